@@ -1,0 +1,1 @@
+"""Clients and wire facts of Kafka: properties, requests (KIP-664), offsets, the transaction log."""

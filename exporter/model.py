@@ -1,0 +1,371 @@
+"""The values that flow through the agent. Frozen, standard library only.
+
+``Source.read(deadline, facts) -> Sample | Fault | Fact ... -> Snapshot -> swap -> render -> GET /metrics``.
+
+A ``Sample`` is one number for Prometheus, a ``Fault`` one thing that did not answer, and a ``Fact`` a frozen value that
+another source or the status page needs (the open transactions, the stalled partitions). Sources never import each other:
+the runner hands facts over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, Protocol, TypeVar
+
+
+class Kind(StrEnum):
+    """The Prometheus type of a metric family."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+    SUMMARY = "summary"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One row of the catalogue: a metric family.
+
+    ``name`` is written whole, with its prefix and, for a counter, its ``_total``. ``buckets`` are the upper bounds of a
+    histogram, in the metric's unit, without ``+Inf``. Calling a row makes a sample, and checks the number of label values.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    source: str = "agent"
+    buckets: tuple[float, ...] = ()
+    # Identity is the name: rows are dictionary keys on the hot path of the exposition.
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self.name))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __call__(self, value: float | Distribution, *labels: str) -> Sample:
+        if len(labels) != len(self.labels):
+            raise ValueError(f"{self.name} takes the labels {self.labels}, got {labels}")
+        return Sample(self, labels, value)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Distribution(NamedTuple):
+    """The value of a histogram or summary sample.
+
+    ``steps`` are ``(upper bound, cumulative count)`` for a histogram, without ``+Inf``, and ``(quantile, value)`` for a
+    summary. ``total`` is the sum of the observations; None where the origin has none (JMX histograms).
+    """
+
+    steps: tuple[tuple[float, float], ...]
+    count: float
+    total: float | None
+
+
+class Sample(NamedTuple):
+    """One value of one metric family; ``labels`` are values in the order of ``metric.labels``."""
+
+    metric: Metric
+    labels: tuple[str, ...]
+    value: float | Distribution
+
+
+class Reason(StrEnum):
+    """Why something that was asked did not answer: the closed list behind ``source_faults_total{reason}``."""
+
+    UNREACHABLE = "unreachable"  # no connection, or it broke
+    TIMEOUT = "timeout"  # connected, no answer before the deadline
+    AUTHENTICATION = "authentication"  # TLS or SASL refused us
+    AUTHORIZATION = "authorization"  # an ACL is missing: the fault names the grant
+    COORDINATOR = "coordinator"  # a coordinator is loading, moving or not available
+    NO_LEADER = "no_leader"  # a partition has no leader, or it just moved
+    UNKNOWN_TOPIC = "unknown_topic"  # deleted between two calls
+    MALFORMED = "malformed"  # an answer or record that cannot be decoded
+    UNSUPPORTED = "unsupported"  # the broker or the record format is too old or too new
+    INTERNAL = "internal"  # our own bug: the log has the traceback
+
+
+class Fault(NamedTuple):
+    """One thing that did not answer. ``detail`` says what, and what to do about it; it never holds a secret."""
+
+    reason: Reason
+    detail: str
+
+
+class TopicPartition(NamedTuple):
+    """A topic partition. Equal and hash-equal to any other ``(topic, partition)`` tuple."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+# --- Facts: what sources tell each other and the status page -----------------------------------------------------------
+
+
+class Fact:
+    """A frozen value that the runner hands from the source that made it to the others and to the status page."""
+
+    __slots__ = ()
+
+
+class TransactionState(StrEnum):
+    """State of an open transaction: the label values of ``transactions_open{state}``."""
+
+    ONGOING = "ongoing"
+    PREPARE_COMMIT = "prepare_commit"
+    PREPARE_ABORT = "prepare_abort"
+
+
+class Outcome(StrEnum):
+    """What became of a transaction: the label values of ``transactions_total{outcome}``."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    TIMED_OUT = "timed_out"
+    FENCED = "fenced"
+
+
+class BlockerKind(StrEnum):
+    """What the coordinator says of the transaction that holds an LSO: the label values of ``lso_blocker_info{kind}``."""
+
+    OPEN = "open"
+    COMPLETING = "completing"
+    HANGING = "hanging"
+    UNKNOWN = "unknown"
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that its coordinator has not completed.
+
+    ``started`` and ``prepared`` are Unix seconds by the coordinator's clock (``prepared`` is None while ongoing or when not
+    known); ``timeout`` is seconds, None for a two-phase-commit transaction (KIP-939), which never times out. While it is
+    prepared, ``partitions`` are those still without a marker when polled, and all of them when read from the log.
+    """
+
+    transactional_id: str
+    application: str
+    producer_id: int
+    producer_epoch: int
+    state: TransactionState
+    started: float | None
+    timeout: float | None
+    prepared: float | None
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransactions(Fact):
+    """Every open transaction that the origin knows, and whether that is all there are.
+
+    ``complete`` is True only when nothing can be missing: the tail of the log stands at its end and the state at its start
+    was read in full, or every coordinator answered and DESCRIBE on all transactional ids is proven. ``missing`` says in
+    words what could not be asked. ``origin`` is ``txnlog`` or ``transactions``.
+    """
+
+    origin: str
+    transactions: tuple[OpenTransaction, ...]
+    complete: bool
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseTimes(Fact):
+    """When the last finished transaction that had written to a partition let go of it: Unix seconds of log time."""
+
+    ended: Mapping[TopicPartition, float]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownIds(Fact):
+    """How many transactional ids live in each partition of ``__transaction_state``, by application."""
+
+    by_partition: Mapping[int, Mapping[str, int]]
+
+
+class Blocker(NamedTuple):
+    """The transaction whose start offset is the LSO of a stalled partition.
+
+    ``transactional_id`` is "" when no coordinator knows it (hanging) or it could not be asked (unknown). ``producer_id`` and
+    ``producer_epoch`` are None when DescribeProducers could not be asked. ``started`` is Unix seconds, None when unknown.
+    ``missing`` says what could not be asked, for kind unknown.
+    """
+
+    transactional_id: str
+    application: str
+    producer_id: int | None
+    producer_epoch: int | None
+    start_offset: int
+    kind: BlockerKind
+    state: TransactionState | None = None
+    started: float | None = None
+    timeout: float | None = None
+    missing: tuple[str, ...] = ()
+
+
+class Stall(NamedTuple):
+    """A partition whose LSO has stood still below its high watermark; ``since`` is Unix seconds."""
+
+    partition: TopicPartition
+    since: float
+    last_stable_offset: int
+    high_watermark: int
+    leader: int | None
+    blocker: Blocker
+
+
+@dataclass(frozen=True, slots=True)
+class Stalls(Fact):
+    """The stalled partitions of one cluster, longest first."""
+
+    stalls: tuple[Stall, ...]
+
+
+class UncleanEnd(NamedTuple):
+    """A transaction that did not end by its client's own commit or abort; ``ended`` is Unix seconds of log time.
+
+    ``outcome`` is fenced, timed_out or aborted_by_server.
+    """
+
+    transactional_id: str
+    application: str
+    producer_id: int
+    producer_epoch: int
+    outcome: str
+    ended: float
+    started: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanEnds(Fact):
+    """The latest unclean ends in the last hour of the log, newest first."""
+
+    ends: tuple[UncleanEnd, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterIdentity(Fact):
+    """What the cluster says of itself; ``transaction_version`` is the finalised feature level, None before 4.0."""
+
+    cluster_id: str
+    bootstrap_servers: str
+    transaction_version: int | None
+    brokers: int
+
+
+F = TypeVar("F", bound=Fact)
+
+
+class Facts:
+    """The latest facts of one cluster, by type: what the runner hands to a source. Immutable."""
+
+    __slots__ = ("_by_type",)
+
+    def __init__(self, by_type: Mapping[type[Fact], Fact] | None = None) -> None:
+        self._by_type = dict(by_type or {})
+
+    def get(self, kind: type[F]) -> F | None:
+        """The latest fact of this type, or None when nobody made one or it expired."""
+        fact = self._by_type.get(kind)
+        return fact if isinstance(fact, kind) else None
+
+
+# --- Reading --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Both clocks, so that tests can own them. Ages are measured on ``monotonic``; ``wall`` only names instants."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """The instant by which a read must be over, on the monotonic clock. Every blocking call gets ``remaining()``."""
+
+    at: float
+    monotonic: Callable[[], float] = time.monotonic
+
+    @classmethod
+    def after(cls, seconds: float, monotonic: Callable[[], float] = time.monotonic) -> Deadline:
+        return cls(monotonic() + seconds, monotonic)
+
+    def remaining(self) -> float:
+        """Seconds left, never negative."""
+        return max(0.0, self.at - self.monotonic())
+
+    def within(self, seconds: float) -> Deadline:
+        """The earlier of this deadline and ``seconds`` from now."""
+        return Deadline(min(self.at, self.monotonic() + seconds), self.monotonic)
+
+    @property
+    def over(self) -> bool:
+        return self.remaining() <= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that one read of one source gave.
+
+    ``ended`` is monotonic, ``wall`` the same instant in Unix seconds. Gauges of a snapshot expire ``3 * interval`` seconds
+    after ``ended``. ``up`` is True only when all that was asked answered.
+    """
+
+    source: str
+    target: str
+    cluster: str
+    interval: float
+    samples: tuple[Sample, ...]
+    faults: tuple[Fault, ...]
+    facts: tuple[Fact, ...]
+    duration: float
+    ended: float
+    wall: float
+
+    @property
+    def up(self) -> bool:
+        return not self.faults
+
+
+class Source(Protocol):
+    """One thing that is read, for one target, so that one failure is one target's.
+
+    ``read`` runs on the source's own worker thread, one call at a time; it must return soon after the deadline, and gives
+    what it has as it goes: what was yielded before an exception is kept. It yields a ``Fault`` for whatever did not answer
+    and raises only for bugs. ``close`` is called once, after the last read, and must not block for more than a second.
+    """
+
+    @property
+    def name(self) -> str:
+        """The stem: file name, ``source`` label, fixture folder, golden."""
+
+    @property
+    def target(self) -> str:
+        """What is read: the cluster's name for a Kafka source. May change while the cluster id is not known."""
+
+    @property
+    def cluster(self) -> str:
+        """Value of ``kafka_cluster``; "" while it is unknown or for a source that belongs to no cluster."""
+
+    @property
+    def interval(self) -> float:
+        """Seconds from the start of one read to the start of the next."""
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that one read may take."""
+
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]: ...
+
+    def close(self) -> None: ...
