@@ -1,0 +1,68 @@
+# make demo    a real Kafka, workloads that go wrong on purpose, and the agent that says so
+# make test    everything that CI runs; `make help` lists the rest
+#
+# Both do their whole set-up themselves (virtual environment, Kafka's jars, promtool) and are quick when nothing changed.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+READY := $(VENV)/.ready
+# `make unit ARGS="-k stall -x"` and the like.
+ARGS ?=
+
+.PHONY: help setup check format unit golden e2e test demo bench generate lock clean
+
+help: ## what can be made
+	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: $(READY) ## the virtual environment, from the pinned versions of constraints.txt
+
+$(READY): pyproject.toml constraints.txt scripts/make-venv
+	@scripts/make-venv $(VENV) $(PYTHON)
+	@touch $@
+
+check: $(READY) ## format, lint, types, import law, and that generated files are what the code says
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/kafka-eos-exporter generate --check
+
+format: $(READY) ## let ruff rewrite the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+unit: $(READY) ## tests without a network: seconds
+	$(BIN)/pytest tests/unit $(ARGS)
+
+golden: $(READY) ## whole /metrics pages, linted by promtool
+	@scripts/install-prometheus
+	$(BIN)/pytest tests/golden $(ARGS)
+
+e2e: $(READY) ## real brokers of two Kafka versions: minutes
+	$(BIN)/pytest tests/e2e $(ARGS)
+
+test: check unit golden e2e ## all of the above
+
+demo: $(READY) ## a real Kafka that goes wrong on purpose; Ctrl-C ends it, or DEMO_SECONDS=120
+	@exec $(PY) -m demo
+
+bench: $(READY) ## the speed table, side by side with Kafka's own tools
+	@exec $(PY) -m tests.bench
+
+generate: $(READY) ## write what is generated from the catalogue
+	$(BIN)/kafka-eos-exporter generate
+
+lock: $(READY) ## write constraints.txt anew from the virtual environment
+	@{ sed -n '/^#/p' constraints.txt; $(PY) -m pip freeze --exclude-editable --all | grep -v '^pip==' | sort -f; } > constraints.new
+	@mv constraints.new constraints.txt
+
+clean: ## remove what was built here (Kafka's jars stay in the user's cache)
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
