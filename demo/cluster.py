@@ -1,0 +1,338 @@
+"""A real Kafka cluster on loopback: one to three KRaft brokers that can be stopped, killed, paused and started again.
+
+``python -m demo.cluster --brokers 3`` starts one and keeps it until Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from demo import jars
+from demo.access import Access
+from demo.processes import Child, ProcessGroup, java, poll, run_to_end
+from demo.settings import Node, Security, Shape, server_properties
+from exporter.model import Deadline
+
+START_SECONDS = 90.0
+STOP_SECONDS = 20.0
+TOOL_SECONDS = 60.0
+
+
+class StartError(RuntimeError):
+    """A broker did not come up; the text has the end of its log and where the rest is."""
+
+
+class Broker:
+    """One node of the cluster. ``start`` brings it back on the same ports and data."""
+
+    def __init__(self, node: Node, argv: Sequence[str], group: ProcessGroup) -> None:
+        self.node = node
+        self.id = node.id
+        self.address = f"127.0.0.1:{node.port}"
+        self._argv = tuple(argv)
+        self._group = group
+        self._child: Child | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._child is not None and self._child.running
+
+    @property
+    def child(self) -> Child:
+        if self._child is None:
+            raise StartError(f"broker {self.id} was never started")
+        return self._child
+
+    def start(self) -> None:
+        """Start the process and return at once; ``KafkaCluster.wait_ready`` waits."""
+        if not self.running:
+            self._child = self._group.start(f"broker-{self.id}", self._argv)
+
+    def stop(self, deadline: Deadline | None = None) -> None:
+        """SIGTERM: a controlled shutdown that moves leaders away first, where there is somewhere to move them."""
+        self.child.stop(deadline or Deadline.after(STOP_SECONDS))
+
+    def kill(self) -> None:
+        """SIGKILL: connections break, and the controller takes broker.session.timeout.ms to notice."""
+        self.child.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay open and nothing answers."""
+        self.child.pause()
+
+    def resume(self) -> None:
+        self.child.resume()
+
+
+class KafkaCluster:
+    """A cluster in a temporary folder, as a context manager.
+
+    One broker or three are combined brokers and controllers, so one of three can go and the quorum stays; two brokers
+    get a controller of their own, node 100. Raises StartError when it does not come up, JarsError when there is no Kafka.
+    """
+
+    def __init__(
+        self,
+        version: str = jars.DEFAULT_VERSION,
+        brokers: int = 1,
+        *,
+        properties: Mapping[str, str] | None = None,
+        transaction_partitions: int = 50,
+        security: Security | None = None,
+        heap_mb: int = 512,
+        progress: jars.Progress | None = None,
+    ) -> None:
+        self.version = version
+        self.security = security
+        self._progress = progress or _quiet
+        self._library = jars.library(version, self._progress)
+        self._shape = Shape(
+            _nodes(brokers, security is not None), transaction_partitions, security, dict(properties or {})
+        )
+        self._cluster_uuid = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "x")
+        self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-"))
+        self.processes = ProcessGroup(self.folder)
+        nodes = [Broker(node, self._argv(node, heap_mb), self.processes) for node in self._shape.nodes]
+        self._nodes = tuple(nodes)
+        self.brokers = tuple(broker for broker in nodes if broker.node.is_broker)
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of all brokers, without security; on a cluster with Security this is the super user's door."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    @property
+    def sasl_bootstrap(self) -> str:
+        """Addresses of the SASL_PLAINTEXT listeners."""
+        return ",".join(f"127.0.0.1:{broker.node.sasl_port}" for broker in self.brokers)
+
+    def client_properties(self, user: str | None = None) -> dict[str, str]:
+        """Kafka properties, in the usual dotted names, of an anonymous client or of a user of ``security``."""
+        if user is None:
+            return {"bootstrap.servers": self.bootstrap}
+        if self.security is None:
+            raise ValueError("the cluster was started without security")
+        return {
+            "bootstrap.servers": self.sasl_bootstrap,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": self.security.mechanism,
+            "sasl.username": user,
+            "sasl.password": self.security.users[user],
+        }
+
+    def broker(self, node_id: int) -> Broker:
+        return next(broker for broker in self.brokers if broker.id == node_id)
+
+    def admin(self) -> AdminClient:
+        """A new admin client with all rights. librdkafka's own log is off: brokers go away on purpose here."""
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    @property
+    def access(self) -> Access:
+        """Adds and removes ACLs, as the super user."""
+        return Access(self.admin())
+
+    def start(self, deadline: Deadline | None = None) -> Self:
+        """Format, start and wait until all brokers are in the cluster. Cleans up after itself when that fails."""
+        until = deadline or Deadline.after(START_SECONDS)
+        try:
+            self._progress(f"starting Kafka {self.version} with {len(self.brokers)} broker(s)")
+            self._format(until)
+            for broker in self._nodes:
+                broker.start()
+            self.wait_ready(until)
+        except BaseException:
+            self.processes.close(Deadline.after(STOP_SECONDS))
+            raise
+        return self
+
+    def wait_ready(self, deadline: Deadline | None = None) -> None:
+        """Wait until every broker that runs is registered. Raises StartError with the log of one that died."""
+        until = deadline or Deadline.after(START_SECONDS)
+        admin = self.admin()
+        while True:
+            for node in self._nodes:
+                if node.child.returncode is not None and node.child.returncode > 0:
+                    raise StartError(self._post_mortem(node, f"ended with code {node.child.returncode}"))
+            expected = {broker.id for broker in self.brokers if broker.running}
+            if expected <= self._registered(admin, until):
+                return
+            if not poll(until, 0.1):
+                late = min(expected - self._registered(admin, until))
+                raise StartError(self._post_mortem(self.broker(late), "is not registered in time"))
+
+    def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
+        """Create a topic on as many brokers as there are, and wait until it has leaders."""
+        admin = self.admin()
+        dotted = {key.replace("_", "."): value for key, value in config.items()}
+        topic = NewTopic(name, partitions, min(3, len(self.brokers)), config=dotted)
+        admin.create_topics([topic])[name].result(30)
+        until = Deadline.after(30)
+        while True:
+            found = admin.list_topics(name, timeout=10).topics[name].partitions
+            if len(found) == partitions and all(partition.leader >= 0 for partition in found.values()):
+                return
+            if not poll(until):
+                raise TimeoutError(f"topic {name} has no leaders")
+
+    def delete_topic(self, name: str) -> None:
+        self.admin().delete_topics([name])[name].result(30)
+
+    def tool(self, main: str, *arguments: str, deadline: Deadline | None = None) -> subprocess.CompletedProcess[str]:
+        """Run one of Kafka's own command line tools, by its class, with this cluster's jars and bootstrap servers."""
+        argv = java(256, self._library, main, "--bootstrap-server", self.bootstrap, *arguments)
+        return run_to_end(argv, deadline or Deadline.after(TOOL_SECONDS))
+
+    def transactions_tool(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """``kafka-transactions.sh``: list, describe, find-hanging, abort ..."""
+        return self.tool("org.apache.kafka.tools.TransactionsCommand", *arguments)
+
+    def close(self, *, keep: bool = False) -> None:
+        """Stop all that was started, and delete the data unless it is to be kept."""
+        self.processes.close(Deadline.after(STOP_SECONDS))
+        if not keep:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _argv(self, node: Node, heap_mb: int) -> list[str]:
+        return java(heap_mb, self._library, "kafka.Kafka", str(self._properties_file(node)))
+
+    def _properties_file(self, node: Node) -> Path:
+        return self.folder / f"node-{node.id}.properties"
+
+    def _format(self, deadline: Deadline) -> None:
+        """Write the properties and format every node's storage, all at once: a JVM start each."""
+        jobs: list[Child] = []
+        for node in self._shape.nodes:
+            data = self.folder / f"data-{node.id}"
+            self._properties_file(node).write_text(server_properties(self._shape, node, str(data)))
+            arguments = ["format", "--cluster-id", self._cluster_uuid, "--config", str(self._properties_file(node))]
+            if self._shape.security is not None:
+                arguments += self._shape.security.scram_arguments()
+            argv = java(128, self._library, "kafka.tools.StorageTool", *arguments)
+            jobs.append(self.processes.start(f"format-{node.id}", argv))
+        for job in jobs:
+            if job.wait(deadline) != 0:
+                raise StartError(f"formatting failed:\n{job.tail()}")
+
+    def _registered(self, admin: AdminClient, deadline: Deadline) -> set[int]:
+        try:
+            found = admin.list_topics(timeout=max(0.1, min(2.0, deadline.remaining()))).brokers
+        except KafkaException:
+            return set()
+        # A broker that librdkafka knows by its bootstrap address only has a negative id, or is absent.
+        return {broker_id for broker_id in found if broker_id >= 0}
+
+    def _post_mortem(self, broker: Broker, what: str) -> str:
+        return f"broker {broker.id} {what}; the end of {broker.child.log}:\n{broker.child.tail()}"
+
+
+def _quiet(_: str) -> None:
+    """Progress that nobody wants to see."""
+
+
+def _nodes(brokers: int, sasl: bool) -> tuple[Node, ...]:
+    if not 1 <= brokers <= 3:
+        raise ValueError("one to three brokers")
+    combined = brokers != 2
+    ports = iter(free_ports(3 * brokers + 1))
+    nodes = [
+        Node(
+            id=number,
+            is_broker=True,
+            is_controller=combined,
+            port=next(ports),
+            sasl_port=next(ports) if sasl else None,
+            controller_port=next(ports) if combined else None,
+        )
+        for number in range(1, brokers + 1)
+    ]
+    if not combined:
+        nodes.insert(0, Node(id=100, is_broker=False, is_controller=True, controller_port=next(ports)))
+    return tuple(nodes)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody listens on.
+
+    Below the range from which systems take the local end of outgoing connections: a port from that range could be taken
+    while a stopped broker is away.
+    """
+    found: list[int] = []
+    candidates = random.sample(range(15000, 32000), 2000)
+    for port in candidates:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise StartError("no free ports between 15000 and 32000")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m demo.cluster", description="A local Kafka until Ctrl-C.")
+    parser.add_argument("--version", default=jars.DEFAULT_VERSION, help="Kafka version (default: %(default)s)")
+    parser.add_argument("--brokers", type=int, default=1, choices=(1, 2, 3))
+    parser.add_argument("--topic", action="append", default=[], metavar="NAME[:PARTITIONS]", help="repeatable")
+    parser.add_argument(
+        "--property", action="append", default=[], metavar="KEY=VALUE", help="of the servers; repeatable"
+    )
+    parser.add_argument("--user", action="append", default=[], metavar="NAME", help="add a SASL listener and this user")
+    parser.add_argument("--sasl", default="SCRAM-SHA-512", choices=("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"))
+    options = parser.parse_args(argv)
+    security = Security.of(*options.user, mechanism=options.sasl) if options.user else None
+    properties = dict(item.split("=", 1) for item in options.property)
+    over = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: over.set())
+    try:
+        with KafkaCluster(
+            options.version, options.brokers, properties=properties, security=security, progress=jars.say
+        ) as cluster:
+            for topic in options.topic:
+                name, _, partitions = topic.partition(":")
+                cluster.create_topic(name, int(partitions or 1))
+            jars.say(f"logs and data in {cluster.folder}; Ctrl-C stops and deletes")
+            for broker in cluster.brokers:
+                jars.say(f"broker {broker.id}: {broker.address}, pid {broker.child.pid}")
+            if security is not None:
+                jars.say("SASL_PLAINTEXT, with the super user on the plain listener:")
+                for user in security.users:
+                    jars.say("  " + " ".join(f"{k}={v}" for k, v in cluster.client_properties(user).items()))
+            print(cluster.bootstrap, flush=True)
+            over.wait()
+    except (StartError, jars.JarsError) as error:
+        jars.say(str(error))
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""Kafka's jars from Maven, and our one Java program compiled against them, in a cache that clean clones share.
+
+``${XDG_CACHE_HOME:-~/.cache}/kafka-eos-exporter/jars/VERSION-HASH`` where HASH is of ``jars/pom.xml``; classes likewise
+by the hash of their source. A folder appears there by one rename once it is whole, so an interrupted download leaves
+nothing behind that looks ready, and preparing again is instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+DEFAULT_VERSION = "4.3.1"
+POM = Path(__file__).parent / "jars" / "pom.xml"
+JAVA_SOURCE = Path(__file__).parent / "java" / "TransactionalClient.java"
+
+Progress = Callable[[str], None]
+
+
+class JarsError(RuntimeError):
+    """The jars or classes cannot be prepared; the text says what is missing and how to get it."""
+
+
+def say(text: str) -> None:
+    """Progress for people: one line on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def cache_root() -> Path:
+    """Per user and outside of any clone."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "kafka-eos-exporter"
+
+
+def require(command: str, package: str) -> str:
+    """The path of a command. Raises JarsError that names the Debian package which has it."""
+    found = shutil.which(command)
+    if found is None:
+        raise JarsError(f"{command} is not installed: install it with `apt-get install {package}`")
+    return found
+
+
+def library(version: str = DEFAULT_VERSION, progress: Progress = say) -> Path:
+    """The folder that holds all jars of this Kafka version; downloads them if they are not there yet."""
+    require("java", "openjdk-17-jre-headless")
+    target = cache_root() / "jars" / f"{version}-{_digest(POM.read_bytes())}"
+    with _prepared(target) as staging:
+        if staging is not None:
+            _download(version, staging, progress)
+    return target
+
+
+def classes(version: str = DEFAULT_VERSION, progress: Progress = say) -> Path:
+    """The folder that holds our Java program compiled against this Kafka version."""
+    lib = library(version, progress)
+    target = cache_root() / "classes" / f"{version}-{_digest(POM.read_bytes() + JAVA_SOURCE.read_bytes())}"
+    with _prepared(target) as staging:
+        if staging is not None:
+            progress(f"compiling {JAVA_SOURCE.name} against Kafka {version}")
+            compiler = require("javac", "openjdk-17-jdk-headless")
+            options = ["-Xlint:all,-processing,-classfile,-path", "-cp", str(lib / "*"), "-d", str(staging)]
+            command = [compiler, *options, str(JAVA_SOURCE)]
+            run = subprocess.run(command, capture_output=True, text=True, check=False)
+            if run.returncode != 0:
+                raise JarsError(f"javac failed:\n{run.stdout}{run.stderr}")
+    return target
+
+
+@contextmanager
+def _prepared(target: Path) -> Iterator[Path | None]:
+    """Give a staging folder to fill when ``target`` is missing, else None; rename it into place when filled.
+
+    Under a lock between processes, so that test runs that start together download once.
+    """
+    if target.is_dir():
+        yield None
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / f".{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if target.is_dir():
+            yield None
+            return
+        staging = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        try:
+            yield staging
+            staging.chmod(0o755)
+            staging.rename(target)
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
+
+
+def _download(version: str, staging: Path, progress: Progress) -> None:
+    maven = require("mvn", "maven")
+    progress(f"fetching the jars of Kafka {version} with Maven (about 130 MB the first time)")
+    command = [
+        maven,
+        "--batch-mode",
+        f"--file={POM}",
+        f"-Dkafka.version={version}",
+        "-DincludeScope=runtime",
+        f"-DoutputDirectory={staging}",
+        "-Dstyle.color=never",
+        "dependency:copy-dependencies",
+    ]
+    began = last = time.monotonic()
+    output: list[str] = []
+    copied = downloaded = 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+        try:
+            for line in run.stdout or ():
+                output.append(line)
+                downloaded += bool(re.search(r"Downloaded from .*\.jar", line))
+                copied += "Copying " in line
+                if time.monotonic() - last >= 2:
+                    last = time.monotonic()
+                    progress(f"  {downloaded} jars downloaded, {copied} in place, {last - began:.0f} s")
+        except BaseException:
+            run.kill()
+            raise
+    if run.returncode != 0:
+        raise JarsError(f"Maven could not fetch Kafka {version}:\n{''.join(output[-25:])}")
+    jars = list(staging.glob("*.jar"))
+    size = sum(jar.stat().st_size for jar in jars) / 1e6
+    progress(f"  Kafka {version}: {len(jars)} jars, {size:.0f} MB, {time.monotonic() - began:.0f} s")
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m demo.jars", description="Fetch the jars of a Kafka version.")
+    parser.add_argument("version", nargs="*", default=[DEFAULT_VERSION])
+    try:
+        for version in parser.parse_args().version:
+            print(library(version))
+    except JarsError as error:
+        say(str(error))
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

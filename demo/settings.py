@@ -1,0 +1,118 @@
+"""Server properties of the local brokers. Pure: what is asked for in, text of a properties file out."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+PLAINTEXT = "PLAINTEXT"
+SASL = "SASL"
+CONTROLLER = "CONTROLLER"
+
+
+@dataclass(frozen=True)
+class Security:
+    """A second listener with SASL_PLAINTEXT, and StandardAuthorizer on the cluster.
+
+    The PLAINTEXT listener stays for the brokers and for whoever prepares a test: its principal, User:ANONYMOUS, is the
+    super user. ``users`` are the names on the SASL listener, with made-up passwords; they may do nothing until allowed.
+    """
+
+    users: Mapping[str, str]
+    mechanism: str = "SCRAM-SHA-512"
+
+    @classmethod
+    def of(cls, *names: str, mechanism: str = "SCRAM-SHA-512") -> Security:
+        """Security for these users, each with a random password."""
+        return cls({name: secrets.token_urlsafe(12) for name in names}, mechanism)
+
+    def __repr__(self) -> str:
+        return f"Security(users={sorted(self.users)}, mechanism={self.mechanism!r})"
+
+    def scram_arguments(self) -> list[str]:
+        """Arguments of ``kafka-storage format`` that create the SCRAM users (KIP-900)."""
+        if not self.mechanism.startswith("SCRAM-"):
+            return []
+        credentials = [f"{self.mechanism}=[name={user},password={word}]" for user, word in self.users.items()]
+        return [part for credential in credentials for part in ("-S", credential)]
+
+    def broker_properties(self) -> dict[str, str]:
+        prefix = f"listener.name.{SASL.lower()}"
+        key = f"{prefix}.{self.mechanism.lower()}.sasl.jaas.config"
+        if self.mechanism == "PLAIN":
+            users = " ".join(f'user_{user}="{word}"' for user, word in self.users.items())
+            jaas = f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
+        else:
+            jaas = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        return {f"{prefix}.sasl.enabled.mechanisms": self.mechanism, key: jaas}
+
+
+class Node(NamedTuple):
+    """One process of the cluster and the ports it listens on; a port it has no listener for is None."""
+
+    id: int
+    is_broker: bool
+    is_controller: bool
+    port: int | None = None
+    sasl_port: int | None = None
+    controller_port: int | None = None
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a cluster is made of, the same for all its nodes."""
+
+    nodes: tuple[Node, ...]
+    transaction_partitions: int = 50
+    security: Security | None = None
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def brokers(self) -> tuple[Node, ...]:
+        return tuple(node for node in self.nodes if node.is_broker)
+
+
+def server_properties(shape: Shape, node: Node, data: str) -> str:
+    """The properties file of one node; ``shape.extra`` wins over everything here."""
+    copies = min(3, len(shape.brokers))
+    roles = [role for role, has in (("broker", node.is_broker), ("controller", node.is_controller)) if has]
+    listeners = {PLAINTEXT: node.port, SASL: node.sasl_port, CONTROLLER: node.controller_port}
+    voters = ",".join(f"{n.id}@127.0.0.1:{n.controller_port}" for n in shape.nodes if n.is_controller)
+    properties = {
+        "process.roles": ",".join(roles),
+        "node.id": str(node.id),
+        "controller.quorum.voters": voters,
+        "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in listeners.items() if port is not None),
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT",
+        "inter.broker.listener.name": PLAINTEXT,
+        "controller.listener.names": CONTROLLER,
+        "log.dirs": data,
+        "auto.create.topics.enable": "false",
+        "num.partitions": "1",
+        "default.replication.factor": str(copies),
+        "offsets.topic.replication.factor": str(copies),
+        "offsets.topic.num.partitions": "10",
+        "transaction.state.log.replication.factor": str(copies),
+        "transaction.state.log.min.isr": str(min(2, copies)),
+        "transaction.state.log.num.partitions": str(shape.transaction_partitions),
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "1000",
+        # A killed broker is given up after this; the default of 9 s only makes tests wait.
+        "broker.session.timeout.ms": "5000",
+        "broker.heartbeat.interval.ms": "1000",
+        # 128 MB of heap by default, for a cleaner that has next to nothing to clean here.
+        "log.cleaner.dedupe.buffer.size": "8388608",
+        "num.network.threads": "2",
+        "num.io.threads": "4",
+    }
+    if shape.security is not None:
+        properties["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+        properties["super.users"] = "User:ANONYMOUS"
+        if node.is_broker:
+            properties |= shape.security.broker_properties()
+    if not node.is_broker:
+        del properties["inter.broker.listener.name"]
+    properties |= shape.extra
+    return "".join(f"{key}={value}\n" for key, value in properties.items())
