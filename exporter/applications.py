@@ -1,8 +1,8 @@
 """Which application a transactional.id belongs to.
 
 Ids are unbounded (Streams and Flink make new ones at every start), applications are not: this keeps the metrics'
-cardinality in hand. User patterns come first, then the built-in forms of the frameworks, then the id without its trailing
-number or UUID.
+cardinality in hand. User patterns come first, then the built-in forms of the frameworks, then the id without its
+trailing number or UUID.
 """
 
 from __future__ import annotations

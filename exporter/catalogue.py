@@ -1,7 +1,7 @@
 """THE table of metrics. Data only: nothing else in the project spells a metric's name.
 
-Six readers: the exposition, the README's metric reference, the dashboards, the alerts, the chart, and the tests. A family
-enters with the source that emits it; one that nobody emits or asserts fails a test.
+Six readers: the exposition, the README's metric reference, the dashboards, the alerts, the chart, and the tests. A
+family enters with the source that emits it; one that nobody emits or asserts fails a test.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOPIC_CONDITIONS = ("total", "offline", "under_replicated", "under_min_isr")
 INTERNAL_TOPICS = ("__transaction_state", "__consumer_offsets")
 APPLICATION_KINDS = ("connect_leader", "connect_task", "streams", "flink", "producer", "other")
 
-# --- The agent itself -----------------------------------------------------------------------------------------------------
+# --- The agent itself ---------------------------------------------------------------------------------------------
 
 EXPORTER_BUILD_INFO = Metric(
     "kafka_eos_exporter_build_info",
@@ -98,7 +98,7 @@ TRANSACTION_LOG_LOST_RECORDS_TOTAL = Metric(
     "txnlog",
 )
 
-# --- Transactions, from the log -------------------------------------------------------------------------------------------
+# --- Transactions, from the log -----------------------------------------------------------------------------------
 
 TRANSACTIONS_TOTAL = Metric(
     "kafka_eos_transactions_total",
@@ -110,7 +110,7 @@ TRANSACTIONS_TOTAL = Metric(
 TRANSACTION_OPEN_SECONDS = Metric(
     "kafka_eos_transaction_open_seconds",
     Kind.HISTOGRAM,
-    "Time from the begin of a transaction to the decision to commit or abort it: how long it held the last stable offset.",
+    "Time from a transaction's begin to the decision to commit or abort it: how long it held the last stable offset.",
     (*A, "outcome"),
     "txnlog",
     (0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600),
@@ -126,7 +126,7 @@ TRANSACTION_COMPLETION_SECONDS = Metric(
 OLDEST_COMPLETION_START_TIMESTAMP_SECONDS = Metric(
     "kafka_eos_oldest_completion_start_timestamp_seconds",
     Kind.GAUGE,
-    "Unix time at which the oldest transaction that is prepared and not completed was prepared; absent when there is none.",
+    "Unix time at which the oldest prepared and not completed transaction was prepared; absent when there is none.",
     A,
     "txnlog",
 )
@@ -140,7 +140,7 @@ TRANSACTIONS_OPEN = Metric(
 OVERDUE_TRANSACTIONS = Metric(
     "kafka_eos_overdue_transactions",
     Kind.GAUGE,
-    "Transactions open for longer than their own timeout plus 15 seconds, so that the coordinator should have ended them.",
+    "Transactions open for longer than their own timeout plus 15 seconds: the coordinator should have ended them.",
     A,
     "txnlog",
 )
@@ -161,8 +161,8 @@ LAST_TRANSACTION_TIMESTAMP_SECONDS = Metric(
 OPEN_TRANSACTION_START_TIMESTAMP_SECONDS = Metric(
     "kafka_eos_open_transaction_start_timestamp_seconds",
     Kind.GAUGE,
-    "Unix time at which an open transaction began, for those nearest to or furthest past their timeout and every one that "
-    "holds a stalled partition.",
+    "Unix time at which an open transaction began, for those nearest to or furthest past their timeout and every one "
+    "that holds a stalled partition.",
     (*A, "transactional_id", "producer_id", "producer_epoch", "state"),
     "txnlog",
 )
@@ -197,8 +197,8 @@ RECENT_PRODUCER_FENCES = Metric(
 LAST_UNCLEAN_END_TIMESTAMP_SECONDS = Metric(
     "kafka_eos_last_unclean_end_timestamp_seconds",
     Kind.GAUGE,
-    "Unix time of the log at which a transaction was fenced, timed out or was aborted by the server, for the latest in the "
-    "last hour.",
+    "Unix time of the log at which a transaction was fenced, timed out or aborted by the server, for the latest ones "
+    "of the last hour.",
     (*A, "transactional_id", "producer_id", "producer_epoch", "outcome"),
     "txnlog",
 )
@@ -210,7 +210,7 @@ TRANSACTIONAL_IDS = Metric(
     "txnlog",
 )
 
-# --- LSO and consumers ----------------------------------------------------------------------------------------------------
+# --- LSO and consumers --------------------------------------------------------------------------------------------
 
 TOPIC_LSO_LAG_OFFSETS = Metric(
     "kafka_eos_topic_lso_lag_offsets",
@@ -222,14 +222,14 @@ TOPIC_LSO_LAG_OFFSETS = Metric(
 STALLED_PARTITIONS = Metric(
     "kafka_eos_stalled_partitions",
     Kind.GAUGE,
-    "Partitions of the topic whose last stable offset has stood still below the high watermark for the stall threshold.",
+    "Partitions of the topic whose last stable offset has stood still below the high watermark for the threshold.",
     (*K, "topic"),
     "lso",
 )
 LSO_STALLED_SINCE_TIMESTAMP_SECONDS = Metric(
     "kafka_eos_lso_stalled_since_timestamp_seconds",
     Kind.GAUGE,
-    "Unix time since which the last stable offset of a stalled partition has not moved; absent for partitions not stalled.",
+    "Unix time since which the last stable offset of a stalled partition has not moved; absent for the others.",
     (*K, "topic", "partition"),
     "lso",
 )
@@ -243,15 +243,16 @@ LSO_LAG_OFFSETS = Metric(
 LSO_BLOCKER_INFO = Metric(
     "kafka_eos_lso_blocker_info",
     Kind.GAUGE,
-    "The transaction that holds the last stable offset of a stalled partition, and what its coordinator says of it; always 1.",
+    "The transaction that holds the last stable offset of a stalled partition, and what its coordinator says of it; "
+    "always 1.",
     (*A, "topic", "partition", "transactional_id", "producer_id", "producer_epoch", "start_offset", "kind"),
     "lso",
 )
 HANGING_TRANSACTIONS = Metric(
     "kafka_eos_hanging_transactions",
     Kind.GAUGE,
-    "Transactions open in the logs of the topic's stalled partitions that no coordinator knows; absent where that could not "
-    "be asked.",
+    "Transactions open in the logs of the topic's stalled partitions that no coordinator knows; absent where that "
+    "could not be asked.",
     (*K, "topic"),
     "lso",
 )
@@ -265,13 +266,13 @@ GROUP_READ_COMMITTED_LAG_OFFSETS = Metric(
 GROUP_BLOCKED_OFFSETS = Metric(
     "kafka_eos_group_blocked_offsets",
     Kind.GAUGE,
-    "Offsets that a read_committed group cannot read yet because a transaction is open: high watermark minus last stable "
-    "offset, summed over the group's partitions of the topic.",
+    "Offsets that a read_committed group cannot read yet because a transaction is open: high watermark minus last "
+    "stable offset, summed over the group's partitions of the topic.",
     (*K, "group", "topic"),
     "groups",
 )
 
-# --- Cluster --------------------------------------------------------------------------------------------------------------
+# --- Cluster ------------------------------------------------------------------------------------------------------
 
 INTERNAL_TOPIC_PARTITIONS = Metric(
     "kafka_eos_internal_topic_partitions",

@@ -2,9 +2,9 @@
 
 ``Source.read(deadline, facts) -> Sample | Fault | Fact ... -> Snapshot -> swap -> render -> GET /metrics``.
 
-A ``Sample`` is one number for Prometheus, a ``Fault`` one thing that did not answer, and a ``Fact`` a frozen value that
-another source or the status page needs (the open transactions, the stalled partitions). Sources never import each other:
-the runner hands facts over.
+A ``Sample`` is one number for Prometheus, a ``Fault`` one thing that did not answer, and a ``Fact`` a frozen value
+that another source or the status page needs (the open transactions, the stalled partitions). Sources never import
+each other: the runner hands facts over.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ class Kind(StrEnum):
 class Metric:
     """One row of the catalogue: a metric family.
 
-    ``name`` is written whole, with its prefix and, for a counter, its ``_total``. ``buckets`` are the upper bounds of a
-    histogram, in the metric's unit, without ``+Inf``. Calling a row makes a sample, and checks the number of label values.
+    ``name`` is written whole, with its prefix and, for a counter, its ``_total``. ``buckets`` are the upper bounds of
+    a histogram, in the metric's unit, without ``+Inf``. Calling a row makes a sample, and checks the number of label
+    values.
     """
 
     name: str
@@ -57,7 +58,8 @@ class Metric:
         return self.name
 
 
-class Distribution(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Distribution:
     """The value of a histogram or summary sample.
 
     ``steps`` are ``(upper bound, cumulative count)`` for a histogram, without ``+Inf``, and ``(quantile, value)`` for a
@@ -109,7 +111,7 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-# --- Facts: what sources tell each other and the status page -----------------------------------------------------------
+# --- Facts: what sources tell each other and the status page ---
 
 
 class Fact:
@@ -136,7 +138,7 @@ class Outcome(StrEnum):
 
 
 class BlockerKind(StrEnum):
-    """What the coordinator says of the transaction that holds an LSO: the label values of ``lso_blocker_info{kind}``."""
+    """What the coordinator says of the holder of an LSO: the label values of ``lso_blocker_info{kind}``."""
 
     OPEN = "open"
     COMPLETING = "completing"
@@ -147,9 +149,10 @@ class BlockerKind(StrEnum):
 class OpenTransaction(NamedTuple):
     """A transaction that its coordinator has not completed.
 
-    ``started`` and ``prepared`` are Unix seconds by the coordinator's clock (``prepared`` is None while ongoing or when not
-    known); ``timeout`` is seconds, None for a two-phase-commit transaction (KIP-939), which never times out. While it is
-    prepared, ``partitions`` are those still without a marker when polled, and all of them when read from the log.
+    ``started`` and ``prepared`` are Unix seconds by the coordinator's clock (``prepared`` is None while ongoing or
+    when not known); ``timeout`` is seconds, None for a two-phase-commit transaction (KIP-939), which never times out.
+    While it is prepared, ``partitions`` are those still without a marker when polled, and all of them when read from
+    the log.
     """
 
     transactional_id: str
@@ -167,9 +170,9 @@ class OpenTransaction(NamedTuple):
 class OpenTransactions(Fact):
     """Every open transaction that the origin knows, and whether that is all there are.
 
-    ``complete`` is True only when nothing can be missing: the tail of the log stands at its end and the state at its start
-    was read in full, or every coordinator answered and DESCRIBE on all transactional ids is proven. ``missing`` says in
-    words what could not be asked. ``origin`` is ``txnlog`` or ``transactions``.
+    ``complete`` is True only when nothing can be missing: the tail of the log stands at its end and the state at its
+    start was read in full, or every coordinator answered and DESCRIBE on all transactional ids is proven. ``missing``
+    says in words what could not be asked. ``origin`` is ``txnlog`` or ``transactions``.
     """
 
     origin: str
@@ -195,9 +198,9 @@ class KnownIds(Fact):
 class Blocker(NamedTuple):
     """The transaction whose start offset is the LSO of a stalled partition.
 
-    ``transactional_id`` is "" when no coordinator knows it (hanging) or it could not be asked (unknown). ``producer_id`` and
-    ``producer_epoch`` are None when DescribeProducers could not be asked. ``started`` is Unix seconds, None when unknown.
-    ``missing`` says what could not be asked, for kind unknown.
+    ``transactional_id`` is "" when no coordinator knows it (hanging) or it could not be asked (unknown).
+    ``producer_id`` and ``producer_epoch`` are None when DescribeProducers could not be asked. ``started`` is Unix
+    seconds, None when unknown. ``missing`` says what could not be asked, for kind unknown.
     """
 
     transactional_id: str
@@ -279,7 +282,7 @@ class Facts:
         return fact if isinstance(fact, kind) else None
 
 
-# --- Reading --------------------------------------------------------------------------------------------------------------
+# --- Reading ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,8 +321,8 @@ class Deadline:
 class Snapshot:
     """All that one read of one source gave.
 
-    ``ended`` is monotonic, ``wall`` the same instant in Unix seconds. Gauges of a snapshot expire ``3 * interval`` seconds
-    after ``ended``. ``up`` is True only when all that was asked answered.
+    ``ended`` is monotonic, ``wall`` the same instant in Unix seconds. Gauges of a snapshot expire ``3 * interval``
+    seconds after ``ended``. ``up`` is True only when all that was asked answered.
     """
 
     source: str
@@ -341,9 +344,10 @@ class Snapshot:
 class Source(Protocol):
     """One thing that is read, for one target, so that one failure is one target's.
 
-    ``read`` runs on the source's own worker thread, one call at a time; it must return soon after the deadline, and gives
-    what it has as it goes: what was yielded before an exception is kept. It yields a ``Fault`` for whatever did not answer
-    and raises only for bugs. ``close`` is called once, after the last read, and must not block for more than a second.
+    ``read`` runs on the source's own worker thread, one call at a time; it must return soon after the deadline, and
+    gives what it has as it goes: what was yielded before an exception is kept. It yields a ``Fault`` for whatever did
+    not answer and raises only for bugs. ``close`` is called once, after the last read, and must not block for more
+    than a second.
     """
 
     @property

@@ -1,8 +1,10 @@
-"""The records of ``__transaction_state``: the coordinator's own journal, and Kafka's only account of how transactions end.
+"""The records of ``__transaction_state``: the coordinator's own journal, and Kafka's only account of how transactions
+end.
 
-Layouts: TransactionLogKey v0 and TransactionLogValue v0 (fixed lengths) and v1 (flexible, with tagged fields; written since
-``transaction.version`` 1), as in Kafka's transaction-coordinator/src/main/resources/common/message. A key or value of a
-version not known here raises ``UndecodableRecord``: newer brokers may add some, and a guess would be a lie.
+Layouts: TransactionLogKey v0 and TransactionLogValue v0 (fixed lengths) and v1 (flexible, with tagged fields; written
+since ``transaction.version`` 1), as in Kafka's transaction-coordinator/src/main/resources/common/message. A key or
+value of a version not known here raises ``UndecodableRecord``: newer brokers may add some, and a guess would be a
+lie.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ TIMES = Struct(">qq")
 """Last update and start, Unix milliseconds; they follow the partitions in both layouts."""
 NO_TAGS = b"\x00"
 V2_CLIENT_TAGS = b"\x01\x02\x02\x00\x02"
-"""One tagged field: ClientTransactionVersion (tag 2), two bytes, 2. What a Transactions V2 client's records end with."""
+"""One tagged field: ClientTransactionVersion (tag 2), two bytes, 2. What a Transactions V2 client's records end with.
+"""
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
@@ -65,7 +68,9 @@ _TAG_FIELDS = {0: (0, _INT64), 1: (1, _INT64), 2: (2, _INT16), 3: (3, _INT16)}
 
 
 class LogValue(NamedTuple):
-    """One decoded value. Times are Unix milliseconds, -1 where Kafka has none; ``partitions`` is None in Empty records."""
+    """One decoded value. Times are Unix milliseconds, -1 where Kafka has none; ``partitions`` is None in Empty
+    records.
+    """
 
     layout: int
     producer_id: int
@@ -101,9 +106,7 @@ def decode_value(value: bytes) -> LogValue:
         raise UndecodableRecord("a value that ends within its times")
     last_update_ms, start_ms = TIMES.unpack_from(value, end)
     tags = tags_at(value, layout, end + 16)
-    return LogValue(
-        layout, producer_id, epoch, timeout_ms, Status(status), partitions, last_update_ms, start_ms, tags
-    )
+    return LogValue(layout, producer_id, epoch, timeout_ms, Status(status), partitions, last_update_ms, start_ms, tags)
 
 
 def head(value: bytes) -> tuple[int, int, int, int, int]:
