@@ -1,0 +1,308 @@
+"""The settings of the agent: a YAML file, the environment and flags to one frozen ``Config``, or every problem at once.
+
+``ConfigSource.load`` is the only way to a ``Config``, so that no part of the agent meets a setting that was not
+checked. Secrets live in ``exporter.kafka.properties.Properties`` alone, which redacts itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from exporter.config_layers import (
+    LIST,
+    PROPERTIES,
+    TEXT,
+    Layer,
+    Path,
+    Problem,
+    Shape,
+    Tree,
+    did_you_mean,
+    dotted,
+    from_environment,
+    from_yaml,
+    merged,
+)
+from exporter.config_values import (
+    DEFAULT_PORT,
+    Addresses,
+    ApplicationRegex,
+    Count,
+    Duration,
+    KafkaProperties,
+    Lower,
+    Patterns,
+    Prefix,
+    split_address,
+)
+from exporter.kafka.properties import Properties
+
+
+class ConfigError(Exception):
+    """The settings cannot be used. ``problems`` are all of them, each with its path; none holds a secret."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = tuple(problems)
+
+
+# --- The settings -----------------------------------------------------------------------------------------------------
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=False, arbitrary_types_allowed=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_default(cls, value: object) -> object:
+        """A known key without a value (``exclude:``) means its default, as operators who comment out a line expect."""
+        if not isinstance(value, dict):
+            return value
+        return {key: child for key, child in value.items() if child is not None or key not in cls.model_fields}
+
+
+class State(_Section):
+    """What survives a restart: positions in the transaction log and the times of stalls. Unset: nothing is kept."""
+
+    dir: FilePath | None = None
+
+
+class Web(_Section):
+    """The HTTP server. ``listen_address`` is one address or several; ``route_prefix`` is "" or begins with a slash."""
+
+    listen_address: Addresses = (f":{DEFAULT_PORT}",)
+    route_prefix: Prefix = ""
+
+
+class Log(_Section):
+    """What goes to standard error."""
+
+    level: Annotated[Literal["debug", "info", "warning", "error"], Lower] = "info"
+    format: Annotated[Literal["text", "json"], Lower] = "text"
+
+
+class Topics(_Section):
+    """Topics whose LSO is watched: regular expressions, found anywhere in a name; internal topics always are."""
+
+    include: Patterns = (".*",)
+    exclude: Patterns = ()
+
+
+class Lso(_Section):
+    """How often the LSO is read, in seconds; a partition is stalled when its LSO stands still for ``stall_after``."""
+
+    interval: Duration = 5.0
+    sweep_interval: Duration = 60.0
+    stall_after: Duration = 30.0
+
+
+class Transactions(_Section):
+    """How often open transactions are asked for, in seconds, and how many series they may make, per cluster."""
+
+    interval: Duration = 5.0
+    applications: Annotated[int, Field(ge=1)] = 500
+    open_transactions: Count = 20
+    fenced_ids: Count = 20
+    unclean_ends: Count = 20
+
+
+class Groups(_Section):
+    """Consumer groups to measure: all while there are at most ``limit``, above that those of ``include`` only."""
+
+    interval: Duration = 30.0
+    include: Patterns = ()
+    exclude: Patterns = ()
+    limit: Count = 500
+
+
+class Cluster(_Section):
+    """One Kafka cluster. ``name`` is "" while it is called by the cluster id that Kafka reports."""
+
+    name: Annotated[str, Field(max_length=200)] = ""
+    kafka: KafkaProperties
+    topics: Topics = Topics()
+    lso: Lso = Lso()
+    transactions: Transactions = Transactions()
+    groups: Groups = Groups()
+
+
+class ApplicationPattern(_Section):
+    """A regular expression over the whole transactional.id, whose group ``application`` names the application."""
+
+    pattern: ApplicationRegex
+
+
+class Config(_Section):
+    """All settings, checked. Frozen; reloading makes a new one."""
+
+    state: State = State()
+    web: Web = Web()
+    log: Log = Log()
+    clusters: tuple[Cluster, ...]
+    applications: tuple[ApplicationPattern, ...] = ()
+
+    def to_yaml(self) -> str:
+        """The settings as YAML that can be read back, defaults included and secrets redacted."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=1000)
+
+
+# --- From where they come to what they mean ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ConfigSource:
+    """Where the settings come from; ``load`` may be called again to reread them.
+
+    ``flags`` are settings by path, as texts, with the flag that each came from. A path ``("clusters", "lso", ...)``
+    without a number is meant for every cluster.
+    """
+
+    file: FilePath | None = None
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    flags: Mapping[Path, tuple[str, object]] = field(default_factory=dict, repr=False)
+
+    def load(self) -> Config:
+        """The settings. Raises ConfigError with every problem found."""
+        below = self._from_file()
+        environment = from_environment(self.environ, _shape(Config))
+        tree = merged(below.tree, environment.tree)
+        flags = _from_flags(self.flags, len(tree.get("clusters") or ()))
+        tree = merged(tree, flags.tree)
+        origins = {**environment.origins, **flags.origins}
+        problems = [*below.problems, *environment.problems, *flags.problems]
+        config, found = _checked(tree, origins)
+        # A file that could not be read gives nothing: what is missing because of that is no problem of its own.
+        problems += found if not below.problems else [problem for problem in found if problem.origin]
+        if config is None or problems:
+            raise ConfigError(problems)
+        return config
+
+    def _from_file(self) -> Layer:
+        if self.file is None:
+            return Layer({}, {})
+        try:
+            text = self.file.read_text(encoding="utf-8-sig")
+        except OSError as error:
+            return Layer({}, {}, (Problem((), f"cannot be read: {error.strerror}", str(self.file)),))
+        except UnicodeDecodeError:
+            return Layer({}, {}, (Problem((), "is no UTF-8 text", str(self.file)),))
+        return from_yaml(text, str(self.file))
+
+
+def _from_flags(flags: Mapping[Path, tuple[str, object]], clusters: int) -> Layer:
+    tree: Tree = {}
+    origins: dict[Path, str] = {}
+    problems: list[Problem] = []
+    for path, (flag, value) in flags.items():
+        if path[0] != "clusters":
+            targets = [path]
+        elif clusters > 1 and path[1:2] in {("name",), ("kafka",)}:
+            problems.append(Problem((), f"means one cluster, and {clusters} are configured: set it in the file", flag))
+            continue
+        else:
+            targets = [("clusters", at, *path[1:]) for at in range(max(1, clusters))]
+        for target in targets:
+            origins[target] = flag
+            tree = merged(tree, _tree(target, value))
+    return Layer(tree, origins, tuple(problems))
+
+
+def _tree(path: Path, value: object) -> Any:  # noqa: ANN401 -- a tree of settings is anything
+    for step in reversed(path):
+        value = [*([None] * step), value] if isinstance(step, int) else {step: value}
+    return value
+
+
+def _checked(tree: Tree, origins: Mapping[Path, str]) -> tuple[Config | None, list[Problem]]:
+    if not tree.get("clusters"):
+        tree = {key: value for key, value in tree.items() if key != "clusters"}
+    try:
+        config = Config.model_validate(tree)
+    except ValidationError as error:
+        return None, [_problem(details, origins) for details in error.errors(include_url=False, include_input=False)]
+    return config, list(_name_problems(config.clusters))
+
+
+def _name_problems(clusters: Sequence[Cluster]) -> Iterator[Problem]:
+    if len(clusters) < 2:
+        return
+    seen: dict[str, int] = {}
+    for at, cluster in enumerate(clusters):
+        if not cluster.name:
+            yield Problem(("clusters", at, "name"), "is required when there are several clusters")
+        elif cluster.name in seen:
+            yield Problem(("clusters", at, "name"), f"is that of clusters[{seen[cluster.name]}] too: give each its own")
+        else:
+            seen[cluster.name] = at
+
+
+_WORDS = {
+    "missing": "is required",
+    "model_type": "must be a section: a mapping of keys",
+    "tuple_type": "must be a list",
+    "string_type": "must be a text",
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "path_type": "must be a path",
+}
+
+
+def _problem(details: Any, origins: Mapping[Path, str]) -> Problem:  # noqa: ANN401 -- pydantic's ErrorDetails
+    path: Path = tuple(details["loc"])
+    kind, context = details["type"], details.get("ctx", {})
+    if kind == "extra_forbidden":
+        section, key = path[:-1], str(path[-1])
+        text = f"unknown key; {did_you_mean(key, _known(section))}"
+    elif path == ("clusters",) and kind == "missing":
+        text = "no cluster is configured: give --bootstrap-server HOST:PORT, or clusters in the file of --config"
+    elif path[-1:] == ("kafka",) and kind == "missing":
+        text = "is required, with at least bootstrap.servers"
+    elif kind == "literal_error":
+        text = f"must be one of {context['expected']}"
+    elif kind == "greater_than_equal":
+        text = f"must be {context['ge']} or more"
+    elif kind == "too_short":
+        text = "must not be empty"
+    else:
+        text = _WORDS.get(kind) or str(details["msg"])
+    return Problem(
+        path, text, next((origins[path[:end]] for end in range(len(path), 0, -1) if path[:end] in origins), "")
+    )
+
+
+def _known(path: Path) -> tuple[str, ...]:
+    shape: Shape = _shape(Config)
+    for step in path:
+        if isinstance(shape, tuple):
+            shape = shape[0]
+        elif not isinstance(shape, str):
+            shape = shape[str(step)]
+    return () if isinstance(shape, str) else tuple(map(str, shape))
+
+
+def _shape(model: type[BaseModel]) -> Mapping[str, Shape]:
+    """The keys of a section and what each may hold, for the environment and for the hints on unknown keys."""
+    return {name: _shape_of(info.annotation) for name, info in model.model_fields.items()}
+
+
+def _shape_of(annotation: Any) -> Shape:  # noqa: ANN401 -- an annotation is anything
+    if annotation is Properties:
+        return PROPERTIES
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return _shape(annotation)
+    if get_origin(annotation) is tuple:
+        item = get_args(annotation)[0]
+        return (_shape(item),) if isinstance(item, type) and issubclass(item, BaseModel) else LIST
+    return TEXT
+
+
+__all__ = ["Cluster", "Config", "ConfigError", "ConfigSource", "Problem", "dotted", "split_address"]

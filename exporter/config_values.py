@@ -1,0 +1,109 @@
+"""What the text of a setting may mean: durations, patterns, addresses, paths, Kafka's properties.
+
+Each kind says in a sentence what is wrong with a text and what to write instead. A value is repeated only where it cannot
+be a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from exporter.durations import format_duration, parse_duration
+from exporter.kafka.properties import Properties, PropertiesError
+
+DEFAULT_PORT = 10618
+
+
+def _wrong(text: str) -> PydanticCustomError:
+    return PydanticCustomError("setting", "{text}", {"text": text})
+
+
+def _seconds(value: object) -> float:
+    if not isinstance(value, str):
+        raise _wrong("must be a duration such as 30s")
+    try:
+        seconds = parse_duration(value)
+    except ValueError as error:
+        raise _wrong(f"{value!r:.40} {error}") from None
+    if seconds <= 0:
+        raise _wrong("must be longer than nothing, such as 30s")
+    return seconds
+
+
+def _pattern(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise _wrong(f"is no regular expression: {error.msg} at position {error.pos}") from None
+    return value
+
+
+def _application_pattern(value: str) -> str:
+    if "application" not in re.compile(_pattern(value)).groupindex:
+        raise _wrong("needs a group of this name: (?P<application>...), as in ^(?P<application>billing)-.*")
+    return value
+
+
+def _one_or_more(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of a listen address in Prometheus's form: ``127.0.0.1:9090``, ``[::1]:9090``, ``:9090`` (host "").
+
+    Raises ValueError, whose text says what to write instead.
+    """
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\[\]:/\s]*)):([0-9]{1,5})", address.strip())
+    if match is None or int(match[3]) > 65535:
+        raise ValueError(f"is no address; write HOST:PORT, [IPV6]:PORT or :PORT, such as 127.0.0.1:{DEFAULT_PORT}")
+    return match[1] or match[2] or "", int(match[3])
+
+
+def _address(value: str) -> str:
+    try:
+        split_address(value)
+    except ValueError as error:
+        raise _wrong(f"{value!r:.60} {error}") from None
+    return value.strip()
+
+
+def _prefix(value: str) -> str:
+    stripped = "/" + value.strip("/")
+    if not re.fullmatch(r"/[A-Za-z0-9._~/-]*", stripped) or "//" in stripped:
+        raise _wrong("must be a path such as /eos")
+    return "" if stripped == "/" else stripped
+
+
+def _properties(value: object) -> Properties:
+    if isinstance(value, Properties):
+        return value
+    if not isinstance(value, dict):
+        raise _wrong("must be a mapping of Kafka properties, such as bootstrap.servers: kafka-1:9092")
+    try:
+        return Properties.parse(value)
+    except PropertiesError as error:
+        raise ValidationError.from_exception_data(
+            "kafka",
+            [InitErrorDetails(type=_wrong(text), loc=(name,), input=None) for name, text in error.problems],
+            hide_input=True,
+        ) from None
+
+
+Duration = Annotated[float, BeforeValidator(_seconds), PlainSerializer(format_duration)]
+Pattern = Annotated[str, AfterValidator(_pattern)]
+Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(_one_or_more)]
+Address = Annotated[str, AfterValidator(_address)]
+Count = Annotated[int, Field(ge=0)]
+Lower = BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value)
+
+
+Prefix = Annotated[str, AfterValidator(_prefix)]
+ApplicationRegex = Annotated[str, AfterValidator(_application_pattern)]
+Addresses = Annotated[tuple[Address, ...], BeforeValidator(_one_or_more), Field(min_length=1)]
+KafkaProperties = Annotated[
+    Properties, BeforeValidator(_properties), PlainSerializer(lambda value: dict(value.items()))
+]

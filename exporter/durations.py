@@ -1,0 +1,44 @@
+"""Durations as Prometheus writes them: ``500ms``, ``30s``, ``1h30m``."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = {"y": 365 * 86400.0, "w": 7 * 86400.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_FORM = re.compile("".join(rf"(?:(?P<{unit}>[0-9]+){unit})?" for unit in _UNITS))
+
+
+def parse_duration(text: str) -> float:
+    """Seconds in a duration such as ``500ms``, ``30s``, ``5m`` or ``1h30m``: units from large to small, each once.
+
+    Raises ValueError, whose text says what to write instead, for anything else, a bare number included.
+    """
+    match = _FORM.fullmatch(text.strip())
+    if match is None or not any(match.groups()):
+        meant = f": {text.strip()}s" if re.fullmatch(r"\s*[0-9]+\s*", text) else ""
+        raise ValueError(f"is no duration; write a number with its unit, such as 500ms, 30s, 5m or 1h30m{meant}")
+    return sum(int(count) * _UNITS[unit] for unit, count in match.groupdict().items() if count)
+
+
+def format_duration(seconds: float) -> str:
+    """The shortest form that ``parse_duration`` reads back, to the millisecond: ``90`` is ``1m30s``."""
+    left = round(seconds * 1000)
+    if left <= 0:
+        return "0s"
+    parts = []
+    for unit in ("d", "h", "m", "s", "ms"):
+        count, left = divmod(left, round(_UNITS[unit] * 1000))
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts)
+
+
+def format_age(seconds: float) -> str:
+    """An age for a person, in its two largest units: ``3s``, ``2m 5s``, ``1h 4m``, ``3d 2h``; under a second ``0s``."""
+    left = max(0, int(seconds))
+    parts = []
+    for unit in ("d", "h", "m", "s"):
+        count, left = divmod(left, int(_UNITS[unit]))
+        parts.append((count, unit))
+    first = next((at for at, (count, _) in enumerate(parts) if count), len(parts) - 1)
+    return " ".join(f"{count}{unit}" for count, unit in parts[first : first + 2] if count) or "0s"

@@ -1,0 +1,102 @@
+"""Logging to standard error: one line per event, as ``key=value`` text or as JSON.
+
+Both Kafka libraries speak through Python's logging too. kafka-python says the same thing many times a second while a
+broker is away, and at DEBUG writes its whole configuration, passwords included: its loggers are held at WARNING, at
+every level of ours, and a line that repeats is written once a minute with the number of times that it was said.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+THIRD_PARTY = ("kafka", "confluent_kafka", "librdkafka", "cheroot", "werkzeug")
+REPEAT_SECONDS = 60.0
+
+# What a LogRecord has of itself; anything else came with `extra=` and is written as a field of its own.
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "repeated"}
+_PLAIN = re.compile(r"[\w.:/@+,\[\]()*-]+")
+_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
+
+
+def configure(level: str, form: str, stream: TextIO | None = None) -> None:
+    """Send all logs to ``stream`` (standard error) at ``level`` in ``form`` (text or json); may be called again."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    handler.addFilter(OncePerMinute())
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    for name in THIRD_PARTY:
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    # A level set on the child itself would otherwise win over its parent's.
+    logging.getLogger("kafka.admin.client").setLevel(max(logging.WARNING, root.level))
+    logging.captureWarnings(capture=True)
+
+
+class TextFormatter(logging.Formatter):
+    """``time=... level=... logger=... msg=... key=value``; a traceback stays in the line, its newlines escaped."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return " ".join(f"{key}={_quoted(value)}" for key, value in _fields(self, record).items())
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line with the same fields as the text."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return json.dumps(_fields(self, record), ensure_ascii=False, default=str)
+
+
+def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str, Any]:
+    instant = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    fields: dict[str, Any] = {"time": instant, "level": record.levelname.lower(), "logger": record.name}
+    fields["msg"] = record.getMessage()
+    fields |= {key: value for key, value in vars(record).items() if key not in _OWN}
+    if repeated := getattr(record, "repeated", 0):
+        fields["repeated"] = repeated
+    if record.exc_info and record.exc_info[0] is not None:
+        fields["error"] = formatter.formatException(record.exc_info)
+    return fields
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+class OncePerMinute(logging.Filter):
+    """Lets a warning of a third-party library through once a minute, with the number of times it was held back.
+
+    Two lines are the same when only their numbers differ: connection ids and ports change with every attempt.
+    """
+
+    _MOST = 1000
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._monotonic = monotonic
+        self._said: dict[tuple[str, int, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.partition(".")[0] not in THIRD_PARTY:
+            return True
+        key = (record.name, record.levelno, _NUMBERS.sub("#", record.getMessage()))
+        now = self._monotonic()
+        last, held_back = self._said.get(key, (float("-inf"), 0))
+        if now - last < REPEAT_SECONDS:
+            self._said[key] = (last, held_back + 1)
+            return False
+        if len(self._said) >= self._MOST:
+            self._said.clear()
+        self._said[key] = (now, 0)
+        record.repeated = held_back
+        return True
