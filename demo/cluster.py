@@ -85,7 +85,7 @@ class KafkaCluster:
     """A cluster in a temporary folder, as a context manager.
 
     One broker or three are combined brokers and controllers, so one of three can go and the quorum stays; two brokers
-    get a controller of their own, node 100. Raises StartError when it does not come up, JarsError when there is no Kafka.
+    get a controller of their own, node 100. Raises StartError when it does not come up, JarsError without Kafka's jars.
     """
 
     def __init__(
@@ -159,24 +159,26 @@ class KafkaCluster:
                 broker.start()
             self.wait_ready(until)
         except BaseException:
-            self.processes.close(Deadline.after(STOP_SECONDS))
+            self.processes.close(Deadline.after(0))
             raise
         return self
 
     def wait_ready(self, deadline: Deadline | None = None) -> None:
         """Wait until every broker that runs is registered. Raises StartError with the log of one that died."""
         until = deadline or Deadline.after(START_SECONDS)
-        admin = self.admin()
         while True:
             for node in self._nodes:
                 if node.child.returncode is not None and node.child.returncode > 0:
                     raise StartError(self._post_mortem(node, f"ended with code {node.child.returncode}"))
-            expected = {broker.id for broker in self.brokers if broker.running}
-            if expected <= self._registered(admin, until):
+            running = [broker for broker in self.brokers if broker.running]
+            expected = {broker.id for broker in running}
+            # Each must say so itself: the others list a killed broker until its session ends, and a broker opens its
+            # port to clients only once it is unfenced.
+            late = [broker for broker in running if not expected <= _members(broker, until)]
+            if not late:
                 return
             if not poll(until, 0.1):
-                late = min(expected - self._registered(admin, until))
-                raise StartError(self._post_mortem(self.broker(late), "is not registered in time"))
+                raise StartError(self._post_mortem(late[0], "is not ready in time"))
 
     def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
         """Create a topic on as many brokers as there are, and wait until it has leaders."""
@@ -197,7 +199,7 @@ class KafkaCluster:
 
     def tool(self, main: str, *arguments: str, deadline: Deadline | None = None) -> subprocess.CompletedProcess[str]:
         """Run one of Kafka's own command line tools, by its class, with this cluster's jars and bootstrap servers."""
-        argv = java(256, self._library, main, "--bootstrap-server", self.bootstrap, *arguments)
+        argv = java(256, self._library, main, "--bootstrap-server", self.bootstrap, *arguments, log_level="error")
         return run_to_end(argv, deadline or Deadline.after(TOOL_SECONDS))
 
     def transactions_tool(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -205,8 +207,8 @@ class KafkaCluster:
         return self.tool("org.apache.kafka.tools.TransactionsCommand", *arguments)
 
     def close(self, *, keep: bool = False) -> None:
-        """Stop all that was started, and delete the data unless it is to be kept."""
-        self.processes.close(Deadline.after(STOP_SECONDS))
+        """End all that was started: at once, unless the data is to be kept."""
+        self.processes.close(Deadline.after(STOP_SECONDS if keep else 0))
         if not keep:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -239,16 +241,17 @@ class KafkaCluster:
             if job.wait(deadline) != 0:
                 raise StartError(f"formatting failed:\n{job.tail()}")
 
-    def _registered(self, admin: AdminClient, deadline: Deadline) -> set[int]:
-        try:
-            found = admin.list_topics(timeout=max(0.1, min(2.0, deadline.remaining()))).brokers
-        except KafkaException:
-            return set()
-        # A broker that librdkafka knows by its bootstrap address only has a negative id, or is absent.
-        return {broker_id for broker_id in found if broker_id >= 0}
-
     def _post_mortem(self, broker: Broker, what: str) -> str:
         return f"broker {broker.id} {what}; the end of {broker.child.log}:\n{broker.child.tail()}"
+
+
+def _members(broker: Broker, deadline: Deadline) -> set[int]:
+    """The brokers that this one lists; none when it does not answer."""
+    admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+    try:
+        return set(admin.list_topics(timeout=max(0.1, min(2.0, deadline.remaining()))).brokers)
+    except KafkaException:
+        return set()
 
 
 def _quiet(_: str) -> None:

@@ -110,7 +110,6 @@ def _download(version: str, staging: Path, progress: Progress) -> None:
         "--batch-mode",
         f"--file={POM}",
         f"-Dkafka.version={version}",
-        "-DincludeScope=runtime",
         f"-DoutputDirectory={staging}",
         "-Dstyle.color=never",
         "dependency:copy-dependencies",

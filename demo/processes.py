@@ -187,7 +187,9 @@ class ProcessGroup:
         self._guard.stdin.flush()
 
 
-def java(heap_mb: int, lib: Path, main: str, *arguments: str, classes: Path | None = None) -> list[str]:
+def java(
+    heap_mb: int, lib: Path, main: str, *arguments: str, classes: Path | None = None, log_level: str = "info"
+) -> list[str]:
     """The command line of a Java program from the jars in ``lib``; ``classes`` come first on the class path."""
     class_path = ":".join([*([str(classes)] if classes else []), str(lib / "*")])
     return [
@@ -196,6 +198,7 @@ def java(heap_mb: int, lib: Path, main: str, *arguments: str, classes: Path | No
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",  # these processes live for seconds or minutes: quick start beats peak speed
         "-Djava.awt.headless=true",
+        f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}",
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
         "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
         "-cp",
