@@ -1,0 +1,91 @@
+"""The live tail of one topic by librdkafka: no group, no commits, read_uncommitted, positions given by the caller."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Position
+
+from exporter.kafka.client import AskError
+from exporter.kafka.properties import Properties
+from exporter.model import Deadline, Fault, Reason
+
+log = logging.getLogger(__name__)
+
+_SETTINGS: dict[str, object] = {
+    # Nothing of a group is used, but librdkafka wants a name for one.
+    "group.id": "kafka-eos-exporter",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    # librdkafka's default, read_committed, would hide what is not yet decided.
+    "isolation.level": "read_uncommitted",
+    "enable.partition.eof": True,
+    "auto.offset.reset": "latest",
+    # Memory: the default queue of 64 MB a partition is most of what the agent may use.
+    "queued.max.messages.kbytes": 8192,
+    "fetch.message.max.bytes": 1048576,
+    "fetch.wait.max.ms": 200,
+    "reconnect.backoff.max.ms": 2000,
+}
+_AUTHORIZATION = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+
+
+class Tail:
+    """Reads partitions of one topic. Not thread-safe: it belongs to one worker. Never blocks beyond the time it is
+    given.
+    """
+
+    def __init__(self, properties: Properties, topic: str) -> None:
+        self._topic = topic
+        self._trouble: Fault | None = None
+        self._consumer = Consumer({**properties.for_confluent(**_SETTINGS), "error_cb": self._on_error}, logger=log)
+
+    def assign(self, positions: Mapping[int, int]) -> None:
+        """Read these partitions, from these offsets, and no others."""
+        self._consumer.assign([Position(self._topic, number, offset) for number, offset in positions.items()])
+
+    def poll(self, limit: int, seconds: float) -> list[Message]:
+        """Up to ``limit`` messages, ends of partitions and errors among them, waiting at most ``seconds`` for them."""
+        messages: list[Message] = self._consumer.consume(limit, seconds)
+        if messages:
+            self._trouble = None
+        return messages
+
+    def offsets_since(self, partitions: Iterable[int], since: float, deadline: Deadline) -> dict[int, int | None]:
+        """The first offset at or after ``since`` (Unix seconds) of each partition; None where there is none.
+
+        Raises AskError when a broker does not answer in time.
+        """
+        wanted = [Position(self._topic, number, int(since * 1000)) for number in partitions]
+        try:
+            found = self._consumer.offsets_for_times(wanted, timeout=max(0.1, deadline.remaining()))
+        except KafkaException as error:
+            raise AskError(self._trouble or fault_of(error.args[0], self._topic)) from None
+        return {each.partition: None if each.offset == OFFSET_END else each.offset for each in found}
+
+    def trouble(self) -> Fault | None:
+        """Why nothing comes, when librdkafka said so since the last message."""
+        return self._trouble
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _on_error(self, error: KafkaError) -> None:
+        # Down is said once for each broker and once for all: only the last means that nothing can come.
+        if error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION) or error.fatal():
+            self._trouble = fault_of(error, self._topic)
+
+
+def fault_of(error: KafkaError, topic: str) -> Fault:
+    """A librdkafka error as a fault."""
+    if error.code() in _AUTHORIZATION:
+        return Fault(Reason.AUTHORIZATION, f"reading {topic} is refused: grant READ on Topic:{topic}")
+    if error.code() == KafkaError._AUTHENTICATION:
+        return Fault(Reason.AUTHENTICATION, f"the broker refused the credentials: {error.str()}")
+    if error.code() in (KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT):
+        return Fault(Reason.TIMEOUT, f"reading {topic}: {error.str()}")
+    if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
+        return Fault(Reason.UNKNOWN_TOPIC, f"reading {topic}: {error.str()}")
+    return Fault(Reason.UNREACHABLE, f"reading {topic}: {error.str()}")

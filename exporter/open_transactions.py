@@ -1,0 +1,76 @@
+"""The open transactions as samples: the same families whether the log told them or the coordinators were polled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import nlargest
+
+from exporter import catalogue
+from exporter.judge import is_overdue, overdue_by
+from exporter.model import OpenTransaction, Sample, Stalls, TransactionState
+
+
+def open_transaction_samples(
+    cluster: str,
+    transactions: Sequence[OpenTransaction],
+    applications: Iterable[str],
+    stalls: Stalls | None,
+    most: int,
+    now: float,
+) -> Iterator[Sample]:
+    """Counts by application, zero for those of ``applications`` with none, and the ``most`` urgent ones by id.
+
+    The blockers of stalled partitions are always among them. ``now`` is Unix seconds.
+    """
+    counts = {application: dict.fromkeys(TransactionState, 0) for application in applications}
+    overdue = dict.fromkeys(counts, 0)
+    oldest: dict[str, float] = {}
+    completing: dict[str, float] = {}
+    for transaction in transactions:
+        application = transaction.application
+        counts.setdefault(application, dict.fromkeys(TransactionState, 0))[transaction.state] += 1
+        overdue[application] = overdue.get(application, 0) + is_overdue(transaction, now)
+        if transaction.started is not None:
+            oldest[application] = min(oldest.get(application, transaction.started), transaction.started)
+        if transaction.prepared is not None:
+            completing[application] = min(completing.get(application, transaction.prepared), transaction.prepared)
+    for application, states in counts.items():
+        for state, count in states.items():
+            yield catalogue.TRANSACTIONS_OPEN(float(count), cluster, application, state.value)
+        yield catalogue.OVERDUE_TRANSACTIONS(float(overdue[application]), cluster, application)
+    for application, instant in oldest.items():
+        yield catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS(instant, cluster, application)
+    for application, instant in completing.items():
+        yield catalogue.OLDEST_COMPLETION_START_TIMESTAMP_SECONDS(instant, cluster, application)
+    shown = _shown(transactions, stalls, most, now)
+    for transaction in shown:
+        labels = (
+            transaction.transactional_id,
+            str(transaction.producer_id),
+            str(transaction.producer_epoch),
+            transaction.state.value,
+        )
+        if transaction.started is not None:
+            yield catalogue.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS(
+                transaction.started, cluster, transaction.application, *labels
+            )
+        if transaction.timeout is not None:
+            yield catalogue.OPEN_TRANSACTION_TIMEOUT_SECONDS(
+                transaction.timeout, cluster, transaction.application, *labels
+            )
+    if len(transactions) > len(shown):
+        dropped = float(len(transactions) - len(shown))
+        yield catalogue.SERIES_DROPPED(dropped, catalogue.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS.name)
+
+
+def _shown(
+    transactions: Sequence[OpenTransaction], stalls: Stalls | None, most: int, now: float
+) -> list[OpenTransaction]:
+    """The most urgent, and every blocker: joined on the producer id, never on the epoch, which a Prepare raises."""
+    shown = {
+        each.transactional_id: each for each in nlargest(most, transactions, key=lambda each: overdue_by(each, now))
+    }
+    blockers = {stall.blocker.producer_id for stall in stalls.stalls} if stalls is not None else set()
+    if blockers:
+        shown |= {each.transactional_id: each for each in transactions if each.producer_id in blockers}
+    return list(shown.values())

@@ -1,0 +1,41 @@
+"""What the sources of one cluster share: its client, its name, its settings, and what survives a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from exporter.applications import Grouping
+from exporter.kafka.client import ClusterClient, Metadata
+from exporter.kafka.properties import Properties
+from exporter.model import Clock, Deadline
+from exporter.state import StateDir
+
+
+@dataclass(slots=True)
+class Cluster:
+    """One watched cluster. ``configured_name`` is "" when it is called by the cluster id that Kafka reports."""
+
+    properties: Properties
+    client: ClusterClient
+    grouping: Grouping
+    state: StateDir
+    configured_name: str = ""
+    clock: Clock = field(default_factory=Clock)
+    cluster_id: str = ""
+
+    @property
+    def name(self) -> str:
+        """Value of ``kafka_cluster``: "" while the cluster has no name and did not answer yet."""
+        return self.configured_name or self.cluster_id
+
+    @property
+    def target(self) -> str:
+        """Value of ``target``: the name, or where it was looked for while there is none."""
+        return self.name or self.properties.bootstrap_servers
+
+    def metadata(self, deadline: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata:
+        """As ``ClusterClient.metadata``; takes note of the cluster id. Raises AskError."""
+        metadata = self.client.metadata(deadline, topics, max_age)
+        self.cluster_id = metadata.cluster_id
+        return metadata

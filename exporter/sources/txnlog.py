@@ -1,0 +1,419 @@
+"""The transaction log: a live tail of ``__transaction_state``, the only place where Kafka says how transactions end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, Message
+
+from exporter import catalogue
+from exporter.books import Books, Caps
+from exporter.kafka.client import AskError
+from exporter.kafka.metadata import Metadata
+from exporter.kafka.offsets import Isolation, end_offsets
+from exporter.kafka.tail import Tail, fault_of
+from exporter.kafka.transaction_log import TOPIC, UndecodableRecord
+from exporter.kafka.transactions import coordinator_partition, describe_grant, describe_transactions, list_transactions
+from exporter.ledger import Ledger
+from exporter.log_progress import PartitionProgress, begin
+from exporter.model import (
+    Deadline,
+    Fact,
+    Facts,
+    Fault,
+    KnownIds,
+    OpenTransaction,
+    OpenTransactions,
+    Reason,
+    ReleaseTimes,
+    Sample,
+    Stalls,
+    TopicPartition,
+    TransactionState,
+    UncleanEnds,
+)
+from exporter.open_transactions import open_transaction_samples
+from exporter.sources.cluster import Cluster
+
+log = logging.getLogger(__name__)
+
+PACE = 1.0
+"""Seconds from one read to the next: what the log settles is on /metrics within two of them."""
+CHECK_INTERVAL = 5.0
+"""Seconds between two looks at the log's end, which is what makes a read current; gauges live by it."""
+CENSUS_INTERVAL = 15.0
+HOUR = 3600.0
+BATCH = 10_000
+DELIVERY_SLACK_MS = 500
+"""At the end of the log its time runs this far behind the clock, for records that are on their way."""
+
+STATES = {
+    "Ongoing": TransactionState.ONGOING,
+    "PrepareCommit": TransactionState.PREPARE_COMMIT,
+    "PrepareAbort": TransactionState.PREPARE_ABORT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TxnlogSettings:
+    """``open_transactions`` is how many open transactions are shown by id, beside the blockers."""
+
+    caps: Caps = Caps()
+    open_transactions: int = 20
+    timeout: float = 10.0
+
+
+class TxnlogSource:
+    """Source ``txnlog`` of one cluster. Counters and gauges of transactions, from the log, while READ on it is
+    granted.
+    """
+
+    name = "txnlog"
+    interval = CHECK_INTERVAL
+    pace = PACE
+
+    def __init__(self, cluster: Cluster, settings: TxnlogSettings) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self.timeout = settings.timeout
+        self._books = Books(cluster.grouping, settings.caps, self._counted)
+        self._ledger = Ledger(self._books, self._books.group)
+        self._progress: dict[int, PartitionProgress] = {}
+        self._tail: Tail | None = None
+        self._at_start: frozenset[int] | None = None  # log partitions that were there at the first look
+        self._unseeded: set[int] | None = None  # log partitions whose state at the start is not known yet; None: all
+        self._seed_missing: tuple[str, ...] = ()
+        self._seed_at = 0.0  # monotonic instant of the next try
+        self._seed_wait = CHECK_INTERVAL
+        self._known_ids = KnownIds({})
+        self._undecodable = 0
+        self._unread: dict[bytes, Fault] = {}  # keys whose newest record could not be decoded
+        self._faults: list[Fault] = []
+        self._checked_at: float | None = None
+        self._check_faults: tuple[Fault, ...] = ()
+        self._current = False
+        self._census_at: float | None = None
+        self._release_times: ReleaseTimes | None = None
+        self._readable = False
+
+    @property
+    def target(self) -> str:
+        return self._cluster.target
+
+    @property
+    def cluster(self) -> str:
+        return self._cluster.name
+
+    def close(self) -> None:
+        self._save()
+        if self._tail is not None:
+            self._tail.close()
+
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        self._faults = []
+        try:
+            if self._check_due():
+                self._check(deadline)
+        except AskError as error:
+            self._check_faults = (error.fault,)
+            self._current = False
+            for progress in self._progress.values():
+                progress.end = None
+        yield from self._check_faults
+        if self._tail is not None:
+            self._follow(deadline)
+        yield from self._faults
+        yield from self._refusals()
+        if self._readable or self._empty:
+            yield from self._counters()
+            if self._empty or any(progress.end is not None for progress in self._progress.values()):
+                yield catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS(float(self._lag()), self.cluster)
+                if self._caught_up():
+                    yield from self._gauges(facts)
+        self._save()
+
+    # --- Reaching the log ---
+
+    def _check_due(self) -> bool:
+        return self._checked_at is None or self._cluster.clock.monotonic() - self._checked_at >= CHECK_INTERVAL
+
+    def _check(self, deadline: Deadline) -> None:
+        """Look at the topic and its ends; start what is new. Raises AskError when the cluster does not answer."""
+        self._checked_at = self._cluster.clock.monotonic()
+        metadata = self._cluster.metadata(deadline, (TOPIC,))
+        fault = metadata.errors.get(TOPIC)
+        if fault is not None and fault.reason is not Reason.UNKNOWN_TOPIC:
+            raise AskError(fault)
+        partitions = metadata.topics.get(TOPIC, {})
+        if self._at_start is None:
+            self._at_start = frozenset(partitions)
+        reached = {number: progress.next for number, progress in self._progress.items()}
+        ends = end_offsets(
+            self._cluster.client,
+            metadata,
+            [TopicPartition(TOPIC, number) for number in partitions],
+            Isolation.READ_UNCOMMITTED,
+            deadline,
+        )
+        self._check_faults = ends.faults
+        found = {partition.partition: end for partition, end in ends.values.items()}
+        # Current: everything that was there at the last look has been read by this one.
+        self._current = not ends.unanswered and all(
+            progress.end is None or reached[number] >= progress.end for number, progress in self._progress.items()
+        )
+        for number, progress in self._progress.items():
+            if number in found and found[number] < progress.next and progress.ended_at is not None:
+                log.warning(
+                    "%s-%s ends at %s, before %s: it was truncated", TOPIC, number, found[number], progress.next
+                )
+                progress.next = progress.position = found[number]
+                self._assign()
+            progress.end = found.get(number)
+        self._start(found, deadline)
+        if partitions and self._unseeded != set() and self._cluster.clock.monotonic() >= self._seed_at:
+            self._seed(metadata, deadline)
+
+    def _start(self, ends: Mapping[int, int], deadline: Deadline) -> None:
+        fresh = {number: end for number, end in ends.items() if number not in self._progress}
+        if not fresh:
+            return
+        if self._tail is None:
+            self._tail = Tail(self._cluster.properties, TOPIC)
+        saved = self._cluster.state.load(self._cluster.cluster_id, self.name).get("partitions", {})
+        old = [number for number in fresh if number in (self._at_start or ())]
+        hour_ago: Mapping[int, int | None] = {}
+        if old:
+            hour_ago = self._tail.offsets_since(old, self._cluster.clock.wall() - HOUR, deadline)
+        for number, end in fresh.items():
+            left = saved.get(str(number), {}) if isinstance(saved, dict) else {}
+            self._progress[number] = begin(end, hour_ago.get(number), left, from_zero=number not in old)
+            self._progress[number].end = end
+        self._current = False
+        self._assign()
+
+    def _assign(self) -> None:
+        if self._tail is not None:
+            self._tail.assign({number: progress.next for number, progress in self._progress.items()})
+
+    def _seed(self, metadata: Metadata, deadline: Deadline) -> None:
+        """The state at the start, from the coordinators: transactions that began before what is read of the log.
+
+        Asked only after the positions were taken, so that nothing falls between. Repeated for coordinators that did not
+        answer; ids that the log has spoken of since are left alone.
+        """
+        partitions = len(metadata.topics[TOPIC])
+        if not self._at_start:  # the topic is younger than this process: the log has it all
+            self._unseeded = set()
+            return
+        self._seed_at = self._cluster.clock.monotonic() + self._seed_wait
+        self._seed_wait = min(60.0, self._seed_wait * 2)
+        client = self._cluster.client
+        listed = list_transactions(client, metadata, deadline, states=())
+        rows = [row for listing in listed.values.values() for row in listing]
+        wanted = [row.transactional_id for row in rows if row.state in STATES]
+        described = describe_transactions(client, metadata, wanted, deadline)
+        missing = [fault.detail for fault in (*listed.faults, *described.faults)]
+        if (refused := describe_grant(client, metadata, deadline)) is not None:
+            missing.append(refused.detail)
+        for row in rows:
+            number = coordinator_partition(row.transactional_id, partitions)
+            if row.state not in STATES:
+                self._ledger.seed_id(number, row.transactional_id)
+            elif description := described.values.get(row.transactional_id):
+                if state := STATES.get(description.state):
+                    known = OpenTransaction(
+                        description.transactional_id,
+                        "",
+                        description.producer_id,
+                        description.producer_epoch,
+                        state,
+                        description.started,
+                        description.timeout,
+                        None,
+                        description.partitions,
+                    )
+                    self._ledger.seed(number, known)
+                else:
+                    self._ledger.seed_id(number, row.transactional_id)
+        unanswered = {
+            number
+            for number, partition in metadata.topics[TOPIC].items()
+            if partition.leader is None or partition.leader not in listed.values
+        }
+        self._unseeded = set(metadata.topics[TOPIC]) if refused is not None or described.faults else unanswered
+        self._seed_missing = tuple(dict.fromkeys(missing)) if self._unseeded else ()
+
+    # --- Reading it ---
+
+    def _follow(self, deadline: Deadline) -> None:
+        """Read what is there, for about one pace while behind; a shorter batch than asked for means that all was
+        read.
+        """
+        if self._tail is None:
+            return
+        monotonic = self._cluster.clock.monotonic
+        pause = deadline.within(PACE)
+        while True:
+            messages = self._tail.poll(BATCH, min(0.5, max(0.05, pause.remaining())))
+            self._take(messages)
+            if len(messages) < BATCH or pause.over:
+                break
+        now = monotonic()
+        for number, progress in self._progress.items():
+            if progress.ended_at is not None and progress.ended_log_ms >= 0:
+                elapsed = int((now - progress.ended_at) * 1000) - DELIVERY_SLACK_MS
+                self._ledger.advance(self._ledger.partition(number), progress.ended_log_ms + max(0, elapsed))
+
+    def _take(self, messages: list[Message]) -> None:
+        apply = self._ledger.apply
+        logs = {number: self._ledger.partition(number) for number in self._progress}
+        progresses = self._progress
+        unread = self._unread
+        for message in messages:
+            if (error := message.error()) is not None:
+                self._event(message, error)
+                continue
+            number = message.partition()
+            offset = message.offset()
+            progress = progresses[number]
+            if offset == progress.next:
+                progress.next = offset + 1
+            else:
+                progress.read(offset)
+            key = message.key()
+            try:
+                apply(logs[number], offset, message.timestamp()[1], key or b"", message.value())
+            except UndecodableRecord as problem:
+                self._undecodable_record(progress, number, offset, key or b"", problem)
+            else:
+                if unread:
+                    unread.pop(key, None)
+            self._readable = True
+
+    def _event(self, message: Message, error: KafkaError) -> None:
+        number = message.partition()
+        progress = self._progress.get(number) if number is not None else None
+        if progress is None:
+            self._faults.append(fault_of(error, TOPIC))
+        elif error.code() == KafkaError._PARTITION_EOF:
+            self._readable = True
+            logged = self._ledger.partition(number)
+            progress.reached_end(message.offset(), self._cluster.clock.monotonic(), logged.log_ms)
+        else:
+            fault = fault_of(error, TOPIC)
+            if fault.reason is Reason.AUTHORIZATION:
+                progress.refused = True
+                progress.ended_at = None
+            else:
+                self._faults.append(fault)
+
+    def _undecodable_record(
+        self, progress: PartitionProgress, number: int, offset: int, key: bytes, problem: UndecodableRecord
+    ) -> None:
+        if progress.counts(offset):
+            self._undecodable += 1
+        reason = Reason.UNSUPPORTED if problem.newer else Reason.MALFORMED
+        advice = ": upgrade kafka-eos-exporter" if problem.newer else ""
+        fault = Fault(reason, f"{TOPIC}-{number} offset {offset} has {problem}{advice}")
+        self._faults.append(fault)
+        self._unread[key] = fault
+
+    # --- What it says ---
+
+    def _counted(self, number: int, offset: int) -> bool:
+        progress = self._progress.get(number)
+        return progress is not None and progress.counts(offset)
+
+    def _caught_up(self) -> bool:
+        return all(progress.ended_at is not None for progress in self._progress.values())
+
+    @property
+    def _empty(self) -> bool:
+        """Whether the cluster has no transaction log yet: nothing ran a transaction, and that is an answer."""
+        return self._at_start is not None and not self._progress and not self._check_faults
+
+    def _refusals(self) -> Iterator[Fault]:
+        refused = sum(progress.refused for progress in self._progress.values())
+        if refused:
+            detail = f"reading {TOPIC} is refused for {refused} partitions: grant READ on Topic:{TOPIC}"
+            yield Fault(Reason.AUTHORIZATION, detail)
+        elif self._tail is not None and not self._check_faults and (trouble := self._tail.trouble()) is not None:
+            yield trouble
+
+    def _counters(self) -> Iterator[Sample]:
+        name = self.cluster
+        lost = sum(progress.lost for progress in self._progress.values())
+        yield catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL(float(self._undecodable), name)
+        yield catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL(float(lost), name)
+        yield from self._books.counters(name)
+
+    def _lag(self) -> int:
+        return sum(progress.lag for progress in self._progress.values())
+
+    def _gauges(self, facts: Facts) -> Iterator[Sample | Fact]:
+        clock = self._cluster.clock
+        wall = clock.wall()
+        if self._census_at is None or clock.monotonic() - self._census_at >= CENSUS_INTERVAL:
+            self._census_at = clock.monotonic()
+            self._books.census(iter(self._ledger.entries.values()), wall)
+            self._known_ids = self._count_ids()
+        yield self._known_ids
+        transactions = tuple(entry.transaction() for entry in self._ledger.open.values())
+        yield from self._books.gauges(self.cluster, wall)
+        yield from open_transaction_samples(
+            self.cluster,
+            transactions,
+            self._books.applications,
+            facts.get(Stalls),
+            self._settings.open_transactions,
+            wall,
+        )
+        missing = self._missing()
+        yield OpenTransactions(self.name, transactions, not missing, missing)
+        yield UncleanEnds(self._books.unclean_ends(wall))
+        if self._release_times is None:
+            self._release_times = self._releases()
+        yield self._release_times
+
+    def _missing(self) -> tuple[str, ...]:
+        """Why the open transactions may not be all there are."""
+        missing = list(self._seed_missing)
+        if self._unseeded is None and self._progress:
+            missing.append("the coordinators were not asked for the state at the start yet")
+        missing += [fault.detail for fault in self._check_faults]
+        if not self._current:
+            missing.append(f"the tail of {TOPIC} is behind its end")
+        missing += [fault.detail for fault in list(self._unread.values())[:3]]
+        return tuple(dict.fromkeys(missing))
+
+    def _count_ids(self) -> KnownIds:
+        by_partition: dict[int, dict[str, int]] = {}
+        for entry in self._ledger.entries.values():
+            applications = by_partition.setdefault(entry.log_partition, {})
+            applications[entry.application] = applications.get(entry.application, 0) + 1
+        return KnownIds(by_partition)
+
+    def _releases(self) -> ReleaseTimes:
+        """Made once, when the tail first caught up: it dates stalls that are older than this process."""
+        ended: dict[TopicPartition, float] = {}
+        for entry in self._ledger.entries.values():
+            if entry.open or not entry.section:
+                continue
+            for partition in entry.partitions():
+                ended[partition] = max(ended.get(partition, 0.0), entry.record_ms / 1000)
+        return ReleaseTimes(ended)
+
+    def _save(self) -> None:
+        partitions: dict[str, dict[str, int | list[int]]] = {}
+        for number, progress in self._progress.items():
+            if progress.next < progress.position:  # still reading what is only dated
+                partitions[str(number)] = {"next": progress.position, "unsettled": sorted(progress.unsettled)}
+                continue
+            unsettled = [
+                each.offset for _, entry, each in self._ledger.partition(number).unsettled if entry.pending is each
+            ]
+            partitions[str(number)] = {"next": progress.next, "unsettled": unsettled}
+        if partitions:
+            self._cluster.state.save(self._cluster.cluster_id, self.name, {"partitions": partitions})
