@@ -1,7 +1,7 @@
 """What the text of a setting may mean: durations, patterns, addresses, paths, Kafka's properties.
 
-Each kind says in a sentence what is wrong with a text and what to write instead. A value is repeated only where it cannot
-be a secret.
+Each kind says in a sentence what is wrong with a text and what to write instead. A value is repeated only where it
+cannot be a secret.
 """
 
 from __future__ import annotations
@@ -93,6 +93,16 @@ def _properties(value: object) -> Properties:
         ) from None
 
 
+def _readable(properties: Properties) -> dict[str, str]:
+    """What can be read back: secrets that came from a file as that file, the others redacted."""
+    shown = dict(properties.items())
+    for name, file in properties.secret_files.items():
+        for made in ("sasl.username", "sasl.password") if name == "sasl.jaas.config" else (name,):
+            shown.pop(made, None)
+        shown[f"{name}.file"] = file
+    return shown
+
+
 Duration = Annotated[float, BeforeValidator(_seconds), PlainSerializer(format_duration)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(_one_or_more)]
@@ -104,6 +114,4 @@ Lower = BeforeValidator(lambda value: value.lower() if isinstance(value, str) el
 Prefix = Annotated[str, AfterValidator(_prefix)]
 ApplicationRegex = Annotated[str, AfterValidator(_application_pattern)]
 Addresses = Annotated[tuple[Address, ...], BeforeValidator(_one_or_more), Field(min_length=1)]
-KafkaProperties = Annotated[
-    Properties, BeforeValidator(_properties), PlainSerializer(lambda value: dict(value.items()))
-]
+KafkaProperties = Annotated[Properties, BeforeValidator(_properties), PlainSerializer(_readable)]

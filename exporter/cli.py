@@ -1,0 +1,114 @@
+"""``kafka-eos-exporter``: from the command line to a command, and from what happened to an exit code.
+
+0 clean or done, 1 found, 2 could not tell (usage, settings, a cluster that does not answer), 130 Ctrl-C. A command's
+result alone goes to standard output, all else to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import platform
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+import exporter
+from exporter.commands import check, generate, run
+from exporter.commands.settings import SettingsError
+from exporter.config import ConfigError
+from exporter.revision import revision
+
+CLEAN, FOUND, UNKNOWN, INTERRUPTED = 0, 1, 2, 130
+
+_DESCRIPTION = "Observability exporter and alerting agent for exactly-once (EOS) on Kafka."
+_EXAMPLES = """\
+examples:
+  kafka-eos-exporter run --bootstrap-server kafka-1:9092
+  kafka-eos-exporter transactions stalled --bootstrap-server kafka-1:9092
+  kafka-eos-exporter check config /etc/kafka-eos-exporter.yml
+
+exit codes: 0 clean, 1 found, 2 could not tell
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Long flags in full only, examples as they were written, and one line of usage error instead of a page."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        kwargs.setdefault("allow_abbrev", False)
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # passed on as they came
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(UNKNOWN, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = _Parser(prog="kafka-eos-exporter", description=_DESCRIPTION, epilog=_EXAMPLES)
+    top.add_argument("--version", action="version", version=version())
+    commands = top.add_subparsers(title="commands", metavar="COMMAND")
+    for command in (run, check, generate):
+        command.add_to(commands)
+    return top
+
+
+def version() -> str:
+    """One line in Prometheus's form."""
+    return (
+        f"kafka-eos-exporter, version {exporter.__version__} "
+        f"(revision: {revision()}, python: {platform.python_version()})"
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; gives back its exit code."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    command_line = parser()
+    try:
+        options, unknown = command_line.parse_known_args(arguments)
+        if unknown:
+            return _unknown_arguments(unknown, command_line)
+        if not hasattr(options, "command"):
+            getattr(options, "help_of", command_line).print_help()
+            return CLEAN
+        code = int(options.command(options))
+        sys.stdout.flush()
+        return code
+    except SystemExit as leaving:  # argparse leaves this way after --help, --version and a usage error
+        return leaving.code if isinstance(leaving.code, int) else CLEAN
+    except (ConfigError, SettingsError) as error:
+        for line in str(error).splitlines():
+            print(line, file=sys.stderr)
+        return UNKNOWN
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone, as `| head` does: what Python still holds for it must not fail a second time at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except Exception:  # noqa: BLE001 -- Python's own exit code for a bug is 1, which here would say "found"
+        traceback.print_exc()
+        return UNKNOWN
+
+
+def _unknown_arguments(unknown: Sequence[str], top: argparse.ArgumentParser) -> int:
+    flag = unknown[0].partition("=")[0]
+    near = difflib.get_close_matches(flag, _flags(top), n=1)
+    hint = f", did you mean {near[0]}?" if near else ""
+    print(f"kafka-eos-exporter: unknown argument {flag}{hint} (see --help)", file=sys.stderr)
+    return UNKNOWN
+
+
+def _flags(command: argparse.ArgumentParser) -> set[str]:
+    found: set[str] = set()
+    for action in command._actions:  # noqa: SLF001 -- argparse shows its own flags nowhere else
+        found.update(action.option_strings)
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 -- as above
+            for child in action.choices.values():
+                found |= _flags(child)
+    return found

@@ -1,0 +1,58 @@
+"""``check``: are the settings right, and may we ask the cluster what we need to ask?"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from exporter.config import ConfigError, ConfigSource
+
+_EXAMPLES = """\
+examples:
+  kafka-eos-exporter check config /etc/kafka-eos-exporter.yml
+  kafka-eos-exporter check connection --bootstrap-server kafka-1:9092
+"""
+_CONFIG_EXAMPLES = """\
+examples:
+  kafka-eos-exporter check config /etc/kafka-eos-exporter.yml
+
+exit codes: 0 the settings can be used, 1 they have problems
+"""
+
+
+def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+    """The command line of ``check``."""
+    parser = commands.add_parser(
+        "check",
+        help="check the settings, or the connection to a cluster",
+        description="Check the settings, or what may be asked of a cluster.",
+        epilog=_EXAMPLES,
+    )
+    parser.set_defaults(help_of=parser)
+    checks = parser.add_subparsers(title="checks", metavar="CHECK")
+    config = checks.add_parser(
+        "config",
+        help="every problem of a settings file, each with its path",
+        description="Print every problem of a settings file (with the environment over it), each with its path.",
+        epilog=_CONFIG_EXAMPLES,
+    )
+    config.add_argument("file", type=Path, metavar="FILE")
+    config.set_defaults(command=_config)
+
+
+def _config(options: argparse.Namespace) -> int:
+    try:
+        config = ConfigSource(options.file, os.environ).load()
+    except ConfigError as error:
+        for problem in error.problems:
+            print(problem)
+        count = len(error.problems)
+        print(f"{options.file}: {count} problem{'s' if count > 1 else ''}", file=sys.stderr)
+        return 1
+    names = ", ".join(cluster.name or cluster.kafka.bootstrap_servers for cluster in config.clusters)
+    count = len(config.clusters)
+    print(f"OK: {options.file}, {count} cluster{'s' if count > 1 else ''}: {names}")
+    return 0

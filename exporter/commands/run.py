@@ -1,0 +1,47 @@
+"""``run``: the agent."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from exporter import logs
+from exporter.commands.settings import RUN, add_cluster_flags, add_flags, config_source
+
+_EXAMPLES = """\
+examples:
+  kafka-eos-exporter run --bootstrap-server kafka-1:9092,kafka-2:9092
+  kafka-eos-exporter run --bootstrap-server kafka-1:9093 --command-config client.properties
+  kafka-eos-exporter run --config /etc/kafka-eos-exporter.yml --log.format json
+  kafka-eos-exporter run --config /etc/kafka-eos-exporter.yml --print-config
+
+Every setting of the file has an environment variable, KAFKA_EOS_ and its path with __ between levels:
+  KAFKA_EOS_CLUSTERS__0__KAFKA__SASL_PASSWORD=... KAFKA_EOS_LOG__LEVEL=debug
+Flags win over the environment, the environment over the file. SIGHUP rereads all.
+"""
+
+
+def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+    """The command line of ``run``."""
+    parser = commands.add_parser(
+        "run", help="run the agent", description="Run the agent until SIGTERM.", epilog=_EXAMPLES
+    )
+    add_cluster_flags(parser)
+    add_flags(parser, RUN)
+    parser.add_argument(
+        "--print-config", action="store_true", help="print the settings as YAML, secrets redacted, and exit"
+    )
+    parser.set_defaults(command=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    source = config_source(options)
+    config = source.load()
+    if options.print_config:
+        print(config.to_yaml(), end="")
+        return 0
+    logs.configure(config.log.level, config.log.format)
+    # Only this command needs the server and all sources; the others start faster without them.
+    from exporter.agent import Agent  # noqa: PLC0415
+
+    return Agent(config, source.load).run()

@@ -1,0 +1,127 @@
+"""From flags to settings: the flags that commands share, and where each goes in the config."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from exporter.config import ConfigSource
+from exporter.config_layers import Path as SettingPath
+
+
+class SettingsError(Exception):
+    """What was given on the command line cannot be used. The text is one line that says what to do instead."""
+
+
+class Flag(NamedTuple):
+    """A flag that sets one setting; ``repeat`` for one that may be given several times."""
+
+    name: str
+    path: SettingPath
+    metavar: str
+    help: str
+    repeat: bool = False
+
+
+CLUSTER = (
+    Flag(
+        "--bootstrap-server",
+        ("clusters", "kafka", "bootstrap.servers"),
+        "HOST:PORT",
+        "brokers to start from",
+    ),
+    Flag("--cluster.name", ("clusters", "name"), "NAME", "what to call the cluster; else the id that it reports"),
+)
+RUN = (
+    Flag(
+        "--web.listen-address",
+        ("web", "listen_address"),
+        "ADDRESS:PORT",
+        "where to serve (:10618); repeatable",
+        True,
+    ),
+    Flag("--web.route-prefix", ("web", "route_prefix"), "PATH", "prefix of all paths, for a proxy in front"),
+    Flag("--state.dir", ("state", "dir"), "DIR", "what survives a restart is kept here; unset: nothing is"),
+    Flag("--lso.stall-after", ("clusters", "lso", "stall_after"), "DURATION", "how long an LSO stands still (30s)"),
+    Flag("--log.level", ("log", "level"), "LEVEL", "debug, info, warning or error (info)"),
+    Flag("--log.format", ("log", "format"), "FORMAT", "text or json (text)"),
+)
+
+
+def add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:
+    """Flags leave nothing behind when they are not given: what a parent command was given must survive its child."""
+    for flag in flags:
+        parser.add_argument(
+            flag.name,
+            dest=flag.name,
+            metavar=flag.metavar,
+            help=flag.help,
+            action="append" if flag.repeat else "store",
+            default=argparse.SUPPRESS,
+        )
+
+
+def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
+    """Which cluster: every command that reads one takes these."""
+    add_flags(parser, CLUSTER)
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="YAML settings, for several clusters", default=argparse.SUPPRESS
+    )
+    parser.add_argument(
+        "--command-config",
+        type=Path,
+        metavar="FILE",
+        help="Kafka client properties (security.protocol=..., as Kafka's own tools take them)",
+        default=argparse.SUPPRESS,
+    )
+
+
+def config_source(options: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ConfigSource:
+    """Where the settings of this command line come from. Raises SettingsError when a properties file cannot be read."""
+    given = vars(options)
+    flags: dict[SettingPath, tuple[str, object]] = {}
+    if "command_config" in given:
+        for key, value in _read_properties(given["command_config"]).items():
+            flags["clusters", "kafka", key] = ("--command-config", value)
+    for flag in (*CLUSTER, *RUN):
+        if flag.name in given:
+            flags[flag.path] = (flag.name, given[flag.name])
+    return ConfigSource(given.get("config"), environ, flags)
+
+
+def _read_properties(file: Path) -> dict[str, str]:
+    try:
+        return parse_properties(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"--command-config {file}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"--command-config {file}: is no UTF-8 text") from None
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    r"""A file of java.util.Properties: ``key=value``, ``key: value``, ``#`` and ``!`` comments, ``\`` at a line's
+    end.
+    """
+    joined = re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t]*", r"\1", text)
+    found: dict[str, str] = {}
+    for line in joined.splitlines():
+        entry = line.strip(" \t\f")
+        if not entry or entry[0] in "#!":
+            continue
+        match = re.match(r"((?:\\.|[^\\=:\s])+)[ \t\f]*[=:]?[ \t\f]*(.*)", entry, re.DOTALL)
+        if match:
+            found[_unescaped(match[1])] = _unescaped(match[2])
+    return found
+
+
+def _unescaped(text: str) -> str:
+    controls = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+    return re.sub(
+        r"\\(u[0-9a-fA-F]{4}|.)",
+        lambda match: chr(int(match[1][1:], 16)) if len(match[1]) == 5 else controls.get(match[1], match[1]),
+        text,
+    )
