@@ -1,0 +1,73 @@
+"""Partial answers: what was answered, what was not and why, and the same told once per cause."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from exporter.kafka.faults import refusal, some
+from exporter.model import Fault
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Answers(Generic[K, V]):
+    """What a question about many things gave.
+
+    A key is in ``values``, or in ``unanswered`` with its own fault, or in neither when the cluster answered that it
+    does not know it. ``faults`` has one fault for each broker and cause, with the count and a few examples.
+    """
+
+    values: dict[K, V]
+    unanswered: dict[K, Fault]
+    faults: tuple[Fault, ...]
+
+
+class Tally(Generic[K, V]):
+    """Collects answers until ``result``. ``request`` and ``noun`` word the faults: "ListOffsets", "partitions"."""
+
+    def __init__(self, request: str, noun: str) -> None:
+        self.values: dict[K, V] = {}
+        self._request = request
+        self._noun = noun
+        self._lost: dict[K, Fault] = {}
+        self._refused: dict[K, tuple[str, int, str]] = {}
+
+    def answer(self, key: K, value: V) -> None:
+        self.values[key] = value
+        self.forget(key)
+
+    def refuse(self, key: K, where: str, code: int, grant: str = "") -> None:
+        """An error code came back for this key. ``where`` names the broker, "" when none was asked."""
+        self._refused[key] = (where, code, grant)
+        self._lost.pop(key, None)
+
+    def lose(self, key: K, fault: Fault) -> None:
+        """No answer came for this key, for a reason that it shares with others."""
+        self._lost[key] = fault
+        self._refused.pop(key, None)
+
+    def forget(self, key: K) -> None:
+        """The cluster does not know this key, or a better answer came."""
+        self._lost.pop(key, None)
+        self._refused.pop(key, None)
+
+    def result(self) -> Answers[K, V]:
+        unanswered = dict(self._lost)
+        groups: dict[tuple[str, int], list[tuple[K, str]]] = {}
+        for key, (where, code, grant) in self._refused.items():
+            unanswered[key] = refusal(self._what(where, str(key)), code, grant)
+            groups.setdefault((where, code), []).append((key, grant))
+        faults = list(dict.fromkeys(self._lost.values()))
+        for (where, code), items in sorted(groups.items()):
+            names = [str(key) for key, _ in items]
+            grants = {grant for _, grant in items if grant}
+            subject = names[0] if len(names) == 1 else f"{len(names)} {self._noun} ({some(names)})"
+            faults.append(refusal(self._what(where, subject), code, some(grants)))
+        return Answers(self.values, unanswered, tuple(faults))
+
+    def _what(self, where: str, subject: str) -> str:
+        return f"{self._request} of {subject} at {where}" if where else f"{self._request} of {subject}"

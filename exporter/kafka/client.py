@@ -1,0 +1,272 @@
+"""The client of one cluster: metadata from whoever answers, and requests to many brokers at once within a deadline."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Literal
+
+from kafka.protocol.admin import DescribeConfigsRequest
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from exporter.kafka.answers import Answers
+from exporter.kafka.channel import Channel, Job
+from exporter.kafka.connection import Request, Response
+from exporter.kafka.faults import BROKEN, AskError, refusal
+from exporter.kafka.metadata import Metadata, PartitionMetadata, metadata_request, read_metadata
+from exporter.kafka.properties import Properties, split_address
+from exporter.model import Clock, Deadline, Fault, Reason
+
+__all__ = ["Answers", "AskError", "ClusterClient", "Metadata", "PartitionMetadata", "Request", "Response"]
+
+STALE_AFTER_FAILURE = 5.0
+"""Seconds: how old cached metadata may be, at most, after a broker failed and its partitions probably moved."""
+
+CLOSE_SECONDS = 0.8
+
+_RESOURCES = {"topic": 2, "broker": 4}  # ConfigResource.java
+_WORST_FIRST = (Reason.AUTHENTICATION, Reason.UNSUPPORTED, Reason.MALFORMED, Reason.TIMEOUT, Reason.UNREACHABLE)
+
+
+class ClusterClient:
+    """One per cluster, shared by its workers: thread-safe. The constructor connects to nothing.
+
+    Every broker has its own connection and thread, made when first asked. Nothing is ever written to the cluster.
+    """
+
+    def __init__(self, properties: Properties, clock: Clock | None = None) -> None:
+        self._properties = properties
+        self._clock = clock or Clock()
+        self._tokens = properties.token_provider()
+        self._lock = threading.Lock()
+        self._refresh = threading.Lock()
+        self._channels: dict[tuple[str, int], Channel] = {}
+        self._brokers: Mapping[int, tuple[str, int]] = MappingProxyType({})
+        self._cached: tuple[Metadata, float] | None = None
+        self._last_good: tuple[str, int] | None = None
+        self._failed_at = float("-inf")
+        self._closed = False
+
+    # --- Metadata ---
+
+    def metadata(self, deadline: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata:
+        """Brokers and the named topics, or all. Raises AskError when nobody answered before the deadline.
+
+        An answer about all topics that is at most ``max_age`` seconds old serves too, unless a broker has failed since.
+        Topics that do not exist are never created.
+        """
+        asked = self._clock.monotonic()
+        known = self._fresh(asked - max_age)
+        # A topic that is missing from an answer about all may not exist or be hidden: only asking for it by name tells.
+        if known is not None and known.topics.keys() >= set(topics or ()):
+            return known
+        if topics is not None:
+            return self._adopt(self._ask_anyone(metadata_request(topics), deadline))
+        # One worker asks for all topics at a time; the others take its answer if it was asked after they came.
+        if not self._refresh.acquire(timeout=deadline.remaining()):
+            raise AskError(Fault(Reason.TIMEOUT, f"no metadata from {self._properties.bootstrap_servers} in time"))
+        try:
+            if (known := self._fresh(asked)) is not None:
+                return known
+            began = self._clock.monotonic()
+            metadata = self._adopt(self._ask_anyone(metadata_request(None), deadline))
+            self._cached = metadata, began
+            return metadata
+        finally:
+            self._refresh.release()
+
+    def _fresh(self, since: float) -> Metadata | None:
+        cached = self._cached
+        if cached is None:
+            return None
+        metadata, began = cached
+        if self._failed_at > began:
+            since = max(since, self._clock.monotonic() - STALE_AFTER_FAILURE)
+        return metadata if began >= since else None
+
+    def _adopt(self, response: Response) -> Metadata:
+        """Learns the brokers' addresses from an answer, and leaves those that moved or are gone."""
+        metadata = read_metadata(response)
+        brokers = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+        with self._lock:
+            self._brokers = MappingProxyType(brokers)
+            kept = set(brokers.values())
+            gone = [address for address in self._channels if address not in kept]
+            left = [self._channels.pop(address) for address in gone]
+            for node, address in brokers.items():
+                if address in self._channels:
+                    self._channels[address].label = _label(node, address)
+        for channel in left:
+            channel.stop()
+        return metadata
+
+    def _ask_anyone(self, request: Request, deadline: Deadline) -> Response:
+        """The first answer, from the broker that answered last, then the others, then the bootstrap servers.
+
+        Each gets its share of the time, so that one that hangs leaves some for the next. The bootstrap servers, by
+        names that are resolved anew, find a cluster whose brokers all have other addresses now.
+        """
+        candidates = self._candidates()
+        faults: list[Fault] = []
+        for number, (address, label) in enumerate(candidates):
+            if deadline.over or self._closed:
+                break
+            share = deadline.remaining() / (len(candidates) - number)
+            answer = self._submit([(address, label, request)], deadline.within(max(share, 1.0)))[0]
+            if not isinstance(answer, Fault):
+                self._last_good = address
+                return answer
+            self._failed_at = self._clock.monotonic()
+            faults.append(answer)
+        raise AskError(self._nobody(faults))
+
+    def _candidates(self) -> list[tuple[tuple[str, int], str]]:
+        with self._lock:
+            known = {address: _label(node, address) for node, address in self._brokers.items()}
+            healthy = {address for address, channel in self._channels.items() if channel.healthy}
+        order = sorted(known, key=lambda address: (address != self._last_good, address not in healthy))
+        named = {address: known[address] for address in order}
+        for server in self._properties.bootstrap_servers.split(","):
+            if server.strip():
+                address = split_address(server)
+                named.setdefault(address, f"bootstrap server {address[0]}:{address[1]}")
+        return list(named.items())
+
+    def _nobody(self, faults: Sequence[Fault]) -> Fault:
+        servers = self._properties.bootstrap_servers
+        if not faults:
+            return Fault(Reason.TIMEOUT, f"no time was left to ask {servers}")
+        reason = min((fault.reason for fault in faults), key=_severity)
+        details = list(dict.fromkeys(fault.detail for fault in faults))
+        more = f"; and {len(details) - 3} more" if len(details) > 3 else ""
+        return Fault(reason, f"no broker answers: {'; '.join(details[:3])}{more}")
+
+    # --- Requests ---
+
+    def ask(self, requests: Mapping[int, Request], deadline: Deadline) -> dict[int, Response | Fault]:
+        """Sends each broker its request, all at once; whatever has no response at the deadline has a Fault.
+
+        A request object serves one broker: it carries the version and the header of the connection that sends it.
+        """
+        brokers = self._brokers
+        answers: dict[int, Response | Fault] = {}
+        asked: list[tuple[tuple[str, int], str, Request]] = []
+        nodes: list[int] = []
+        for node, request in requests.items():
+            address = brokers.get(node)
+            if address is None:
+                text = f"broker {node} is not in the cluster's metadata: it is down, or was removed"
+                answers[node] = Fault(Reason.UNREACHABLE, text)
+            else:
+                nodes.append(node)
+                asked.append((address, _label(node, address), request))
+        answers.update(zip(nodes, self._submit(asked, deadline), strict=True))
+        if any(isinstance(answer, Fault) and answer.reason in BROKEN for answer in answers.values()):
+            self._failed_at = self._clock.monotonic()
+        return answers
+
+    def _submit(
+        self, asked: Sequence[tuple[tuple[str, int], str, Request]], deadline: Deadline
+    ) -> list[Response | Fault]:
+        gathered = _Gathered(len(asked))
+        for number, (address, label, request) in enumerate(asked):
+            job = Job(request, deadline, lambda answer, number=number: gathered.put(number, answer))  # type: ignore[misc]
+            self._channel(address, label).submit(job)
+        answers = gathered.wait(deadline)
+        return [
+            answers.get(number, Fault(Reason.TIMEOUT, f"{label} did not answer in time"))
+            for number, (_, label, _) in enumerate(asked)
+        ]
+
+    def _channel(self, address: tuple[str, int], label: str) -> Channel:
+        with self._lock:
+            channel = self._channels.get(address)
+            if channel is None:
+                channel = Channel(label, address, self._properties, self._tokens, self._clock)
+                self._channels[address] = channel
+                if self._closed:
+                    channel.stop()
+            return channel
+
+    # --- Small questions ---
+
+    def features(self, deadline: Deadline) -> Mapping[str, int]:
+        """The finalized feature levels, ``transaction.version`` among them on Kafka 4.0 and later. Raises AskError."""
+        request = ApiVersionsRequest(client_software_name="kafka-eos-exporter", client_software_version="1")
+        response = self._ask_anyone(request, deadline)
+        if response.error_code:
+            raise AskError(refusal("ApiVersions", response.error_code))
+        return {feature.name: feature.max_version_level for feature in response.finalized_features or ()}
+
+    def config(
+        self, resource: Literal["topic", "broker"], name: str, keys: Sequence[str], deadline: Deadline
+    ) -> dict[str, str] | Fault:
+        """These settings of a topic, or of a broker by its node id. Those that the broker does not know are left out.
+
+        A raw DescribeConfigs: kafka-python's own swallows the error code, so that a missing grant reads as no settings.
+        """
+        entry = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=_RESOURCES[resource], resource_name=name, configuration_keys=list(keys)
+        )
+        request = DescribeConfigsRequest(resources=[entry], include_synonyms=False, include_documentation=False)
+        grant = "DESCRIBE_CONFIGS on " + (f"Topic:{name}" if resource == "topic" else "Cluster")
+        try:
+            answer = (
+                self.ask({int(name): request}, deadline)[int(name)]
+                if resource == "broker"
+                else self._ask_anyone(request, deadline)
+            )
+        except AskError as error:
+            return error.fault
+        if isinstance(answer, Fault):
+            return answer
+        values: dict[str, str] = {}
+        for result in answer.results:
+            if result.error_code:
+                return refusal(f"DescribeConfigs of {resource} {name}", result.error_code, grant)
+            values.update({item.name: item.value for item in result.configs if item.value is not None})
+        return values
+
+    def close(self) -> None:
+        """Ends all connections; whoever still waits gets a Fault. Takes less than a second."""
+        with self._lock:
+            self._closed = True
+            channels = list(self._channels.values())
+        for channel in channels:
+            channel.stop()
+        until = time.monotonic() + CLOSE_SECONDS
+        for channel in channels:
+            channel.join(max(0.0, until - time.monotonic()))
+
+
+class _Gathered:
+    """Answers by number, as they come in from the channels' threads."""
+
+    def __init__(self, count: int) -> None:
+        self._missing = count
+        self._answers: dict[int, Response | Fault] = {}
+        self._arrived = threading.Condition()
+
+    def put(self, number: int, answer: Response | Fault) -> None:
+        with self._arrived:
+            if number not in self._answers:
+                self._answers[number] = answer
+                self._missing -= 1
+                if not self._missing:
+                    self._arrived.notify()
+
+    def wait(self, deadline: Deadline) -> dict[int, Response | Fault]:
+        """What has come by the deadline, and a moment later: the channels keep it too, and know what went wrong."""
+        with self._arrived:
+            self._arrived.wait_for(lambda: not self._missing, deadline.remaining() + 0.1)
+            return dict(self._answers)
+
+
+def _label(node: int, address: tuple[str, int]) -> str:
+    return f"broker {node} at {address[0]}:{address[1]}"
+
+
+def _severity(reason: Reason) -> int:
+    return _WORST_FIRST.index(reason) if reason in _WORST_FIRST else len(_WORST_FIRST)

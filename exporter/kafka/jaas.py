@@ -1,0 +1,55 @@
+"""Java's ``sasl.jaas.config`` as properties: ``LoginModule required username="u" password="p";``."""
+
+from __future__ import annotations
+
+import re
+
+_ENTRY = re.compile(
+    r"^\s*(?P<module>[\w.$]+)\s+(?:required|requisite|sufficient|optional)\b(?P<options>.*?);?\s*$", re.DOTALL
+)
+_OPTION = re.compile(
+    r"""\s*(?P<key>[\w.\-]+)\s*=\s*(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'|(?P<bare>[^\s;"']+))""",
+    re.DOTALL,
+)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+_PASSWORD_MODULES = {"PlainLoginModule", "ScramLoginModule"}
+_OPTIONS = {
+    "PlainLoginModule": {"username": "sasl.username", "password": "sasl.password"},
+    "ScramLoginModule": {"username": "sasl.username", "password": "sasl.password"},
+    "OAuthBearerLoginModule": {
+        "clientId": "sasl.oauthbearer.client.id",
+        "clientSecret": "sasl.oauthbearer.client.secret",
+        "scope": "sasl.oauthbearer.scope",
+    },
+}
+
+
+def parse_jaas(text: str) -> dict[str, str]:
+    """The properties that a JAAS entry stands for. Raises ValueError, whose text holds no value of the entry."""
+    entry = _ENTRY.match(text)
+    if entry is None:
+        raise ValueError('is not of the form: LoginModule required username="..." password="...";')
+    module = entry["module"].rpartition(".")[2]
+    if module not in _OPTIONS:
+        raise ValueError(
+            f"the login module {module} is not supported; use PLAIN, SCRAM, OAUTHBEARER or TLS client certificates"
+        )
+    options = _options(entry["options"])
+    found = {name: options[key] for key, name in _OPTIONS[module].items() if key in options}
+    if module in _PASSWORD_MODULES and len(found) < 2:
+        raise ValueError("lacks username or password")
+    return found
+
+
+def _options(text: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    position = 0
+    while text[position:].strip():
+        option = _OPTION.match(text, position)
+        if option is None:
+            raise ValueError("has an option that is not key=value; quote values that hold spaces")
+        quoted = option["double"] if option["double"] is not None else option["single"]
+        options[option["key"]] = option["bare"] if quoted is None else _ESCAPED.sub(r"\1", quoted)
+        position = option.end()
+    return options

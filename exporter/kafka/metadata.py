@@ -1,0 +1,91 @@
+"""What the cluster says of its brokers and partitions: the answer to Metadata, as frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+from exporter.kafka.faults import refusal
+from exporter.model import Fault, TopicPartition
+
+TRANSACTION_STATE = "__transaction_state"
+CONSUMER_OFFSETS = "__consumer_offsets"
+
+
+class PartitionMetadata(NamedTuple):
+    """One partition. ``leader`` is None, and ``offline`` True, when no replica leads it."""
+
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Brokers by node id (``host:port``), topics by name and partition.
+
+    ``errors`` has the topics that the cluster would not describe. Topics without DESCRIBE are silently missing when all
+    topics were asked for: an empty cluster and one that shows us nothing look the same.
+    """
+
+    cluster_id: str
+    brokers: Mapping[int, str]
+    topics: Mapping[str, Mapping[int, PartitionMetadata]]
+    internal: frozenset[str]
+    errors: Mapping[str, Fault]
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """The node id of the partition's leader; None when it has none or is not known here."""
+        known = self.topics.get(topic, {}).get(partition)
+        return None if known is None else known.leader
+
+    def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The leaders of those partitions that have one."""
+        found = {}
+        for partition in partitions:
+            leader = self.leader(partition.topic, partition.partition)
+            if leader is not None:
+                found[partition] = leader
+        return found
+
+
+def metadata_request(topics: Sequence[str] | None) -> MetadataRequest:
+    """Asks for these topics, or for all. Never creates one: a watcher must not change what it watches."""
+    named = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
+    return MetadataRequest(
+        topics=named,
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+
+
+def read_metadata(response: MetadataResponse) -> Metadata:
+    """The answer as values. Partition-level codes (5, 9) only repeat what leader and replicas say."""
+    topics: dict[str, dict[int, PartitionMetadata]] = {}
+    errors: dict[str, Fault] = {}
+    internal = set()
+    for topic in response.topics:
+        name = topic.name
+        if name is None:
+            continue
+        if topic.error_code:
+            errors[name] = refusal(f"Metadata of topic {name}", topic.error_code, f"DESCRIBE on Topic:{name}")
+            continue
+        if topic.is_internal:
+            internal.add(name)
+        topics[name] = {
+            partition.partition_index: PartitionMetadata(
+                None if partition.leader_id < 0 else partition.leader_id,
+                tuple(partition.replica_nodes),
+                tuple(partition.isr_nodes),
+                partition.leader_id < 0,
+            )
+            for partition in topic.partitions
+        }
+    brokers = {broker.node_id: f"{broker.host}:{broker.port}" for broker in response.brokers}
+    return Metadata(response.cluster_id or "", brokers, topics, frozenset(internal), errors)

@@ -1,0 +1,306 @@
+"""What the cluster tells of transactions when asked (KIP-664): list them, describe them, and describe producers."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kafka.protocol.admin import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+
+from exporter.kafka.answers import Answers, Tally
+from exporter.kafka.faults import (
+    COORDINATOR_MOVED,
+    LEADER_MOVED,
+    NOT_COORDINATOR,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    TRANSACTIONAL_ID_NOT_FOUND,
+    AskError,
+    refusal,
+)
+from exporter.kafka.metadata import TRANSACTION_STATE, Metadata
+from exporter.kafka.routing import Cluster, Item, Question, ask_brokers, ask_leaders, where
+from exporter.model import Deadline, Fault, Reason, TopicPartition
+
+OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
+"""TransactionState.java. Always filter: a broker's list has every idle transactional id of the last seven days too."""
+
+NO_TIMEOUT_MS = 2**31 - 1
+"""The timeout of a two-phase-commit transaction (KIP-939): it has none."""
+
+IDS_PER_REQUEST = 1_000
+PARTITIONS_PER_REQUEST = 500
+"""As many as TransactionsCommand.java asks at once: DescribeProducers walks each partition's producer state."""
+
+PROBE = "__probe__"
+"""A transactional id that nobody has: a coordinator that may tell says "not found", one that may not says "denied"."""
+
+DESCRIBE_IDS = "DESCRIBE on TransactionalId:*"
+
+
+def coordinator_partition(key: str, partitions: int = 50) -> int:
+    """The partition of the internal topic that coordinates a transactional id or a group.
+
+    ``Utils.abs(key.hashCode()) % partitions`` (partitionFor of TransactionStateManager and GroupCoordinatorService):
+    Java's String.hashCode over UTF-16 code units, with the sign bit dropped.
+    """
+    units = array("H", key.encode("utf-16-le", "surrogatepass"))
+    if sys.byteorder == "big":
+        units.byteswap()
+    value = 0
+    for unit in units:
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return (value & 0x7FFFFFFF) % partitions
+
+
+class Listing(NamedTuple):
+    """A transaction as its coordinator lists it; ``state`` in Kafka's spelling."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+class Description(NamedTuple):
+    """A transaction as its coordinator describes it.
+
+    ``timeout`` is seconds, None for two-phase commit; ``started`` Unix seconds by the coordinator's clock, None when no
+    transaction was ever begun. ``partitions`` are, once prepared, only those still without a marker.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout: float | None
+    started: float | None
+    partitions: frozenset[TopicPartition]
+
+
+class ProducerState(NamedTuple):
+    """A producer as a partition's leader remembers it.
+
+    ``last_timestamp`` is Unix seconds by the producer's clock: its newest record, not when the transaction began.
+    ``start_offset`` is where its open transaction begins in the partition, None when none is open.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_timestamp: float | None
+    coordinator_epoch: int
+    start_offset: int | None
+
+
+def list_transactions(
+    client: Cluster,
+    metadata: Metadata,
+    deadline: Deadline,
+    *,
+    states: Sequence[str] = OPEN_STATES,
+    producer_ids: Sequence[int] = (),
+) -> Answers[int, tuple[Listing, ...]]:
+    """Asks every broker, since each lists only what it coordinates. By node id.
+
+    Ids without DESCRIBE are left out silently by the broker: only where ``describe_grant`` finds nothing missing is a
+    list all there is.
+    """
+
+    def request() -> ListTransactionsRequest:
+        return ListTransactionsRequest(state_filters=list(states), producer_id_filters=list(producer_ids))
+
+    def read(response: ListTransactionsResponse) -> tuple[int, tuple[Listing, ...]]:
+        return response.error_code, tuple(
+            Listing(item.transactional_id, item.producer_id, item.transaction_state)
+            for item in response.transaction_states
+        )
+
+    return ask_brokers(client, metadata, "ListTransactions", request, read, deadline)
+
+
+def describe_transactions(
+    client: Cluster, metadata: Metadata, ids: Iterable[str], deadline: Deadline
+) -> Answers[str, Description]:
+    """Asks the coordinator of each id. An id that it does not know is neither in values nor in unanswered.
+
+    Where ``__transaction_state`` cannot be described (DESCRIBE on the topic is missing), every broker is asked, and
+    the one that does not refuse as NOT_COORDINATOR is the coordinator: FindCoordinator would say it too, but creates
+    the topic on a cluster that has none.
+    """
+    wanted = list(dict.fromkeys(ids))
+    if not wanted:
+        return Answers({}, {}, ())
+    if TRANSACTION_STATE not in metadata.topics:
+        try:
+            metadata = client.metadata(deadline, [TRANSACTION_STATE])
+        except AskError as error:
+            return Answers({}, dict.fromkeys(wanted, error.fault), (error.fault,))
+    count = len(metadata.topics.get(TRANSACTION_STATE, ()))
+    if not count and not _is_denied(metadata, TRANSACTION_STATE):
+        return Answers({}, {}, ())  # no topic, no coordinator, no transaction
+    if not count:
+        return _describe_anywhere(client, metadata, wanted, deadline)
+    question: Question[str, Description] = Question(
+        "DescribeTransactions",
+        "transactional ids",
+        lambda key: TopicPartition(TRANSACTION_STATE, coordinator_partition(key, count)),
+        lambda batch: DescribeTransactionsRequest(transactional_ids=list(batch)),
+        _read_descriptions,
+        IDS_PER_REQUEST,
+        COORDINATOR_MOVED,
+        frozenset({TRANSACTIONAL_ID_NOT_FOUND}),
+    )
+    return ask_leaders(client, metadata, question, wanted, deadline)
+
+
+def describe_producers(
+    client: Cluster, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline
+) -> Answers[TopicPartition, tuple[ProducerState, ...]]:
+    """The producers that each partition's leader remembers, those with an open transaction among them.
+
+    Producers silent for ``producer.id.expiration.ms`` (a day) are forgotten, unless their transaction is open.
+    """
+
+    def request(batch: Sequence[TopicPartition]) -> DescribeProducersRequest:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in batch:
+            topics.setdefault(topic, []).append(partition)
+        return DescribeProducersRequest(
+            topics=[
+                DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=indexes)
+                for topic, indexes in topics.items()
+            ]
+        )
+
+    question: Question[TopicPartition, tuple[ProducerState, ...]] = Question(
+        "DescribeProducers",
+        "partitions",
+        lambda key: key,
+        request,
+        _read_producers,
+        PARTITIONS_PER_REQUEST,
+        LEADER_MOVED,
+    )
+    return ask_leaders(client, metadata, question, partitions, deadline)
+
+
+def describe_grant(client: Cluster, metadata: Metadata, deadline: Deadline) -> Fault | None:
+    """Whether DESCRIBE on all transactional ids is proven: None when it is, else what is missing.
+
+    Brokers leave ids without that grant out of ListTransactions in silence, so that every live transaction would look
+    hanging. A broker authorizes before it looks (KafkaApis.handleDescribeTransactionsRequest): for an id that nobody
+    has, TRANSACTIONAL_ID_NOT_FOUND or NOT_COORDINATOR proves the grant. DescribeTransactions creates no topic; still
+    it is only asked when ``__transaction_state`` may exist, since without it there is nothing to be told.
+    """
+    topic = TRANSACTION_STATE
+    if topic not in metadata.topics:
+        try:
+            metadata = client.metadata(deadline, [topic])
+        except AskError as error:
+            return error.fault
+        if topic not in metadata.topics and not _is_denied(metadata, topic):
+            return None
+    answers = client.ask(
+        {node: DescribeTransactionsRequest(transactional_ids=[PROBE]) for node in metadata.brokers}, deadline
+    )
+    lost: Fault | None = None
+    for node, answer in answers.items():
+        if isinstance(answer, Fault):
+            lost = lost or answer
+            continue
+        for state in answer.transaction_states:
+            if state.error_code in (0, TRANSACTIONAL_ID_NOT_FOUND, NOT_COORDINATOR):
+                return None
+            what = f"DescribeTransactions at {where(metadata, node)}"
+            lost = refusal(what, state.error_code, DESCRIBE_IDS)
+            if state.error_code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+                return lost
+    return lost
+
+
+def _is_denied(metadata: Metadata, topic: str) -> bool:
+    return topic in metadata.errors and metadata.errors[topic].reason is Reason.AUTHORIZATION
+
+
+def _describe_anywhere(
+    client: Cluster, metadata: Metadata, ids: Sequence[str], deadline: Deadline
+) -> Answers[str, Description]:
+    tally: Tally[str, Description] = Tally("DescribeTransactions", "transactional ids")
+    settled: set[str] = set()
+    for start in range(0, len(ids), IDS_PER_REQUEST):
+        batch = ids[start : start + IDS_PER_REQUEST]
+        answers = client.ask(
+            {node: DescribeTransactionsRequest(transactional_ids=list(batch)) for node in metadata.brokers}, deadline
+        )
+        for key in batch:
+            tally.refuse(key, "", NOT_COORDINATOR)
+        # A broker that did not answer may be the coordinator of whatever nobody else claims.
+        for answer in answers.values():
+            if isinstance(answer, Fault):
+                for key in batch:
+                    tally.lose(key, answer)
+        for node, answer in answers.items():
+            if isinstance(answer, Fault):
+                continue
+            for key, code, value, grant in _read_descriptions(answer):
+                if value is not None:
+                    tally.answer(key, value)
+                    settled.add(key)
+                elif code == TRANSACTIONAL_ID_NOT_FOUND:
+                    tally.forget(key)
+                    settled.add(key)
+                elif code != NOT_COORDINATOR and key not in settled:
+                    tally.refuse(key, where(metadata, node), code, grant)
+    return tally.result()
+
+
+def _read_descriptions(response: DescribeTransactionsResponse) -> Iterator[Item[str, Description]]:
+    for state in response.transaction_states:
+        key = state.transactional_id
+        if state.error_code:
+            yield Item(key, state.error_code, None, f"DESCRIBE on TransactionalId:{key}")
+            continue
+        timeout, started = state.transaction_timeout_ms, state.transaction_start_time_ms
+        yield Item(
+            key,
+            0,
+            Description(
+                key,
+                state.producer_id,
+                state.producer_epoch,
+                state.transaction_state,
+                None if timeout == NO_TIMEOUT_MS else timeout / 1000,
+                None if started < 0 else started / 1000,
+                frozenset(TopicPartition(topic.topic, index) for topic in state.topics for index in topic.partitions),
+            ),
+        )
+
+
+def _read_producers(response: DescribeProducersResponse) -> Iterator[Item[TopicPartition, tuple[ProducerState, ...]]]:
+    for topic in response.topics:
+        for partition in topic.partitions:
+            key = TopicPartition(topic.name, partition.partition_index)
+            if partition.error_code:
+                yield Item(key, partition.error_code, None, f"READ on Topic:{topic.name}")
+                continue
+            yield Item(
+                key,
+                0,
+                tuple(
+                    ProducerState(
+                        producer.producer_id,
+                        producer.producer_epoch,
+                        None if producer.last_timestamp < 0 else producer.last_timestamp / 1000,
+                        producer.coordinator_epoch,
+                        None if producer.current_txn_start_offset < 0 else producer.current_txn_start_offset,
+                    )
+                    for producer in partition.active_producers
+                ),
+            )
