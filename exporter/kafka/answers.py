@@ -34,19 +34,23 @@ class Tally(Generic[K, V]):
         self._request = request
         self._noun = noun
         self._lost: dict[K, Fault] = {}
-        self._refused: dict[K, tuple[str, int, str]] = {}
+        self._refused: dict[K, tuple[str, int, str, str]] = {}
 
     def answer(self, key: K, value: V) -> None:
         self.values[key] = value
         self.forget(key)
 
-    def refuse(self, key: K, where: str, code: int, grant: str = "") -> None:
-        """An error code came back for this key. ``where`` names the broker, "" when none was asked."""
-        self._refused[key] = (where, code, grant)
+    def refuse(self, key: K, where: str, code: int, grant: str = "", remedy: str = "") -> None:
+        """An error code came back for this key. ``where`` names the broker, "" when none was asked. An answer stays."""
+        if key in self.values:
+            return
+        self._refused[key] = (where, code, grant, remedy)
         self._lost.pop(key, None)
 
     def lose(self, key: K, fault: Fault) -> None:
-        """No answer came for this key, for a reason that it shares with others."""
+        """No answer came for this key, for a reason that it shares with others. An answer stays."""
+        if key in self.values:
+            return
         self._lost[key] = fault
         self._refused.pop(key, None)
 
@@ -57,16 +61,17 @@ class Tally(Generic[K, V]):
 
     def result(self) -> Answers[K, V]:
         unanswered = dict(self._lost)
-        groups: dict[tuple[str, int], list[tuple[K, str]]] = {}
-        for key, (where, code, grant) in self._refused.items():
-            unanswered[key] = refusal(self._what(where, str(key)), code, grant)
-            groups.setdefault((where, code), []).append((key, grant))
+        groups: dict[tuple[str, int], list[K]] = {}
+        for key, (where, code, grant, remedy) in self._refused.items():
+            unanswered[key] = refusal(self._what(where, str(key)), code, grant, remedy)
+            groups.setdefault((where, code), []).append(key)
         faults = list(dict.fromkeys(self._lost.values()))
-        for (where, code), items in sorted(groups.items()):
-            names = [str(key) for key, _ in items]
-            grants = {grant for _, grant in items if grant}
+        for (where, code), keys in sorted(groups.items()):
+            names = [str(key) for key in keys]
             subject = names[0] if len(names) == 1 else f"{len(names)} {self._noun} ({some(names)})"
-            faults.append(refusal(self._what(where, subject), code, some(grants)))
+            grants = {self._refused[key][2] for key in keys} - {""}
+            remedies = {self._refused[key][3] for key in keys} - {""}
+            faults.append(refusal(self._what(where, subject), code, some(grants), some(remedies)))
         return Answers(self.values, unanswered, tuple(faults))
 
     def _what(self, where: str, subject: str) -> str:

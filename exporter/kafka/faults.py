@@ -59,7 +59,7 @@ _CODES = {
         "deleted between two calls, or DESCRIBE on the topic is not granted",
     ),
     LEADER_NOT_AVAILABLE: ErrorCode(
-        "LEADER_NOT_AVAILABLE", Reason.NO_LEADER, "no replica leads; start the brokers that hold its in-sync replicas"
+        "LEADER_NOT_AVAILABLE", Reason.NO_LEADER, "no replica leads; start the brokers that hold its replicas"
     ),
     NOT_LEADER_OR_FOLLOWER: ErrorCode("NOT_LEADER_OR_FOLLOWER", Reason.NO_LEADER, _MOVING),
     7: ErrorCode("REQUEST_TIMED_OUT", Reason.TIMEOUT, "the broker gave up waiting for another one"),
@@ -106,10 +106,14 @@ def error_code(code: int) -> ErrorCode:
     return ErrorCode(name, Reason.MALFORMED, "an error that is not expected here; see the broker's log")
 
 
-def refusal(what: str, code: int, grant: str = "") -> Fault:
-    """The fault for an error code in an answer. ``what`` was asked of whom; ``grant`` is the ACL that allows it."""
+def refusal(what: str, code: int, grant: str = "", remedy: str = "") -> Fault:
+    """The fault for an error code in an answer.
+
+    ``what`` was asked of whom; ``grant`` is the ACL that allows it, told where the code says that one is missing;
+    ``remedy`` is what to do when we know better than the code alone.
+    """
     error = error_code(code)
-    advice = f"grant {grant}" if grant and error.reason is Reason.AUTHORIZATION else error.advice
+    advice = f"grant {grant}" if grant and error.reason is Reason.AUTHORIZATION else remedy or error.advice
     return Fault(error.reason, f"{what}: {error.name} ({code})" + (f": {advice}" if advice else ""))
 
 

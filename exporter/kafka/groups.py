@@ -21,9 +21,9 @@ from exporter.kafka.faults import (
     refusal,
 )
 from exporter.kafka.metadata import CONSUMER_OFFSETS, Metadata
-from exporter.kafka.routing import Cluster, Item, Question, ask_brokers, ask_leaders, where
+from exporter.kafka.routing import Cluster, Item, Question, ask_brokers, ask_everyone, ask_leaders, where
 from exporter.kafka.transactions import PROBE, coordinator_partition
-from exporter.model import Deadline, Fault, Reason, TopicPartition
+from exporter.model import Deadline, Fault, TopicPartition
 
 GROUPS_PER_REQUEST = 100
 
@@ -65,8 +65,7 @@ def committed_offsets(
         except AskError as error:
             return Answers({}, dict.fromkeys(wanted, error.fault), (error.fault,))
     count = len(metadata.topics.get(CONSUMER_OFFSETS, ()))
-    denied = metadata.errors.get(CONSUMER_OFFSETS)
-    if not count and (denied is None or denied.reason is not Reason.AUTHORIZATION):
+    if not count and not metadata.denies(CONSUMER_OFFSETS):
         return Answers({}, {}, ())  # no topic, no coordinator, no commit
     question: Question[str, Mapping[TopicPartition, int]] = Question(
         "OffsetFetch",
@@ -78,6 +77,8 @@ def committed_offsets(
         COORDINATOR_MOVED,
         frozenset({GROUP_ID_NOT_FOUND}),
     )
+    if not count:
+        return ask_everyone(client, metadata, question, wanted, deadline)
     return ask_leaders(client, metadata, question, wanted, deadline)
 
 
@@ -93,8 +94,7 @@ def describe_group_grant(client: Cluster, metadata: Metadata, deadline: Deadline
             metadata = client.metadata(deadline, [CONSUMER_OFFSETS])
         except AskError as error:
             return error.fault
-        denied = metadata.errors.get(CONSUMER_OFFSETS)
-        if CONSUMER_OFFSETS not in metadata.topics and (denied is None or denied.reason is not Reason.AUTHORIZATION):
+        if CONSUMER_OFFSETS not in metadata.topics and not metadata.denies(CONSUMER_OFFSETS):
             return None
     answers = client.ask({node: DescribeGroupsRequest(groups=[PROBE]) for node in metadata.brokers}, deadline)
     lost: Fault | None = None

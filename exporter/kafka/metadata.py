@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from exporter.kafka.faults import refusal
-from exporter.model import Fault, TopicPartition
+from exporter.model import Fault, Reason, TopicPartition
 
 TRANSACTION_STATE = "__transaction_state"
 CONSUMER_OFFSETS = "__consumer_offsets"
@@ -51,6 +51,10 @@ class Metadata:
             if leader is not None:
                 found[partition] = leader
         return found
+
+    def denies(self, topic: str) -> bool:
+        """Whether the cluster said that we may not see this topic, which may or may not exist."""
+        return topic in self.errors and self.errors[topic].reason is Reason.AUTHORIZATION
 
 
 def metadata_request(topics: Sequence[str] | None) -> MetadataRequest:

@@ -78,6 +78,38 @@ def ask_leaders(
     return tally.result()
 
 
+def ask_everyone(
+    cluster: Cluster, metadata: Metadata, question: Question[K, V], keys: Sequence[K], deadline: Deadline
+) -> Answers[K, V]:
+    """Asks every broker about all keys, and takes the word of the one that does not say "another one knows".
+
+    For when the homes of the keys cannot be seen. A broker that did not answer may be the one for what nobody claims.
+    """
+    tally: Tally[K, V] = Tally(question.name, question.noun)
+    for start in range(0, len(keys), question.batch):
+        batch = keys[start : start + question.batch]
+        answers = cluster.ask({node: question.request(batch) for node in metadata.brokers}, deadline)
+        silent = [answer for answer in answers.values() if isinstance(answer, Fault)]
+        for key in batch:
+            if silent:
+                tally.lose(key, silent[0])
+            else:
+                tally.refuse(key, "", COORDINATOR_NOT_AVAILABLE)
+        for node, answer in answers.items():
+            if isinstance(answer, Fault):
+                continue
+            for key, code, value, grant in question.read(answer):
+                if code in question.moved:
+                    continue
+                if not code and value is not None:
+                    tally.answer(key, value)
+                elif code in question.gone:
+                    tally.forget(key)
+                else:
+                    tally.refuse(key, where(metadata, node), code, grant)
+    return tally.result()
+
+
 def ask_brokers(
     cluster: Cluster,
     metadata: Metadata,
@@ -176,8 +208,11 @@ def _settle(
 def _without_leader(metadata: Metadata, home: TopicPartition, key: K, tally: Tally[K, V]) -> None:
     if home.topic in metadata.errors:
         tally.lose(key, metadata.errors[home.topic])
-    elif home.partition not in metadata.topics.get(home.topic, {}):
+        return
+    known = metadata.topics.get(home.topic, {}).get(home.partition)
+    if known is None:
         tally.refuse(key, "", UNKNOWN_TOPIC_OR_PARTITION)
-    else:
-        coordinated = home != key
-        tally.refuse(key, "", COORDINATOR_NOT_AVAILABLE if coordinated else LEADER_NOT_AVAILABLE)
+        return
+    down = [f"broker {node}" for node in known.replicas if node not in metadata.brokers]
+    remedy = f"no replica leads; start {' or '.join(down)}" if down else ""
+    tally.refuse(key, "", LEADER_NOT_AVAILABLE if home == key else COORDINATOR_NOT_AVAILABLE, remedy=remedy)

@@ -16,7 +16,7 @@ from kafka.protocol.admin import (
     ListTransactionsResponse,
 )
 
-from exporter.kafka.answers import Answers, Tally
+from exporter.kafka.answers import Answers
 from exporter.kafka.faults import (
     COORDINATOR_MOVED,
     LEADER_MOVED,
@@ -27,8 +27,8 @@ from exporter.kafka.faults import (
     refusal,
 )
 from exporter.kafka.metadata import TRANSACTION_STATE, Metadata
-from exporter.kafka.routing import Cluster, Item, Question, ask_brokers, ask_leaders, where
-from exporter.model import Deadline, Fault, Reason, TopicPartition
+from exporter.kafka.routing import Cluster, Item, Question, ask_brokers, ask_everyone, ask_leaders, where
+from exporter.model import Deadline, Fault, TopicPartition
 
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 """TransactionState.java. Always filter: a broker's list has every idle transactional id of the last seven days too."""
@@ -143,20 +143,20 @@ def describe_transactions(
         except AskError as error:
             return Answers({}, dict.fromkeys(wanted, error.fault), (error.fault,))
     count = len(metadata.topics.get(TRANSACTION_STATE, ()))
-    if not count and not _is_denied(metadata, TRANSACTION_STATE):
+    if not count and not metadata.denies(TRANSACTION_STATE):
         return Answers({}, {}, ())  # no topic, no coordinator, no transaction
-    if not count:
-        return _describe_anywhere(client, metadata, wanted, deadline)
     question: Question[str, Description] = Question(
         "DescribeTransactions",
         "transactional ids",
-        lambda key: TopicPartition(TRANSACTION_STATE, coordinator_partition(key, count)),
+        lambda key: TopicPartition(TRANSACTION_STATE, coordinator_partition(key, count or 1)),
         lambda batch: DescribeTransactionsRequest(transactional_ids=list(batch)),
         _read_descriptions,
         IDS_PER_REQUEST,
         COORDINATOR_MOVED,
         frozenset({TRANSACTIONAL_ID_NOT_FOUND}),
     )
+    if not count:
+        return ask_everyone(client, metadata, question, wanted, deadline)
     return ask_leaders(client, metadata, question, wanted, deadline)
 
 
@@ -205,7 +205,7 @@ def describe_grant(client: Cluster, metadata: Metadata, deadline: Deadline) -> F
             metadata = client.metadata(deadline, [topic])
         except AskError as error:
             return error.fault
-        if topic not in metadata.topics and not _is_denied(metadata, topic):
+        if topic not in metadata.topics and not metadata.denies(topic):
             return None
     answers = client.ask(
         {node: DescribeTransactionsRequest(transactional_ids=[PROBE]) for node in metadata.brokers}, deadline
@@ -223,42 +223,6 @@ def describe_grant(client: Cluster, metadata: Metadata, deadline: Deadline) -> F
             if state.error_code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
                 return lost
     return lost
-
-
-def _is_denied(metadata: Metadata, topic: str) -> bool:
-    return topic in metadata.errors and metadata.errors[topic].reason is Reason.AUTHORIZATION
-
-
-def _describe_anywhere(
-    client: Cluster, metadata: Metadata, ids: Sequence[str], deadline: Deadline
-) -> Answers[str, Description]:
-    tally: Tally[str, Description] = Tally("DescribeTransactions", "transactional ids")
-    settled: set[str] = set()
-    for start in range(0, len(ids), IDS_PER_REQUEST):
-        batch = ids[start : start + IDS_PER_REQUEST]
-        answers = client.ask(
-            {node: DescribeTransactionsRequest(transactional_ids=list(batch)) for node in metadata.brokers}, deadline
-        )
-        for key in batch:
-            tally.refuse(key, "", NOT_COORDINATOR)
-        # A broker that did not answer may be the coordinator of whatever nobody else claims.
-        for answer in answers.values():
-            if isinstance(answer, Fault):
-                for key in batch:
-                    tally.lose(key, answer)
-        for node, answer in answers.items():
-            if isinstance(answer, Fault):
-                continue
-            for key, code, value, grant in _read_descriptions(answer):
-                if value is not None:
-                    tally.answer(key, value)
-                    settled.add(key)
-                elif code == TRANSACTIONAL_ID_NOT_FOUND:
-                    tally.forget(key)
-                    settled.add(key)
-                elif code != NOT_COORDINATOR and key not in settled:
-                    tally.refuse(key, where(metadata, node), code, grant)
-    return tally.result()
 
 
 def _read_descriptions(response: DescribeTransactionsResponse) -> Iterator[Item[str, Description]]:
