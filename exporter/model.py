@@ -363,8 +363,14 @@ class Source(Protocol):
         """Value of ``kafka_cluster``; "" while it is unknown or for a source that belongs to no cluster."""
 
     @property
-    def interval(self) -> float:
+    def pace(self) -> float:
         """Seconds from the start of one read to the start of the next."""
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two reads that make what the gauges say current: ``pace``, or more for a source that is asked
+        more often than it looks at everything. Gauges live for three of these.
+        """
 
     @property
     def timeout(self) -> float:

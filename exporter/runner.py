@@ -190,7 +190,7 @@ class Worker:
             began = self._clock.monotonic()
             self._read(began)
             now = self._clock.monotonic()
-            self._stopping.wait(next_start(began, now, self._source.interval) - now)
+            self._stopping.wait(next_start(began, now, self._source.pace) - now)
         self._source.close()
 
     def _read(self, began: float) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from typing import Protocol, cast
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Position
 
 from exporter.kafka.client import AskError
@@ -32,6 +33,17 @@ _SETTINGS: dict[str, object] = {
 _AUTHORIZATION = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
 
+class Polled(Protocol):
+    """What a poll brings: a record, the end of a partition, or an error (``confluent_kafka.Message``)."""
+
+    def error(self) -> KafkaError | None: ...
+    def partition(self) -> int: ...
+    def offset(self) -> int: ...
+    def timestamp(self) -> tuple[int, int]: ...
+    def key(self) -> bytes | None: ...
+    def value(self) -> bytes | None: ...
+
+
 class Tail:
     """Reads partitions of one topic. Not thread-safe: it belongs to one worker. Never blocks beyond the time it is
     given.
@@ -46,9 +58,9 @@ class Tail:
         """Read these partitions, from these offsets, and no others."""
         self._consumer.assign([Position(self._topic, number, offset) for number, offset in positions.items()])
 
-    def poll(self, limit: int, seconds: float) -> list[Message]:
+    def poll(self, limit: int, seconds: float) -> list[Polled]:
         """Up to ``limit`` messages, ends of partitions and errors among them, waiting at most ``seconds`` for them."""
-        messages: list[Message] = self._consumer.consume(limit, seconds)
+        messages = cast("list[Polled]", self._consumer.consume(limit, seconds))
         if messages:
             self._trouble = None
         return messages

@@ -6,16 +6,16 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError
 
 from exporter import catalogue
 from exporter.books import Books, Caps
 from exporter.kafka.client import AskError
-from exporter.kafka.metadata import Metadata
+from exporter.kafka.coordinators import ask_coordinators
 from exporter.kafka.offsets import Isolation, end_offsets
-from exporter.kafka.tail import Tail, fault_of
+from exporter.kafka.tail import Polled, Tail, fault_of
 from exporter.kafka.transaction_log import TOPIC, UndecodableRecord
-from exporter.kafka.transactions import coordinator_partition, describe_grant, describe_transactions, list_transactions
+from exporter.kafka.transactions import coordinator_partition
 from exporter.ledger import Ledger
 from exporter.log_progress import PartitionProgress, begin
 from exporter.model import (
@@ -24,14 +24,12 @@ from exporter.model import (
     Facts,
     Fault,
     KnownIds,
-    OpenTransaction,
     OpenTransactions,
     Reason,
     ReleaseTimes,
     Sample,
     Stalls,
     TopicPartition,
-    TransactionState,
     UncleanEnds,
 )
 from exporter.open_transactions import open_transaction_samples
@@ -48,12 +46,6 @@ HOUR = 3600.0
 BATCH = 10_000
 DELIVERY_SLACK_MS = 500
 """At the end of the log its time runs this far behind the clock, for records that are on their way."""
-
-STATES = {
-    "Ongoing": TransactionState.ONGOING,
-    "PrepareCommit": TransactionState.PREPARE_COMMIT,
-    "PrepareAbort": TransactionState.PREPARE_ABORT,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +165,7 @@ class TxnlogSource:
             progress.end = found.get(number)
         self._start(found, deadline)
         if partitions and self._unseeded != set() and self._cluster.clock.monotonic() >= self._seed_at:
-            self._seed(metadata, deadline)
+            self._seed(len(partitions), deadline)
 
     def _start(self, ends: Mapping[int, int], deadline: Deadline) -> None:
         fresh = {number: end for number, end in ends.items() if number not in self._progress}
@@ -197,53 +189,24 @@ class TxnlogSource:
         if self._tail is not None:
             self._tail.assign({number: progress.next for number, progress in self._progress.items()})
 
-    def _seed(self, metadata: Metadata, deadline: Deadline) -> None:
+    def _seed(self, partitions: int, deadline: Deadline) -> None:
         """The state at the start, from the coordinators: transactions that began before what is read of the log.
 
         Asked only after the positions were taken, so that nothing falls between. Repeated for coordinators that did not
         answer; ids that the log has spoken of since are left alone.
         """
-        partitions = len(metadata.topics[TOPIC])
         if not self._at_start:  # the topic is younger than this process: the log has it all
             self._unseeded = set()
             return
         self._seed_at = self._cluster.clock.monotonic() + self._seed_wait
         self._seed_wait = min(60.0, self._seed_wait * 2)
-        client = self._cluster.client
-        listed = list_transactions(client, metadata, deadline, states=())
-        rows = [row for listing in listed.values.values() for row in listing]
-        wanted = [row.transactional_id for row in rows if row.state in STATES]
-        described = describe_transactions(client, metadata, wanted, deadline)
-        missing = [fault.detail for fault in (*listed.faults, *described.faults)]
-        if (refused := describe_grant(client, metadata, deadline)) is not None:
-            missing.append(refused.detail)
-        for row in rows:
-            number = coordinator_partition(row.transactional_id, partitions)
-            if row.state not in STATES:
-                self._ledger.seed_id(number, row.transactional_id)
-            elif description := described.values.get(row.transactional_id):
-                if state := STATES.get(description.state):
-                    known = OpenTransaction(
-                        description.transactional_id,
-                        "",
-                        description.producer_id,
-                        description.producer_epoch,
-                        state,
-                        description.started,
-                        description.timeout,
-                        None,
-                        description.partitions,
-                    )
-                    self._ledger.seed(number, known)
-                else:
-                    self._ledger.seed_id(number, row.transactional_id)
-        unanswered = {
-            number
-            for number, partition in metadata.topics[TOPIC].items()
-            if partition.leader is None or partition.leader not in listed.values
-        }
-        self._unseeded = set(metadata.topics[TOPIC]) if refused is not None or described.faults else unanswered
-        self._seed_missing = tuple(dict.fromkeys(missing)) if self._unseeded else ()
+        asked = ask_coordinators(self._cluster.client, deadline, lambda _: "", states=())
+        for known in asked.transactions:
+            self._ledger.seed(coordinator_partition(known.transactional_id, partitions), known)
+        for transactional_id, number in asked.ids:
+            self._ledger.seed_id(number, transactional_id)
+        self._unseeded = set(asked.silent)
+        self._seed_missing = tuple(fault.detail for fault in asked.faults) if asked.silent else ()
 
     # --- Reading it ---
 
@@ -266,7 +229,7 @@ class TxnlogSource:
                 elapsed = int((now - progress.ended_at) * 1000) - DELIVERY_SLACK_MS
                 self._ledger.advance(self._ledger.partition(number), progress.ended_log_ms + max(0, elapsed))
 
-    def _take(self, messages: list[Message]) -> None:
+    def _take(self, messages: list[Polled]) -> None:
         apply = self._ledger.apply
         logs = {number: self._ledger.partition(number) for number in self._progress}
         progresses = self._progress
@@ -282,19 +245,19 @@ class TxnlogSource:
                 progress.next = offset + 1
             else:
                 progress.read(offset)
-            key = message.key()
+            key = message.key() or b""
             try:
-                apply(logs[number], offset, message.timestamp()[1], key or b"", message.value())
+                apply(logs[number], offset, message.timestamp()[1], key, message.value())
             except UndecodableRecord as problem:
-                self._undecodable_record(progress, number, offset, key or b"", problem)
+                self._undecodable_record(progress, number, offset, key, problem)
             else:
                 if unread:
                     unread.pop(key, None)
             self._readable = True
 
-    def _event(self, message: Message, error: KafkaError) -> None:
+    def _event(self, message: Polled, error: KafkaError) -> None:
         number = message.partition()
-        progress = self._progress.get(number) if number is not None else None
+        progress = self._progress.get(number)
         if progress is None:
             self._faults.append(fault_of(error, TOPIC))
         elif error.code() == KafkaError._PARTITION_EOF:

@@ -1,0 +1,270 @@
+"""The last stable offset of every partition, the partitions where it stands still, and who holds it there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from exporter import catalogue
+from exporter.judge import Coordinators, LogProducer
+from exporter.kafka.client import AskError
+from exporter.kafka.coordinators import ask_coordinators
+from exporter.kafka.metadata import Metadata
+from exporter.kafka.offsets import Isolation, end_offsets
+from exporter.kafka.transactions import describe_producers
+from exporter.model import (
+    Deadline,
+    Fact,
+    Facts,
+    Fault,
+    OpenTransactions,
+    Reason,
+    ReleaseTimes,
+    Sample,
+    Stall,
+    Stalls,
+    TopicPartition,
+)
+from exporter.sources.cluster import Cluster
+from exporter.stall_watch import StallWatch
+
+
+@dataclass(frozen=True, slots=True)
+class LsoSettings:
+    """Seconds, and regular expressions that are searched in topic names; internal topics are watched unless excluded."""
+
+    interval: float = 5.0
+    sweep_interval: float = 60.0
+    stall_after: float = 30.0
+    include: tuple[str, ...] = (".*",)
+    exclude: tuple[str, ...] = ()
+    timeout: float = 10.0
+
+
+class LsoSource:
+    """Source ``lso`` of one cluster.
+
+    Cost follows open transactions, not partitions: those of open transactions, and those last seen with the LSO below
+    the high watermark, are read at every ``interval``; all others once in ``sweep_interval``.
+    """
+
+    name = "lso"
+
+    def __init__(self, cluster: Cluster, settings: LsoSettings) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self.pace = self.interval = settings.interval
+        self.timeout = settings.timeout
+        self._watch = StallWatch(settings.stall_after)
+        self._include = re.compile("|".join(f"(?:{each})" for each in settings.include) or "(?!)")
+        self._exclude = re.compile("|".join(f"(?:{each})" for each in settings.exclude) or "(?!)")
+        self._metadata: Metadata | None = None
+        self._watched: frozenset[TopicPartition] = frozenset()
+        self._swept_at: float | None = None
+        self._remembered = False
+        self._stale = False
+
+    @property
+    def target(self) -> str:
+        return self._cluster.target
+
+    @property
+    def cluster(self) -> str:
+        return self._cluster.name
+
+    def close(self) -> None:
+        self._save()
+
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        now = self._cluster.clock.monotonic()
+        sweep = self._swept_at is None or now - self._swept_at >= self._settings.sweep_interval - self.interval / 2
+        try:
+            metadata = self._refresh(deadline, sweep=sweep)
+        except AskError as error:
+            yield error.fault
+            return
+        opened = facts.get(OpenTransactions)
+        hot = {partition for each in opened.transactions for partition in each.partitions} if opened else set()
+        if sweep:
+            targets = self._watched
+            self._swept_at = now
+        else:
+            targets = frozenset((hot & self._watched) | self._watch.standing.keys() | self._pulse(metadata))
+        faults, answered = self._look(metadata, targets, deadline)
+        yield from faults
+        self._stale = bool(faults)
+        self._expire()
+        if targets and not answered:
+            return
+        coordinators, more = self._who(metadata, hot, opened, deadline)
+        yield from more
+        yield from self._samples(metadata, coordinators, facts.get(ReleaseTimes))
+        self._save()
+
+    # --- Reading ---
+
+    def _refresh(self, deadline: Deadline, *, sweep: bool) -> Metadata:
+        if self._metadata is None or sweep or self._stale or not self._watched:
+            self._metadata = metadata = self._cluster.metadata(deadline)
+            internal = metadata.internal
+            self._watched = frozenset(
+                TopicPartition(topic, number)
+                for topic, partitions in metadata.topics.items()
+                if (topic in internal or self._include.search(topic)) and not self._exclude.search(topic)
+                for number in partitions
+            )
+            self._watch.forget([each for each in self._watch.readings if each not in self._watched])
+            if not self._remembered:
+                self._remembered = True
+                self._watch.remember(self._cluster.state.load(self._cluster.cluster_id, "stalls"))
+        return self._metadata
+
+    def _pulse(self, metadata: Metadata) -> set[TopicPartition]:
+        """One partition of every leader: a quiet broker that went away is noticed before the next sweep."""
+        return set({leader: partition for partition, leader in metadata.leaders(self._watched).items()}.values())
+
+    def _look(
+        self, metadata: Metadata, targets: frozenset[TopicPartition], deadline: Deadline
+    ) -> tuple[list[Fault], int]:
+        """Read both offsets of the targets; the faults, and how many partitions answered."""
+        client = self._cluster.client
+        # The LSO first: what moves in between makes the high watermark too high, and the lag only overstated.
+        stable = end_offsets(client, metadata, targets, Isolation.READ_COMMITTED, deadline)
+        ends = end_offsets(client, metadata, stable.values, Isolation.READ_UNCOMMITTED, deadline)
+        now, wall = self._cluster.clock.monotonic(), self._cluster.clock.wall()
+        for partition, high_watermark in ends.values.items():
+            self._watch.look(partition, stable.values[partition], high_watermark, now, wall)
+        # A topic that was deleted between two calls is no fault; the next metadata will not have it.
+        gone = {
+            each
+            for answers in (stable, ends)
+            for each, fault in answers.unanswered.items()
+            if fault.reason is Reason.UNKNOWN_TOPIC
+        }
+        if gone:
+            self._watch.forget(gone)
+            self._metadata = None
+        faults = [each for each in (*stable.faults, *ends.faults) if each.reason is not Reason.UNKNOWN_TOPIC]
+        return list(dict.fromkeys(faults)), len(ends.values)
+
+    def _expire(self) -> None:
+        """Unknown is absent: drop what was not read for three of the intervals at which it should have been."""
+        now = self._cluster.clock.monotonic()
+        often, seldom = 3 * self.interval, 3 * self._settings.sweep_interval
+        standing = self._watch.standing
+        old = [
+            partition
+            for partition, reading in self._watch.readings.items()
+            if now - reading.at > (often if partition in standing else seldom)
+        ]
+        self._watch.lose(old)
+
+    # --- Who holds it ---
+
+    def _who(
+        self, metadata: Metadata, hot: AbstractSet[TopicPartition], opened: OpenTransactions | None, deadline: Deadline
+    ) -> tuple[Coordinators, list[Fault]]:
+        known = Coordinators.of(opened.transactions if opened else ())
+        # Partitions first, coordinators after: what ends in between is unknown to its coordinator only for a moment, and
+        # the second read clears it.
+        wanted = self._watch.to_describe(hot, known)
+        faults: list[Fault] = []
+        if wanted:
+            answers = describe_producers(self._cluster.client, metadata, wanted, deadline)
+            for partition in wanted:
+                producers = answers.values.get(partition)
+                if producers is not None:
+                    self._watch.described(
+                        partition,
+                        tuple(
+                            LogProducer(each.producer_id, each.producer_epoch, each.start_offset, each.last_timestamp)
+                            for each in producers
+                            if each.start_offset is not None
+                        ),
+                    )
+                elif (fault := answers.unanswered.get(partition)) is not None:
+                    self._watch.described(partition, None, fault.detail)
+            faults += answers.faults
+        coordinators = known
+        if strangers := self._watch.strangers(known):
+            coordinators, more = self._ask(strangers, opened, deadline)
+            faults += more
+        self._watch.cross_check(coordinators)
+        return coordinators, faults
+
+    def _ask(
+        self, strangers: set[int], opened: OpenTransactions | None, deadline: Deadline
+    ) -> tuple[Coordinators, list[Fault]]:
+        """Ask the coordinators themselves about producers that nobody has named yet.
+
+        DESCRIBE on all transactional ids may be missing when the tail of the log is current: it hides nothing then.
+        """
+        grouping = self._cluster.grouping
+        told = opened.transactions if opened else ()
+        try:
+            asked = ask_coordinators(
+                self._cluster.client, deadline, lambda each: grouping.of(each).name, producer_ids=sorted(strangers)
+            )
+        except AskError as error:
+            return Coordinators.of(told, (error.fault.detail,)), [error.fault]
+        tail_is_current = opened is not None and opened.complete and opened.origin == "txnlog"
+        missing: Sequence[str] = [
+            fault.detail for fault in asked.faults if not (fault.reason is Reason.AUTHORIZATION and tail_is_current)
+        ]
+        return Coordinators.of((*told, *asked.transactions), missing), list(asked.faults)
+
+    # --- What it says ---
+
+    def _samples(
+        self, metadata: Metadata, coordinators: Coordinators, releases: ReleaseTimes | None
+    ) -> Iterator[Sample | Fact]:
+        name = self.cluster
+        wall = self._cluster.clock.wall()
+        leaders = metadata.leaders(self._watch.standing)
+        stalls = sorted(self._watch.stalls(coordinators, releases, leaders, wall), key=lambda each: each.since)
+        lags: dict[str, int] = {}
+        for (topic, _), reading in self._watch.readings.items():
+            lags[topic] = max(lags.get(topic, 0), reading.lag)
+        stalled = dict.fromkeys(lags, 0)
+        hanging = dict.fromkeys(lags, 0)
+        unasked = set()
+        for partition in self._watch.standing:
+            hanging[partition.topic] += len(self._watch.hanging(partition, coordinators))
+            if not self._watch.answerable(partition, coordinators):
+                unasked.add(partition.topic)
+        for stall in stalls:
+            stalled[stall.partition.topic] += 1
+        for topic, lag in lags.items():
+            yield catalogue.TOPIC_LSO_LAG_OFFSETS(float(lag), name, topic)
+            yield catalogue.STALLED_PARTITIONS(float(stalled[topic]), name, topic)
+            if topic not in unasked:
+                yield catalogue.HANGING_TRANSACTIONS(float(hanging[topic]), name, topic)
+        for stall in stalls:
+            yield from stall_samples(name, stall)
+        yield Stalls(tuple(stalls))
+
+    def _save(self) -> None:
+        self._cluster.state.save(self._cluster.cluster_id, "stalls", self._watch.memory())
+
+
+def stall_samples(cluster: str, stall: Stall) -> Iterator[Sample]:
+    """The series of one stalled partition."""
+    topic, partition = stall.partition.topic, str(stall.partition.partition)
+    blocker = stall.blocker
+    yield catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS(stall.since, cluster, topic, partition)
+    lag = max(0, stall.high_watermark - stall.last_stable_offset)
+    yield catalogue.LSO_LAG_OFFSETS(float(lag), cluster, topic, partition)
+    yield catalogue.LSO_BLOCKER_INFO(
+        1.0,
+        cluster,
+        blocker.application,
+        topic,
+        partition,
+        blocker.transactional_id,
+        "" if blocker.producer_id is None else str(blocker.producer_id),
+        "" if blocker.producer_epoch is None else str(blocker.producer_epoch),
+        str(blocker.start_offset),
+        blocker.kind.value,
+    )
