@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import argparse
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -27,7 +25,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from demo import jars
 from demo.access import Access
 from demo.processes import Child, ProcessGroup, java, poll, run_to_end
-from demo.settings import Node, Security, Shape, server_properties
+from demo.settings import Node, Security, Shape, free_ports, server_properties
 from exporter.model import Deadline
 
 START_SECONDS = 90.0
@@ -277,26 +275,6 @@ def _nodes(brokers: int, sasl: bool) -> tuple[Node, ...]:
     if not combined:
         nodes.insert(0, Node(id=100, is_broker=False, is_controller=True, controller_port=next(ports)))
     return tuple(nodes)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on.
-
-    Below the range from which systems take the local end of outgoing connections: a port from that range could be taken
-    while a stopped broker is away.
-    """
-    found: list[int] = []
-    candidates = random.sample(range(15000, 32000), 2000)
-    for port in candidates:
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise StartError("no free ports between 15000 and 32000")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,8 +1,10 @@
-"""Server properties of the local brokers. Pure: what is asked for in, text of a properties file out."""
+"""What the local brokers are told: what is asked for in, text of a properties file out; and free ports for it."""
 
 from __future__ import annotations
 
+import random
 import secrets
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -102,6 +104,8 @@ def server_properties(shape: Shape, node: Node, data: str) -> str:
         # A killed broker is given up after this; the default of 9 s only makes tests wait.
         "broker.session.timeout.ms": "5000",
         "broker.heartbeat.interval.ms": "1000",
+        # A timed-out transaction is ended by this scan: 10 s by default, and again only a wait.
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "2000",
         # 128 MB of heap by default, for a cleaner that has next to nothing to clean here.
         "log.cleaner.dedupe.buffer.size": "8388608",
         "num.network.threads": "2",
@@ -116,3 +120,23 @@ def server_properties(shape: Shape, node: Node, data: str) -> str:
         del properties["inter.broker.listener.name"]
     properties |= shape.extra
     return "".join(f"{key}={value}\n" for key, value in properties.items())
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody listens on.
+
+    Below the range from which systems take the local end of outgoing connections: a port from that range could be taken
+    while a stopped broker is away.
+    """
+    found: list[int] = []
+    candidates = random.sample(range(15000, 32000), 2000)
+    for port in candidates:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise OSError("no free ports between 15000 and 32000")

@@ -223,6 +223,10 @@ class JavaProducer(Producer):
         super().__init__(child, transactional_id, books)
 
 
+ProducerClass = type[RdkafkaProducer] | type[JavaProducer]
+"""Either generation, for tests that are run with both."""
+
+
 def _arguments(cluster: Brokers, transactional_id: str, timeout: float, settings: dict[str, str] | None) -> list[str]:
     all_settings = {"transaction.timeout.ms": str(round(timeout * 1000)), **(settings or {})}
     return [cluster.bootstrap, transactional_id, *(f"{key}={value}" for key, value in all_settings.items())]

@@ -1,0 +1,176 @@
+"""The agent as its users run it: the installed command in a process of its own, asked over HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import sysconfig
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from demo.processes import Child, ProcessGroup, poll
+from demo.settings import free_ports
+from exporter.model import Deadline, Metric
+
+COMMAND = Path(sysconfig.get_path("scripts")) / "kafka-eos-exporter"
+READY_SECONDS = 30.0
+STOP_SECONDS = 10.0
+CALL_SECONDS = 5.0
+
+
+class MetricSample(NamedTuple):
+    """One line of an exposition."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+    def __str__(self) -> str:
+        labels = ",".join(f'{key}="{value}"' for key, value in sorted(self.labels.items()))
+        return f"{self.name}{{{labels}}} {self.value:g}"
+
+
+class Metrics:
+    """One scrape. Names are rows of the catalogue or sample names (``..._bucket``); labels match as a subset."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._by_name: dict[str, list[MetricSample]] = {}
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                found = MetricSample(sample.name, sample.labels, sample.value)
+                self._by_name.setdefault(sample.name, []).append(found)
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self._by_name)
+
+    def samples(self, name: Metric | str, **labels: str) -> list[MetricSample]:
+        """The samples of this name that have these labels."""
+        wanted = labels.items()
+        return [sample for sample in self._by_name.get(str(name), ()) if wanted <= sample.labels.items()]
+
+    def value(self, name: Metric | str, **labels: str) -> float | None:
+        """The value of the one sample that has these labels; None when it is absent. Raises on several."""
+        found = self.samples(name, **labels)
+        if len(found) > 1:
+            raise AssertionError(f"{len(found)} samples of {name} have {labels}: {', '.join(map(str, found))}")
+        return found[0].value if found else None
+
+    def total(self, name: Metric | str, **labels: str) -> float:
+        """The sum over all samples that have these labels; 0 when there are none."""
+        return sum(sample.value for sample in self.samples(name, **labels))
+
+
+class Answer(NamedTuple):
+    """An HTTP answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+class Agent:
+    """``kafka-eos-exporter run`` with these arguments, on a free port unless one is given.
+
+    A context manager; ``stop`` sends SIGTERM and gives the exit code. The process belongs to ``processes``.
+    """
+
+    def __init__(
+        self,
+        processes: ProcessGroup,
+        *arguments: str,
+        port: int | None = None,
+        environment: Mapping[str, str] | None = None,
+        name: str = "agent",
+    ) -> None:
+        self.port = port or free_ports(1)[0]
+        self.url = f"http://127.0.0.1:{self.port}"
+        argv = [str(COMMAND), "run", *arguments, "--web.listen-address", f"127.0.0.1:{self.port}"]
+        self._child = processes.start(name, argv, environment=environment)
+
+    @property
+    def child(self) -> Child:
+        return self._child
+
+    @property
+    def log(self) -> str:
+        """All that it wrote so far."""
+        return self._child.log.read_text(errors="replace")
+
+    def get(self, path: str, *, method: str = "GET", **headers: str) -> Answer:
+        """One request. Header names with ``_`` for ``-``. Raises OSError when nothing answers."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=CALL_SECONDS)
+        try:
+            connection.request(method, path, headers={key.replace("_", "-"): value for key, value in headers.items()})
+            response = connection.getresponse()
+            return Answer(response.status, dict(response.getheaders()), response.read())
+        finally:
+            connection.close()
+
+    def metrics(self) -> Metrics:
+        return Metrics(self.get("/metrics").text)
+
+    def status(self) -> Any:  # noqa: ANN401 - whatever JSON it is
+        """What /api/v1/status says."""
+        return json.loads(self.get("/api/v1/status").body)
+
+    def wait_ready(self, timeout: float = READY_SECONDS) -> Self:
+        """Wait until /-/ready says 200. Raises TimeoutError, with the agent's log, when it does not or has ended."""
+        until = Deadline.after(timeout)
+        while not self._is_ready():
+            if not self._child.running or not poll(until, 0.05):
+                raise TimeoutError(f"the agent is not ready; its log ends with:\n{self._child.tail()}")
+        return self
+
+    def wait_until(self, what: Callable[[Metrics], object], timeout: float = 30.0) -> Metrics:
+        """Scrape until ``what`` is true of the metrics, and return those.
+
+        Raises TimeoutError with all of ours that the last scrape had: among it is what was seen instead.
+        """
+        until = Deadline.after(timeout)
+        while True:
+            metrics = self.metrics()
+            if what(metrics):
+                return metrics
+            if not poll(until, 0.1):
+                ours = [line for line in metrics.text.splitlines() if line.startswith("kafka_eos_")]
+                raise TimeoutError(
+                    f"not seen in {timeout:g} s; /metrics:\n"
+                    + "\n".join(line for line in ours if "_bucket{" not in line and "source_faults_total" not in line)
+                    + f"\nthe agent's log ends with:\n{self._child.tail(15)}"
+                )
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        return self._child.stop(Deadline.after(STOP_SECONDS))
+
+    def kill(self) -> None:
+        self._child.kill()
+
+    def reload(self) -> None:
+        """SIGHUP."""
+        self._child.signal(signal.SIGHUP)
+
+    def __enter__(self) -> Self:
+        return self.wait_ready()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _is_ready(self) -> bool:
+        try:
+            return self.get("/-/ready").status == http.client.OK
+        except (OSError, http.client.HTTPException):
+            return False

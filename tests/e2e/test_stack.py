@@ -1,0 +1,210 @@
+"""The stack that the other end-to-end tests stand on: what it claims to start, break and count."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from demo import jars
+from demo.cluster import KafkaCluster
+from demo.formatter import transaction_log
+from demo.orphan import make_orphan, repair
+from demo.processes import poll
+from demo.settings import Security
+from demo.workloads.books import Books
+from demo.workloads.producers import EndedError, JavaProducer, Producer, ProducerClass, RdkafkaProducer
+from exporter.model import Deadline
+from tests.e2e.conftest import Keep
+
+Fresh = Callable[[str], str]
+
+
+def test_the_books_of_a_producer_are_what_the_log_says(
+    kafka: KafkaCluster, make_producer: ProducerClass, fresh: Fresh, keep: Keep
+) -> None:
+    topic, transactional_id = fresh("orders"), fresh("pay")
+    kafka.create_topic(topic, 2)
+    producer = keep(make_producer(kafka, transactional_id, timeout=2))
+    producer.init()
+    producer.run(3, topic)
+    producer.run(2, topic, commit=False)
+    producer.begin()
+    producer.commit()  # empty: the coordinator never hears of it
+    rival = keep(make_producer(kafka, transactional_id, books=producer.books))
+    _write_one(producer, topic)
+    rival.init()
+    with pytest.raises(EndedError):
+        producer.commit()
+    producer.init()
+    _write_one(producer, topic)
+    _until_ended_by_the_coordinator(kafka, transactional_id)
+    with pytest.raises(EndedError):
+        producer.commit()
+    producer.init()
+    producer.begin()
+    producer.send_offsets(fresh("group"), topic, 0, 1)
+    producer.commit()
+
+    books = producer.books
+    assert books.outcomes() == {"committed": 4, "aborted": 2, "timed_out": 1, "fenced": 1}
+    states = Counter(record.state for record in transaction_log(kafka, transactional_id))
+    assert states["CompleteCommit"] == books.committed
+    assert states["CompleteAbort"] == books.aborted + books.timed_out + books.fenced
+    assert states["Empty"] == books.inits == 4
+
+
+def test_a_killed_producer_leaves_its_transaction_open_until_the_next_incarnation(
+    kafka_4: KafkaCluster, make_producer: ProducerClass, fresh: Fresh, keep: Keep
+) -> None:
+    topic, transactional_id = fresh("orders"), fresh("crash")
+    kafka_4.create_topic(topic)
+    books = Books(transactional_id)
+    crashed = make_producer(kafka_4, transactional_id, books=books)
+    crashed.init()
+    _write_one(crashed, topic)
+    crashed.kill()
+    assert transaction_log(kafka_4, transactional_id)[-1].state == "Ongoing"
+    keep(make_producer(kafka_4, transactional_id, books=books)).init()
+    assert [record.state for record in transaction_log(kafka_4, transactional_id)][-3:] == [
+        "PrepareAbort",
+        "CompleteAbort",
+        "Empty",
+    ]
+    assert books.fenced == 1
+
+
+def test_java_clients_of_4_bump_the_epoch_at_every_transaction_and_librdkafka_does_not(
+    kafka_4: KafkaCluster, fresh: Fresh, keep: Keep
+) -> None:
+    topic = fresh("orders")
+    kafka_4.create_topic(topic)
+    epochs = {}
+    for make in (RdkafkaProducer, JavaProducer):
+        producer = keep(make(kafka_4, fresh(make.generation)))
+        producer.init()
+        producer.run(3, topic)
+        epochs[make.generation] = transaction_log(kafka_4, producer.transactional_id)[-1].producer_epoch
+    assert epochs == {"v1": 0, "v2": 3}
+
+
+def test_the_log_of_3_9_has_layout_0_and_that_of_4_layout_1(kafka: KafkaCluster, fresh: Fresh, keep: Keep) -> None:
+    producer = keep(RdkafkaProducer(kafka, fresh("layout")))
+    producer.init()
+    layouts = {record.layout for record in transaction_log(kafka, producer.transactional_id)}
+    assert layouts == {0 if kafka.version.startswith("3.") else 1}
+
+
+def test_an_orphan_hangs_until_it_is_repaired(kafka: KafkaCluster, fresh: Fresh) -> None:
+    topic = fresh("ledger")
+    kafka.create_topic(topic)
+    orphan = make_orphan(kafka, topic)
+
+    def hanging() -> str:
+        return kafka.transactions_tool("find-hanging", "--topic", topic, "--max-transaction-timeout", "0").stdout
+
+    assert topic in hanging()
+    repair(kafka, orphan)
+    assert topic not in hanging()
+
+
+def test_three_brokers_go_on_when_one_is_killed_and_it_comes_back_on_its_port(fresh: Fresh, keep: Keep) -> None:
+    cluster = keep(KafkaCluster(brokers=3))
+    topic = fresh("orders")
+    cluster.create_topic(topic, 3)
+    producer = keep(RdkafkaProducer(cluster, fresh("pay")))
+    producer.init()
+    producer.run(3, topic)
+    broker = cluster.brokers[0]
+    address = broker.address
+    broker.kill()
+    producer.run(3, topic)
+    broker.start()
+    cluster.wait_ready()
+    producer.run(3, topic)
+    assert producer.books.committed == 9
+    assert broker.address == address
+    assert broker.running
+
+
+def test_a_paused_broker_is_connected_and_silent(keep: Keep) -> None:
+    cluster = keep(KafkaCluster())
+    cluster.brokers[0].pause()
+    with pytest.raises(KafkaException):
+        cluster.admin().list_topics(timeout=1)
+    cluster.brokers[0].resume()
+    assert set(cluster.admin().list_topics(timeout=10).brokers) == {1}
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
+def test_a_user_sees_what_it_is_allowed_and_no_more(mechanism: str, keep: Keep) -> None:
+    cluster = keep(KafkaCluster(security=Security.of("eos", mechanism=mechanism)))
+    cluster.create_topic("orders")
+    properties = cluster.client_properties("eos")
+    client = AdminClient({**properties, "log_level": 0})
+    assert "orders" not in client.list_topics(timeout=10).topics
+    cluster.access.allow_all_reads("eos")
+    assert "orders" in client.list_topics(timeout=10).topics
+    cluster.access.revoke("eos", "READ", "Topic", "*")
+    cluster.access.revoke("eos", "DESCRIBE_CONFIGS", "Topic", "*")
+    assert "orders" not in client.list_topics(timeout=10).topics
+
+
+def test_the_brokers_die_with_an_owner_that_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "demo.cluster"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=root) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline().startswith("127.0.0.1:")
+        brokers = _java_processes_of(tmp_path)
+        assert len(brokers) == 1
+        owner.send_signal(signal.SIGKILL)
+    until = Deadline.after(10)
+    while _java_processes_of(tmp_path) and poll(until):
+        pass
+    assert _java_processes_of(tmp_path) == []
+
+
+def test_a_missing_maven_is_said_with_the_way_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only_java = tmp_path / "bin"
+    only_java.mkdir()
+    (only_java / "java").symlink_to(jars.require("java", "openjdk-17-jre-headless"))
+    monkeypatch.setenv("PATH", str(only_java))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(jars.JarsError, match="apt-get install maven"):
+        jars.library()
+    assert not list((tmp_path / "cache").rglob("*.jar"))
+
+
+def _write_one(producer: Producer, topic: str) -> None:
+    producer.begin()
+    producer.send(topic)
+    producer.flush()
+
+
+def _until_ended_by_the_coordinator(cluster: KafkaCluster, transactional_id: str) -> None:
+    until = Deadline.after(30)
+    while "CompleteAbort" not in cluster.transactions_tool("describe", "--transactional-id", transactional_id).stdout:
+        assert poll(until), "the coordinator did not end the transaction"
+
+
+def _java_processes_of(folder: Path) -> list[int]:
+    """Processes whose command line names this folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+        except OSError:  # ended while we looked
+            continue
+        if command.startswith(b"java") and str(folder).encode() in command:
+            found.append(int(process.name))
+    return found
