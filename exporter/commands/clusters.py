@@ -1,0 +1,68 @@
+"""The clusters that a terminal command looks at."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from exporter import logs
+from exporter.applications import Grouping
+from exporter.commands.report import Look
+from exporter.commands.settings import config_source
+from exporter.config import Cluster as ClusterConfig
+from exporter.config import Config
+from exporter.durations import parse_duration
+from exporter.kafka.client import AskError, ClusterClient
+from exporter.model import Deadline
+from exporter.sources.cluster import Cluster
+from exporter.state import StateDir
+
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def opened(options: argparse.Namespace) -> Iterator[list[tuple[Cluster, ClusterConfig]]]:
+    """The configured clusters with their settings; their connections are closed at the end. Connects to nothing."""
+    config = config_source(options).load()
+    logs.configure(vars(options).get("--log.level", "error"), "text")
+    clusters = [(_cluster(settings, config), settings) for settings in config.clusters]
+    try:
+        yield clusters
+    finally:
+        for cluster, _ in clusters:
+            cluster.client.close()
+
+
+def _cluster(settings: ClusterConfig, config: Config) -> Cluster:
+    return Cluster(
+        settings.kafka,
+        ClusterClient(settings.kafka),
+        Grouping([each.pattern for each in config.applications]),
+        # A look from a terminal leaves nothing behind, and never takes the agent's positions.
+        StateDir(None),
+        settings.name,
+    )
+
+
+def look_at_all(
+    options: argparse.Namespace, look: Callable[[Cluster, ClusterConfig, Deadline], Look[T]]
+) -> list[Look[T]]:
+    """Look at each cluster in turn, ``--timeout`` each. One that does not answer is a look that could not ask."""
+    looks = []
+    with opened(options) as clusters:
+        for cluster, settings in clusters:
+            try:
+                looks.append(look(cluster, settings, Deadline.after(options.timeout)))
+            except AskError as error:
+                looks.append(Look(cluster, (), (error.fault.detail,)))
+    return looks
+
+
+def duration(text: str) -> float:
+    """A flag's duration in seconds, for argparse."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} {error}") from None

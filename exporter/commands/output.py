@@ -1,0 +1,87 @@
+"""How a command speaks: the result to standard output, all else to standard error.
+
+Ids are arbitrary texts from the cluster: what does not print is escaped, so that none can steer the terminal. A command
+to copy is one line, printed outside of any table, so that it is never wrapped into two.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from exporter.next_step import NextStep
+
+_UNBOUNDED = 100_000
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table as wide as it needs; on a terminal that is narrower, cells fold, and nothing is cut off."""
+    terminal = sys.stdout.isatty()
+    console = Console(
+        file=sys.stdout, highlight=False, markup=False, emoji=False, width=None if terminal else _UNBOUNDED
+    )
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        right = column in {"age", "timeout", "lag", "partitions", "pid", "epoch", "offset"}
+        table.add_column(column, overflow="fold", justify="right" if right else "left")
+    for row in rows:
+        table.add_row(*(Text(printable(str(cell))) for cell in row))
+    console.print(table)
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """One JSON object."""
+    print(json.dumps(document, indent=2))
+
+
+def print_next_step(subject: str, step: NextStep) -> None:
+    """What to do about one thing: a paragraph, then the command to copy on a line of its own."""
+    print()
+    print(_paragraph(f"{subject}: {step.text}"))
+    if step.warning:
+        print(_paragraph(f"Beware: {step.warning}"))
+    if step.command:
+        print(f"  {step.command}")
+
+
+def print_not_asked(cluster: str, not_asked: Iterable[str]) -> None:
+    """To standard error: what could not be asked, so that an empty result is not taken for a clean one."""
+    for text in not_asked:
+        print(f"could not ask {printable(cluster)}: {printable(text)}", file=sys.stderr)
+
+
+def say(text: str) -> None:
+    """To standard error, for the person who waits."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error that is moved by what is done; one plain line where that is no terminal."""
+    if not sys.stderr.isatty():
+        say(f"{what} ...")
+        yield lambda _: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.advance(task, done)
+
+
+def printable(text: str) -> str:
+    """The text with what does not print as escapes: line breaks, control sequences, marks that turn its direction."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def _paragraph(text: str) -> str:
+    return "\n".join(textwrap.wrap(printable(text), 100, break_long_words=False, break_on_hyphens=False))

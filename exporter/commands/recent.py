@@ -1,0 +1,84 @@
+"""``transactions recent``: the transactions that did not end by their own client's will in the last hour, by id."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from exporter.books import Caps
+from exporter.commands.clusters import look_at_all
+from exporter.commands.output import say
+from exporter.commands.report import Form, Look, show
+from exporter.config import Cluster as ClusterConfig
+from exporter.durations import format_age
+from exporter.model import Deadline, Facts, Fault, OpenTransactions, UncleanEnd, UncleanEnds
+from exporter.next_step import clock_time
+from exporter.sources.cluster import Cluster
+from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
+from exporter.status import unclean_end_document
+
+_MOST = 10_000
+_SLICE_SECONDS = 5.0
+_EXAMPLES = """\
+examples:
+  kafka-eos-exporter transactions recent --bootstrap-server kafka-1:9092
+  kafka-eos-exporter transactions recent --bootstrap-server kafka-1:9092 --output json
+
+Reads the last hour of __transaction_state, which needs READ on it. A fence and a client that aborts and starts again
+within 5 seconds look the same there.
+
+exit codes: 0 none, 1 found, 2 could not look
+"""
+
+
+def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's subparsers have no public type
+    """The command line of ``transactions recent``."""
+    parser: argparse.ArgumentParser = looks.add_parser(
+        "recent",
+        help="unclean ends of the last hour, by id: fenced, timed out, aborted by the server",
+        description="List the unclean ends of the last hour, newest first: fenced, timed out, aborted by the server.",
+        epilog=_EXAMPLES,
+    )
+    return parser
+
+
+def command(options: argparse.Namespace) -> int:
+    """Runs it; gives back the exit code."""
+    looks = look_at_all(options, _look)
+    now = time.time()
+    form: Form[UncleanEnd] = Form(
+        "unclean_ends",
+        "no unclean ends in the last hour",
+        ("application", "transactional.id", "pid", "epoch", "outcome", "age", "ended"),
+        lambda end: _row(end, now),
+        lambda _, end: unclean_end_document(end, now),
+        lambda end: -end.ended,
+    )
+    return show(options, looks, form)
+
+
+def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> Look[UncleanEnd]:
+    say(f"reading the last hour of the transaction log of {cluster.target} ...")
+    source = TxnlogSource(cluster, TxnlogSettings(Caps(unclean_ends=_MOST), timeout=_SLICE_SECONDS))
+    ends: tuple[UncleanEnd, ...] | None = None
+    faults: tuple[str, ...] = ()
+    try:
+        while not deadline.over:
+            facts = list(source.read(deadline.within(_SLICE_SECONDS), Facts()))
+            faults = tuple(each.detail for each in facts if isinstance(each, Fault))
+            ends = next((each.ends for each in facts if isinstance(each, UncleanEnds)), None)
+            caught_up = any(isinstance(each, OpenTransactions) for each in facts)
+            if caught_up or faults:
+                break
+            time.sleep(0.1)
+    finally:
+        source.close()
+    if ends is None and not faults:
+        faults = ("the end of the transaction log was not reached in time: raise --timeout",)
+    return Look(cluster, ends or (), faults)
+
+
+def _row(end: UncleanEnd, now: float) -> tuple[object, ...]:
+    age, ended = format_age(now - end.ended), clock_time(end.ended)
+    return end.application, end.transactional_id, end.producer_id, end.producer_epoch, end.outcome, age, ended

@@ -1,0 +1,129 @@
+"""``transactions stalled``: the partitions whose LSO stands still, who holds each, and the right next step."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from exporter import catalogue
+from exporter.commands.clusters import duration, look_at_all
+from exporter.commands.output import say
+from exporter.commands.report import Form, Look, show
+from exporter.config import Cluster as ClusterConfig
+from exporter.durations import format_age, format_duration
+from exporter.model import Deadline, Facts, Fault, Sample, Stall, Stalls
+from exporter.next_step import next_step
+from exporter.sources.cluster import Cluster
+from exporter.sources.lso import LsoSettings, LsoSource
+from exporter.status import stall_document
+
+_EXAMPLES = """\
+examples:
+  kafka-eos-exporter transactions stalled --bootstrap-server kafka-1:9092
+  kafka-eos-exporter transactions stalled --bootstrap-server kafka-1:9092 --stall-after 10s --output json
+
+exit codes: 0 none, 1 found, 2 could not look
+"""
+
+
+def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's subparsers have no public type
+    """The command line of ``transactions stalled``."""
+    parser: argparse.ArgumentParser = looks.add_parser(
+        "stalled",
+        help="partitions whose last stable offset stands still, and who holds it",
+        description="Look twice at every partition, and list those whose last stable offset stood still in between.",
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument(
+        "--stall-after",
+        type=duration,
+        default=None,
+        metavar="DURATION",
+        help="time between the two looks (30s, or lso.stall_after of the settings)",
+    )
+    return parser
+
+
+def command(options: argparse.Namespace) -> int:
+    """Runs it; gives back the exit code."""
+
+    def look(cluster: Cluster, settings: ClusterConfig, deadline: Deadline) -> Look[Stall]:
+        return look_twice(cluster, settings, options.stall_after or settings.lso.stall_after, deadline, time.sleep)
+
+    looks = look_at_all(options, look)
+    now = time.time()
+    form: Form[Stall] = Form(
+        "stalled_partitions",
+        "no stalled partitions",
+        ("topic", "partition", "kind", "application", "transactional.id", "pid", "epoch", "offset", "stalled", "lag"),
+        lambda stall: _row(stall, now),
+        lambda cluster, stall: stall_document(stall, cluster.properties.bootstrap_servers, (), now),
+        lambda stall: stall.since,
+        lambda cluster, stall: (str(stall.partition), next_step(stall, cluster.properties.bootstrap_servers, now)),
+    )
+    return show(options, looks, form)
+
+
+def look_twice(
+    cluster: Cluster,
+    settings: ClusterConfig,
+    stall_after: float,
+    deadline: Deadline,
+    sleep: Callable[[float], object],
+) -> Look[Stall]:
+    """Two reads of one cluster, ``stall_after`` seconds apart; the second only when an LSO is below its high watermark.
+
+    Both may take as long as the deadline leaves at first.
+    """
+    patience = deadline.remaining()
+    source = LsoSource(
+        cluster,
+        LsoSettings(
+            interval=stall_after,
+            # The second look is only at what stood below its high watermark in the first.
+            sweep_interval=stall_after * 1000,
+            stall_after=stall_after,
+            include=settings.topics.include,
+            exclude=settings.topics.exclude,
+            timeout=patience,
+        ),
+    )
+    say(f"looking at the last stable offsets of {cluster.target} ...")
+    first = list(source.read(deadline, Facts()))
+    if not _behind(first):
+        return Look(cluster, (), _faults(first))
+    say(f"{_behind(first)} topics have open transactions; looking again in {format_duration(stall_after)} ...")
+    sleep(stall_after)
+    second = list(source.read(Deadline.after(patience), Facts()))
+    stalls = next((each.stalls for each in second if isinstance(each, Stalls)), ())
+    return Look(cluster, stalls, tuple(dict.fromkeys((*_faults(first), *_faults(second)))))
+
+
+def _behind(read: Sequence[object]) -> int:
+    """How many topics have a partition whose LSO is below its high watermark."""
+    return sum(
+        1
+        for each in read
+        if isinstance(each, Sample) and each.metric is catalogue.TOPIC_LSO_LAG_OFFSETS and each.value != 0
+    )
+
+
+def _faults(read: Sequence[object]) -> tuple[str, ...]:
+    return tuple(each.detail for each in read if isinstance(each, Fault))
+
+
+def _row(stall: Stall, now: float) -> tuple[object, ...]:
+    blocker = stall.blocker
+    return (
+        *stall.partition,
+        blocker.kind.value,
+        blocker.application or "?",
+        blocker.transactional_id or "?",
+        "?" if blocker.producer_id is None else blocker.producer_id,
+        "?" if blocker.producer_epoch is None else blocker.producer_epoch,
+        blocker.start_offset,
+        format_age(now - stall.since),
+        stall.high_watermark - stall.last_stable_offset,
+    )
