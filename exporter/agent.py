@@ -1,0 +1,213 @@
+"""The composition root: from settings to running sources, exposition and servers, until told to stop."""
+
+from __future__ import annotations
+
+import logging
+import math
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from exporter import __version__, logs
+from exporter.applications import Grouping
+from exporter.books import Caps
+from exporter.config import Cluster as ClusterConfig
+from exporter.config import Config, ConfigError, split_address
+from exporter.exposition import Exposition
+from exporter.kafka.client import ClusterClient
+from exporter.listen import ListenError
+from exporter.model import Clock, Deadline, Snapshot, Source
+from exporter.runner import Fleet, Group
+from exporter.selfmetrics import ProcessMetrics, build_info
+from exporter.server import App, Servers
+from exporter.sources.cluster import Cluster
+from exporter.sources.groups import GroupsSettings, GroupsSource
+from exporter.sources.lso import LsoSettings, LsoSource
+from exporter.sources.transactions import TransactionsSettings, TransactionsSource
+from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
+from exporter.state import StateDir
+from exporter.status import ClusterSettings, Document, document
+
+log = logging.getLogger(__name__)
+
+STOP_SECONDS = 3.0
+"""How long a stop waits for reads that run; with the servers' two seconds it stays within five."""
+
+SWITCH_SECONDS = 0.001
+"""How long one thread may keep the others from running: a scrape must not wait for a source that decodes."""
+
+
+class _Watched(NamedTuple):
+    """A cluster that is being read."""
+
+    config: ClusterConfig
+    cluster: Cluster
+    group: Group
+
+
+def sources_of(cluster: Cluster, config: ClusterConfig) -> tuple[Source, ...]:
+    """The sources of one cluster, from its settings."""
+    lso = LsoSettings(
+        interval=config.lso.interval,
+        sweep_interval=config.lso.sweep_interval,
+        stall_after=config.lso.stall_after,
+        include=config.topics.include,
+        exclude=config.topics.exclude,
+    )
+    transactions = TransactionsSettings(
+        interval=config.transactions.interval, open_transactions=config.transactions.open_transactions
+    )
+    caps = Caps(
+        applications=config.transactions.applications,
+        fenced_ids=config.transactions.fenced_ids,
+        unclean_ends=config.transactions.unclean_ends,
+    )
+    groups = GroupsSettings(
+        interval=config.groups.interval,
+        include=config.groups.include,
+        exclude=config.groups.exclude,
+        limit=config.groups.limit,
+    )
+    return (
+        LsoSource(cluster, lso),
+        TransactionsSource(cluster, transactions),
+        TxnlogSource(cluster, TxnlogSettings(caps, config.transactions.open_transactions)),
+        GroupsSource(cluster, groups),
+    )
+
+
+class Agent:
+    """The whole agent. ``load`` rereads the settings, raising ConfigError; ``run`` is all that a command calls."""
+
+    def __init__(self, config: Config, load: Callable[[], Config], clock: Clock | None = None) -> None:
+        self._config = config
+        self._load = load
+        self._clock = clock or Clock()
+        self._state = StateDir(config.state.dir)
+        self._exposition = Exposition(self._clock, own=ProcessMetrics())
+        self._watched = {key: self._watch(key, cluster) for key, cluster in _by_key(config).items()}
+        self._fleet = Fleet((each.group for each in self._watched.values()), self._exposition, self._clock)
+        app = App(self._exposition, self.status, self._fleet.ready, self.reload, config.web.route_prefix)
+        self._servers = Servers([split_address(address) for address in config.web.listen_address], app)
+        self._reloading = threading.Lock()
+
+    def run(self) -> int:
+        """Run until SIGTERM or SIGINT. Exit code 0 after a clean stop, 2 when an address cannot be listened on."""
+        # A SimpleQueue may be put to from a signal handler, whatever the interrupted code holds.
+        signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda received, _: signals.put(received))
+        sys.setswitchinterval(SWITCH_SECONDS)
+        try:
+            self.start()
+        except ListenError as error:
+            log.critical("%s", error)
+            return 2
+        while signals.get() == signal.SIGHUP:
+            self.reload()
+        self.stop()
+        return 0
+
+    def start(self) -> None:
+        """Listen, then read. Raises ListenError before anything asks Kafka."""
+        self._exposition.swap({("agent",): self._own_snapshot()})
+        self._servers.open()
+        self._exposition.start()
+        self._fleet.start()
+        log.info("watching %d cluster(s), version %s", len(self._watched), __version__)
+
+    def stop(self) -> None:
+        """Stop within five seconds, reads that hang or not."""
+        log.info("stopping")
+        closing = threading.Thread(target=self._servers.close, daemon=True)
+        closing.start()
+        if not self._fleet.stop(Deadline.after(STOP_SECONDS, self._clock.monotonic)):
+            log.warning("a read did not end in time and was left behind")
+        for watched in self._watched.values():
+            watched.cluster.client.close()
+        closing.join(STOP_SECONDS)
+        self._exposition.stop()
+        log.info("stopped")
+
+    @property
+    def ports(self) -> list[int]:
+        """Where the servers listen, once started."""
+        return self._servers.ports
+
+    def status(self) -> Document:
+        """The document of ``/api/v1/status``."""
+        settings = {
+            key: ClusterSettings(each.config.name, each.config.kafka.bootstrap_servers)
+            for key, each in self._watched.items()
+        }
+        return document(
+            self._fleet.states(),
+            settings,
+            now=self._clock.wall(),
+            ready=self._fleet.ready(),
+            version=__version__,
+        )
+
+    def reload(self) -> Sequence[str]:
+        """Reread the settings. Problems leave the old ones in force; clusters that did not change run on."""
+        with self._reloading:
+            try:
+                config = self._load()
+            except ConfigError as error:
+                problems = [str(problem) for problem in error.problems]
+                log.warning("the settings were refused, the old ones stay: %s", "; ".join(problems))
+                return problems
+            self._apply(config)
+            return []
+
+    def _apply(self, config: Config) -> None:
+        logs.configure(config.log.level, config.log.format)
+        if (config.web, config.state) != (self._config.web, self._config.state):
+            log.warning("web and state take effect at the next start only")
+        wanted = _by_key(config)
+        same_applications = config.applications == self._config.applications
+        kept = {key for key, each in self._watched.items() if same_applications and wanted.get(key) == each.config}
+        gone = [self._watched[key] for key in self._watched if key not in kept]
+        self._config = config
+        deadline = Deadline.after(STOP_SECONDS, self._clock.monotonic)
+        for watched in gone:
+            self._fleet.remove(watched.group.key, deadline)
+            watched.cluster.client.close()
+        came = {key: self._watch(key, cluster) for key, cluster in wanted.items() if key not in kept}
+        self._watched = {key: came.get(key) or self._watched[key] for key in wanted}
+        for watched in came.values():
+            self._fleet.add(watched.group)
+        log.info("settings reread: %d cluster(s) as before, %d new or changed", len(kept), len(came))
+
+    def _watch(self, key: str, config: ClusterConfig) -> _Watched:
+        cluster = Cluster(
+            config.kafka,
+            ClusterClient(config.kafka, self._clock),
+            Grouping([each.pattern for each in self._config.applications]),
+            self._state,
+            config.name,
+            self._clock,
+        )
+        return _Watched(config, cluster, Group(key, sources_of(cluster, config)))
+
+    def _own_snapshot(self) -> Snapshot:
+        return Snapshot(
+            source="agent",
+            target="",
+            cluster="",
+            interval=math.inf,
+            samples=(build_info(),),
+            faults=(),
+            facts=(),
+            duration=0.0,
+            ended=self._clock.monotonic(),
+            wall=self._clock.wall(),
+        )
+
+
+def _by_key(config: Config) -> dict[str, ClusterConfig]:
+    """The clusters by what tells them apart: their names, which only a single one may lack."""
+    return {cluster.name: cluster for cluster in config.clusters}

@@ -1,0 +1,205 @@
+"""What the agent knows now, as one document: pure functions over what the runner keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from exporter.model import (
+    Blocker,
+    ClusterIdentity,
+    OpenTransaction,
+    OpenTransactions,
+    Stall,
+    Stalls,
+    TopicPartition,
+    UncleanEnd,
+    UncleanEnds,
+)
+from exporter.next_step import NextStep, next_step
+from exporter.runner import GroupState, SourceState
+
+Document = dict[str, Any]
+
+MOST_PARTITIONS = 20
+"""Partitions listed for one open transaction; how many there are is always said."""
+
+
+class ClusterSettings(NamedTuple):
+    """What is configured of a cluster: its name ("" for none) and where it is looked for."""
+
+    name: str
+    bootstrap_servers: str
+
+
+def document(
+    groups: Sequence[GroupState],
+    settings: Mapping[str, ClusterSettings],
+    *,
+    now: float,
+    ready: bool,
+    version: str,
+) -> Document:
+    """The document of ``/api/v1/status``. ``settings`` are by group key, ``now`` is Unix seconds.
+
+    Instants are RFC 3339 in UTC, and ``*_timestamp`` beside them Unix seconds. An empty list means none only where
+    ``known`` says so.
+    """
+    return {
+        "version": version,
+        "generated_at": instant(now),
+        "generated_at_timestamp": now,
+        "ready": ready,
+        "clusters": [_cluster(group, settings.get(group.key, ClusterSettings("", "")), now) for group in groups],
+    }
+
+
+def _cluster(group: GroupState, settings: ClusterSettings, now: float) -> Document:
+    identity = group.facts.get(ClusterIdentity)
+    stalls = group.facts.get(Stalls)
+    opened = group.facts.get(OpenTransactions)
+    ends = group.facts.get(UncleanEnds)
+    named = next((source.cluster for source in group.sources if source.cluster), "")
+    bootstrap_servers = settings.bootstrap_servers or (identity.bootstrap_servers if identity else "")
+    transactions = sorted(opened.transactions if opened else (), key=_age_order)
+    return {
+        "name": settings.name or named,
+        "cluster_id": identity.cluster_id if identity else None,
+        "bootstrap_servers": bootstrap_servers,
+        "transaction_version": identity.transaction_version if identity else None,
+        "brokers": identity.brokers if identity else None,
+        "known": {
+            "stalled_partitions": stalls is not None,
+            "open_transactions": opened is not None and opened.complete,
+            "unclean_ends": ends is not None,
+        },
+        "missing": list(opened.missing) if opened else [],
+        "sources": [_source(state) for state in group.sources],
+        "stalled_partitions": [
+            stall_document(stall, bootstrap_servers, transactions, now) for stall in (stalls.stalls if stalls else ())
+        ],
+        "open_transactions": [open_transaction_document(transaction, now) for transaction in transactions],
+        "unclean_ends": [unclean_end_document(end, now) for end in (ends.ends if ends else ())],
+    }
+
+
+def _source(state: SourceState) -> Document:
+    return {
+        "source": state.source,
+        "target": state.target,
+        "up": state.up,
+        "last_success": instant(state.last_success),
+        "last_success_timestamp": state.last_success,
+        "duration_seconds": state.duration,
+        "faults": [{"reason": str(fault.reason), "detail": fault.detail} for fault in state.faults],
+    }
+
+
+def stall_document(
+    stall: Stall, bootstrap_servers: str, transactions: Sequence[OpenTransaction], now: float
+) -> Document:
+    """A stalled partition, its blocker and the next step."""
+    return {
+        "topic": stall.partition.topic,
+        "partition": stall.partition.partition,
+        "since": instant(stall.since),
+        "since_timestamp": stall.since,
+        "seconds": max(0.0, now - stall.since),
+        "last_stable_offset": stall.last_stable_offset,
+        "high_watermark": stall.high_watermark,
+        "lag_offsets": max(0, stall.high_watermark - stall.last_stable_offset),
+        "leader": stall.leader,
+        "blocker": _blocker(stall.blocker),
+        "next_step": next_step(stall, bootstrap_servers, now, _unmarked(stall.blocker, transactions))._asdict(),
+    }
+
+
+def _unmarked(blocker: Blocker, transactions: Sequence[OpenTransaction]) -> frozenset[TopicPartition] | None:
+    """The partitions that a completing transaction still names, if it is known."""
+    for transaction in transactions:
+        if transaction.producer_id == blocker.producer_id and transaction.prepared is not None:
+            return transaction.partitions
+    return None
+
+
+def _blocker(blocker: Blocker) -> Document:
+    return {
+        "transactional_id": blocker.transactional_id,
+        "application": blocker.application,
+        "producer_id": blocker.producer_id,
+        "producer_epoch": blocker.producer_epoch,
+        "start_offset": blocker.start_offset,
+        "kind": str(blocker.kind),
+        "state": str(blocker.state) if blocker.state else None,
+        "started": instant(blocker.started),
+        "started_timestamp": blocker.started,
+        "timeout_seconds": blocker.timeout,
+        "missing": list(blocker.missing),
+    }
+
+
+def open_transaction_document(transaction: OpenTransaction, now: float) -> Document:
+    """An open transaction, with when it times out."""
+    started, timeout = transaction.started, transaction.timeout
+    ends = None if started is None or timeout is None else started + timeout
+    return {
+        "transactional_id": transaction.transactional_id,
+        "application": transaction.application,
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
+        "state": str(transaction.state),
+        "started": instant(started),
+        "started_timestamp": started,
+        "seconds": None if started is None else max(0.0, now - started),
+        "timeout_seconds": timeout,
+        "times_out_timestamp": ends,
+        "prepared": instant(transaction.prepared),
+        "prepared_timestamp": transaction.prepared,
+        "partition_count": len(transaction.partitions),
+        "partitions": [each._asdict() for each in sorted(transaction.partitions)[:MOST_PARTITIONS]],
+    }
+
+
+def unclean_end_document(end: UncleanEnd, now: float) -> Document:
+    """A transaction that did not end by its client's own commit or abort."""
+    return {
+        "transactional_id": end.transactional_id,
+        "application": end.application,
+        "producer_id": end.producer_id,
+        "producer_epoch": end.producer_epoch,
+        "outcome": end.outcome,
+        "ended": instant(end.ended),
+        "ended_timestamp": end.ended,
+        "seconds_ago": max(0.0, now - end.ended),
+        "started": instant(end.started),
+        "started_timestamp": end.started,
+    }
+
+
+def _age_order(transaction: OpenTransaction) -> tuple[float, str]:
+    """Oldest first; one whose start is not known comes last."""
+    return (float("inf") if transaction.started is None else transaction.started), transaction.transactional_id
+
+
+def instant(seconds: float | None) -> str | None:
+    """Unix seconds as RFC 3339 in UTC; None for None and for what no calendar has."""
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):  # a record may carry any timestamp
+        return None
+
+
+__all__ = [
+    "ClusterSettings",
+    "Document",
+    "NextStep",
+    "document",
+    "instant",
+    "next_step",
+    "open_transaction_document",
+    "stall_document",
+    "unclean_end_document",
+]
