@@ -90,6 +90,11 @@ class Tail:
             self._trouble = fault_of(error, self._topic)
 
 
+def is_end(error: KafkaError) -> bool:
+    """Whether this is no error, but word that the end of a partition was reached."""
+    return error.code() == KafkaError._PARTITION_EOF
+
+
 def fault_of(error: KafkaError, topic: str) -> Fault:
     """A librdkafka error as a fault."""
     if error.code() in _AUTHORIZATION:

@@ -6,14 +6,12 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaError
-
 from exporter import catalogue
 from exporter.books import Books, Caps
 from exporter.kafka.client import AskError
 from exporter.kafka.coordinators import ask_coordinators
 from exporter.kafka.offsets import Isolation, end_offsets
-from exporter.kafka.tail import Polled, Tail, fault_of
+from exporter.kafka.tail import Polled, Tail, fault_of, is_end
 from exporter.kafka.transaction_log import TOPIC, UndecodableRecord
 from exporter.kafka.transactions import coordinator_partition
 from exporter.ledger import Ledger
@@ -235,8 +233,8 @@ class TxnlogSource:
         progresses = self._progress
         unread = self._unread
         for message in messages:
-            if (error := message.error()) is not None:
-                self._event(message, error)
+            if message.error() is not None:
+                self._event(message)
                 continue
             number = message.partition()
             offset = message.offset()
@@ -255,12 +253,14 @@ class TxnlogSource:
                     unread.pop(key, None)
             self._readable = True
 
-    def _event(self, message: Polled, error: KafkaError) -> None:
-        number = message.partition()
+    def _event(self, message: Polled) -> None:
+        error, number = message.error(), message.partition()
+        if error is None:
+            return
         progress = self._progress.get(number)
         if progress is None:
             self._faults.append(fault_of(error, TOPIC))
-        elif error.code() == KafkaError._PARTITION_EOF:
+        elif is_end(error):
             self._readable = True
             logged = self._ledger.partition(number)
             progress.reached_end(message.offset(), self._cluster.clock.monotonic(), logged.log_ms)
