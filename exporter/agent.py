@@ -41,10 +41,9 @@ SWITCH_SECONDS = 0.001
 
 
 class _Watched(NamedTuple):
-    """A cluster that is being read."""
+    """A cluster that is being read, and the settings that say so."""
 
     config: ClusterConfig
-    cluster: Cluster
     group: Group
 
 
@@ -124,10 +123,8 @@ class Agent:
         log.info("stopping")
         closing = threading.Thread(target=self._servers.close, daemon=True)
         closing.start()
-        if not self._fleet.stop(Deadline.after(STOP_SECONDS, self._clock.monotonic)):
-            log.warning("a read did not end in time and was left behind")
-        for watched in self._watched.values():
-            watched.cluster.client.close()
+        for key in self._fleet.stop(Deadline.after(STOP_SECONDS, self._clock.monotonic)):
+            log.warning("a read did not end in time and is left behind: %s", "/".join(filter(None, key[:2])))
         closing.join(STOP_SECONDS)
         self._exposition.stop()
         log.info("stopped")
@@ -175,7 +172,6 @@ class Agent:
         deadline = Deadline.after(STOP_SECONDS, self._clock.monotonic)
         for watched in gone:
             self._fleet.remove(watched.group.key, deadline)
-            watched.cluster.client.close()
         came = {key: self._watch(key, cluster) for key, cluster in wanted.items() if key not in kept}
         self._watched = {key: came.get(key) or self._watched[key] for key in wanted}
         for watched in came.values():
@@ -191,7 +187,7 @@ class Agent:
             config.name,
             self._clock,
         )
-        return _Watched(config, cluster, Group(key, sources_of(cluster, config)))
+        return _Watched(config, Group(key, sources_of(cluster, config), cluster.client.close))
 
     def _own_snapshot(self) -> Snapshot:
         return Snapshot(

@@ -41,10 +41,15 @@ class Sink(Protocol):
 
 
 class Group(NamedTuple):
-    """Sources that share facts: those of one configured cluster. ``key`` is unique and lasts as long as the group."""
+    """Sources that share facts: those of one configured cluster. ``key`` is unique and lasts as long as the group.
+
+    ``release`` ends what the sources share, their connections, so that reads which wait come back. It is called once,
+    after the sources were told to stop and before they are waited for.
+    """
 
     key: str
     sources: tuple[Source, ...]
+    release: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +293,7 @@ class Fleet:
         self._sink = sink
         self._clock = clock or Clock()
         self._lock = threading.Lock()
-        self._groups: dict[str, tuple[Board, tuple[Worker, ...]]] = {}
+        self._members: dict[str, _Member] = {}
         self._stopping = threading.Event()
         self._running = False
         self._watch = threading.Thread(target=self._keep_watching, name="watch", daemon=True)
@@ -299,8 +304,7 @@ class Fleet:
         """Start every worker."""
         with self._lock:
             self._running = True
-            workers = self._workers()
-        for worker in workers:
+        for worker in self._workers():
             worker.start()
         self._watch.start()
 
@@ -314,56 +318,70 @@ class Fleet:
             names[source.name] += 1
             workers.append(Worker((group.key, source.name, str(number)), source, board, self._sink, self._clock))
         with self._lock:
-            if group.key in self._groups:
+            if group.key in self._members:
                 raise ValueError(f"there is a group {group.key} already")
-            self._groups[group.key] = (board, tuple(workers))
+            self._members[group.key] = _Member(group, board, tuple(workers))
             running = self._running
         if running:
             for worker in workers:
                 worker.start()
 
-    def remove(self, key: str, deadline: Deadline) -> bool:
-        """Stop a group and forget what it exposed. False when one of its reads still hangs; it can publish no more."""
+    def remove(self, key: str, deadline: Deadline) -> list[Key]:
+        """Stop a group and forget what it exposed. Returns whose read still hangs; it can publish no more."""
         with self._lock:
-            _, workers = self._groups.pop(key)
-        for worker in workers:
-            worker.stop()
-        ended = [worker.join(deadline.remaining()) for worker in workers]
-        self._sink.drop([key for worker in workers for key in worker.keys])
-        return all(ended)
+            member = self._members.pop(key)
+        hanging = _end([member], deadline)
+        self._sink.drop([key for worker in member.workers for key in worker.keys])
+        return hanging
 
-    def stop(self, deadline: Deadline) -> bool:
-        """Stop every worker. False when a read still hangs at the deadline: its thread is a daemon and dies with us."""
+    def stop(self, deadline: Deadline) -> list[Key]:
+        """Stop every worker. Returns whose read still hangs at the deadline: its thread is a daemon and dies with us."""
         self._stopping.set()
         with self._lock:
             self._running = False
-            workers = self._workers()
-        for worker in workers:
-            worker.stop()
-        ended = [worker.join(deadline.remaining()) for worker in workers]
-        return all(ended)
+            members = list(self._members.values())
+        return _end(members, deadline)
 
     def ready(self) -> bool:
         """Whether every source has answered or failed once."""
-        with self._lock:
-            return all(worker.state.up is not None for worker in self._workers())
+        return all(worker.state.up is not None for worker in self._workers())
 
     def states(self) -> tuple[GroupState, ...]:
         """How reading goes and what is known, by group."""
         now = self._clock.monotonic()
         with self._lock:
-            groups = list(self._groups.items())
+            members = list(self._members.items())
         return tuple(
-            GroupState(key, board.facts(now), tuple(worker.state for worker in workers))
-            for key, (board, workers) in groups
+            GroupState(key, member.board.facts(now), tuple(worker.state for worker in member.workers))
+            for key, member in members
         )
 
     def _workers(self) -> list[Worker]:
-        return [worker for _, workers in self._groups.values() for worker in workers]
+        with self._lock:
+            return [worker for member in self._members.values() for worker in member.workers]
 
     def _keep_watching(self) -> None:
         while not self._stopping.wait(WATCH_INTERVAL):
-            with self._lock:
-                workers = self._workers()
-            for worker in workers:
+            for worker in self._workers():
                 worker.note_overrun(self._clock.monotonic())
+
+
+class _Member(NamedTuple):
+    group: Group
+    board: Board
+    workers: tuple[Worker, ...]
+
+
+def _end(members: Collection[_Member], deadline: Deadline) -> list[Key]:
+    """Tell all, let go of what they wait for, and wait; whose read still hangs then."""
+    for member in members:
+        for worker in member.workers:
+            worker.stop()
+    releases = [threading.Thread(target=member.group.release, daemon=True) for member in members]
+    for release in releases:
+        release.start()
+    workers = [worker for member in members for worker in member.workers]
+    hanging = [worker.key for worker in workers if not worker.join(deadline.remaining())]
+    for release in releases:
+        release.join(deadline.remaining())
+    return hanging
