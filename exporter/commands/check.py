@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from exporter.commands import connection
 from exporter.config import ConfigError, ConfigSource
 
 _EXAMPLES = """\
@@ -41,6 +42,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     )
     config.add_argument("file", type=Path, metavar="FILE")
     config.set_defaults(command=_config)
+    connection.add_to(checks)
 
 
 def _config(options: argparse.Namespace) -> int:

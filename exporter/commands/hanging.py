@@ -76,6 +76,7 @@ def command(options: argparse.Namespace) -> int:
         lambda cluster, stall: stall_document(stall, cluster.properties.bootstrap_servers, (), now),
         lambda stall: stall.since,
         lambda cluster, stall: (str(stall.partition), next_step(stall, cluster.properties.bootstrap_servers, now)),
+        undecided=True,
     )
     return show(options, looks, form)
 
@@ -107,7 +108,7 @@ def search(cluster: Cluster, deadline: Deadline, older_than: float, sleep: Calla
     suspicions, coordinators = _cross_check(cluster, old, {}, Deadline.after(patience), faults)
     if not suspicions and not coordinators.missing:
         return Look(cluster, (), _texts(faults))
-    say(f"{len(old)} to look at again in {format_duration(CONFIRM_AFTER)} ...")
+    say(f"some are unknown to their coordinators; looking again in {format_duration(CONFIRM_AFTER)} ...")
     sleep(CONFIRM_AFTER)
     deadline = Deadline.after(patience)
     again = _opened(cluster, metadata, sorted({partition for partition, _ in old}), deadline, faults)

@@ -54,6 +54,12 @@ def print_next_step(subject: str, step: NextStep) -> None:
         print(f"  {step.command}")
 
 
+def print_advice(text: str) -> None:
+    """What to make of it, as a paragraph."""
+    print()
+    print(_paragraph(text))
+
+
 def print_not_asked(cluster: str, not_asked: Iterable[str]) -> None:
     """To standard error: what could not be asked, so that an empty result is not taken for a clean one."""
     for text in not_asked:

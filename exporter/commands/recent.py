@@ -20,6 +20,20 @@ from exporter.status import unclean_end_document
 
 _MOST = 10_000
 _SLICE_SECONDS = 5.0
+_ADVICE = {
+    "fenced": (
+        "fenced: a producer with the same transactional.id was initialised while this transaction was open. Once is a"
+        " restart; again and again is a crash loop, or two live instances that share one id: give each its own."
+    ),
+    "timed_out": (
+        "timed_out: its producer did not end it within its transaction.timeout.ms: look for a crash or a long pause of"
+        " the instance with this id, or for work that takes longer than the timeout."
+    ),
+    "aborted_by_server": (
+        "aborted_by_server: the coordinator ended it, and no new incarnation of the id came: look for somebody who"
+        " ran forceTerminateTransaction, or for an instance that died while it started."
+    ),
+}
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter transactions recent --bootstrap-server kafka-1:9092
@@ -54,6 +68,7 @@ def command(options: argparse.Namespace) -> int:
         lambda end: _row(end, now),
         lambda _, end: unclean_end_document(end, now),
         lambda end: -end.ended,
+        advice=lambda ends: (text for outcome, text in _ADVICE.items() if any(end.outcome == outcome for end in ends)),
     )
     return show(options, looks, form)
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from exporter.commands.output import print_json, print_next_step, print_not_asked, print_table
+from exporter.commands.output import print_advice, print_json, print_next_step, print_not_asked, print_table, say
+from exporter.kafka.faults import some
 from exporter.next_step import NextStep
 from exporter.sources.cluster import Cluster
 
 T = TypeVar("T")
 
 CLEAN, FOUND, UNKNOWN = 0, 1, 2
+
+MOST_STEPS = 20
+MOST_NAMES = 5
+"""Partitions that are named where many have the same next step; the table has them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,11 @@ class Look(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Form(Generic[T]):
-    """How things of one kind are shown. ``key`` is their list's name in JSON, ``nothing`` is said when empty."""
+    """How things of one kind are shown. ``key`` is their list's name in JSON, ``nothing`` is said when empty.
+
+    ``step`` gives what a next step is about, and the step, for what needs one; ``undecided`` is whether there can be
+    things of which it cannot be told.
+    """
 
     key: str
     nothing: str
@@ -36,7 +45,9 @@ class Form(Generic[T]):
     row: Callable[[T], tuple[object, ...]]
     document: Callable[[Cluster, T], dict[str, Any]]
     order: Callable[[T], float] = field(default=lambda _: 0.0)
-    step: Callable[[Cluster, T], tuple[str, NextStep]] | None = None
+    step: Callable[[Cluster, T], tuple[str, NextStep] | None] = field(default=lambda *_: None)
+    undecided: bool = False
+    advice: Callable[[Sequence[T]], Iterable[str]] = field(default=lambda _: ())
 
 
 def show(options: argparse.Namespace, looks: Sequence[Look[T]], form: Form[T]) -> int:
@@ -45,7 +56,7 @@ def show(options: argparse.Namespace, looks: Sequence[Look[T]], form: Form[T]) -
     undecided = _of(looks, form, lambda look: look.undecided)
     if options.output == "json":
         document = {form.key: _documents(found, form)}
-        if form.step is not None:
+        if form.undecided:
             document["undecided"] = _documents(undecided, form)
         print_json(document | {"not_asked": [text for look in looks for text in look.not_asked]})
     elif found or undecided:
@@ -73,10 +84,19 @@ def _documents(found: Sequence[tuple[Cluster, T]], form: Form[T]) -> list[dict[s
 
 
 def _print(found: Sequence[tuple[Cluster, T]], form: Form[T], *, several: bool) -> None:
+    """The table, then what to do about it."""
     if several:
         print_table(("cluster", *form.columns), ((cluster.name, *form.row(each)) for cluster, each in found))
     else:
         print_table(form.columns, (form.row(each) for _, each in found))
-    if form.step is not None:
-        for cluster, each in found:
-            print_next_step(*form.step(cluster, each))
+    # One transaction may hold many partitions: what to do about it is said once.
+    subjects: dict[NextStep, list[str]] = {}
+    for cluster, each in found:
+        if (step := form.step(cluster, each)) is not None:
+            subjects.setdefault(step[1], []).append(step[0])
+    for advised, names in list(subjects.items())[:MOST_STEPS]:
+        print_next_step(some(names, MOST_NAMES), advised)
+    if len(subjects) > MOST_STEPS:
+        say(f"{len(subjects) - MOST_STEPS} more next steps: --output json has them all")
+    for text in form.advice([each for _, each in found]):
+        print_advice(text)

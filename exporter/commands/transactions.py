@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from exporter.commands import hanging, recent, stalled
 from exporter.commands.clusters import duration, look_at_all
@@ -15,11 +15,15 @@ from exporter.commands.report import Form, Look, show
 from exporter.commands.settings import add_cluster_flags
 from exporter.config import Cluster as ClusterConfig
 from exporter.durations import format_age, format_duration
+from exporter.judge import OVERDUE_SLACK_SECONDS, is_overdue
 from exporter.kafka.coordinators import ask_coordinators
-from exporter.model import Deadline, OpenTransaction
+from exporter.kafka.metadata import Metadata
+from exporter.model import Blocker, BlockerKind, Deadline, OpenTransaction, Stall, TransactionState
+from exporter.next_step import NextStep, next_step
 from exporter.sources.cluster import Cluster
 from exporter.status import open_transaction_document
 
+_ADVICE = "An open transaction is normal until its timeout. `transactions stalled` shows which ones hold readers back."
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter transactions --bootstrap-server kafka-1:9092
@@ -61,25 +65,68 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
+class Seen(NamedTuple):
+    """An open transaction, and the same as a stall of one of its partitions when it is late."""
+
+    transaction: OpenTransaction
+    stall: Stall | None
+
+
 def _open(options: argparse.Namespace) -> int:
     looks = look_at_all(options, _look)
     now = time.time()
-    form: Form[OpenTransaction] = Form(
+    form: Form[Seen] = Form(
         "transactions",
         "no open transactions",
         ("application", "transactional.id", "pid", "epoch", "state", "age", "timeout", "partitions"),
-        lambda each: _row(each, now),
-        lambda _, each: open_transaction_document(each, now),
+        lambda seen: _row(seen.transaction, now),
+        lambda cluster, seen: _document(cluster, seen, now),
         # Oldest first; one whose start is not known may be older than all.
-        lambda each: each.started or 0.0,
+        lambda seen: seen.transaction.started or 0.0,
+        lambda cluster, seen: _step(cluster, seen, now),
+        advice=lambda _: [_ADVICE],
     )
     return show(options, looks, form)
 
 
-def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> Look[OpenTransaction]:
+def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> Look[Seen]:
     cluster.metadata(deadline, [])
     asked = ask_coordinators(cluster.client, deadline, lambda each: cluster.grouping.of(each).name)
-    return Look(cluster, asked.transactions, tuple(fault.detail for fault in asked.faults))
+    now = cluster.clock.wall()
+    late = [each for each in asked.transactions if _is_late(each, now)]
+    topics = {partition.topic for each in late for partition in each.partitions}
+    metadata = cluster.metadata(deadline, sorted(topics)) if topics else None
+    found = (Seen(each, _as_stall(each, metadata, now) if each in late else None) for each in asked.transactions)
+    return Look(cluster, tuple(found), tuple(fault.detail for fault in asked.faults))
+
+
+def _is_late(each: OpenTransaction, now: float) -> bool:
+    """Whether its coordinator should have ended it, or its markers should have arrived."""
+    if each.state is TransactionState.ONGOING:
+        return is_overdue(each, now)
+    return each.started is not None and now - each.started > (each.timeout or 0.0) + OVERDUE_SLACK_SECONDS
+
+
+def _as_stall(each: OpenTransaction, metadata: Metadata | None, now: float) -> Stall | None:
+    partition = min(each.partitions, default=None)
+    if partition is None or metadata is None:
+        return None
+    kind = BlockerKind.OPEN if each.state is TransactionState.ONGOING else BlockerKind.COMPLETING
+    who = (each.transactional_id, each.application, each.producer_id, each.producer_epoch)
+    blocker = Blocker(*who, 0, kind, each.state, each.started, each.timeout)
+    return Stall(partition, each.started or now, 0, 0, metadata.leader(*partition), blocker)
+
+
+def _step(cluster: Cluster, seen: Seen, now: float) -> tuple[str, NextStep] | None:
+    if seen.stall is None:
+        return None
+    servers = cluster.properties.bootstrap_servers
+    return seen.transaction.transactional_id, next_step(seen.stall, servers, now, seen.transaction.partitions)
+
+
+def _document(cluster: Cluster, seen: Seen, now: float) -> dict[str, Any]:
+    step = _step(cluster, seen, now)
+    return {**open_transaction_document(seen.transaction, now), "next_step": step[1]._asdict() if step else None}
 
 
 def _row(each: OpenTransaction, now: float) -> tuple[object, ...]:
