@@ -23,6 +23,10 @@ STOP_SECONDS = 10.0
 CALL_SECONDS = 5.0
 
 
+class AgentError(RuntimeError):
+    """The agent ended by itself; the text has its exit code and the end of its log."""
+
+
 class MetricSample(NamedTuple):
     """One line of an exposition."""
 
@@ -108,7 +112,9 @@ class Agent:
         return self._child.log.read_text(errors="replace")
 
     def get(self, path: str, *, method: str = "GET", **headers: str) -> Answer:
-        """One request. Header names with ``_`` for ``-``. Raises OSError when nothing answers."""
+        """One request. Header names with ``_`` for ``-``. Raises OSError without an answer, AgentError when it ended."""
+        if not self._child.running:
+            raise AgentError(f"the agent ended with code {self._child.returncode}; its log:\n{self._child.tail()}")
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=CALL_SECONDS)
         try:
             connection.request(method, path, headers={key.replace("_", "-"): value for key, value in headers.items()})
@@ -125,10 +131,10 @@ class Agent:
         return json.loads(self.get("/api/v1/status").body)
 
     def wait_ready(self, timeout: float = READY_SECONDS) -> Self:
-        """Wait until /-/ready says 200. Raises TimeoutError, with the agent's log, when it does not or has ended."""
+        """Wait until /-/ready says 200. Raises TimeoutError, with the agent's log, or AgentError when it ended."""
         until = Deadline.after(timeout)
         while not self._is_ready():
-            if not self._child.running or not poll(until, 0.05):
+            if not poll(until, 0.05):
                 raise TimeoutError(f"the agent is not ready; its log ends with:\n{self._child.tail()}")
         return self
 
@@ -162,7 +168,11 @@ class Agent:
         self._child.signal(signal.SIGHUP)
 
     def __enter__(self) -> Self:
-        return self.wait_ready()
+        try:
+            return self.wait_ready()
+        except BaseException:
+            self.kill()
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

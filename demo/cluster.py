@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from demo import jars
 from demo.access import Access
 from demo.processes import Child, ProcessGroup, java, poll, run_to_end
-from demo.settings import Node, Security, Shape, free_ports, server_properties
+from demo.settings import Node, Security, Shape, nodes_of, server_properties
 from exporter.model import Deadline
 
 START_SECONDS = 90.0
@@ -102,7 +102,7 @@ class KafkaCluster:
         self._progress = progress or _quiet
         self._library = jars.library(version, self._progress)
         self._shape = Shape(
-            _nodes(brokers, security is not None), transaction_partitions, security, dict(properties or {})
+            nodes_of(brokers, sasl=security is not None), transaction_partitions, security, dict(properties or {})
         )
         self._cluster_uuid = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "x")
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-"))
@@ -254,27 +254,6 @@ def _members(broker: Broker, deadline: Deadline) -> set[int]:
 
 def _quiet(_: str) -> None:
     """Progress that nobody wants to see."""
-
-
-def _nodes(brokers: int, sasl: bool) -> tuple[Node, ...]:
-    if not 1 <= brokers <= 3:
-        raise ValueError("one to three brokers")
-    combined = brokers != 2
-    ports = iter(free_ports(3 * brokers + 1))
-    nodes = [
-        Node(
-            id=number,
-            is_broker=True,
-            is_controller=combined,
-            port=next(ports),
-            sasl_port=next(ports) if sasl else None,
-            controller_port=next(ports) if combined else None,
-        )
-        for number in range(1, brokers + 1)
-    ]
-    if not combined:
-        nodes.insert(0, Node(id=100, is_broker=False, is_controller=True, controller_port=next(ports)))
-    return tuple(nodes)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -61,16 +61,16 @@ def library(version: str = DEFAULT_VERSION, progress: Progress = say) -> Path:
     return target
 
 
-def classes(version: str = DEFAULT_VERSION, progress: Progress = say) -> Path:
-    """The folder that holds our Java program compiled against this Kafka version."""
+def classes(version: str = DEFAULT_VERSION, progress: Progress = say, source: Path = JAVA_SOURCE) -> Path:
+    """The folder that holds a Java program of ours compiled against this Kafka version."""
     lib = library(version, progress)
-    target = cache_root() / "classes" / f"{version}-{_digest(POM.read_bytes() + JAVA_SOURCE.read_bytes())}"
+    target = cache_root() / "classes" / f"{version}-{_digest(POM.read_bytes() + source.read_bytes())}"
     with _prepared(target) as staging:
         if staging is not None:
-            progress(f"compiling {JAVA_SOURCE.name} against Kafka {version}")
+            progress(f"compiling {source.name} against Kafka {version}")
             compiler = require("javac", "openjdk-17-jdk-headless")
             options = ["-Xlint:all,-processing,-classfile,-path", "-cp", str(lib / "*"), "-d", str(staging)]
-            command = [compiler, *options, str(JAVA_SOURCE)]
+            command = [compiler, *options, str(source)]
             run = subprocess.run(command, capture_output=True, text=True, check=False)
             if run.returncode != 0:
                 raise JarsError(f"javac failed:\n{run.stdout}{run.stderr}")

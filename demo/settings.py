@@ -76,6 +76,28 @@ class Shape:
         return tuple(node for node in self.nodes if node.is_broker)
 
 
+def nodes_of(brokers: int, *, sasl: bool) -> tuple[Node, ...]:
+    """One or three combined nodes; two brokers get a controller of their own, so that the quorum outlives either."""
+    if not 1 <= brokers <= 3:
+        raise ValueError("one to three brokers")
+    combined = brokers != 2
+    ports = iter(free_ports(3 * brokers + 1))
+    nodes = [
+        Node(
+            id=number,
+            is_broker=True,
+            is_controller=combined,
+            port=next(ports),
+            sasl_port=next(ports) if sasl else None,
+            controller_port=next(ports) if combined else None,
+        )
+        for number in range(1, brokers + 1)
+    ]
+    if not combined:
+        nodes.insert(0, Node(id=100, is_broker=False, is_controller=True, controller_port=next(ports)))
+    return tuple(nodes)
+
+
 def server_properties(shape: Shape, node: Node, data: str) -> str:
     """The properties file of one node; ``shape.extra`` wins over everything here."""
     copies = min(3, len(shape.brokers))

@@ -63,6 +63,7 @@ class Producer:
         self._child = child
         self._incarnation = 0
         self._sent = 0
+        self._late = 0  # answers that nobody waited for any more: they are not the next command's
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=self._listen, name=f"answers of {transactional_id}", daemon=True).start()
 
@@ -151,10 +152,15 @@ class Producer:
         try:
             self._child.stdin.write(command + "\n")
             self._child.stdin.flush()
-            line = self._answers.get(timeout=ANSWER_SECONDS)
+            until = Deadline.after(ANSWER_SECONDS)
+            while self._late:
+                self._answers.get(timeout=until.remaining())
+                self._late -= 1
+            line = self._answers.get(timeout=until.remaining())
         except (BrokenPipeError, ValueError):
             line = ""
         except queue.Empty:
+            self._late += 1
             raise ProducerError("timeout", f"{self._child.name} did not answer `{command}`") from None
         if not line:
             raise ProducerError("gone", f"{self._child.name} ended: {self._child.tail(5)}")

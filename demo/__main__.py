@@ -1,0 +1,216 @@
+"""``python -m demo``: a real Kafka, applications that go wrong on purpose, and the agent that tells of them.
+
+Runs until Ctrl-C. With DEMO_SECONDS in the environment it ends by itself, once every situation was seen and the agent's
+counts equal the applications' books, or after that many seconds: exit 0, or 1 with what was not seen.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from demo import jars
+from demo.agent import COMMAND, Agent, AgentError, Metrics
+from demo.cluster import KafkaCluster, StartError
+from demo.orphan import Orphan, OrphanError, make_orphan
+from demo.processes import poll
+from demo.scenes import ORPHAN_TOPIC, SCENES, abort_line, next_steps, torn
+from demo.settings import free_ports
+from demo.stage import TOPICS, Stage
+from demo.workloads.books import Books
+from exporter.catalogue import OUTCOMES, TRANSACTIONS_TOTAL
+from exporter.model import Deadline
+
+DEFAULT_PORT = 10618
+STALL_AFTER_SECONDS = 10
+SETTLE_SECONDS = 25.0
+# A hanging transaction is first met by the full sweep of all partitions, a blocked group by the reading of groups: once
+# a minute and every 30 seconds by default, which is long to look at a checklist.
+HURRY = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "10s", "KAFKA_EOS_CLUSTERS__0__GROUPS__INTERVAL": "10s"}
+REMIND_SECONDS = 15.0
+ABORT_LINE = "the status page gives the line that ends the hanging one"
+
+
+class Checklist:
+    """What was seen, when first, and what is still awaited."""
+
+    def __init__(self, orphan: Orphan) -> None:
+        self._orphan = orphan
+        self._began = time.monotonic()
+        self._awaited = {scene.title for scene in SCENES} | {ABORT_LINE}
+        self.wrong: str | None = None
+
+    @property
+    def awaited(self) -> list[str]:
+        """Titles not seen yet, in the order of the scenes."""
+        return [title for title in (*(scene.title for scene in SCENES), ABORT_LINE) if title in self._awaited]
+
+    def look(self, agent: Agent) -> Metrics:
+        """Look at /metrics and the status once, and tell of what is seen for the first time."""
+        metrics = agent.metrics()
+        for scene in SCENES:
+            evidence = scene.evidence(metrics)
+            if evidence is not None:
+                self._tick(scene.title, evidence)
+        steps = next_steps(agent.status())
+        line = abort_line(steps, self._orphan.start_offset)
+        if line is not None:
+            self._tick(ABORT_LINE, line)
+        self.wrong = self.wrong or torn(steps)
+        return metrics
+
+    def missed(self, metrics: Metrics) -> list[str]:
+        """For each situation that was not seen: its title and what was seen instead."""
+        lines = [f"{s.title}: {s.instead(metrics)}" for s in SCENES if s.title in self._awaited]
+        if ABORT_LINE in self._awaited:
+            lines.append(f"{ABORT_LINE}: it does not, for start offset {self._orphan.start_offset}")
+        if self.wrong is not None:
+            lines.append(f"an abort line where it would tear a transaction: {self.wrong}")
+        return lines
+
+    def _tick(self, title: str, evidence: str) -> None:
+        if title in self._awaited:
+            self._awaited.remove(title)
+            print(f"[{time.monotonic() - self._began:5.1f} s] seen: {title}\n            {evidence}", flush=True)
+
+
+def main() -> int:
+    over = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: over.set())
+    limit = os.environ.get("DEMO_SECONDS")
+    try:
+        with KafkaCluster(progress=jars.say) as cluster:
+            return _play(cluster, over, float(limit) if limit else None)
+    except (StartError, jars.JarsError, OrphanError, AgentError, TimeoutError) as error:
+        jars.say(f"the demo cannot go on: {error}")
+        return 2
+
+
+def _play(cluster: KafkaCluster, over: threading.Event, seconds: float | None) -> int:
+    jars.classes(cluster.version)
+    for topic, partitions in TOPICS.items():
+        cluster.create_topic(topic, partitions)
+    port = DEFAULT_PORT if _is_free(DEFAULT_PORT) else free_ports(1)[0]
+    flags = {
+        "--bootstrap-server": cluster.bootstrap,
+        "--cluster.name": "demo",
+        "--state.dir": str(cluster.folder / "state"),
+        "--lso.stall-after": f"{STALL_AFTER_SECONDS}s",
+    }
+    arguments = [word for flag in flags.items() for word in flag]
+    jars.say("starting the agent and the applications")
+    with Agent(cluster.processes, *arguments, port=port, environment=HURRY) as agent:
+        checklist = Checklist(make_orphan(cluster, ORPHAN_TOPIC))
+        with Stage(cluster) as stage:
+            _invite(cluster, agent)
+            metrics = _watch(agent, stage, checklist, over, seconds)
+            if over.is_set():
+                print("stopping", flush=True)
+                return 0 if seconds is None else 1
+            problems = [*checklist.missed(metrics), *stage.failures, *_settle(agent, stage)]
+    for problem in problems:
+        print(f"NOT AS IT SHOULD BE: {problem}", flush=True)
+    print("every situation was seen" if not problems else f"{len(problems)} problem(s)", flush=True)
+    return 1 if problems else 0
+
+
+def _watch(agent: Agent, stage: Stage, checklist: Checklist, over: threading.Event, seconds: float | None) -> Metrics:
+    """Look until told to stop, or with a limit until all was seen or the limit is over."""
+    until = Deadline.after(seconds if seconds is not None else float("inf"))
+    remind = Deadline.after(REMIND_SECONDS)
+    reported = 0
+    while True:
+        metrics = checklist.look(agent)
+        for failure in stage.failures[reported:]:
+            print(f"an application broke down: {failure}", flush=True)
+        reported = len(stage.failures)
+        if seconds is None and not checklist.awaited:
+            print("every situation was seen; the applications go on until Ctrl-C", flush=True)
+            over.wait()
+        if over.is_set() or until.over or not checklist.awaited:
+            return metrics
+        if remind.over:
+            print(f"            waiting for: {', '.join(checklist.awaited)}", flush=True)
+            remind = Deadline.after(REMIND_SECONDS)
+        over.wait(min(0.5, until.remaining()))
+
+
+def _settle(agent: Agent, stage: Stage) -> list[str]:
+    """Stop the applications and compare their books with the agent's counts. Returns the differences."""
+    print("the applications stop; their books against the agent's counts:", flush=True)
+    stage.finish(Deadline.after(SETTLE_SECONDS))
+    until = Deadline.after(SETTLE_SECONDS)
+    while True:
+        counts = {books.transactional_id: _counted(agent.metrics(), books) for books in stage.books}
+        differing = [books for books in stage.books if counts[books.transactional_id] != books.outcomes()]
+        if not differing or not poll(until, 0.5):
+            break
+    for books in stage.books:
+        verdict = "DIFFERS" if books in differing else "equal"
+        print(f"  {books.transactional_id:12} {_words(books.outcomes()):60} {verdict}", flush=True)
+    return [
+        f"{books.transactional_id}: its books say {_words(books.outcomes())}, the agent "
+        f"{_words(counts[books.transactional_id])}"
+        for books in differing
+    ]
+
+
+def _counted(metrics: Metrics, books: Books) -> dict[str, int]:
+    application = books.transactional_id.rpartition("-")[0]
+    return {
+        outcome: round(metrics.total(TRANSACTIONS_TOTAL, application=application, outcome=outcome))
+        for outcome in OUTCOMES
+    }
+
+
+def _words(outcomes: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items() if count) or "nothing finished"
+
+
+def _invite(cluster: KafkaCluster, agent: Agent) -> None:
+    """What to open, what to type, what to look for."""
+    command = shlex.quote(os.path.relpath(COMMAND) if COMMAND.is_relative_to(Path.cwd()) else str(COMMAND))
+    lines = [
+        "",
+        f"  Kafka {cluster.version}   {cluster.bootstrap}",
+        f"  status page   {agent.url}/",
+        f"  metrics       {agent.url}/metrics",
+        f"  as JSON       {agent.url}/api/v1/status",
+        "",
+        "  on the terminal:",
+        *(
+            f"    {command} transactions{view} --bootstrap-server {cluster.bootstrap}"
+            for view in ("", " stalled", " hanging", " recent")
+        ),
+        "",
+        f"  A partition is called stalled after {STALL_AFTER_SECONDS} s here (30 s by default). Look for",
+        "    orders-0   held by stuck-1, an open transaction, so the group orders-reader waits",
+        "    ledger-0   held by a hanging transaction that no coordinator knows, and the line that ends it",
+        "    pay-3, ship-3   two processes each with one transactional.id, fencing each other",
+        "    reports-1, nightly-1   transactions that time out; importer-1, crawler-1   half of them aborted",
+        "    checkout-1, billing-1, payouts-1   healthy",
+        "",
+    ]
+    print("\n".join(lines), flush=True)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""The demo's applications: who runs, on which client, with which topics; and the threads that drive them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Event, Thread
+from types import TracebackType
+from typing import Self
+
+from demo.cluster import KafkaCluster
+from demo.scenes import GROUP, ORPHAN_TOPIC, STALLED_PARTITION, STALLED_TOPIC
+from demo.workloads.actors import (
+    aborts,
+    carries_offsets,
+    commits,
+    fence_each_other,
+    holds_open,
+    reads_committed,
+    times_out,
+)
+from demo.workloads.books import Books
+from demo.workloads.producers import JavaProducer, Producer, ProducerClass, ProducerError, RdkafkaProducer
+from exporter.model import Deadline
+
+TOPICS = {STALLED_TOPIC: 3, ORPHAN_TOPIC: 1, "payments": 3, "imports": 2, "reports": 1}
+TIMEOUT_SECONDS = 3.0
+STUCK_SECONDS = 900.0
+
+
+class Stage:
+    """Starts the applications and keeps their books. One thread each; ``failures`` names those that broke down."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+        self._stop = Event()
+        self._threads: list[Thread] = []
+        self.books: list[Books] = []
+        self.failures: list[str] = []
+
+    def start(self) -> None:
+        """Start all applications; they are on their way when this returns."""
+        v1, v2 = RdkafkaProducer, JavaProducer
+        self._act(commits, self._producer(v1, "checkout-1"), STALLED_TOPIC)
+        self._act(carries_offsets, self._producer(v2, "billing-1"), "payments", ORPHAN_TOPIC, "billing")
+        self._act(commits, self._producer(v2, "payouts-1"), "payments")
+        self._act(aborts, self._producer(v1, "importer-1"), "imports")
+        self._act(aborts, self._producer(v2, "crawler-1"), "imports")
+        self._act(times_out, self._producer(v1, "reports-1", TIMEOUT_SECONDS), "reports", TIMEOUT_SECONDS)
+        self._act(times_out, self._producer(v2, "nightly-1", TIMEOUT_SECONDS), "reports", TIMEOUT_SECONDS)
+        self._act(fence_each_other, *self._rivals(v1, "pay-3"), "payments")
+        self._act(fence_each_other, *self._rivals(v2, "ship-3"), "payments")
+        reading = Event()
+        stalled = (STALLED_TOPIC, STALLED_PARTITION, reading)
+        self._act(reads_committed, self._cluster.bootstrap, GROUP, *stalled)
+        self._act(holds_open, self._producer(v1, "stuck-1", STUCK_SECONDS), *stalled)
+
+    def finish(self, deadline: Deadline) -> None:
+        """Tell all to finish what they are at, and wait for them."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(deadline.remaining())
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # What the threads hear from now on, when their clients are stopped, is no failure of theirs.
+        self._stop.set()
+
+    def _producer(self, make: ProducerClass, transactional_id: str, timeout: float = 60.0) -> Producer:
+        producer = make(self._cluster, transactional_id, timeout=timeout)
+        self.books.append(producer.books)
+        return producer
+
+    def _rivals(self, make: ProducerClass, transactional_id: str) -> tuple[Producer, Producer]:
+        first = self._producer(make, transactional_id)
+        return first, make(self._cluster, transactional_id, books=first.books)
+
+    def _act(self, actor: Callable[..., None], *arguments: object) -> None:
+        def run() -> None:
+            try:
+                actor(*arguments, self._stop)
+            except ProducerError as error:
+                if not self._stop.is_set():
+                    self.failures.append(str(error))
+
+        thread = Thread(target=run, name=actor.__name__, daemon=True)
+        thread.start()
+        self._threads.append(thread)
