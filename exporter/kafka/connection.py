@@ -139,9 +139,8 @@ class Connection:
             request = ApiVersionsRequest(client_software_name="kafka-eos-exporter", client_software_version="1")
             try:
                 response = self._exchange(request, version, deadline)
-            except ConnectionBrokenError as error:
-                text = "the connection was closed at once: is it a TLS listener, and security.protocol right?"
-                raise AskError(self._unreachable(text)) from error
+            except ConnectionBrokenError:
+                raise AskError(self._closed_at_once()) from None
             if response.error_code != UNSUPPORTED_VERSION or version == 0:
                 break
             mine = ApiVersionsRequest.API_KEY
@@ -299,6 +298,15 @@ class Connection:
 
     def _refused(self, why: str) -> Fault:
         return Fault(Reason.AUTHENTICATION, f"{self._label}: {why}")
+
+    def _closed_at_once(self) -> Fault:
+        """TLS 1.3 refuses a client certificate after the handshake, and the alert that says so is easily lost."""
+        if "SSL" in self._properties.security_protocol.removeprefix("SASL_"):
+            return self._refused(
+                "the connection was closed right after the TLS handshake, as by a listener that wants a client "
+                "certificate and did not like ours: check ssl.certificate.location"
+            )
+        return self._unreachable("the connection was closed at once: check security.protocol; is it a TLS listener?")
 
     def _timeout(self, name: str) -> Fault:
         return Fault(Reason.TIMEOUT, f"{self._label} did not answer {name} in time")

@@ -320,7 +320,7 @@ def _unknown(name: str) -> str:
 
 def _check_values(values: Mapping[str, str], problems: list[tuple[str, str]]) -> None:
     servers = values.get("bootstrap.servers", "")
-    if not servers:
+    if not servers and not any(name == "bootstrap.servers" for name, _ in problems):
         problems.append(("bootstrap.servers", "is needed: one or more host:port, separated by commas"))
     for server in filter(None, map(str.strip, servers.split(","))):
         try:

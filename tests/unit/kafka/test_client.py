@@ -1,0 +1,502 @@
+"""The client against brokers on loopback that misbehave in every way we know of."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import ListTransactionsRequest
+from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
+
+from exporter.kafka.client import AskError, ClusterClient
+from exporter.kafka.metadata import metadata_request
+from exporter.kafka.properties import Properties
+from exporter.model import Clock, Deadline, Fault, Reason
+from tests.unit.kafka.certificates import Authority
+from tests.unit.kafka.fakes import (
+    VERSIONS,
+    Close,
+    FakeBroker,
+    Silence,
+    api_versions,
+    broker,
+    metadata_response,
+)
+
+PLAIN = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "eos",
+    "sasl.password": "hunter2",
+}
+
+
+@contextmanager
+def client_of(
+    *servers: FakeBroker | str, settings: Mapping[str, object] | None = None, clock: Clock | None = None
+) -> Iterator[ClusterClient]:
+    addresses = [server if isinstance(server, str) else server.address for server in servers]
+    dotted = {"bootstrap.servers": ",".join(addresses), **(settings or {})}
+    client = ClusterClient(Properties.parse(dotted), clock)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def soon() -> Deadline:
+    return Deadline.after(20)
+
+
+def fault_of(client: ClusterClient, deadline: Deadline | None = None) -> Fault:
+    with pytest.raises(AskError) as raised:
+        client.metadata(deadline or soon())
+    return raised.value.fault
+
+
+@contextmanager
+def free_port() -> Iterator[str]:
+    """An address that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    yield f"127.0.0.1:{port}"
+
+
+# --- Metadata ---
+
+
+def test_metadata_is_read_into_values() -> None:
+    answer = metadata_response([(1, "k1", 9092), (2, "k2", 9093)], {"t": [1, -1], "__x": [2]}, {"hidden": 29})
+    with broker(lambda name, _: answer if name == "Metadata" else None) as one, client_of(one) as client:
+        metadata = client.metadata(soon())
+    assert metadata.cluster_id == "cluster-1"
+    assert metadata.brokers == {1: "k1:9092", 2: "k2:9093"}
+    assert metadata.internal == {"__x"}
+    assert metadata.leader("t", 0) == 1
+    assert metadata.leader("t", 1) is None
+    assert metadata.topics["t"][1].offline
+    assert metadata.topics["t"][0].replicas == (1, 2)
+    assert metadata.denies("hidden")
+    assert "grant DESCRIBE on Topic:hidden" in metadata.errors["hidden"].detail
+
+
+def test_topics_are_never_created_by_asking() -> None:
+    assert metadata_request(["t"]).allow_auto_topic_creation is False
+    assert metadata_request(None).allow_auto_topic_creation is False
+
+
+def test_named_topics_are_asked_by_name() -> None:
+    asked = []
+
+    def handler(name: str, request: Any) -> None:
+        if name == "Metadata":
+            asked.append(request)
+
+    with broker(handler) as one, client_of(one) as client:
+        client.metadata(soon(), ["a", "b"])
+    assert [topic.name for topic in asked[0].topics] == ["a", "b"]
+
+
+def test_an_answer_that_is_young_enough_serves_again() -> None:
+    now = [100.0]
+    with broker() as one, client_of(one, clock=Clock(monotonic=lambda: now[0])) as client:
+        deadline = Deadline.after(20)
+        client.metadata(deadline)
+        now[0] = 129.0
+        client.metadata(deadline, max_age=30)
+        assert one.names.count("Metadata") == 1
+        now[0] = 131.0
+        client.metadata(deadline, max_age=30)
+        assert one.names.count("Metadata") == 2
+
+
+def test_a_cached_answer_without_the_named_topic_does_not_pass_for_an_answer_about_it() -> None:
+    with broker() as one, client_of(one) as client:
+        client.metadata(soon())
+        client.metadata(soon(), ["t"], max_age=60)
+        assert one.names.count("Metadata") == 2
+
+
+def test_after_a_broker_failed_cached_metadata_is_asked_again_soon() -> None:
+    now = [100.0]
+    clock = Clock(monotonic=lambda: now[0])
+    with free_port() as gone, broker() as one:
+        answer = metadata_response([(1, "127.0.0.1", one.port), (2, "127.0.0.1", int(gone.rpartition(":")[2]))])
+        with (
+            broker(lambda name, _: answer if name == "Metadata" else None) as two,
+            client_of(two, clock=clock) as client,
+        ):
+            client.metadata(soon())
+            now[0] = 101.0
+            assert client.ask({2: ListTransactionsRequest()}, soon())[2].reason is Reason.UNREACHABLE
+            now[0] = 110.0
+            client.metadata(soon(), max_age=60)
+            assert (one.names + two.names).count("Metadata") == 2
+
+
+def test_the_next_bootstrap_server_is_asked_when_one_is_gone() -> None:
+    with free_port() as gone, broker() as one, client_of(gone, one) as client:
+        assert client.metadata(soon()).brokers == {1: one.address}
+
+
+def test_when_nobody_answers_every_server_and_cause_is_told() -> None:
+    with free_port() as gone, broker(lambda _name, _request: Close) as closing, client_of(gone, closing) as client:
+        fault = fault_of(client)
+    assert fault.reason is Reason.UNREACHABLE
+    assert f"{gone} cannot be reached: connection refused" in fault.detail
+    assert f"{closing.address} cannot be reached: the connection was closed at once" in fault.detail
+
+
+def test_a_name_that_does_not_resolve_is_told() -> None:
+    with client_of("kafka.invalid:9092") as client:
+        assert "its name does not resolve" in fault_of(client).detail
+
+
+def test_a_cluster_whose_brokers_all_moved_is_found_again_by_its_bootstrap_servers() -> None:
+    with free_port() as gone, broker() as entry, broker() as moved:
+        first = metadata_response([(1, "127.0.0.1", int(gone.rpartition(":")[2]))])
+        answers = [first, metadata_response([(1, "127.0.0.1", moved.port)])]
+        with broker(lambda name, _: answers.pop(0) if name == "Metadata" else None) as boot, client_of(boot) as client:
+            assert client.metadata(soon()).brokers == {1: gone}
+            assert client.metadata(soon()).brokers == {1: moved.address}
+    assert entry.connections == 0
+
+
+# --- Requests ---
+
+
+def listing(correlation: int = 2) -> bytes:
+    """An empty ListTransactions answer v1: response header v1, throttle, error, no filters, no states."""
+    body = struct.pack(">ib", correlation, 0) + struct.pack(">ih", 0, 0) + b"\x01\x01\x00"
+    return struct.pack(">i", len(body)) + body
+
+
+def test_each_broker_is_asked_on_its_own() -> None:
+    with free_port() as gone, broker(lambda name, _: listing() if name == "66" else None) as one:
+        answer = metadata_response([(1, "127.0.0.1", one.port), (2, "127.0.0.1", int(gone.rpartition(":")[2]))])
+        with broker(lambda name, _: answer if name == "Metadata" else None) as boot, client_of(boot) as client:
+            client.metadata(soon())
+            one_listing = {node: ListTransactionsRequest() for node in (1, 2, 3)}
+            answers = client.ask(one_listing, soon())
+    # The correlation id in the canned answer is the connection's second: ApiVersions was the first.
+    assert not isinstance(answers[1], Fault)
+    assert answers[1].transaction_states == []
+    assert answers[2].reason is Reason.UNREACHABLE
+    assert f"broker 2 at {gone}" in answers[2].detail
+    assert answers[3] == Fault(
+        Reason.UNREACHABLE, "broker 3 is not in the cluster's metadata: it is down, or was removed"
+    )
+    assert set(answers) == {1, 2, 3}
+
+
+def test_a_silent_broker_is_a_timeout_at_the_deadline_and_keeps_its_connection() -> None:
+    silent = threading.Event()
+    silent.set()
+
+    def handler(name: str, _request: Any) -> Any:
+        return Silence if name == "Metadata" and silent.is_set() else None
+
+    with broker(handler) as one, client_of(one) as client:
+        fault = fault_of(client, Deadline.after(0.3))
+        assert fault.reason is Reason.TIMEOUT
+        assert f"bootstrap server {one.address} did not answer Metadata in time" in fault.detail
+        assert one.connections == 1
+
+
+def test_a_late_answer_is_dropped_and_the_next_request_gets_its_own() -> None:
+    late = threading.Event()
+    first = [True]
+
+    def handler(name: str, _request: Any) -> Any:
+        if name == "Metadata" and first:
+            first.clear()
+            late.wait(10)
+            return metadata_response([(9, "late", 9)])
+        return None
+
+    with broker(handler) as one, client_of(one) as client:
+        assert fault_of(client, Deadline.after(0.3)).reason is Reason.TIMEOUT
+        late.set()
+        assert client.metadata(soon()).brokers == {1: one.address}
+        assert one.connections == 1
+
+
+def test_a_broker_that_owes_an_answer_is_not_sent_more_and_is_left_after_a_while() -> None:
+    now = [0.0]
+    clock = Clock(monotonic=lambda: now[0])
+    quiet = [True]
+
+    def handler(name: str, _request: Any) -> Any:
+        return Silence if name == "Metadata" and quiet[0] else None
+
+    with broker(handler) as one, client_of(one, clock=clock) as client:
+        for _ in range(3):
+            assert fault_of(client, Deadline.after(0.2)).reason is Reason.TIMEOUT
+        assert one.names.count("Metadata") == 1
+        quiet[0] = False
+        now[0] = 31.0
+        client.metadata(soon())
+        assert one.connections == 2
+
+
+def test_a_connection_that_the_broker_closed_meanwhile_is_replaced_without_a_fault() -> None:
+    with broker() as one, client_of(one) as client:
+        client.metadata(soon())
+        one.hang_up()
+        client.metadata(soon())
+        assert one.connections == 2
+
+
+def test_an_idle_connection_is_not_trusted() -> None:
+    now = [0.0]
+    with broker() as one, client_of(one, clock=Clock(monotonic=lambda: now[0])) as client:
+        client.metadata(soon())
+        now[0] = 600.0
+        client.metadata(soon())
+        assert one.connections == 2
+
+
+def test_attempts_to_connect_are_spaced_and_the_last_cause_is_told_meanwhile() -> None:
+    now = [0.0]
+    with broker(lambda _name, _request: Close) as one, client_of(one, clock=Clock(monotonic=lambda: now[0])) as client:
+        faults = {fault_of(client) for _ in range(5)}
+        assert one.connections == 1
+        assert len(faults) == 1
+        now[0] = 10.0
+        fault_of(client)
+        assert one.connections == 2
+
+
+def test_an_api_that_the_broker_does_not_have_is_unsupported_and_costs_no_connection() -> None:
+    old = {key: span for key, span in VERSIONS.items() if key != 66}
+    with broker(lambda name, _: api_versions(old) if name == "ApiVersions" else None) as one, client_of(one) as client:
+        client.metadata(soon())
+        fault = client.ask({1: ListTransactionsRequest()}, soon())[1]
+        assert fault.reason is Reason.UNSUPPORTED
+        assert "ListTransactions" in fault.detail
+        assert "Kafka 3.0 or later" in fault.detail
+        client.metadata(soon())
+        assert one.connections == 1
+
+
+def test_a_broker_that_knows_only_older_apiversions_is_asked_again_in_its_own() -> None:
+    asked: list[int] = []
+
+    def handler(name: str, request: Any) -> Any:
+        if name != "ApiVersions":
+            return None
+        asked.append(1)
+        if len(asked) > 1:
+            return None
+        # Error 35 comes in layout 0, whatever was asked for (KIP-511): code, then key 18 from 0 to 2.
+        body = struct.pack(">ihi", 1, 35, 1) + struct.pack(">hhh", 18, 0, 2)
+        return struct.pack(">i", len(body)) + body
+
+    with broker(handler) as one, client_of(one) as client:
+        assert client.metadata(soon()).cluster_id == "cluster-1"
+        assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP, not Kafka"),
+        (struct.pack(">i", 2**31 - 1), "no Kafka broker"),
+        (struct.pack(">ii", 4, 77), "answers out of turn"),
+        (struct.pack(">ii", 4, 1), "cannot be decoded"),
+    ],
+)
+def test_garbage_is_malformed_and_told(data: bytes, text: str) -> None:
+    with broker(lambda _name, _request: data) as one, client_of(one) as client:
+        fault = fault_of(client)
+    assert fault.reason is Reason.MALFORMED
+    assert text in fault.detail
+
+
+def test_finalized_features_are_told() -> None:
+    def handler(name: str, _request: Any) -> Any:
+        return api_versions(transaction_version=2) if name == "ApiVersions" else None
+
+    with broker(handler) as one, client_of(one) as client:
+        assert client.features(soon()) == {"transaction.version": 2}
+
+
+def test_closing_wakes_whoever_waits() -> None:
+    asked = threading.Event()
+    faults: list[Fault] = []
+
+    def handler(name: str, _request: Any) -> Any:
+        if name == "Metadata":
+            asked.set()
+            return Silence
+        return None
+
+    with broker(handler) as one, client_of(one) as client:
+        waiting = threading.Thread(target=lambda: faults.append(fault_of(client, Deadline.after(60))))
+        waiting.start()
+        assert asked.wait(10)
+        client.close()
+        waiting.join(10)
+        assert not waiting.is_alive()
+        assert faults[0].reason is Reason.UNREACHABLE
+        assert fault_of(client).reason is not Reason.INTERNAL
+
+
+def test_no_thread_is_left_after_close() -> None:
+    before = threading.active_count()
+    with broker() as one, client_of(one) as client:
+        client.metadata(soon())
+    assert threading.active_count() <= before
+
+
+def test_the_constructor_connects_to_nothing() -> None:
+    with broker() as one, client_of(one):
+        assert one.connections == 0
+
+
+# --- SASL ---
+
+
+def test_a_refused_password_is_told_with_the_brokers_reason_and_without_the_password() -> None:
+    def handler(name: str, _request: Any) -> Any:
+        if name == "SaslAuthenticate":
+            return SaslAuthenticateResponse(
+                error_code=58, error_message="invalid credentials", auth_bytes=b"", session_lifetime_ms=0
+            )
+        return None
+
+    with broker(handler) as one, client_of(one, settings=PLAIN) as client:
+        fault = fault_of(client)
+    assert fault.reason is Reason.AUTHENTICATION
+    assert "PLAIN as eos: invalid credentials" in fault.detail
+    assert "hunter2" not in fault.detail
+
+
+def test_a_mechanism_that_the_listener_does_not_offer_is_told_with_those_it_does() -> None:
+    def handler(name: str, _request: Any) -> Any:
+        return SaslHandshakeResponse(error_code=33, mechanisms=["SCRAM-SHA-512"]) if name == "SaslHandshake" else None
+
+    with broker(handler) as one, client_of(one, settings=PLAIN) as client:
+        fault = fault_of(client)
+    assert fault.reason is Reason.AUTHENTICATION
+    assert "the listener offers SCRAM-SHA-512" in fault.detail
+
+
+def test_a_broker_that_hangs_up_during_sasl_refuses_us() -> None:
+    with (
+        broker(lambda name, _: Close if name == "SaslAuthenticate" else None) as one,
+        client_of(one, settings=PLAIN) as client,
+    ):
+        assert fault_of(client).reason is Reason.AUTHENTICATION
+
+
+def test_a_sasl_session_is_left_before_it_expires() -> None:
+    now = [0.0]
+
+    def handler(name: str, _request: Any) -> Any:
+        if name == "SaslAuthenticate":
+            return SaslAuthenticateResponse(
+                error_code=0, error_message=None, auth_bytes=b"", session_lifetime_ms=10_000
+            )
+        return None
+
+    with broker(handler) as one, client_of(one, clock=Clock(monotonic=lambda: now[0]), settings=PLAIN) as client:
+        client.metadata(soon())
+        now[0] = 8.0
+        client.metadata(soon())
+        assert one.connections == 1
+        now[0] = 9.0
+        client.metadata(soon())
+        assert one.connections == 2
+
+
+def test_a_refused_password_is_not_remembered_for_ever() -> None:
+    now = [0.0]
+    wrong = [True]
+
+    def handler(name: str, _request: Any) -> Any:
+        if name == "SaslAuthenticate" and wrong[0]:
+            return SaslAuthenticateResponse(
+                error_code=58, error_message="invalid credentials", auth_bytes=b"", session_lifetime_ms=0
+            )
+        return None
+
+    with broker(handler) as one, client_of(one, clock=Clock(monotonic=lambda: now[0]), settings=PLAIN) as client:
+        fault_of(client)
+        wrong[0] = False
+        now[0] = 5.0
+        assert client.metadata(soon()).brokers == {1: one.address}
+
+
+# --- TLS ---
+
+
+def test_tls_with_a_known_authority_and_a_client_certificate_works(authority: Authority) -> None:
+    certificate, key = authority.issue("client")
+    settings = {
+        "security.protocol": "SSL",
+        "ssl.ca.location": authority.certificate,
+        "ssl.certificate.location": certificate,
+        "ssl.key.location": key,
+    }
+    with broker(tls=authority.server(demand=True)) as one, client_of(one, settings=settings) as client:
+        assert client.metadata(soon()).brokers == {1: one.address}
+
+
+@pytest.mark.parametrize(
+    ("names", "known", "demand", "text"),
+    [
+        ("DNS:elsewhere.example", True, False, "its certificate is for another host"),
+        ("IP:127.0.0.1", False, False, "not signed by an authority in ssl.ca.location"),
+        ("IP:127.0.0.1", True, True, "check ssl.certificate.location"),
+    ],
+)
+def test_a_tls_refusal_says_what_to_look_at(
+    authority: Authority, names: str, known: bool, demand: bool, text: str
+) -> None:
+    settings: dict[str, object] = {"security.protocol": "SSL"}
+    if known:
+        settings["ssl.ca.location"] = authority.certificate
+    with (
+        broker(tls=authority.server("refused", names, demand=demand)) as one,
+        client_of(one, settings=settings) as client,
+    ):
+        fault = fault_of(client)
+    assert fault.reason is Reason.AUTHENTICATION
+    assert text in fault.detail
+
+
+def test_tls_to_a_plaintext_listener_says_so() -> None:
+    with broker(lambda _name, _request: Close) as one, client_of(one, settings={"security.protocol": "SSL"}) as client:
+        fault = fault_of(client)
+    assert fault.reason is Reason.AUTHENTICATION
+    assert "security.protocol" in fault.detail or "is it a TLS listener?" in fault.detail
+
+
+def test_plaintext_to_a_tls_listener_says_so(authority: Authority) -> None:
+    with broker(tls=authority.server()) as one, client_of(one) as client:
+        assert "TLS listener" in fault_of(client).detail
+
+
+def test_a_listener_that_never_finishes_the_handshake_is_a_timeout() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        with client_of(address, settings={"security.protocol": "SSL"}) as client:
+            fault = fault_of(client, Deadline.after(0.3))
+    assert fault.reason is Reason.TIMEOUT
+    assert "the TLS handshake" in fault.detail
+
+
+def test_a_request_object_is_encoded_for_the_connection_that_sends_it() -> None:
+    request = MetadataRequest(topics=[])
+    with broker() as one, client_of(one) as client:
+        client.metadata(soon())
+        answer = client.ask({1: request}, soon())[1]
+    assert not isinstance(answer, Fault)
+    assert answer.cluster_id == "cluster-1"

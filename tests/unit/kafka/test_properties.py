@@ -1,0 +1,343 @@
+from __future__ import annotations
+
+import logging
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+from kafka.admin import KafkaAdminClient
+
+from exporter.kafka.properties import HIDDEN, Properties, PropertiesError, split_address
+from tests.unit.kafka.certificates import Authority
+
+SERVERS = {"bootstrap.servers": "k1:9092"}
+SCRAM = SERVERS | {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "SCRAM-SHA-512",
+    "sasl.username": "eos",
+    "sasl.password": "hunter2",
+}
+
+
+def problems(dotted: dict[str, Any]) -> dict[str, str]:
+    with pytest.raises(PropertiesError) as raised:
+        Properties.parse(dotted)
+    return dict(raised.value.problems)
+
+
+# --- What is understood ---
+
+
+def test_bootstrap_servers_are_enough() -> None:
+    properties = Properties.parse(SERVERS)
+    assert properties.bootstrap_servers == "k1:9092"
+    assert properties.for_kafka_python() == {
+        "bootstrap_servers": ["k1:9092"],
+        "client_id": "kafka-eos-exporter",
+        "security_protocol": "PLAINTEXT",
+    }
+
+
+def test_a_list_of_bootstrap_servers_is_joined() -> None:
+    assert Properties.parse({"bootstrap.servers": ["a:1", "b:2"]}).bootstrap_servers == "a:1,b:2"
+
+
+def test_scram_is_translated_for_both_clients() -> None:
+    properties = Properties.parse(SCRAM)
+    python = properties.for_kafka_python()
+    assert python["sasl_mechanism"] == "SCRAM-SHA-512"
+    assert (python["sasl_plain_username"], python["sasl_plain_password"]) == ("eos", "hunter2")
+    confluent = properties.for_confluent()
+    assert (confluent["sasl.username"], confluent["sasl.password"]) == ("eos", "hunter2")
+    assert confluent["sasl.mechanism"] == "SCRAM-SHA-512"
+
+
+def test_javas_jaas_entry_becomes_user_and_password() -> None:
+    properties = Properties.parse(
+        SERVERS
+        | {
+            "security.protocol": "sasl_plaintext",
+            "sasl.mechanism": "scram-sha-256",
+            "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+            'username="eos" \\n password="a \\"quoted\\" one;";'.replace("\\n", "\n"),
+        }
+    )
+    confluent = properties.for_confluent()
+    assert (confluent["sasl.username"], confluent["sasl.password"]) == ("eos", 'a "quoted" one;')
+    assert "sasl.jaas.config" not in confluent
+    assert confluent["security.protocol"] == "SASL_PLAINTEXT"
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        ("sesame", "is not of the form"),
+        ('x.PlainLoginModule required username="u";', "lacks username or password"),
+        ('com.sun.security.auth.module.Krb5LoginModule required useKeyTab="true";', "Krb5LoginModule is not supported"),
+        ("x.PlainLoginModule required username=u open sesame;", "not key=value"),
+    ],
+)
+def test_a_jaas_entry_that_cannot_be_used_is_told_without_its_values(entry: str, text: str) -> None:
+    found = problems(SCRAM | {"sasl.jaas.config": entry})
+    assert text in found["sasl.jaas.config"]
+    assert "sesame" not in found["sasl.jaas.config"]
+
+
+def test_the_mechanism_has_two_names() -> None:
+    renamed = {("sasl.mechanisms" if name == "sasl.mechanism" else name): text for name, text in SCRAM.items()}
+    assert Properties.parse(renamed).for_confluent()["sasl.mechanism"] == "SCRAM-SHA-512"
+
+
+def test_javas_pem_stores_become_certificate_files(authority: Authority) -> None:
+    certificate, key = authority.issue("java-client")
+    both = authority.folder / "java-both.pem"
+    both.write_text(Path(key).read_text() + Path(certificate).read_text())
+    properties = Properties.parse(
+        SERVERS
+        | {
+            "security.protocol": "SSL",
+            "ssl.truststore.location": authority.certificate,
+            "ssl.truststore.type": "PEM",
+            "ssl.keystore.location": str(both),
+            "ssl.endpoint.identification.algorithm": "",
+        }
+    )
+    confluent = properties.for_confluent()
+    assert confluent["ssl.ca.location"] == authority.certificate
+    assert confluent["ssl.certificate.location"] == confluent["ssl.key.location"] == str(both)
+    assert confluent["ssl.endpoint.identification.algorithm"] == "none"
+    context = properties.for_kafka_python()["ssl_context"]
+    assert isinstance(context, ssl.SSLContext)
+    assert context.check_hostname is False
+    assert context.verify_mode is ssl.CERT_REQUIRED
+
+
+def test_javas_inline_pem_becomes_librdkafkas(authority: Authority) -> None:
+    certificate, key = authority.issue("inline")
+    properties = Properties.parse(
+        SERVERS
+        | {
+            "security.protocol": "SSL",
+            "ssl.truststore.certificates": Path(authority.certificate).read_text(),
+            "ssl.keystore.certificate.chain": Path(certificate).read_text(),
+            "ssl.keystore.key": Path(key).read_text(),
+        }
+    )
+    assert {"ssl.ca.pem", "ssl.certificate.pem", "ssl.key.pem"} <= properties.for_confluent().keys()
+    assert "PRIVATE KEY" not in repr(properties)
+
+
+def test_verification_can_be_switched_off() -> None:
+    properties = Properties.parse(SERVERS | {"security.protocol": "SSL", "enable.ssl.certificate.verification": False})
+    context = properties.tls_context()
+    assert context is not None
+    assert context.verify_mode is ssl.CERT_NONE
+    assert properties.for_confluent()["enable.ssl.certificate.verification"] == "false"
+
+
+def test_the_request_timeout_is_librdkafkas_socket_timeout() -> None:
+    # librdkafka's own request.timeout.ms is how long the producer waits for acknowledgements.
+    confluent = Properties.parse(SERVERS | {"request.timeout.ms": 7000}).for_confluent()
+    assert confluent["socket.timeout.ms"] == "7000"
+    assert "request.timeout.ms" not in confluent
+
+
+def test_extra_settings_win() -> None:
+    confluent = Properties.parse(SERVERS).for_confluent(**{"group.id": "g", "client.id": "tail"})
+    assert (confluent["group.id"], confluent["client.id"]) == ("g", "tail")
+
+
+def test_oauth_is_client_credentials() -> None:
+    properties = Properties.parse(
+        SERVERS
+        | {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.token.endpoint.url": "https://idp.example/token",
+            "sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer."
+            "OAuthBearerLoginCallbackHandler",
+            "sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+            'clientId="me" clientSecret="s3" scope="kafka";',
+        }
+    )
+    confluent = properties.for_confluent()
+    assert confluent["sasl.oauthbearer.method"] == "oidc"
+    assert confluent["sasl.oauthbearer.client.id"] == "me"
+    assert properties.for_kafka_python()["sasl_oauth_token_provider"] is not None
+    assert "s3" not in repr(properties)
+
+
+def test_both_libraries_accept_the_translation(authority: Authority) -> None:
+    properties = Properties.parse(
+        SCRAM
+        | {
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": authority.certificate,
+            "ssl.endpoint.identification.algorithm": "none",
+            "socket.connection.setup.timeout.ms": 5000,
+            "socket.timeout.ms": 5000,
+            "request.timeout.ms": 5000,
+            "connections.max.idle.ms": 60000,
+            "reconnect.backoff.ms": 100,
+            "reconnect.backoff.max.ms": 1000,
+            "retry.backoff.ms": 100,
+            "metadata.max.age.ms": 60000,
+            "receive.message.max.bytes": 200_000_000,
+            "client.dns.lookup": "use_all_dns_ips",
+            "broker.address.family": "v4",
+        }
+    )
+    Consumer(properties.for_confluent(**{"group.id": "g"})).close()
+    unknown = properties.for_kafka_python().keys() - KafkaAdminClient.DEFAULT_CONFIG.keys()
+    assert unknown == set()
+
+
+# --- Secrets ---
+
+
+def test_secrets_never_show(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    properties = Properties.parse(SCRAM)
+    logging.getLogger("test").info("%s %r %s", properties, properties, dict(properties.items()))
+    assert "hunter2" not in caplog.text
+    assert dict(properties.items())["sasl.password"] == HIDDEN
+    assert dict(properties.items())["sasl.username"] == "eos"
+
+
+def test_problems_never_show_secrets() -> None:
+    found = problems(SCRAM | {"sasl.mechanism": "GSSAPI", "nope": "hunter2", "ssl.key.password": "hunter2"})
+    assert "hunter2" not in str(found)
+
+
+def test_a_password_may_stand_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("from file\n")
+    dotted = {name: text for name, text in SCRAM.items() if name != "sasl.password"}
+    properties = Properties.parse(dotted | {"sasl.password.file": str(file)})
+    assert properties.for_confluent()["sasl.password"] == "from file"
+    assert dict(properties.items())["sasl.password"] == HIDDEN
+
+
+def test_a_password_that_changes_in_its_file_is_used_from_then_on(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("old")
+    dotted = {name: text for name, text in SCRAM.items() if name != "sasl.password"}
+    properties = Properties.parse(dotted | {"sasl.password.file": str(file)})
+    file.write_text("new")
+    assert properties.for_kafka_python()["sasl_plain_password"] == "new"
+    file.unlink()
+    assert properties.for_kafka_python()["sasl_plain_password"] == "old"
+
+
+def test_a_secret_keeps_its_spaces() -> None:
+    assert Properties.parse(SCRAM | {"sasl.password": " p "}).for_confluent()["sasl.password"] == " p "
+
+
+# --- What is refused ---
+
+
+def test_all_problems_are_told_at_once() -> None:
+    found = problems({"security.protocol": "TLS", "sasl.mechanism": "SCRAM", "request.timeout.ms": "5s", "acks": "all"})
+    assert set(found) == {"bootstrap.servers", "security.protocol", "sasl.mechanism", "request.timeout.ms", "acks"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("bootstrap.servers", "k1", None),
+        ("bootstrap.servers", "k1:port", "k1:port must be host:port"),
+        ("bootstrap.servers", "k1:70000", "must be host:port"),
+        ("bootstrap.servers", "", "is needed"),
+        ("bootstrap.servers", None, "has no value"),
+        ("security.protocol", "TLS", "must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ("sasl.mecanism", "PLAIN", "did you mean sasl.mechanism?"),
+        ("acks", "all", "only settings of the connection belong here"),
+        ("ssl.enabled.protocols", "TLSv1.3", "remove it"),
+        ("security.providers", "x.Y", "remove it"),
+        ("retry.backoff.ms", "-1", "whole number"),
+        ("ssl.ca.location", "/nowhere/ca.pem", "has no effect with security.protocol=PLAINTEXT"),
+        ("sasl.username", "eos", "has no effect with security.protocol=PLAINTEXT"),
+        ("sasl.password.file", "/nowhere/password", "No such file or directory"),
+        ("nope.file", "/nowhere", "is not known"),
+    ],
+)
+def test_a_bad_property_is_named_with_what_to_do(name: str, value: object, text: str | None) -> None:
+    dotted = SERVERS | {name: value}
+    if text is None:
+        assert Properties.parse(dotted).bootstrap_servers == value
+    else:
+        assert text in problems(dotted)[name]
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "text"),
+    [
+        ({"sasl.mechanism": "GSSAPI"}, "sasl.mechanism", "GSSAPI is not supported, since librdkafka"),
+        ({"sasl.mechanism": "AWS_MSK_IAM"}, "sasl.mechanism", "use the cluster's SCRAM or TLS listener"),
+        ({"sasl.mechanism": "OAUTHBEARER"}, "sasl.oauthbearer.client.secret", "is needed"),
+        ({"sasl.username": ""}, "sasl.username", "is needed with sasl.mechanism=SCRAM-SHA-512"),
+        ({"sasl.password.file": "/x"}, "sasl.password.file", "sasl.password is set as well"),
+        ({"sasl.mechanisms": "PLAIN"}, "sasl.mechanisms", "differs from sasl.mechanism"),
+        ({"sasl.login.callback.handler.class": "com.x.Mine"}, "sasl.login.callback.handler.class", "only Kafka's own"),
+    ],
+)
+def test_a_bad_sasl_setting_is_named(changes: dict[str, str], name: str, text: str) -> None:
+    assert text in problems(SCRAM | changes)[name]
+
+
+@pytest.mark.parametrize("name", ["ssl.truststore.location", "ssl.keystore.location"])
+@pytest.mark.parametrize("path", ["/etc/kafka/store.jks", "/etc/kafka/store.p12"])
+def test_java_stores_are_refused_with_the_command_that_converts_them(name: str, path: str) -> None:
+    text = problems(SERVERS | {"security.protocol": "SSL", name: path})[name]
+    assert path in text
+    assert "/etc/kafka/store.pem" in text
+
+
+def test_a_missing_certificate_file_is_named() -> None:
+    for name in ("ssl.ca.location", "ssl.certificate.location"):
+        assert "No such file" in problems(SERVERS | {"security.protocol": "SSL", name: "/nowhere/x.pem"})[name]
+
+
+def test_a_file_that_is_no_certificate_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_text("not a certificate")
+    found = problems(SERVERS | {"security.protocol": "SSL", "ssl.ca.location": str(file)})
+    assert "holds no certificate in PEM" in found["ssl.ca.location"]
+
+
+def test_a_key_of_another_certificate_is_refused(authority: Authority) -> None:
+    certificate, _ = authority.issue("one")
+    _, key = authority.issue("other")
+    found = problems(
+        SERVERS | {"security.protocol": "SSL", "ssl.certificate.location": certificate, "ssl.key.location": key}
+    )
+    assert found == {"ssl.key.location": "the key does not belong to the certificate"}
+
+
+def test_an_encrypted_key_asks_for_its_password_here_and_not_on_a_terminal(authority: Authority) -> None:
+    certificate, key = authority.issue("locked", password="open sesame")
+    dotted = SERVERS | {"security.protocol": "SSL", "ssl.certificate.location": certificate, "ssl.key.location": key}
+    assert "set ssl.key.password" in problems(dotted)["ssl.key.location"]
+    assert "does not open the key" in problems(dotted | {"ssl.key.password": "wrong"})["ssl.key.password"]
+    assert Properties.parse(dotted | {"ssl.key.password": "open sesame"}).tls_context() is not None
+
+
+def test_javas_cipher_names_are_refused() -> None:
+    found = problems(SERVERS | {"security.protocol": "SSL", "ssl.cipher.suites": "TLS_MADE_UP"})
+    assert "not Java's" in found["ssl.cipher.suites"]
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("k1:9093", ("k1", 9093)),
+        ("k1", ("k1", 9092)),
+        ("[::1]:9093", ("::1", 9093)),
+        ("[::1]", ("::1", 9092)),
+        ("SASL_SSL://k1:9094", ("k1", 9094)),
+    ],
+)
+def test_addresses_are_split(text: str, address: tuple[str, int]) -> None:
+    assert split_address(text) == address
