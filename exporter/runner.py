@@ -335,7 +335,7 @@ class Fleet:
         return hanging
 
     def stop(self, deadline: Deadline) -> list[Key]:
-        """Stop every worker. Returns whose read still hangs at the deadline: its thread is a daemon and dies with us."""
+        """Stop every worker. Returns whose read hangs even at the deadline: its thread is a daemon and dies with us."""
         self._stopping.set()
         with self._lock:
             self._running = False
