@@ -1,0 +1,281 @@
+"""What /metrics says of snapshots: one form, no series twice, nothing older than three intervals."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+from dataclasses import dataclass
+
+import pytest
+
+from exporter.exposition import Exposition
+from exporter.model import Clock, Distribution, Fault, Kind, Metric, Reason, Sample, Snapshot
+from exporter.textformat import Format
+
+AGE = Metric("test_age_seconds", Kind.GAUGE, "An age.", ("who",))
+EVENTS = Metric("test_events_total", Kind.COUNTER, 'Events, "all" of them\nwith a \\ in the help.', ("who",))
+OPEN = Metric("test_open_seconds", Kind.HISTOGRAM, "How long.", ("who",), buckets=(0.1, 1))
+LATENCY = Metric("test_latency_seconds", Kind.SUMMARY, "Quantiles.", ("who",))
+PLAIN = Metric("test_plain", Kind.GAUGE, "No labels.")
+FAMILIES = (AGE, EVENTS, OPEN, LATENCY, PLAIN)
+FAULT = Fault(Reason.TIMEOUT, "no answer")
+
+
+@dataclass
+class Hands:
+    """A clock that tests move."""
+
+    now: float = 1000.0
+
+    def clock(self) -> Clock:
+        return Clock(lambda: self.now, lambda: 1.8e9 + self.now)
+
+
+@pytest.fixture
+def hands() -> Hands:
+    return Hands()
+
+
+@pytest.fixture
+def exposition(hands: Hands) -> Exposition:
+    return Exposition(hands.clock(), FAMILIES)
+
+
+def snapshot(hands: Hands, *samples: Sample, faults: tuple[Fault, ...] = (), interval: float = 5.0) -> Snapshot:
+    return Snapshot("lso", "prod", "prod", interval, samples, faults, (), 0.1, hands.now, 1.8e9 + hands.now)
+
+
+def text(exposition: Exposition) -> str:
+    return exposition.body(Format.TEXT).decode()
+
+
+def series(exposition: Exposition) -> list[str]:
+    return [line for line in text(exposition).splitlines() if not line.startswith("#")]
+
+
+def test_every_kind_is_written_as_prometheus_expects(exposition: Exposition, hands: Hands) -> None:
+    exposition.swap({
+        ("a",): snapshot(
+            hands,
+            PLAIN(7),
+            AGE(1.5, "x"),
+            EVENTS(2, "x"),
+            OPEN(Distribution(((0.1, 1), (1.0, 3)), 4, 2.5), "x"),
+            LATENCY(Distribution(((0.5, 0.25), (0.99, 1.0)), 10, None), "x"),
+        )
+    })  # fmt: skip
+    assert text(exposition) == (
+        "# HELP test_age_seconds An age.\n"
+        "# TYPE test_age_seconds gauge\n"
+        'test_age_seconds{who="x"} 1.5\n'
+        '# HELP test_events_total Events, "all" of them\\nwith a \\\\ in the help.\n'
+        "# TYPE test_events_total counter\n"
+        'test_events_total{who="x"} 2.0\n'
+        "# HELP test_open_seconds How long.\n"
+        "# TYPE test_open_seconds histogram\n"
+        'test_open_seconds_bucket{who="x",le="0.1"} 1.0\n'
+        'test_open_seconds_bucket{who="x",le="1.0"} 3.0\n'
+        'test_open_seconds_bucket{who="x",le="+Inf"} 4.0\n'
+        'test_open_seconds_count{who="x"} 4.0\n'
+        'test_open_seconds_sum{who="x"} 2.5\n'
+        "# HELP test_latency_seconds Quantiles.\n"
+        "# TYPE test_latency_seconds summary\n"
+        'test_latency_seconds{who="x",quantile="0.5"} 0.25\n'
+        'test_latency_seconds{who="x",quantile="0.99"} 1.0\n'
+        'test_latency_seconds_count{who="x"} 10.0\n'
+        "# HELP test_plain No labels.\n"
+        "# TYPE test_plain gauge\n"
+        "test_plain 7.0\n"
+    )
+
+
+def test_openmetrics_names_a_counter_without_its_suffix_and_ends(exposition: Exposition, hands: Hands) -> None:
+    exposition.swap({("a",): snapshot(hands, EVENTS(2, "x"))})
+    assert exposition.body(Format.OPENMETRICS).decode() == (
+        '# HELP test_events Events, \\"all\\" of them\\nwith a \\\\ in the help.\n'
+        "# TYPE test_events counter\n"
+        'test_events_total{who="x"} 2.0\n'
+        "# EOF\n"
+    )
+
+
+def test_the_compressed_body_is_the_same_text(exposition: Exposition, hands: Hands) -> None:
+    exposition.swap({(name,): snapshot(hands, AGE(1, name), EVENTS(1, name)) for name in "abc"})
+    for fmt in Format:
+        assert gzip.decompress(exposition.body(fmt, gzip=True)) == exposition.body(fmt)
+
+
+def test_the_compressed_body_follows_when_one_source_of_many_changes(exposition: Exposition, hands: Hands) -> None:
+    exposition.swap({(name,): snapshot(hands, AGE(1, name)) for name in "abc"})
+    exposition.body(Format.TEXT, gzip=True)
+    exposition.swap({("b",): snapshot(hands, AGE(2, "b"))})
+    assert b'who="b"} 2.0' in gzip.decompress(exposition.body(Format.TEXT, gzip=True))
+
+
+def test_families_stand_in_the_order_of_the_catalogue_and_never_apart(exposition: Exposition, hands: Hands) -> None:
+    exposition.swap(
+        {
+            ("b",): snapshot(hands, PLAIN(1), AGE(1, "b"), EVENTS(1, "b"), AGE(1, "b2")),
+            ("a",): snapshot(hands, EVENTS(1, "a"), AGE(1, "a")),
+        }
+    )
+    assert [line.split(" ")[0] for line in series(exposition)] == [
+        'test_age_seconds{who="a"}', 'test_age_seconds{who="b"}', 'test_age_seconds{who="b2"}',
+        'test_events_total{who="a"}', 'test_events_total{who="b"}', "test_plain",
+    ]  # fmt: skip
+
+
+def test_gauges_of_a_source_are_replaced_as_a_whole(exposition: Exposition, hands: Hands) -> None:
+    exposition.swap({("a",): snapshot(hands, AGE(1, "x"), AGE(1, "y"))})
+    exposition.swap({("a",): snapshot(hands, AGE(2, "y"))})
+    assert series(exposition) == ['test_age_seconds{who="y"} 2.0']
+
+
+def test_a_source_without_an_answer_exposes_no_gauge_and_keeps_its_counters(
+    exposition: Exposition, hands: Hands
+) -> None:
+    histogram = OPEN(Distribution((), 1, 0.5), "x")
+    exposition.swap({("a",): snapshot(hands, AGE(1, "x"), EVENTS(4, "x"), histogram)})
+    exposition.swap({("a",): snapshot(hands, faults=(FAULT,))})
+    assert series(exposition) == [
+        'test_events_total{who="x"} 4.0',
+        'test_open_seconds_bucket{who="x",le="+Inf"} 1.0',
+        'test_open_seconds_count{who="x"} 1.0',
+        'test_open_seconds_sum{who="x"} 0.5',
+    ]
+
+
+def test_a_counter_that_a_source_without_faults_no_longer_gives_is_gone(exposition: Exposition, hands: Hands) -> None:
+    exposition.swap({("a",): snapshot(hands, EVENTS(4, "x"))})
+    exposition.swap({("a",): snapshot(hands)})
+    assert series(exposition) == []
+
+
+def test_a_counter_family_is_replaced_whole_even_when_something_else_had_a_fault(
+    exposition: Exposition, hands: Hands
+) -> None:
+    exposition.swap({("a",): snapshot(hands, EVENTS(4, "x"), EVENTS(5, "y"))})
+    exposition.swap({("a",): snapshot(hands, EVENTS(6, "y"), faults=(FAULT,))})
+    assert series(exposition) == ['test_events_total{who="y"} 6.0']
+
+
+def test_gauges_end_three_intervals_after_their_read_and_counters_stay(exposition: Exposition, hands: Hands) -> None:
+    summary = LATENCY(Distribution(((0.5, 1.0),), 3, None), "x")
+    exposition.swap({("a",): snapshot(hands, AGE(1, "x"), EVENTS(4, "x"), summary)})
+    exposition.body(Format.TEXT, gzip=True)
+    hands.now += 14.9
+    assert 'test_age_seconds{who="x"} 1.0' in series(exposition)
+    hands.now += 0.2
+    assert series(exposition) == ['test_events_total{who="x"} 4.0']
+    assert b"test_age" not in gzip.decompress(exposition.body(Format.TEXT, gzip=True))
+
+
+def test_what_is_kept_from_an_older_read_does_not_expire_with_it(exposition: Exposition, hands: Hands) -> None:
+    exposition.swap({("a",): snapshot(hands, EVENTS(4, "x"))})
+    hands.now += 100
+    exposition.swap({("a",): snapshot(hands, faults=(FAULT,))})
+    hands.now += 1000
+    assert series(exposition) == ['test_events_total{who="x"} 4.0']
+
+
+def test_a_dropped_source_takes_its_counters_with_it(exposition: Exposition, hands: Hands) -> None:
+    exposition.swap({("a",): snapshot(hands, EVENTS(4, "x")), ("b",): snapshot(hands, EVENTS(1, "y"))})
+    exposition.drop([("a",), ("never seen",)])
+    assert series(exposition) == ['test_events_total{who="y"} 1.0']
+
+
+def test_of_two_equal_label_sets_in_one_read_the_later_wins(
+    exposition: Exposition, hands: Hands, caplog: pytest.LogCaptureFixture
+) -> None:
+    exposition.swap({("a",): snapshot(hands, AGE(1, "x"), AGE(2, "y"), AGE(3, "x"))})
+    assert series(exposition) == ['test_age_seconds{who="x"} 3.0', 'test_age_seconds{who="y"} 2.0']
+    assert "two samples of test_age_seconds had the same labels" in caplog.text
+
+
+def test_of_two_sources_with_one_series_the_greater_key_wins_whatever_came_first(
+    exposition: Exposition, hands: Hands
+) -> None:
+    for order in ("ab", "ba"):
+        for name in order:
+            value = {"a": 1.0, "b": 2.0}[name]
+            exposition.swap({(name,): snapshot(hands, AGE(value, "x"), AGE(value, name))})
+        assert series(exposition) == [
+            'test_age_seconds{who="x"} 2.0', 'test_age_seconds{who="a"} 1.0', 'test_age_seconds{who="b"} 2.0',
+        ]  # fmt: skip
+
+
+def test_a_lasting_duplicate_does_not_fill_the_log(
+    exposition: Exposition, hands: Hands, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    for _ in range(1000):
+        exposition.swap({("a",): snapshot(hands, AGE(1, "x"), AGE(2, "x"))})
+    assert 5 < len(caplog.records) < 15
+
+
+def test_what_several_sources_dropped_adds_up(hands: Hands) -> None:
+    from exporter.catalogue import SERIES_DROPPED  # noqa: PLC0415
+
+    exposition = Exposition(hands.clock())
+    exposition.swap(
+        {
+            ("a",): snapshot(hands, SERIES_DROPPED(3, "m"), SERIES_DROPPED(1, "n")),
+            ("b",): snapshot(hands, SERIES_DROPPED(4, "m"), SERIES_DROPPED(2, "m")),
+        }
+    )
+    assert series(exposition) == [
+        'kafka_eos_series_dropped{metric="m"} 9.0', 'kafka_eos_series_dropped{metric="n"} 1.0'
+    ]  # fmt: skip
+
+
+def test_a_histogram_that_changed_is_written_anew_and_one_that_did_not_stays(
+    exposition: Exposition, hands: Hands
+) -> None:
+    before, after = Distribution(((0.1, 0),), 1, 5.0), Distribution(((0.1, 1),), 2, 5.0)
+    exposition.swap({("a",): snapshot(hands, OPEN(before, "x"), OPEN(before, "y"))})
+    exposition.swap({("a",): snapshot(hands, OPEN(before, "x"), OPEN(after, "y"))})
+    assert 'test_open_seconds_count{who="x"} 1.0' in series(exposition)
+    assert 'test_open_seconds_count{who="y"} 2.0' in series(exposition)
+
+
+def test_an_id_that_has_no_utf8_costs_nobody_the_scrape(exposition: Exposition, hands: Hands) -> None:
+    exposition.swap({("a",): snapshot(hands, AGE(1, "lone \ud800"), AGE(2, "x"))})
+    assert len(series(exposition)) == 2
+
+
+def test_numbers_of_the_process_end_the_body_in_both_formats(hands: Hands) -> None:
+    exposition = Exposition(hands.clock(), FAMILIES, own=lambda fmt: f"own {fmt}\n".encode())
+    exposition.swap({("a",): snapshot(hands, PLAIN(1))})
+    assert exposition.body(Format.TEXT).endswith(b"test_plain 1.0\nown text\n")
+    assert exposition.body(Format.OPENMETRICS).endswith(b"test_plain 1.0\nown openmetrics\n# EOF\n")
+
+
+def test_numbers_of_the_process_are_never_older_than_ten_seconds(hands: Hands) -> None:
+    exposition = Exposition(hands.clock(), FAMILIES, own=lambda _: f"seconds {hands.now}\n".encode())
+    assert exposition.body(Format.TEXT) == b"seconds 1000.0\n"
+    hands.now += 10
+    assert exposition.body(Format.TEXT) == b"seconds 1010.0\n"
+
+
+def test_nothing_is_kept_of_series_that_vanished(exposition: Exposition, hands: Hands) -> None:
+    for generation in range(50):
+        names = [f"id-{generation}-{number}" for number in range(20)]
+        exposition.swap({("a",): snapshot(hands, *(AGE(1, name) for name in names))})
+        exposition.body(Format.TEXT)
+    known = exposition._slots["a",].blocks[AGE].prefixes
+    assert len(known) == 20
+    assert len(series(exposition)) == 20
+
+
+def test_a_body_asked_for_lately_is_made_ahead_by_the_background(hands: Hands) -> None:
+    exposition = Exposition(Clock(), FAMILIES)
+    exposition.start()
+    try:
+        exposition.body(Format.TEXT)
+        now = Hands(Clock().monotonic())
+        exposition.swap({("a",): snapshot(now, AGE(1, "x"))})
+        while b"test_age" not in exposition.body(Format.TEXT):
+            pass  # the test's own time limit ends this
+    finally:
+        exposition.stop()
+    assert "exposition" not in [thread.name for thread in __import__("threading").enumerate()]
