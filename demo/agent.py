@@ -112,7 +112,7 @@ class Agent:
         return self._child.log.read_text(errors="replace")
 
     def get(self, path: str, *, method: str = "GET", **headers: str) -> Answer:
-        """One request. Header names with ``_`` for ``-``. Raises OSError without an answer, AgentError when it ended."""
+        """One request. Header names with ``_`` for ``-``. Raises OSError without answer, AgentError when it ended."""
         if not self._child.running:
             raise AgentError(f"the agent ended with code {self._child.returncode}; its log:\n{self._child.tail()}")
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=CALL_SECONDS)

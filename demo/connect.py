@@ -236,7 +236,9 @@ class ConnectCluster:
         file = self.folder / f"{name}.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         library = jars.library(brokers.version)
-        argv = java(heap_mb, library, "org.apache.kafka.connect.cli.ConnectDistributed", str(file), classes=self._plugins)
+        argv = java(
+            heap_mb, library, "org.apache.kafka.connect.cli.ConnectDistributed", str(file), classes=self._plugins
+        )
         return [argv[0], *jvm_options(name), *argv[1:]]
 
 

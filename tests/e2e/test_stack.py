@@ -15,15 +15,18 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from demo import jars
+from demo.agent import AgentError, Metrics
 from demo.cluster import KafkaCluster
 from demo.formatter import transaction_log
 from demo.orphan import make_orphan, repair
 from demo.processes import poll
+from demo.scenes import NextStep, abort_line, torn
 from demo.settings import Security
 from demo.workloads.books import Books
 from demo.workloads.producers import EndedError, JavaProducer, Producer, ProducerClass, RdkafkaProducer
+from exporter.catalogue import TRANSACTIONS_TOTAL
 from exporter.model import Deadline
-from tests.e2e.conftest import Keep
+from tests.e2e.conftest import Keep, StartAgent
 
 Fresh = Callable[[str], str]
 
@@ -156,6 +159,41 @@ def test_a_user_sees_what_it_is_allowed_and_no_more(mechanism: str, keep: Keep) 
     cluster.access.revoke("eos", "READ", "Topic", "*")
     cluster.access.revoke("eos", "DESCRIBE_CONFIGS", "Topic", "*")
     assert "orders" not in client.list_topics(timeout=10).topics
+
+
+def test_the_agent_counts_what_a_producer_did_and_stops_cleanly(
+    kafka: KafkaCluster, make_producer: ProducerClass, fresh: Fresh, keep: Keep, start_agent: StartAgent
+) -> None:
+    topic, transactional_id = fresh("orders"), fresh("pay")
+    kafka.create_topic(topic, 2)
+    producer = keep(make_producer(kafka, transactional_id))
+    producer.init()
+    agent = start_agent("--bootstrap-server", kafka.bootstrap, "--cluster.name", "stack")
+    producer.run(5, topic)
+    counted = {"kafka_cluster": "stack", "application": transactional_id, "outcome": "committed"}
+    agent.wait_until(lambda metrics: metrics.value(TRANSACTIONS_TOTAL, **counted) == producer.books.committed)
+    assert agent.status()["clusters"][0]["name"] == "stack"
+    assert agent.stop() == 0
+    with pytest.raises(AgentError):
+        agent.metrics()
+
+
+def test_metrics_tell_absent_from_zero_and_refuse_an_ambiguous_question() -> None:
+    metrics = Metrics('lag{topic="a",partition="0"} 0\nlag{topic="a",partition="1"} 3\n')
+    assert metrics.value("lag", partition="0") == 0
+    assert metrics.value("lag", topic="b") is None
+    assert metrics.total("lag", topic="a") == 3
+    with pytest.raises(AssertionError, match="2 samples"):
+        metrics.value("lag", topic="a")
+
+
+def test_an_abort_line_is_torn_unless_its_transaction_hangs() -> None:
+    line = "kafka-transactions.sh --bootstrap-server b:1 abort --topic ledger --partition 0 --start-offset 7"
+    hanging, known = NextStep("ledger", "hanging", line), NextStep("ledger", "open", line)
+    assert abort_line([hanging], 7) == line
+    assert abort_line([hanging], 8) is None
+    assert torn([hanging]) is None
+    assert torn([hanging, known]) == line
 
 
 def test_the_brokers_die_with_an_owner_that_is_killed(tmp_path: Path) -> None:
