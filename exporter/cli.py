@@ -67,20 +67,10 @@ def version() -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; gives back its exit code."""
-    arguments = sys.argv[1:] if argv is None else list(argv)
-    command_line = parser()
     try:
-        options, unknown = command_line.parse_known_args(arguments)
-        if unknown:
-            return _unknown_arguments(unknown, command_line)
-        if not hasattr(options, "command"):
-            getattr(options, "help_of", command_line).print_help()
-            return CLEAN
-        code = int(options.command(options))
+        code = _run(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
         return code
-    except SystemExit as leaving:  # argparse leaves this way after --help, --version and a usage error
-        return leaving.code if isinstance(leaving.code, int) else CLEAN
     except (ConfigError, SettingsError) as error:
         for line in str(error).splitlines():
             print(line, file=sys.stderr)
@@ -94,6 +84,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception:  # noqa: BLE001 -- Python's own exit code for a bug is 1, which here would say "found"
         traceback.print_exc()
         return UNKNOWN
+
+
+def _run(arguments: list[str]) -> int:
+    command_line = parser()
+    try:
+        options, unknown = command_line.parse_known_args(arguments)
+    except SystemExit as leaving:  # argparse leaves this way after --help, --version and a usage error
+        return leaving.code if isinstance(leaving.code, int) else CLEAN
+    if unknown:
+        return _unknown_arguments(unknown, command_line)
+    if not hasattr(options, "command"):
+        getattr(options, "help_of", command_line).print_help()
+        return CLEAN
+    return int(options.command(options))
 
 
 def _unknown_arguments(unknown: Sequence[str], top: argparse.ArgumentParser) -> int:

@@ -108,8 +108,8 @@ def parse_properties(text: str) -> dict[str, str]:
     """
     joined = re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t]*", r"\1", text)
     found: dict[str, str] = {}
-    for line in joined.splitlines():
-        entry = line.strip(" \t\f")
+    for line in joined.split("\n"):
+        entry = line.lstrip(" \t\f").removesuffix("\r")
         if not entry or entry[0] in "#!":
             continue
         match = re.match(r"((?:\\.|[^\\=:\s])+)[ \t\f]*[=:]?[ \t\f]*(.*)", entry, re.DOTALL)

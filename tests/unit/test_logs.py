@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from exporter import logs
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    logging.captureWarnings(capture=False)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name in (*logs.THIRD_PARTY, "kafka.admin.client"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
+
+
+def lines(stream: io.StringIO) -> list[str]:
+    return stream.getvalue().splitlines()
+
+
+def test_text_is_one_line_of_keys_and_values() -> None:
+    stream = io.StringIO()
+    logs.configure("info", "text", stream)
+    logging.getLogger("exporter.agent").info("a %s\nb", "message", extra={"target": "prod"})
+    [line] = lines(stream)
+    assert line.startswith("time=2")
+    assert line.endswith(r'Z level=info logger=exporter.agent msg="a message\nb" target=prod')
+
+
+def test_json_has_the_same_fields() -> None:
+    stream = io.StringIO()
+    logs.configure("info", "json", stream)
+    logging.getLogger("exporter").warning("told")
+    [line] = lines(stream)
+    assert {key: json.loads(line)[key] for key in ("level", "logger", "msg")} == {
+        "level": "warning",
+        "logger": "exporter",
+        "msg": "told",
+    }
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_traceback_stays_in_its_line(form: str) -> None:
+    stream = io.StringIO()
+    logs.configure("info", form, stream)
+    try:
+        int("broken")
+    except ValueError:
+        logging.getLogger("exporter").exception("failed")
+    [line] = lines(stream)
+    assert "ValueError: invalid literal" in line
+
+
+def test_levels_below_the_chosen_one_are_silent() -> None:
+    stream = io.StringIO()
+    logs.configure("warning", "text", stream)
+    logging.getLogger("exporter").info("quiet")
+    assert lines(stream) == []
+
+
+@pytest.mark.parametrize("name", ["kafka.admin.client", "kafka.conn", "confluent_kafka", "cheroot"])
+def test_the_libraries_never_speak_below_warning(name: str) -> None:
+    """kafka-python writes passwords at DEBUG."""
+    stream = io.StringIO()
+    logs.configure("debug", "text", stream)
+    logging.getLogger(name).debug("sasl_plain_password=hunter2")
+    logging.getLogger(name).info("chatter")
+    assert lines(stream) == []
+
+
+def test_configuring_again_replaces_what_was_configured() -> None:
+    old, new = io.StringIO(), io.StringIO()
+    logs.configure("info", "text", old)
+    logs.configure("info", "text", new)
+    logging.getLogger("exporter").info("once")
+    assert (len(lines(old)), len(lines(new))) == (0, 1)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def record(message: str, name: str = "kafka.conn") -> logging.LogRecord:
+    return logging.LogRecord(name, logging.WARNING, "file.py", 1, message, (), None)
+
+
+def test_what_a_library_repeats_is_written_once_a_minute_with_its_count() -> None:
+    clock = Clock()
+    held = logs.OncePerMinute(clock)
+    assert held.filter(record("node 1 lost after 12 ms"))
+    clock.now = 59.0
+    assert not held.filter(record("node 1 lost after 7 ms"))
+    assert not held.filter(record("node 2 lost after 9 ms"))
+    assert held.filter(record("another thing"))
+    clock.now = 60.0
+    again = record("node 1 lost after 8 ms")
+    assert held.filter(again)
+    assert vars(again)["repeated"] == 2
+
+
+def test_our_own_lines_are_never_held_back() -> None:
+    held = logs.OncePerMinute(Clock())
+    assert all(held.filter(record("the same", "exporter.runner")) for _ in range(3))
+
+
+def test_the_memory_of_repeats_does_not_grow_for_ever() -> None:
+    held = logs.OncePerMinute(Clock())
+    for number in range(5000):
+        held.filter(record("x" * number))
+    assert len(held._said) <= 1000
