@@ -63,7 +63,9 @@ class ClusterClient:
         if known is not None and known.topics.keys() >= set(topics or ()):
             return known
         if topics is not None:
-            return self._adopt(self._ask_anyone(metadata_request(topics), deadline))
+            metadata = self._adopt(self._ask_anyone(metadata_request(topics), deadline))
+            self._outdate(metadata)
+            return metadata
         # One worker asks for all topics at a time; the others take its answer if it was asked after they came.
         if not self._refresh.acquire(timeout=deadline.remaining()):
             raise AskError(Fault(Reason.TIMEOUT, f"no metadata from {self._properties.bootstrap_servers} in time"))
@@ -85,6 +87,17 @@ class ClusterClient:
         if self._failed_at > began:
             since = max(since, self._clock.monotonic() - STALE_AFTER_FAILURE)
         return metadata if began >= since else None
+
+    def _outdate(self, newer: Metadata) -> None:
+        """Drops the cached answer when a leader has changed since: it would send every read to the wrong broker."""
+        cached = self._cached
+        if cached is None:
+            return
+        for topic, partitions in newer.topics.items():
+            for index, partition in partitions.items():
+                if cached[0].leader(topic, index) != partition.leader:
+                    self._cached = None
+                    return
 
     def _adopt(self, response: Response) -> Metadata:
         """Learns the brokers' addresses from an answer, and leaves those that moved or are gone."""

@@ -140,6 +140,18 @@ def test_after_a_broker_failed_cached_metadata_is_asked_again_soon() -> None:
             assert (one.names + two.names).count("Metadata") == 2
 
 
+def test_a_new_leader_outdates_the_cached_answer() -> None:
+    leaders = [[1], [2], [2]]
+
+    def handler(name: str, _request: Any) -> Any:
+        return metadata_response([(1, "127.0.0.1", one.port)], {"t": leaders.pop(0)}) if name == "Metadata" else None
+
+    with broker(handler) as one, client_of(one) as client:
+        client.metadata(soon())
+        assert client.metadata(soon(), ["t"]).leader("t", 0) == 2
+        assert client.metadata(soon(), max_age=60).leader("t", 0) == 2
+
+
 def test_the_next_bootstrap_server_is_asked_when_one_is_gone() -> None:
     with free_port() as gone, broker() as one, client_of(gone, one) as client:
         assert client.metadata(soon()).brokers == {1: one.address}
