@@ -1,0 +1,252 @@
+"""Asking others over HTTP: JVM agents and Connect's REST. Every failure is a fault with its reason.
+
+requests' own timeout starts anew with every byte that comes, follows redirects to wherever they lead, and reads answers
+of any size. Here a question has one deadline from the first to the last byte, one address, and a greatest size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+from requests.auth import HTTPBasicAuth
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+
+from exporter.model import Deadline, Fault, Reason
+
+MAX_BYTES = 32 * 1024 * 1024
+"""Greatest answer, decompressed. A catch-all jmx_exporter page of a broker with 10,000 partitions has 11 MB."""
+
+CHUNK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An address and how to come in. ``password_file`` and ``ca_file`` are read at every question, so may be renewed.
+
+    ``ca_file`` is in PEM, None for the usual authorities.
+    """
+
+    url: str
+    username: str = ""
+    password: str = field(default="", repr=False)
+    password_file: Path | None = None
+    ca_file: Path | None = None
+
+    @property
+    def address(self) -> str:
+        """``host:port``."""
+        parts = urlsplit(self.url)
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        return f"{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).hostname or ""
+
+
+class Reply(NamedTuple):
+    """A whole answer with status 200."""
+
+    body: bytes
+    content_type: str
+
+
+class AskError(Exception):
+    """The question was not answered. ``status`` is the HTTP status of a refusal, 0 when there was none."""
+
+    def __init__(self, fault: Fault, status: int = 0, body: bytes = b"") -> None:
+        super().__init__(fault.detail)
+        self.fault = fault
+        self.status = status
+        self.body = body
+
+
+def ask(
+    endpoint: Endpoint,
+    deadline: Deadline,
+    *,
+    path: str = "",
+    accept: str = "application/json",
+    body: bytes | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> Reply:
+    """GET the endpoint's URL and ``path``, or POST ``body`` as JSON to it. Raises AskError.
+
+    Returns by the deadline, but for the look-up of a host name, which has no time limit in Python.
+    """
+    url = endpoint.url.rstrip("/") + path if path else endpoint.url
+    headers = {"Accept": accept, "Accept-Encoding": "gzip", "Connection": "close", "User-Agent": "kafka-eos-exporter"}
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+    cutter = _Cutter()
+    timer = threading.Timer(deadline.remaining(), cutter.cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        with requests.Session() as session:
+            session.trust_env = False  # no proxies, no ~/.netrc: what we say goes to the configured address alone
+            session.mount(url, _Adapter(cutter))
+            reply = session.request(
+                "GET" if body is None else "POST",
+                url,
+                data=body,
+                headers=headers,
+                auth=_credentials(endpoint),
+                verify=str(endpoint.ca_file) if endpoint.ca_file else True,
+                timeout=max(0.001, deadline.remaining()),
+                allow_redirects=False,
+                stream=True,
+            )
+            content = _content(reply, max_bytes)
+        if cutter.done:  # an answer of unknown length ends where it is cut
+            raise TimeoutError
+    except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+        if cutter.done or deadline.over:
+            raise AskError(Fault(Reason.TIMEOUT, f"{url} did not answer in full before the deadline")) from error
+        raise AskError(_fault(url, error)) from error
+    finally:
+        timer.cancel()
+        cutter.close()
+    if reply.status_code != 200:
+        raise AskError(_refusal(url, reply), reply.status_code, content)
+    return Reply(content, reply.headers.get("Content-Type", ""))
+
+
+class _Cutter:
+    """Ends a conversation at its deadline, whatever it is waiting for: its next read finds the end of the stream."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sockets: list[socket.socket] = []
+        self.done = False
+
+    def watch(self, sock: socket.socket) -> None:
+        with self._lock:
+            # A twin, because TLS takes the connection over from the socket that it is given.
+            self._sockets.append(sock.dup())
+        if self.done:
+            self.cut()
+
+    def cut(self) -> None:
+        with self._lock:
+            self.done = True
+            for sock in self._sockets:
+                with contextlib.suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        with self._lock:
+            for sock in self._sockets:
+                sock.close()
+            self._sockets = []
+
+
+class _Adapter(HTTPAdapter):
+    """requests' way to a server, with every connection under the eyes of a cutter."""
+
+    def __init__(self, cutter: _Cutter) -> None:
+        self._cutter = cutter
+        super().__init__(pool_connections=1, pool_maxsize=1)
+
+    def init_poolmanager(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 -- requests' own signature
+        super().init_poolmanager(*arguments, **options)
+        cutter = self._cutter
+
+        class Plain(HTTPConnection):
+            def _new_conn(self) -> socket.socket:
+                sock = super()._new_conn()
+                cutter.watch(sock)
+                return sock
+
+        class Secure(HTTPSConnection):
+            def _new_conn(self) -> socket.socket:
+                sock = super()._new_conn()
+                cutter.watch(sock)
+                return sock
+
+        class PlainPool(HTTPConnectionPool):
+            ConnectionCls = Plain
+
+        class SecurePool(HTTPSConnectionPool):
+            ConnectionCls = Secure
+
+        self.poolmanager.pool_classes_by_scheme = {"http": PlainPool, "https": SecurePool}
+
+
+def _credentials(endpoint: Endpoint) -> HTTPBasicAuth | None:
+    if not endpoint.username:
+        return None
+    word = endpoint.password
+    if endpoint.password_file:
+        try:
+            word = endpoint.password_file.read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "is no UTF-8 text"
+            raise AskError(Fault(Reason.AUTHENTICATION, f"password_file {endpoint.password_file}: {why}")) from None
+    return HTTPBasicAuth(endpoint.username.encode(), word.encode())
+
+
+def _content(reply: requests.Response, max_bytes: int) -> bytes:
+    """The whole body, decompressed. Raises AskError when it is too large."""
+    chunks = []
+    size = 0
+    for chunk in reply.iter_content(CHUNK_BYTES):
+        size += len(chunk)
+        if size > max_bytes:
+            limit = f"{max_bytes / 1024 / 1024:.0f} MB"
+            raise AskError(Fault(Reason.MALFORMED, f"{reply.url} answered with more than {limit}: stopped reading"))
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _refusal(url: str, reply: requests.Response) -> Fault:
+    status, phrase = reply.status_code, reply.reason or ""
+    said = f"{url} answered {status} {phrase:.60}".rstrip()
+    if status == 401:
+        return Fault(Reason.AUTHENTICATION, f"{said}: set username and password, or correct them")
+    if status == 403:
+        return Fault(Reason.AUTHORIZATION, f"{said}: its policy does not let us in")
+    if 300 <= status < 400:
+        return Fault(Reason.MALFORMED, f"{said}: redirects are not followed, give the address that answers")
+    if status >= 500:
+        return Fault(Reason.UNREACHABLE, said)
+    return Fault(Reason.MALFORMED, f"{said}: is the path right?")
+
+
+def _fault(url: str, error: Exception) -> Fault:
+    causes = list(_causes(error))
+    for cause in causes:
+        if isinstance(cause, ssl.SSLError):
+            return Fault(Reason.AUTHENTICATION, f"{url}: TLS failed: {cause.reason or cause}")
+        if isinstance(cause, socket.gaierror):
+            return Fault(Reason.UNREACHABLE, f"{url}: {cause.strerror or 'unknown host'}")
+    for cause in causes:
+        if isinstance(cause, OSError) and cause.strerror:
+            return Fault(Reason.UNREACHABLE, f"{url}: {cause.strerror}")
+    if isinstance(error, requests.exceptions.ContentDecodingError):
+        return Fault(Reason.MALFORMED, f"{url}: the answer is not the gzip that it says it is")
+    if isinstance(error, (requests.exceptions.InvalidHeader, ValueError)):
+        return Fault(Reason.MALFORMED, f"{url}: {type(error).__name__}")
+    return Fault(Reason.UNREACHABLE, f"{url}: the connection broke")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        inner = next((arg for arg in error.args if isinstance(arg, BaseException)), None)
+        reason = getattr(error, "reason", None)
+        error = error.__cause__ or (reason if isinstance(reason, BaseException) else None) or inner or error.__context__
