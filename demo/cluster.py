@@ -193,7 +193,8 @@ class KafkaCluster:
                 raise TimeoutError(f"topic {name} has no leaders")
 
     def delete_topic(self, name: str) -> None:
-        self.admin().delete_topics([name])[name].result(30)
+        admin = self.admin()  # kept until the answer is here: a client that is collected fails its futures
+        admin.delete_topics([name])[name].result(30)
 
     def tool(self, main: str, *arguments: str, deadline: Deadline | None = None) -> subprocess.CompletedProcess[str]:
         """Run one of Kafka's own command line tools, by its class, with this cluster's jars and bootstrap servers."""
