@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +60,15 @@ def with_reference(page: str, metrics: Iterable[Metric]) -> str:
 
 
 def reference(metrics: Iterable[Metric]) -> str:
-    """A Markdown table for each run of metrics from the same source."""
-    parts = []
-    for source, rows in groupby(metrics, key=lambda metric: metric.source):
-        parts.append(f"**Source `{source}`**\n\n| metric | kind | labels | meaning |\n|---|---|---|---|")
-        parts.extend(map(_row, rows))
-        parts[-1] += "\n"
-    return "\n".join(parts)
+    """A Markdown table for each source, in the order in which the sources first appear."""
+    by_source: dict[str, list[Metric]] = {}
+    for metric in metrics:
+        by_source.setdefault(metric.source, []).append(metric)
+    return "\n".join(
+        f"**Source `{source}`**\n\n| metric | kind | labels | meaning |\n|---|---|---|---|\n"
+        + "".join(f"{_row(metric)}\n" for metric in rows)
+        for source, rows in by_source.items()
+    )
 
 
 def _row(metric: Metric) -> str:
