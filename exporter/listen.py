@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 WSGIApplication = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 THREADS = 10
+THREADS_PER_CLIENT = 8
+"""No single address gets all of them, however slowly it reads."""
+
 MAX_HEAD_BYTES = 16 * 1024
 MAX_BODY_BYTES = 64 * 1024
 MAX_CONNECTIONS = 512
@@ -83,10 +86,11 @@ class Listener(wsgi.Server):
             accepted_queue_timeout=PEEK_INTERVAL,  # type: ignore[arg-type]  # goes to Queue.put, which takes fractions
         )
         self._exchange_seconds = exchange_seconds
-        self._lock = threading.Lock()  # guards the three below
+        self._lock = threading.Lock()  # guards the four below
         self._open: set[HTTPConnection] = set()
-        self._incomplete: dict[HTTPConnection, float] = {}  # a part of the head has come; until when we wait for more
-        self._served: dict[HTTPConnection, float] = {}  # on a thread; until when
+        self._waiting: dict[HTTPConnection, float] = {}  # some of the head has come; until when we wait for more
+        self._handed_over: set[HTTPConnection] = set()  # to the threads
+        self._served: dict[HTTPConnection, float] = {}  # on a thread now; until when
         self._news = threading.Event()
         self._closed = threading.Event()
 
@@ -129,6 +133,10 @@ class Listener(wsgi.Server):
         self.stop()
         self._closed.set()
         self._news.set()
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+        for conn in waiting:
+            conn.close()
 
     # --- Who gets a thread --------------------------------------------------------------------------------------------
 
@@ -144,12 +152,22 @@ class Listener(wsgi.Server):
             else:
                 self.put_conn(conn)  # the selector tells when its first byte is here, and drops it if none comes
             return
-        if conn.rfile.has_data() or self.ssl_adapter is not None or _head_has_arrived(conn.socket):
-            super().process_conn(conn)
-            return
+        if not self._hand_over(conn):
+            with self._lock:
+                self._waiting[conn] = time.monotonic() + IDLE_SECONDS
+            self._news.set()
+
+    def _hand_over(self, conn: HTTPConnection) -> bool:
+        """Give the connection to the threads, if one of them could get on with it and its client has room left."""
+        # What TLS has read cannot be peeked at; there the limit on the whole exchange has to do.
+        if not (conn.rfile.has_data() or self.ssl_adapter is not None or _head_has_arrived(conn.socket)):
+            return False
         with self._lock:
-            self._incomplete[conn] = time.monotonic() + IDLE_SECONDS
-        self._news.set()
+            if sum(each.remote_addr == conn.remote_addr for each in self._handed_over) >= THREADS_PER_CLIENT:
+                return False
+            self._handed_over.add(conn)
+        super().process_conn(conn)
+        return True
 
     def enter(self, conn: HTTPConnection) -> None:
         """A thread begins to serve this connection."""
@@ -161,19 +179,22 @@ class Listener(wsgi.Server):
         """The thread is done with it."""
         with self._lock:
             self._served.pop(conn, None)
+            self._handed_over.discard(conn)
 
     def forget(self, conn: HTTPConnection) -> None:
         """It is closed."""
         with self._lock:
             self._open.discard(conn)
+            self._handed_over.discard(conn)
 
     def _keep_the_door(self) -> None:
         while not self._closed.is_set():
             with self._lock:
-                waiting = bool(self._incomplete)
-            self._news.wait(PEEK_INTERVAL if waiting else 0.5)
+                waiting = bool(self._waiting)
             if waiting:
-                time.sleep(PEEK_INTERVAL)
+                self._closed.wait(PEEK_INTERVAL)
+            else:
+                self._news.wait(0.5)
             self._news.clear()
             now = time.monotonic()
             self._look_again(now)
@@ -185,16 +206,25 @@ class Listener(wsgi.Server):
 
     def _look_again(self, now: float) -> None:
         with self._lock:
-            waiting = list(self._incomplete.items())
-        for conn, limit in waiting:
-            arrived = _head_has_arrived(conn.socket)
-            if arrived or now >= limit:
+            waiting, self._waiting = self._waiting, {}
+        for conn, limit in waiting.items():
+            if self._hand_over(conn):
+                continue
+            if now >= limit:
+                conn.close()
+            else:
                 with self._lock:
-                    del self._incomplete[conn]
-                if arrived:
-                    super().process_conn(conn)
-                else:
-                    conn.close()
+                    self._waiting[conn] = limit
+
+    @staticmethod
+    def bind_socket(socket_: socket.socket, bind_addr: tuple[str, int]) -> socket.socket:
+        """As cheroot's, which forgets to close a socket that cannot be bound."""
+        try:
+            socket_.bind(bind_addr)
+        except OSError:
+            socket_.close()
+            raise
+        return socket_
 
     def error_log(self, msg: str = "", level: int = logging.INFO, traceback: bool = False) -> None:
         """What cheroot has to say: a failure of ours is an error, a client's is for those who debug."""

@@ -1,0 +1,197 @@
+"""Clients that are slow, broken, many or mean: others are served all the same."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from exporter.catalogue import SOURCE_UP
+from exporter.exposition import Exposition
+from exporter.listen import MAX_CONNECTIONS, Listener
+from exporter.model import Clock, Snapshot
+from exporter.server import App
+
+REQUEST = b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def exposition() -> Exposition:
+    """A body of 10 MB: more than the system buffers for a client that does not read."""
+    exposition = Exposition()
+    samples = tuple(SOURCE_UP(number, "prod", "lso", f"target-{number}") for number in range(100_000))
+    now = Clock().monotonic()
+    exposition.swap({("big",): Snapshot("lso", "prod", "prod", 600.0, samples, (), (), 0.1, now, 0.0)})
+    return exposition
+
+
+@pytest.fixture
+def listener(exposition: Exposition) -> Iterator[Listener]:
+    listener = Listener("127.0.0.1", 0, App(exposition, dict, lambda: True, list), exchange_seconds=2.0)
+    listener.open()
+    yield listener
+    listener.close()
+
+
+@pytest.fixture
+def crowd(listener: Listener) -> Iterator[list[socket.socket]]:
+    """Sockets to be closed in the end."""
+    sockets: list[socket.socket] = []
+    yield sockets
+    for each in sockets:
+        each.close()
+
+
+def connect(listener: Listener) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", listener.port), timeout=20)
+
+
+def exchange(listener: Listener, request: bytes = REQUEST) -> bytes:
+    with connect(listener) as connection:
+        connection.sendall(request)
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+def test_clients_that_say_nothing_do_not_keep_others_waiting(listener: Listener, crowd: list[socket.socket]) -> None:
+    crowd += [connect(listener) for _ in range(100)]
+    assert exchange(listener).endswith(b"Healthy.\n")
+
+
+def test_clients_that_never_finish_their_request_do_not_keep_others_waiting(
+    listener: Listener, crowd: list[socket.socket]
+) -> None:
+    crowd += [connect(listener) for _ in range(50)]
+    for each in crowd:
+        each.sendall(b"GET /metrics HTTP/1.1\r\nHost: ")
+    assert exchange(listener).endswith(b"Healthy.\n")
+
+
+def test_a_request_that_comes_in_single_bytes_is_answered(listener: Listener) -> None:
+    with connect(listener) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in REQUEST:
+            connection.sendall(bytes([byte]))
+        assert b"".join(iter(lambda: connection.recv(65536), b"")).endswith(b"Healthy.\n")
+
+
+def slow_reader(listener: Listener) -> socket.socket:
+    """A client that asks for 10 MB and does not read them."""
+    slow = socket.socket()
+    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    slow.connect(("127.0.0.1", listener.port))
+    slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    return slow
+
+
+def test_clients_that_do_not_read_lose_their_thread_in_the_end(listener: Listener, crowd: list[socket.socket]) -> None:
+    crowd += [slow_reader(listener) for _ in range(20)]
+    assert exchange(listener).endswith(b"Healthy.\n")
+
+
+def test_a_client_that_reads_nothing_leaves_threads_for_others(
+    crowd: list[socket.socket], exposition: Exposition
+) -> None:
+    patient = Listener("127.0.0.1", 0, App(exposition, dict, lambda: True, list), exchange_seconds=3600.0)
+    patient.open()
+    crowd += [slow_reader(patient) for _ in range(20)]
+    with socket.create_connection(("127.0.0.1", patient.port), timeout=20, source_address=("127.0.0.2", 0)) as other:
+        other.sendall(REQUEST)
+        assert b"".join(iter(lambda: other.recv(65536), b"")).endswith(b"Healthy.\n")
+    patient.close()
+
+
+def test_a_body_that_trickles_in_loses_its_thread_in_the_end(listener: Listener, crowd: list[socket.socket]) -> None:
+    for _ in range(10):
+        slow = connect(listener)
+        slow.sendall(b"POST /-/reload HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n")
+        crowd.append(slow)
+    done = threading.Event()
+
+    def trickle() -> None:
+        while not done.wait(0.2):
+            for each in crowd:
+                with contextlib.suppress(OSError):
+                    each.sendall(b"x")
+
+    threading.Thread(target=trickle, daemon=True).start()
+    assert exchange(listener).endswith(b"Healthy.\n")
+    done.set()
+
+
+def test_more_connections_than_fit_are_closed_and_those_inside_are_served(
+    listener: Listener, crowd: list[socket.socket]
+) -> None:
+    crowd += [connect(listener) for _ in range(MAX_CONNECTIONS)]
+    late = connect(listener)
+    crowd.append(late)
+    assert late.recv(1) == b""
+    crowd[0].sendall(REQUEST)
+    assert crowd[0].recv(65536).startswith(b"HTTP/1.1 200")
+    for each in crowd[1:20]:
+        each.close()
+    while True:  # the test's own time limit ends this
+        with contextlib.suppress(OSError):
+            if exchange(listener).endswith(b"Healthy.\n"):
+                break
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"GET /" + b"x" * 40_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", b"414"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 40_000 + b"\r\n\r\n", b"413"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X-Many: x\r\n" * 5_000 + b"\r\n", b"413"),
+        (b"POST /-/reload HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n", b"413"),
+        (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", b"505"),
+        (b"NONSENSE\r\n\r\n", b"400"),
+        (b"GET /metrics HTTP/1.1\nHost: x\n\n", b"400"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", b"400"),
+    ],
+)
+def test_what_is_too_long_or_no_http_is_refused(listener: Listener, request_bytes: bytes, status: bytes) -> None:
+    with connect(listener) as connection:
+        connection.sendall(request_bytes)
+        assert connection.recv(65536).split(b" ")[1] == status
+
+
+def test_a_client_that_resets_its_connection_is_no_error_of_ours(
+    listener: Listener, caplog: pytest.LogCaptureFixture
+) -> None:
+    for request in (b"", b"GET /met", b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"):
+        for _ in range(20):
+            connection = connect(listener)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+            connection.sendall(request)
+            connection.close()
+    assert exchange(listener).endswith(b"Healthy.\n")
+    assert caplog.records == []
+
+
+def test_many_requests_at_once_are_all_answered(listener: Listener) -> None:
+    answers: list[bytes] = []
+
+    def ask() -> None:
+        answers.extend(exchange(listener) for _ in range(10))
+
+    threads = [threading.Thread(target=ask) for _ in range(30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(answers) == 300
+    assert all(answer.endswith(b"Healthy.\n") for answer in answers)
+
+
+def test_closing_does_not_wait_for_a_client_that_does_not_read(listener: Listener, crowd: list[socket.socket]) -> None:
+    slow = slow_reader(listener)
+    crowd.append(slow)
+    assert slow.recv(10)
+    closing = threading.Thread(target=listener.close)
+    closing.start()
+    closing.join(10)
+    assert not closing.is_alive()
