@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 from exporter.commands.clusters import duration, opened
-from exporter.commands.output import print_json, print_table, say
+from exporter.commands.output import print_json, print_table, printable, say
 from exporter.commands.settings import add_cluster_flags
-from exporter.kafka.answers import Answers
 from exporter.kafka.client import AskError
 from exporter.kafka.groups import describe_group_grant
 from exporter.kafka.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
@@ -86,60 +86,67 @@ def capabilities_of(cluster: Cluster, deadline: Callable[[], Deadline]) -> Itera
     """Ask once for everything, each with a ``deadline`` of its own. Raises AskError when no broker answers."""
     client = cluster.client
     metadata = cluster.metadata(deadline())
+    # A topic without DESCRIBE is left out of an answer about all in silence; asked for by name, it is refused.
+    internal = cluster.metadata(deadline(), [TRANSACTION_STATE, CONSUMER_OFFSETS])
+    log, offsets = (_Internal.of(internal, topic) for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS))
+    none_visible = "" if metadata.topics else "no topic is visible: grant DESCRIBE on Topic:*, unless there is none"
     listed = list_transactions(client, metadata, deadline())
-    yield Capability("every broker answers", "transactions of the others stay unseen", _texts(listed.faults))
-    yield _topics(metadata)
-    partitions = _sample(metadata)
-    stable = end_offsets(client, metadata, partitions, Isolation.READ_COMMITTED, deadline())
+    yield Capability("every broker answers", "the transactions of the others stay unseen", _texts(listed.faults))
+    hidden = _texts([log.refused, offsets.refused])
+    yield Capability("topics", "what is not visible is not watched", hidden, none_visible)
+    sample = _sample(metadata)
+    stable = end_offsets(client, metadata, sample, Isolation.READ_COMMITTED, deadline())
+    yield Capability("last stable offsets", "no LSO, no stalled partitions", _texts(stable.faults), none_visible)
+    producers = describe_producers(client, metadata, sample, deadline())
     yield Capability(
-        "last stable offsets",
-        "no LSO, no stalled partitions",
-        _texts(stable.faults),
-        "" if partitions else "no topics yet",
+        "producers of partitions",
+        "blockers are not named, nothing is called hanging",
+        _texts(producers.faults),
+        none_visible,
     )
-    yield _producers(describe_producers(client, metadata, partitions, deadline()), partitions)
-    log = TRANSACTION_STATE
-    exists = bool(metadata.topics.get(log))
-    not_yet = "" if exists else f"no {log} yet: nothing ran a transaction"
     grant = describe_grant(client, metadata, deadline())
     yield Capability(
-        "transactional ids", "no open transactions, every blocker of kind unknown", _texts([grant]), not_yet
+        "transactional ids", "no open transactions, every blocker of kind unknown", _texts([grant]), log.not_yet
     )
-    # DescribeProducers needs the same READ on the topic as reading it does, and reads no record.
-    one = [TopicPartition(log, number) for number in sorted(metadata.topics.get(log, {}))]
-    reading = describe_producers(client, metadata, one, deadline())
+    # DescribeProducers needs the same READ on a topic as reading it does, and reads no record.
+    reading = describe_producers(client, internal, log.partitions, deadline())
     yield Capability(
-        "transaction log", "no counters of outcomes, fences and times: gauges only", _texts(reading.faults), not_yet
+        "transaction log",
+        "no counters of outcomes, fences and times: gauges only",
+        _texts([log.refused, *reading.faults]),
+        log.not_yet,
     )
-    no_groups = "" if metadata.topics.get(CONSUMER_OFFSETS) else f"no {CONSUMER_OFFSETS} yet: no group committed"
     group_grant = describe_group_grant(client, metadata, deadline())
-    yield Capability("consumer groups", "no read_committed lag of groups", _texts([group_grant]), no_groups)
-    config = client.config("topic", log, (MIN_ISR,), deadline()) if exists else {}
-    yield Capability(
-        "topic configs",
-        "no condition under_min_isr",
-        _texts([config if isinstance(config, Fault) else None]),
-        not_yet,
-    )
+    yield Capability("consumer groups", "no read_committed lag of groups", _texts([group_grant]), offsets.not_yet)
+    config = client.config("topic", TRANSACTION_STATE, (MIN_ISR,), deadline()) if log.partitions else {}
+    refused = config if isinstance(config, Fault) else log.refused
+    yield Capability("topic configs", "no condition under_min_isr", _texts([refused]), log.not_yet)
 
 
-def _topics(metadata: Metadata) -> Capability:
-    denied = [fault for fault in metadata.errors.values() if fault.reason is Reason.AUTHORIZATION]
-    # Topics without DESCRIBE are left out in silence: none at all is either an empty cluster or a missing grant.
-    unproven = "" if metadata.topics else "no topic is visible: grant DESCRIBE on Topic:*, unless the cluster is empty"
-    return Capability("topics", "what is not visible is not watched", _texts(denied), unproven)
+class _Internal(NamedTuple):
+    """One internal topic: its partitions, or the refusal, or that it is not there yet."""
+
+    partitions: tuple[TopicPartition, ...]
+    refused: Fault | None
+    not_yet: str
+
+    @classmethod
+    def of(cls, metadata: Metadata, topic: str) -> _Internal:
+        partitions = tuple(TopicPartition(topic, number) for number in sorted(metadata.topics.get(topic, {})))
+        fault = metadata.errors.get(topic)
+        refused = fault if fault is not None and fault.reason is Reason.AUTHORIZATION else None
+        there = bool(partitions or refused)
+        return cls(partitions, refused, "" if there else f"no {topic} yet: the cluster makes it at the first use")
 
 
 def _sample(metadata: Metadata) -> list[TopicPartition]:
-    """One partition of each topic, of as many topics as one request takes."""
-    first = (TopicPartition(topic, min(some)) for topic, some in sorted(metadata.topics.items()) if some)
-    return [partition for partition, _ in zip(first, range(MOST_PARTITIONS), strict=False)]
-
-
-def _producers(answers: Answers[TopicPartition, Any], asked: list[TopicPartition]) -> Capability:
-    faults = [fault for fault in answers.faults if fault.reason is not Reason.UNKNOWN_TOPIC]
-    without = "blockers are not named, nothing is called hanging"
-    return Capability("producers of partitions", without, _texts(faults), "" if asked else "no topics yet")
+    """One partition of each topic, of as many topics as one request takes; the transaction log is asked on its own."""
+    first = (
+        TopicPartition(topic, min(partitions))
+        for topic, partitions in sorted(metadata.topics.items())
+        if partitions and topic != TRANSACTION_STATE
+    )
+    return list(islice(first, MOST_PARTITIONS))
 
 
 def _texts(faults: Iterable[Fault | None]) -> tuple[str, ...]:
@@ -149,9 +156,9 @@ def _texts(faults: Iterable[Fault | None]) -> tuple[str, ...]:
 def _print(cluster: Cluster, capabilities: tuple[Capability, ...]) -> None:
     print(f"cluster {cluster.target}")
     print_table(
-        ("may we ask for", "verdict", "else", "what to do"),
-        (
-            (each.name, each.verdict, each.without if each.faults else "", "; ".join(each.faults) or each.unproven)
-            for each in capabilities
-        ),
+        ("may we ask for", "verdict", "without it"),
+        ((each.name, each.verdict, each.without if each.faults else "") for each in capabilities),
     )
+    for each in capabilities:
+        for text in each.faults or filter(None, [each.unproven]):
+            print(printable(f"{each.name}: {text}"))
