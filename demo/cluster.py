@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from demo import jars
 from demo.access import Access
-from demo.processes import Child, ProcessGroup, java, poll, run_to_end
+from demo.processes import Child, JvmOptions, ProcessGroup, java, poll, run_to_end
 from demo.settings import Node, Security, Shape, nodes_of, server_properties
 from exporter.model import Deadline
 
@@ -94,6 +94,7 @@ class KafkaCluster:
         properties: Mapping[str, str] | None = None,
         transaction_partitions: int = 50,
         security: Security | None = None,
+        jvm_options: JvmOptions = lambda _: (),
         heap_mb: int = 512,
         progress: jars.Progress | None = None,
     ) -> None:
@@ -104,6 +105,7 @@ class KafkaCluster:
         self._shape = Shape(
             nodes_of(brokers, sasl=security is not None), transaction_partitions, security, dict(properties or {})
         )
+        self._jvm_options = jvm_options
         self._cluster_uuid = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "x")
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-"))
         self.processes = ProcessGroup(self.folder)
@@ -220,7 +222,8 @@ class KafkaCluster:
         self.close()
 
     def _argv(self, node: Node, heap_mb: int) -> list[str]:
-        return java(heap_mb, self._library, "kafka.Kafka", str(self._properties_file(node)))
+        argv = java(heap_mb, self._library, "kafka.Kafka", str(self._properties_file(node)))
+        return [argv[0], *self._jvm_options(f"broker-{node.id}"), *argv[1:]]
 
     def _properties_file(self, node: Node) -> Path:
         return self.folder / f"node-{node.id}.properties"

@@ -13,13 +13,13 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from demo import jars
-from demo.processes import Child, ProcessGroup, java, poll
+from demo.processes import Child, JvmOptions, ProcessGroup, java, poll
 from demo.settings import free_ports
 from exporter.model import Deadline
 
@@ -28,9 +28,6 @@ STOP_SECONDS = 15.0
 CALL_SECONDS = 30.0
 STEP_SOURCE = Path(__file__).parent / "java" / "StepSource.java"
 _SERVICES = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"
-
-JvmOptions = Callable[[str], Sequence[str]]
-"""Options of a JVM, by the name of its process: the way in for java agents."""
 
 
 class Brokers(Protocol):

@@ -23,6 +23,7 @@ from pathlib import Path
 
 DEFAULT_VERSION = "4.3.1"
 POM = Path(__file__).parent / "jars" / "pom.xml"
+AGENTS_POM = POM.with_name("agents.xml")
 JAVA_SOURCE = Path(__file__).parent / "java" / "TransactionalClient.java"
 
 Progress = Callable[[str], None]
@@ -57,7 +58,18 @@ def library(version: str = DEFAULT_VERSION, progress: Progress = say) -> Path:
     target = cache_root() / "jars" / f"{version}-{_digest(POM.read_bytes())}"
     with _prepared(target) as staging:
         if staging is not None:
-            _download(version, staging, progress)
+            progress(f"fetching the jars of Kafka {version} with Maven (about 130 MB the first time)")
+            _download(POM, version, staging, progress)
+    return target
+
+
+def agents(progress: Progress = say) -> Path:
+    """The folder that holds the JVM agents of Jolokia and of the jmx_exporter; ``jvm_agents`` knows how to use them."""
+    target = cache_root() / "jars" / f"agents-{_digest(AGENTS_POM.read_bytes())}"
+    with _prepared(target) as staging:
+        if staging is not None:
+            progress("fetching Jolokia and the jmx_exporter with Maven (4 MB)")
+            _download(AGENTS_POM, "", staging, progress)
     return target
 
 
@@ -102,13 +114,12 @@ def _prepared(target: Path) -> Iterator[Path | None]:
             raise
 
 
-def _download(version: str, staging: Path, progress: Progress) -> None:
+def _download(pom: Path, version: str, staging: Path, progress: Progress) -> None:
     maven = require("mvn", "maven")
-    progress(f"fetching the jars of Kafka {version} with Maven (about 130 MB the first time)")
     command = [
         maven,
         "--batch-mode",
-        f"--file={POM}",
+        f"--file={pom}",
         f"-Dkafka.version={version}",
         f"-DoutputDirectory={staging}",
         "-Dstyle.color=never",
@@ -130,10 +141,10 @@ def _download(version: str, staging: Path, progress: Progress) -> None:
             run.kill()
             raise
     if run.returncode != 0:
-        raise JarsError(f"Maven could not fetch Kafka {version}:\n{''.join(output[-25:])}")
+        raise JarsError(f"Maven could not fetch what {pom.name} lists:\n{''.join(output[-25:])}")
     jars = list(staging.glob("*.jar"))
     size = sum(jar.stat().st_size for jar in jars) / 1e6
-    progress(f"  Kafka {version}: {len(jars)} jars, {size:.0f} MB, {time.monotonic() - began:.0f} s")
+    progress(f"  {len(jars)} jars, {size:.0f} MB, {time.monotonic() - began:.0f} s")
 
 
 def _digest(content: bytes) -> str:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -15,6 +15,9 @@ from typing import IO, Self
 from exporter.model import Deadline
 
 _POLL_SECONDS = 0.02
+
+JvmOptions = Callable[[str], Sequence[str]]
+"""Further options for the JVM of the process with this name, such as the agents of ``jvm_agents``."""
 
 
 class Child:

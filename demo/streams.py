@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Self
 
 from demo import jars
-from demo.connect import Brokers, JvmOptions
-from demo.processes import Child, ProcessGroup, java
+from demo.connect import Brokers
+from demo.processes import Child, JvmOptions, ProcessGroup, java
 from exporter.model import Deadline
 
 STOP_SECONDS = 15.0

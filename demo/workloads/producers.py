@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from demo import jars
-from demo.processes import Child, ProcessGroup, java
+from demo.processes import Child, JvmOptions, ProcessGroup, java
 from demo.workloads.books import Books
 from exporter.model import Deadline
 
@@ -176,7 +176,8 @@ class Producer:
     def _listen(self) -> None:
         try:
             for line in self._child.stdout:
-                self._answers.put(line)
+                if line.startswith("{"):  # agents in a JVM greet there as well
+                    self._answers.put(line)
         except ValueError:  # closed while reading: the producer is being stopped
             self._answers.put("")
             return
@@ -216,6 +217,7 @@ class JavaProducer(Producer):
         timeout: float = 60.0,
         books: Books | None = None,
         settings: dict[str, str] | None = None,
+        jvm_options: JvmOptions = lambda _: (),
     ) -> None:
         argv = java(
             96,
@@ -225,7 +227,8 @@ class JavaProducer(Producer):
             classes=jars.classes(cluster.version),
             log_level="warn",
         )
-        child = cluster.processes.start(f"java-{transactional_id}", argv, pipes=True)
+        name = f"java-{transactional_id}"
+        child = cluster.processes.start(name, [argv[0], *jvm_options(name), *argv[1:]], pipes=True)
         super().__init__(child, transactional_id, books)
 
 
