@@ -16,7 +16,8 @@ from exporter.kafka.channel import Channel, Job
 from exporter.kafka.connection import Request, Response
 from exporter.kafka.faults import BROKEN, AskError, refusal
 from exporter.kafka.metadata import Metadata, PartitionMetadata, metadata_request, read_metadata
-from exporter.kafka.properties import Properties, split_address
+from exporter.kafka.properties import Properties
+from exporter.kafka.property_rules import split_address
 from exporter.model import Clock, Deadline, Fault, Reason
 
 __all__ = ["Answers", "AskError", "ClusterClient", "Metadata", "PartitionMetadata", "Request", "Response"]

@@ -16,16 +16,15 @@ import sys
 from typing import Any
 
 from kafka.errors import IncompatibleBrokerVersion
-from kafka.net.sasl import get_sasl_mechanism
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.broker_version_data import BrokerVersionData
-from kafka.protocol.metadata import ApiVersionsRequest
-from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
-from exporter.kafka.faults import UNSUPPORTED_VERSION, AskError, error_code
-from exporter.kafka.oauth import TokenError, TokenProvider
+from exporter.kafka.faults import UNSUPPORTED_VERSION, AskError
+from exporter.kafka.oauth import TokenProvider
 from exporter.kafka.properties import Properties
-from exporter.kafka.tls import TlsError
+from exporter.kafka.sasl import SaslRefusedError, authenticate
+from exporter.kafka.tls import TlsError, tls_advice
 from exporter.model import Deadline, Fault, Reason
 
 Request = ApiMessage
@@ -67,6 +66,7 @@ class Connection:
         self._buffer = bytearray()
         self._correlation = 0
         self._owed: int | None = None
+        self._answers = 0
         self._versions: BrokerVersionData | None = None
         self.session_seconds: float | None = None
 
@@ -152,42 +152,19 @@ class Connection:
 
     def _authenticate(self, deadline: Deadline) -> None:
         name = self._properties.raw["sasl.mechanism"]
+
+        def exchange(request: Request) -> Response:
+            return self._exchange(request, self._version(request), deadline)
+
         try:
-            self._negotiate(name, deadline)
+            lifetime = authenticate(exchange, name, self._properties.sasl(self._tokens), self._tokens)
+        except SaslRefusedError as error:
+            raise AskError(self._refused(str(error))) from None
         except ConnectionBrokenError:
             text = f"the connection was closed during {name}: check the user, the password and security.protocol"
             raise AskError(self._refused(text)) from None
-
-    def _negotiate(self, name: str, deadline: Deadline) -> None:
-        handshake = self._exchange(SaslHandshakeRequest(mechanism=name), 1, deadline)
-        if handshake.error_code:
-            offers = ", ".join(handshake.mechanisms) or "none"
-            error = error_code(handshake.error_code)
-            raise AskError(self._refused(f"{name}: {error.name}; the listener offers {offers}"))
-        user = self._properties.raw.get("sasl.username", "")
-        try:
-            # Host and protocol only serve a warning of kafka-python's and Kerberos.
-            mechanism = get_sasl_mechanism(name)(host=self._host, **self._properties.sasl(self._tokens))
-            lifetime = 0
-            while not mechanism.is_done():
-                step = SaslAuthenticateRequest(auth_bytes=mechanism.auth_bytes())
-                answer = self._exchange(step, self._version(step), deadline)
-                if answer.error_code:
-                    if self._tokens is not None:
-                        self._tokens.forget()
-                    who = f"{name} as {user}" if user else name
-                    raise AskError(self._refused(f"{who}: {answer.error_message or 'credentials refused'}"))
-                mechanism.receive(answer.auth_bytes)
-                lifetime = answer.session_lifetime_ms or 0
-        except TokenError as error:
-            raise AskError(self._refused(str(error))) from None
-        except (ValueError, KeyError, TypeError):
-            # SCRAM: the server could not prove that it knows the password either.
-            raise AskError(self._refused(f"{name}: the broker's answer does not fit")) from None
-        if not mechanism.is_authenticated():
-            raise AskError(self._refused(f"{name} did not succeed"))
         if lifetime:
-            self.session_seconds = REAUTHENTICATE * lifetime / 1000
+            self.session_seconds = REAUTHENTICATE * lifetime
 
     # --- Requests ---
 
@@ -208,7 +185,10 @@ class Connection:
         try:
             return int(self._versions.api_version(request))
         except IncompatibleBrokerVersion:
-            text = f"{self._label} does not know {_name(request)} in a version of ours: Kafka 3.0 or later is needed"
+            if isinstance(request, MetadataRequest):
+                text = f"{self._label} does not serve clients: is it the listener of a controller?"
+            else:
+                text = f"{self._label} has no version of {_name(request)} that we know: Kafka 3.0 or later is needed"
             raise AskError(Fault(Reason.UNSUPPORTED, text)) from None
 
     def _exchange(self, request: Request, version: int, deadline: Deadline) -> Response:
@@ -251,6 +231,7 @@ class Connection:
         if int.from_bytes(frame[:4], "big") != self._owed:
             raise AskError(Fault(Reason.MALFORMED, f"{self._label} answers out of turn"))
         self._owed = None
+        self._answers += 1
         return frame
 
     def _receive(self, deadline: Deadline, name: str) -> None:
@@ -266,7 +247,7 @@ class Connection:
         except OSError as error:
             raise ConnectionBrokenError(self._unreachable(f"the connection broke: {_reason(error)}")) from None
         if not data:
-            raise ConnectionBrokenError(self._unreachable("the broker closed the connection"))
+            raise ConnectionBrokenError(self._hung_up())
         self._buffer += data
 
     def _ready(self, deadline: Deadline) -> socket.socket:
@@ -299,6 +280,16 @@ class Connection:
     def _refused(self, why: str) -> Fault:
         return Fault(Reason.AUTHENTICATION, f"{self._label}: {why}")
 
+    def _hung_up(self) -> Fault:
+        """A SASL listener tells its versions to anyone, and ends the connection at the first other request."""
+        if self._aborted:
+            return self._unreachable("the connection was closed on our side")
+        if self._answers == 1 and "SASL" not in self._properties.security_protocol:
+            return self._refused(
+                "it closed the connection at our first request, as SASL listeners do: set sasl.mechanism"
+            )
+        return self._unreachable("the broker closed the connection")
+
     def _closed_at_once(self) -> Fault:
         """TLS 1.3 refuses a client certificate after the handshake, and the alert that says so is easily lost."""
         if "SSL" in self._properties.security_protocol.removeprefix("SASL_"):
@@ -318,23 +309,6 @@ class Connection:
             return Fault(Reason.MALFORMED, f"{self._label} speaks HTTP, not Kafka: check the port")
         size = int.from_bytes(self._buffer[:4], "big")
         return Fault(Reason.MALFORMED, f"{self._label} sent {size} bytes at once: no Kafka broker, or too much for us")
-
-
-def tls_advice(error: ssl.SSLError) -> str:
-    """A TLS failure as one sentence: what to look at."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        text = error.verify_message.rstrip(".")
-        if error.verify_code == 10:  # X509_V_ERR_CERT_HAS_EXPIRED
-            return f"its certificate has expired ({text})"
-        if error.verify_code in {62, 64}:  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
-            return f"its certificate is for another host ({text})"
-        return f"its certificate is not signed by an authority in ssl.ca.location ({text})"
-    reason = error.reason or str(error)
-    if "ALERT" in reason:
-        return f"it refuses our certificate, or has none to show us ({reason}): check ssl.certificate.location"
-    if reason in {"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE"}:
-        return f"it does not speak TLS ({reason}): check security.protocol and the port"
-    return f"TLS failed ({reason})"
 
 
 def _name(request: Request) -> str:

@@ -39,6 +39,23 @@ def tls_context(properties: Mapping[str, str]) -> ssl.SSLContext:
     return context
 
 
+def tls_advice(error: ssl.SSLError) -> str:
+    """A TLS failure as one sentence: what to look at."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        text = error.verify_message.rstrip(".")
+        if error.verify_code == 10:  # X509_V_ERR_CERT_HAS_EXPIRED
+            return f"its certificate has expired ({text})"
+        if error.verify_code in {62, 64}:  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+            return f"its certificate is for another host ({text})"
+        return f"its certificate is not signed by an authority in ssl.ca.location ({text})"
+    reason = error.reason or str(error)
+    if "ALERT" in reason:
+        return f"it refuses our certificate, or wants one and got none ({reason}): check ssl.certificate.location"
+    if reason in {"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE"}:
+        return f"it does not speak TLS ({reason}): check security.protocol and the port"
+    return f"TLS failed ({reason})"
+
+
 def _load_authorities(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
     path, pem = properties.get("ssl.ca.location"), properties.get("ssl.ca.pem")
     if pem:

@@ -397,7 +397,22 @@ def test_a_mechanism_that_the_listener_does_not_offer_is_told_with_those_it_does
     with broker(handler) as one, client_of(one, settings=PLAIN) as client:
         fault = fault_of(client)
     assert fault.reason is Reason.AUTHENTICATION
-    assert "the listener offers SCRAM-SHA-512" in fault.detail
+    assert "does not offer PLAIN but SCRAM-SHA-512" in fault.detail
+
+
+def test_a_sasl_listener_that_is_not_asked_for_sasl_says_so() -> None:
+    with broker(lambda name, _: Close if name == "Metadata" else None) as one, client_of(one) as client:
+        fault = fault_of(client)
+    assert fault.reason is Reason.AUTHENTICATION
+    assert "as SASL listeners do" in fault.detail
+
+
+def test_the_listener_of_a_controller_is_recognized() -> None:
+    none = {18: (0, 4)}
+    with broker(lambda name, _: api_versions(none) if name == "ApiVersions" else None) as one, client_of(one) as client:
+        fault = fault_of(client)
+    assert fault.reason is Reason.UNSUPPORTED
+    assert "is it the listener of a controller?" in fault.detail
 
 
 def test_a_broker_that_hangs_up_during_sasl_refuses_us() -> None:

@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import Consumer
 from kafka.admin import KafkaAdminClient
 
-from exporter.kafka.properties import HIDDEN, Properties, PropertiesError, split_address
+from exporter.kafka.properties import HIDDEN, Properties, PropertiesError
+from exporter.kafka.property_rules import split_address
 from tests.unit.kafka.certificates import Authority
 
 SERVERS = {"bootstrap.servers": "k1:9092"}
