@@ -109,8 +109,8 @@ def _who(blocker: Blocker) -> str:
     if not blocker.transactional_id:
         return f"Find and stop the producer with id {blocker.producer_id}."
     return (
-        f"Find the instance of {blocker.application} with transactional.id {blocker.transactional_id}, and let it"
-        " finish or stop it."
+        f"Find the instance of {shown(blocker.application)} with transactional.id {shown(blocker.transactional_id)},"
+        " and let it finish or stop it."
     )
 
 
@@ -145,6 +145,11 @@ def clock_time(instant: float) -> str:
         return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, ValueError, OSError):  # a record may carry any timestamp
         return "an impossible time"
+
+
+def shown(name: str) -> str:
+    """A name as it is, unless it holds what a terminal would act on."""
+    return name if name.isprintable() else quoted(name)
 
 
 def quoted(argument: str) -> str:

@@ -14,6 +14,7 @@ from exporter.durations import format_age
 from exporter.next_step import clock_time
 
 REFRESH_SECONDS = 10
+MOST_STALLS = 100
 MOST_OPEN = 50
 MOST_ENDS = 50
 
@@ -76,8 +77,21 @@ def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True) -
         prefix=prefix,
         style=_STYLE,
         refresh=REFRESH_SECONDS if refresh else 0,
+        most_stalls=MOST_STALLS,
         most_open=MOST_OPEN,
         most_ends=MOST_ENDS,
+    )
+
+
+def _took(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return (
+        f"{seconds:.1f} s"
+        if seconds >= 1
+        else f"{seconds * 1000:.0f} ms"
+        if seconds >= 0.01
+        else f"{seconds * 1000:.1f} ms"
     )
 
 
@@ -92,6 +106,7 @@ def _environment() -> Environment:
     )
     environment.filters["age"] = lambda seconds: "unknown" if seconds is None else format_age(seconds)
     environment.filters["clock"] = lambda seconds: "unknown" if seconds is None else clock_time(seconds)
+    environment.filters["took"] = _took
     environment.filters["grouped"] = lambda number: f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
     return environment
 

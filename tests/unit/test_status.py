@@ -1,0 +1,272 @@
+"""The status document and its page: what is known, in words, and nothing that an id could break."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from exporter.model import (
+    Blocker,
+    BlockerKind,
+    ClusterIdentity,
+    Fact,
+    Facts,
+    Fault,
+    OpenTransaction,
+    OpenTransactions,
+    Reason,
+    Stall,
+    Stalls,
+    TopicPartition,
+    TransactionState,
+    UncleanEnd,
+    UncleanEnds,
+)
+from exporter.page import CONTENT_SECURITY_POLICY, page, verdict
+from exporter.runner import GroupState, SourceState
+from exporter.status import ClusterSettings, document, instant
+
+NOW = 1_795_255_200.0
+EVIL = "</pre><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
+
+UP = SourceState("lso", "prod", "prod", up=True, last_success=NOW - 3, duration=0.25)
+DOWN = SourceState(
+    "txnlog", "prod", "prod", up=False, duration=5.0, faults=(Fault(Reason.AUTHORIZATION, "READ on a topic"),)
+)
+IDENTITY = ClusterIdentity("cluster-1", "b1:9092", 2, 3)
+OPEN = OpenTransaction(
+    "pay-3", "pay", 4711, 5, TransactionState.ONGOING, NOW - 200, 900.0, None, frozenset({TopicPartition("orders", 7)})
+)
+PREPARED = OpenTransaction(
+    "pay-4", "pay", 4712, 5, TransactionState.PREPARE_COMMIT, None, 900.0, NOW - 5, frozenset({TopicPartition("x", 1)})
+)
+STALL = Stall(
+    TopicPartition("orders", 7), NOW - 190, 100, 142, 2, Blocker("pay-3", "pay", 4711, 5, 100, BlockerKind.OPEN)
+)
+END = UncleanEnd("pay-9", "pay", 4713, 6, "fenced", NOW - 30, NOW - 90)
+
+
+def facts(*each: Fact) -> Facts:
+    return Facts({type(fact): fact for fact in each})
+
+
+def status(*each: Fact, sources: tuple[SourceState, ...] = (UP,), ready: bool = True) -> dict[str, Any]:
+    settings = {"prod": ClusterSettings("prod", "b1:9092")}
+    return document([GroupState("prod", facts(*each), sources)], settings, now=NOW, ready=ready, version="1.2.3")
+
+
+def cluster(*each: Fact) -> dict[str, Any]:
+    found: dict[str, Any] = status(*each)["clusters"][0]
+    return found
+
+
+FINE = (IDENTITY, Stalls(()), OpenTransactions("txnlog", (), complete=True), UncleanEnds(()))
+
+
+def test_the_document_survives_json_as_it_is() -> None:
+    whole = status(
+        IDENTITY, Stalls((STALL,)), OpenTransactions("txnlog", (OPEN, PREPARED), complete=True), UncleanEnds((END,))
+    )
+    assert json.loads(json.dumps(whole)) == whole
+
+
+def test_instants_are_rfc_3339_in_utc_beside_their_unix_seconds() -> None:
+    [stalled] = cluster(Stalls((STALL,)))["stalled_partitions"]
+    assert stalled["since"] == "2026-11-21T09:56:50.000Z"
+    assert stalled["since_timestamp"] == NOW - 190
+    assert stalled["seconds"] == 190
+
+
+@pytest.mark.parametrize("seconds", [None, 1e30, -1e30, float("nan")])
+def test_an_instant_that_is_unknown_or_impossible_is_none(seconds: float | None) -> None:
+    assert instant(seconds) is None
+
+
+def test_a_stall_names_its_blocker_and_the_next_step() -> None:
+    [stalled] = cluster(IDENTITY, Stalls((STALL,)))["stalled_partitions"]
+    assert (stalled["topic"], stalled["partition"], stalled["lag_offsets"]) == ("orders", 7, 42)
+    assert stalled["blocker"]["transactional_id"] == "pay-3"
+    assert stalled["blocker"]["kind"] == "open"
+    assert stalled["next_step"]["command"].endswith("forceTerminateTransaction --transactionalId pay-3")
+
+
+def test_a_completing_stall_names_the_partitions_that_the_coordinator_still_lists() -> None:
+    blocker = STALL.blocker._replace(kind=BlockerKind.COMPLETING, producer_id=4712)
+    opened = OpenTransactions("transactions", (PREPARED,), complete=True)
+    [stalled] = cluster(Stalls((STALL._replace(blocker=blocker),)), opened)["stalled_partitions"]
+    assert "has not reached x-1" in stalled["next_step"]["text"]
+
+
+def test_open_transactions_come_oldest_first_and_those_of_unknown_age_last() -> None:
+    younger = OPEN._replace(transactional_id="pay-5", started=NOW - 1)
+    opened = OpenTransactions("txnlog", (PREPARED, younger, OPEN), complete=True)
+    listed = cluster(opened)["open_transactions"]
+    assert [each["transactional_id"] for each in listed] == ["pay-3", "pay-5", "pay-4"]
+    assert listed[0]["seconds"] == 200
+    assert listed[0]["times_out_timestamp"] == NOW + 700
+
+
+def test_nothing_known_is_told_from_nothing_there() -> None:
+    assert cluster()["known"] == {"stalled_partitions": False, "open_transactions": False, "unclean_ends": False}
+    assert cluster(*FINE)["known"] == {"stalled_partitions": True, "open_transactions": True, "unclean_ends": True}
+    partly = OpenTransactions("transactions", (), complete=False, missing=("coordinator 3",))
+    assert cluster(partly)["known"]["open_transactions"] is False
+    assert cluster(partly)["missing"] == ["coordinator 3"]
+
+
+def test_an_unnamed_cluster_is_called_by_what_its_sources_found_out() -> None:
+    group = GroupState("", facts(), (SourceState("lso", "b1:9092", ""), SourceState("txnlog", "id-1", "id-1")))
+    whole = document([group], {"": ClusterSettings("", "b1:9092")}, now=NOW, ready=False, version="1")
+    assert whole["clusters"][0]["name"] == "id-1"
+
+
+# --- The verdict ------------------------------------------------------------------------------------------------------
+
+
+def test_all_is_fine_only_when_everything_answers_and_nothing_is_stalled() -> None:
+    assert verdict(status(*FINE)).level == "good"
+
+
+def test_a_stall_is_said_before_anything_else() -> None:
+    found = verdict(status(*FINE[:1], Stalls((STALL, STALL)), sources=(UP, DOWN)))
+    assert (found.level, found.text) == ("bad", "2 partitions stalled")
+    assert found.details == ("prod: txnlog does not answer in full",)
+
+
+def test_a_hanging_transaction_is_named_in_the_verdict() -> None:
+    hanging = STALL._replace(blocker=STALL.blocker._replace(kind=BlockerKind.HANGING))
+    assert verdict(status(Stalls((hanging,)))).text == "1 partition stalled, 1 by a hanging transaction"
+
+
+def test_a_source_that_does_not_answer_is_never_all_fine() -> None:
+    assert verdict(status(*FINE, sources=(UP, DOWN))).level == "blind"
+
+
+def test_not_knowing_whether_a_partition_is_stalled_is_never_all_fine() -> None:
+    found = verdict(status(IDENTITY))
+    assert found.level == "blind"
+    assert "prod: whether a partition is stalled is not known" in found.details
+
+
+def test_before_the_first_answers_the_agent_is_starting() -> None:
+    found = verdict(status(sources=(SourceState("lso", "prod", "prod"),), ready=False))
+    assert (found.level, found.text.split(":")[0]) == ("blind", "Starting")
+
+
+# --- The page ---------------------------------------------------------------------------------------------------------
+
+
+class Elements(HTMLParser):
+    """Tags and attributes of a page, and its text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.commands: list[str] = []
+        self.text = ""
+        self._inside: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._inside.append(tag)
+        if tag == "pre":
+            self.commands.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._inside and self._inside.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if self._inside and self._inside[-1] == "pre":
+            self.commands[-1] += data
+        self.text += data
+
+
+def elements(*each: Fact, **options: Any) -> Elements:
+    return Elements(page(status(*each), **options))
+
+
+def evil_facts() -> tuple[Fact, ...]:
+    blocker = Blocker(EVIL, EVIL, 1, 2, 3, BlockerKind.OPEN, missing=(EVIL,))
+    stall = Stall(TopicPartition(EVIL, 0), NOW - 60, 3, 9, None, blocker)
+    transaction = OPEN._replace(
+        transactional_id=EVIL, application=EVIL, partitions=frozenset({TopicPartition(EVIL, 1)})
+    )
+    return (
+        ClusterIdentity(EVIL, EVIL, None, 1),
+        Stalls((stall,)),
+        OpenTransactions("txnlog", (transaction,), complete=False, missing=(EVIL,)),
+        UncleanEnds((END._replace(transactional_id=EVIL, application=EVIL, outcome=EVIL),)),
+    )
+
+
+def test_no_id_can_put_markup_into_the_page() -> None:
+    whole = status(
+        *evil_facts(), sources=(SourceState(EVIL, EVIL, EVIL, up=False, faults=(Fault(Reason.TIMEOUT, EVIL),)),)
+    )
+    html = page(whole)
+    found = Elements(html)
+    assert {tag for tag, _ in found.tags} & {"script", "img", "iframe", "form", "input", "object"} == set()
+    assert not [name for _, attributes in found.tags for name in attributes if name.startswith("on") or name == "style"]
+    assert "49" not in re.sub(r"\d{3,}|\d\d:\d\d", "", found.text.partition("</style>")[2])
+    assert found.text.count("<script>") >= 6, "shown as what it is"
+
+
+def test_the_command_stands_in_the_page_as_one_line_to_copy() -> None:
+    found = elements(IDENTITY, Stalls((STALL,)))
+    assert found.commands == [
+        "kafka-transactions.sh --bootstrap-server b1:9092 forceTerminateTransaction --transactionalId pay-3"
+    ]
+
+
+def test_the_page_needs_no_script_and_no_other_host() -> None:
+    found = elements(*FINE)
+    assert "script" not in dict(found.tags)
+    for _, attributes in found.tags:
+        for name in ("href", "src", "action"):
+            target = attributes.get(name)
+            assert target is None or target.startswith(("/", "data:")), target
+
+
+def test_the_page_reloads_itself_until_it_is_paused() -> None:
+    assert ("meta", {"http-equiv": "refresh", "content": "10"}) in elements(*FINE).tags
+    assert "http-equiv" not in dict(
+        attribute for _, attrs in elements(*FINE, refresh=False).tags for attribute in attrs.items()
+    )
+
+
+def test_links_stand_under_the_route_prefix() -> None:
+    targets = [attributes["href"] for tag, attributes in elements(*FINE, prefix="/eos").tags if tag == "a"]
+    assert {"/eos/metrics", "/eos/api/v1/status"} <= set(targets)
+    assert all(target and target.startswith("/eos/") for target in targets)
+
+
+def test_the_policy_allows_exactly_the_style_of_the_page() -> None:
+    import base64  # noqa: PLC0415
+    import hashlib  # noqa: PLC0415
+
+    style = re.search(r"<style>(.*?)</style>", page(status(*FINE)), re.DOTALL)
+    assert style is not None
+    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    assert f"style-src 'sha256-{digest}'" in CONTENT_SECURITY_POLICY
+
+
+def test_a_thousand_open_transactions_are_counted_and_the_oldest_listed() -> None:
+    many = tuple(OPEN._replace(transactional_id=f"pay-{number}", started=NOW - number) for number in range(1000))
+    html = page(status(OpenTransactions("txnlog", many, complete=True)))
+    assert "pay-999<" in html
+    assert "pay-3<" not in html
+    assert "and 950 younger ones" in html
+
+
+def test_ten_thousand_stalled_partitions_are_counted_and_the_longest_shown() -> None:
+    many = tuple(STALL._replace(partition=TopicPartition("orders", number)) for number in range(10_000))
+    found = elements(IDENTITY, Stalls(many))
+    assert "10000 partitions stalled" in found.text
+    assert len(found.commands) == 100
+    assert "and 9900 more" in found.text
