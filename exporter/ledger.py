@@ -7,18 +7,20 @@ pipeline run the same machine, so that they agree to the row.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from exporter.judge import FENCE_WINDOW_MS, abort_outcome, displaced
 from exporter.kafka.transaction_log import (
     HEAD,
     HEAD_SIZE,
-    NO_TAGS,
     NO_TIMEOUT_MS,
+    PREVIOUS_ID_TAGS,
+    PREVIOUS_ID_TAGS_SIZE,
     TIMES,
     V2_CLIENT_TAGS,
+    V2_CLIENT_TAGS_SIZE,
+    V2_CLIENT_TAGS_START,
     Status,
     UndecodableRecord,
     decode_key,
@@ -26,136 +28,38 @@ from exporter.kafka.transaction_log import (
     partitions_at,
     tags_at,
 )
-from exporter.model import OpenTransaction, Outcome, TopicPartition, TransactionState
+from exporter.ledger_entry import (
+    OPEN_STATES,
+    UNKNOWN_EPOCH,
+    UNKNOWN_VERSION,
+    Entry,
+    Finished,
+    LogPartition,
+    encode_key,
+    encode_section,
+)
+from exporter.model import OpenTransaction, Outcome
 
-UNKNOWN_EPOCH = -2
-UNKNOWN_VERSION = -1
+__all__ = ["Entry", "Finished", "Ledger", "LogPartition", "Sink"]
+
 V2 = 2
 """ClientTransactionVersion of a Transactions V2 client."""
-_NO_PARTITIONS = (b"\x00", b"\x01")  # layout v1: null, and an empty array
-OPEN_STATES = {
-    Status.ONGOING: TransactionState.ONGOING,
-    Status.PREPARE_COMMIT: TransactionState.PREPARE_COMMIT,
-    Status.PREPARE_ABORT: TransactionState.PREPARE_ABORT,
-}
-
-
-class Finished(NamedTuple):
-    """One finished transaction. Times are Unix milliseconds by the log; -1 where it does not say.
-
-    ``offset`` is that of its Complete record, which names the transaction for good. ``producer_epoch`` is the epoch the
-    client wrote with, where the log showed it; else the coordinator's. ``by_server`` marks an abort that its client
-    did not ask for and that was neither a timeout nor a fence.
-    """
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    client_version: int
-    outcome: Outcome
-    by_server: bool
-    begun_ms: int
-    prepared_ms: int
-    completed_ms: int
-    timeout_ms: int
-    log_partition: int
-    offset: int
+_NONE_FIXED = (b"\xff\xff\xff\xff", b"\x00\x00\x00\x00")  # layout 0: null, and an empty array
+_STATUSES = {state: int(status) for status, state in OPEN_STATES.items()}
 
 
 class Sink(Protocol):
-    """Who is told, during ``Ledger.apply`` and ``advance``. While ``finished`` runs, ``entry.partitions()`` are the
-    transaction's; offsets are those of the record that finished or initialised."""
+    """Who is told, during ``Ledger.apply`` and ``advance``.
+
+    While ``finished`` runs, ``entry.partitions()`` are the transaction's; offsets are those of the record that finished
+    or initialised.
+    """
 
     def finished(self, entry: Entry, transaction: Finished) -> None: ...
 
     def initialised(self, entry: Entry, log_partition: int, offset: int) -> None: ...
 
     def removed(self, entry: Entry) -> None: ...
-
-
-class Entry:
-    """Where one transactional.id stands: its newest record, and what of the records before it still matters."""
-
-    __slots__ = (
-        "application",
-        "client_version",
-        "epoch",
-        "layout",
-        "log_partition",
-        "offset",
-        "pending",
-        "prepared_ms",
-        "previous_epoch",
-        "producer_id",
-        "record_ms",
-        "section",
-        "start_ms",
-        "status",
-        "timeout_ms",
-        "transactional_id",
-        "update_ms",
-        "view",
-    )
-
-    def __init__(self, transactional_id: str, application: str, log_partition: int) -> None:
-        self.transactional_id = transactional_id
-        self.application = application
-        self.log_partition = log_partition
-        self.layout = 1
-        self.status = int(Status.EMPTY)
-        self.producer_id = -1
-        self.epoch = UNKNOWN_EPOCH
-        self.previous_epoch = UNKNOWN_EPOCH  # the epoch of the Ongoing records of the transaction now prepared
-        self.client_version = 0
-        self.timeout_ms = -1
-        self.start_ms = -1
-        self.update_ms = -1
-        self.prepared_ms = -1
-        self.record_ms = -1
-        self.offset = -1  # -1: not from the log, but from what the coordinator said at the start
-        self.section = b""  # the encoded partitions of the newest transaction that had any
-        self.pending: Finished | None = None
-        self.view: OpenTransaction | None = None
-
-    @property
-    def open(self) -> bool:
-        return Status.ONGOING <= self.status <= Status.PREPARE_ABORT
-
-    def partitions(self) -> tuple[TopicPartition, ...]:
-        """The partitions of the newest transaction that had any."""
-        return decode_section(self.section, self.layout)
-
-    def transaction(self) -> OpenTransaction:
-        """The open transaction of this id; call it only when ``open``."""
-        if self.view is None:
-            self.view = OpenTransaction(
-                self.transactional_id,
-                self.application,
-                self.producer_id,
-                self.epoch,
-                OPEN_STATES[Status(self.status)],
-                self.start_ms / 1000 if self.start_ms >= 0 else None,
-                self.timeout_ms / 1000 if 0 <= self.timeout_ms < NO_TIMEOUT_MS else None,
-                self.prepared_ms / 1000 if self.prepared_ms >= 0 else None,
-                frozenset(self.partitions()),
-            )
-        return self.view
-
-
-def decode_section(section: bytes, layout: int) -> tuple[TopicPartition, ...]:
-    """Partitions from their encoded form, as kept in an entry."""
-    return (partitions_at(bytes(HEAD_SIZE) + section, layout)[1] or ()) if section else ()
-
-
-class LogPartition:
-    """One partition of the log. ``log_ms`` is its log time: the newest record's timestamp, and at its end the clock."""
-
-    __slots__ = ("log_ms", "number", "unsettled")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.log_ms = -1
-        self.unsettled: deque[tuple[int, Entry, Finished]] = deque()
 
 
 class Ledger:
@@ -174,81 +78,91 @@ class Ledger:
         return found
 
     def apply(self, log: LogPartition, offset: int, record_ms: int, key: bytes, value: bytes | None) -> None:
-        """Take in one record. Records of one partition come in offset order. Raises UndecodableRecord, changing
-        nothing.
+        """Take in one record. Records of one partition come in offset order.
+
+        Raises UndecodableRecord, and then nothing but the log's time has changed.
 
         This is the hot path: the partitions stay encoded, and an encoded list that an id had before is known by its
-        bytes.
+        bytes; numbers stand for the members of ``Status``.
         """
-        if record_ms > log.log_ms:
-            log.log_ms = record_ms
-        if log.unsettled and log.unsettled[0][0] < record_ms:
-            self._settle_until(log, record_ms)
+        if record_ms != log.log_ms:
+            log.reach(record_ms)
+            if log.unsettled:
+                self._settle_until(log, log.log_ms)
         entry = self.entries.get(key)
         if value is None:
             if entry is not None:
                 self._remove(key, entry)
             return
-        if len(value) < HEAD_SIZE:
+        if len(value) <= HEAD_SIZE:
             head(value)
+            raise UndecodableRecord("a value that ends before its partitions")
         layout, producer_id, epoch, timeout_ms, status = HEAD.unpack_from(value)
-        if not (0 <= layout <= 1 and 0 <= status <= 5):  # noqa: PLR2004 the closed list of ``Status``
+        if not (0 <= layout <= 1 and 0 <= status <= 5):
             head(value)
-        section = entry.section if entry is not None else b""
-        if layout == 1 and value[HEAD_SIZE : HEAD_SIZE + 1] in _NO_PARTITIONS:
+        # Where the partitions end, and their encoded form when it is a new one.
+        section: bytes | None = None
+        if layout == 1 and value[HEAD_SIZE] < 2:  # null, or an empty array
             end = HEAD_SIZE + 1
-        elif section and entry is not None and entry.layout == layout and value.startswith(section, HEAD_SIZE):
-            end = HEAD_SIZE + len(section)
+            if 0 < status < 4:
+                section = b""
+        elif (
+            entry is not None
+            and entry.layout == layout
+            and entry.section
+            and value.startswith(entry.section, HEAD_SIZE)
+        ):
+            end = HEAD_SIZE + len(entry.section)
+        elif layout == 0 and value[HEAD_SIZE : HEAD_SIZE + 4] in _NONE_FIXED:
+            end = HEAD_SIZE + 4
+            if 0 < status < 4:
+                section = b""
         else:
-            end, partitions = partitions_at(value, layout)
-            if partitions:
-                section = value[HEAD_SIZE:end]
-        if len(value) < end + 16:
+            end = partitions_at(value, layout)[0]
+            section = value[HEAD_SIZE:end]
+        rest = len(value) - end - 16
+        if rest < 0:
             raise UndecodableRecord("a value that ends within its times")
         update_ms, start_ms = TIMES.unpack_from(value, end)
-        tail = value[end + 16 :]
         if layout == 0:
             client_version = 0
-            if tail:
+            if rest:
                 tags_at(value, 0, end + 16)
-        elif tail == NO_TAGS:
-            client_version = 0
-        elif tail == V2_CLIENT_TAGS:
+        elif (
+            rest == V2_CLIENT_TAGS_SIZE
+            and value.endswith(V2_CLIENT_TAGS)
+            and value.startswith(V2_CLIENT_TAGS_START, end + 16)
+        ):
             client_version = 2
+        elif rest == PREVIOUS_ID_TAGS_SIZE and value.startswith(PREVIOUS_ID_TAGS, end + 16):
+            client_version = 0
         else:
             client_version = tags_at(value, 1, end + 16).client_version
 
         if entry is None:
             transactional_id = decode_key(key)
             entry = self.entries[key] = Entry(transactional_id, self._group(transactional_id), log.number)
-        entry.view = None
-        before = entry.status
         if status == 1:
             if entry.pending is not None:
                 self._settle(entry, Outcome.ABORTED)
-            entry.previous_epoch = epoch
             entry.client_version = client_version
             entry.prepared_ms = -1
-            self.open[key] = entry
-        elif status == 2 or status == 3:
-            self._prepare(entry, producer_id, start_ms, client_version)
-            entry.prepared_ms = record_ms
             self.open[key] = entry
         elif status == 0:
             self._initialise(entry, log.number, offset, record_ms, producer_id, epoch)
             self.open.pop(key, None)
-        entry.layout = layout
-        entry.section = section
-        if status >= 4:
-            repeated = before == status and entry.start_ms == start_ms and entry.update_ms == update_ms
-            decided_ms = entry.update_ms
-            if before != 2 and before != 3:  # the Prepare record is gone: Complete's last update is the same instant
-                self._prepare(entry, producer_id, start_ms, client_version)
-                entry.prepared_ms = decided_ms = update_ms
+        elif status < 4:
+            self._prepare(entry, start_ms, client_version)
+            entry.prepared_ms = record_ms
+            self.open[key] = entry
+        # A Complete record is written again when its first append timed out (TransactionMarkerChannelManager).
+        elif entry.status != status or entry.start_ms != start_ms or entry.update_ms != update_ms:
+            self._complete(entry, log, offset, record_ms, value, update_ms, start_ms, client_version)
             self.open.pop(key, None)
-            if not repeated:
-                end_state = (producer_id, epoch, status, timeout_ms, start_ms, decided_ms)
-                self._complete(entry, log, offset, record_ms, end_state)
+        if section is not None:
+            entry.section = section
+            entry.layout = layout
+        entry.view = None
         entry.status = status
         entry.producer_id = producer_id
         entry.epoch = epoch
@@ -259,11 +173,8 @@ class Ledger:
         entry.offset = offset
 
     def advance(self, log: LogPartition, log_ms: int) -> None:
-        """The end of the partition was reached and its time runs on with the clock: settle what has waited long
-        enough.
-        """
-        if log_ms > log.log_ms:
-            log.log_ms = log_ms
+        """The end of the partition was reached and its time runs on with the clock: settle what waited long enough."""
+        log.log_ms = max(log.log_ms, log_ms)
         self._settle_until(log, log.log_ms)
 
     def seed(self, log_partition: int, known: OpenTransaction) -> None:
@@ -272,11 +183,9 @@ class Ledger:
         entry = self._seeded(key, known.transactional_id, log_partition)
         if entry is None:
             return
-        entry.status = {state: status for status, state in OPEN_STATES.items()}[known.state]
+        entry.status = _STATUSES[known.state]
         entry.producer_id = known.producer_id
-        entry.epoch = entry.previous_epoch = known.producer_epoch
-        if known.state is not TransactionState.ONGOING:
-            entry.previous_epoch = UNKNOWN_EPOCH
+        entry.epoch = known.producer_epoch
         entry.start_ms = round(known.started * 1000) if known.started is not None else -1
         entry.timeout_ms = round(known.timeout * 1000) if known.timeout is not None else NO_TIMEOUT_MS
         entry.section = encode_section(known.partitions)
@@ -295,16 +204,18 @@ class Ledger:
             entry = self.entries[key] = Entry(transactional_id, self._group(transactional_id), log_partition)
         return entry if entry.offset < 0 else None
 
-    def _prepare(self, entry: Entry, producer_id: int, start_ms: int, client_version: int) -> None:
+    def _prepare(self, entry: Entry, start_ms: int, client_version: int) -> None:
         """Fix with which epoch the transaction that is ending was written. Only its own Ongoing record proves it."""
         if entry.pending is not None:
             self._settle(entry, Outcome.ABORTED)
-        if entry.status == Status.ONGOING and entry.producer_id == producer_id and entry.start_ms == start_ms:
+        same = entry.open and entry.start_ms == start_ms
+        if same and entry.status == Status.ONGOING:
             entry.previous_epoch = entry.epoch
-            if entry.client_version == UNKNOWN_VERSION:
-                entry.client_version = client_version
-        else:
+        elif not same:
             entry.previous_epoch = UNKNOWN_EPOCH
+            entry.client_version = client_version
+        # Else it was prepared before, and written again since the first append timed out: what was fixed then stands.
+        if entry.client_version == UNKNOWN_VERSION:
             entry.client_version = client_version
 
     def _complete(
@@ -313,16 +224,27 @@ class Ledger:
         log: LogPartition,
         offset: int,
         record_ms: int,
-        end_state: tuple[int, int, int, int, int, int],
+        value: bytes,
+        update_ms: int,
+        start_ms: int,
+        client_version: int,
     ) -> None:
-        producer_id, epoch, status, timeout_ms, start_ms, decided_ms = end_state
+        _, producer_id, epoch, timeout_ms, status = HEAD.unpack_from(value)
+        decided_ms = entry.update_ms
+        if entry.status not in (2, 3) or entry.start_ms != start_ms:
+            # The Prepare record is gone; the last update that Complete tells is the same instant.
+            self._prepare(entry, start_ms, client_version)
+            entry.prepared_ms = decided_ms = update_ms
         # An exhausted epoch rotates the producer id with the Complete record: the transaction was the old one's.
-        owner = entry.producer_id if entry.status in OPEN_STATES else producer_id
+        owner, last_epoch = producer_id, epoch
+        if entry.open and entry.start_ms == start_ms:
+            owner, last_epoch = entry.producer_id, entry.epoch
+        known = entry.previous_epoch != UNKNOWN_EPOCH
         v2_client = entry.client_version >= V2
         outcome: Outcome | None = Outcome.COMMITTED
         bumped: bool | None = None
         if status == Status.COMPLETE_ABORT:
-            if entry.previous_epoch != UNKNOWN_EPOCH:
+            if known:
                 bumped = owner != producer_id or epoch != entry.previous_epoch
             elif v2_client:  # Transactions V2 always bumps (KIP-890)
                 bumped = True
@@ -331,7 +253,7 @@ class Ledger:
         transaction = Finished(
             entry.transactional_id,
             owner,
-            epoch if entry.previous_epoch == UNKNOWN_EPOCH else entry.previous_epoch,
+            entry.previous_epoch if known else last_epoch,
             entry.client_version,
             outcome or Outcome.ABORTED,
             outcome is None and not v2_client and bool(bumped),
@@ -376,31 +298,3 @@ class Ledger:
         del self.entries[key]
         self.open.pop(key, None)
         self._sink.removed(entry)
-
-
-def encode_key(transactional_id: str) -> bytes:
-    """The key of an id's records (TransactionLogKey v0)."""
-    text = transactional_id.encode()
-    return b"\x00\x00" + len(text).to_bytes(2, "big") + text
-
-
-def encode_section(partitions: frozenset[TopicPartition]) -> bytes:
-    """Partitions in the encoded form of layout v1, to keep what a coordinator said as the log would have said it."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        by_topic.setdefault(topic, []).append(partition)
-    section = _uvarint(len(by_topic) + 1)
-    for topic, numbers in by_topic.items():
-        name = topic.encode()
-        section += _uvarint(len(name) + 1) + name + _uvarint(len(numbers) + 1)
-        section += b"".join(number.to_bytes(4, "big") for number in numbers) + NO_TAGS
-    return section
-
-
-def _uvarint(number: int) -> bytes:
-    out = bytearray()
-    while number >= 0x80:  # noqa: PLR2004 seven bits a byte
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)

@@ -38,16 +38,20 @@ HEAD_SIZE = HEAD.size
 TIMES = Struct(">qq")
 """Last update and start, Unix milliseconds; they follow the partitions in both layouts."""
 NO_TAGS = b"\x00"
-V2_CLIENT_TAGS = b"\x01\x02\x02\x00\x02"
-"""One tagged field: ClientTransactionVersion (tag 2), two bytes, 2. What a Transactions V2 client's records end with.
-"""
+# What the tagged fields of real records look like. TransactionLog.valueToBytes always writes PreviousProducerId (tag 0,
+# 8 bytes), and ClientTransactionVersion (tag 2, 2 bytes) for clients of Transactions V2, in which case it is 2.
+PREVIOUS_ID_TAGS = b"\x01\x00\x08"
+PREVIOUS_ID_TAGS_SIZE = 3 + 8
+V2_CLIENT_TAGS_START = b"\x02\x00\x08"
+V2_CLIENT_TAGS = b"\x02\x02\x00\x02"
+V2_CLIENT_TAGS_SIZE = 3 + 8 + 4
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _INT64 = Struct(">q")
 
 
-class UndecodableRecord(ValueError):
+class UndecodableRecord(ValueError):  # noqa: N818 it says what came, not what failed
     """A key or value that does not decode; ``newer`` says that its version is one this program does not know."""
 
     def __init__(self, text: str, *, newer: bool = False) -> None:
