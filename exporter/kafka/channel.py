@@ -73,6 +73,7 @@ class Channel:
         self._why: Fault | None = None
         self._suspect = False
         self._owed_since = 0.0
+        self._throttled_until = 0.0
 
     @property
     def healthy(self) -> bool:
@@ -153,14 +154,20 @@ class Channel:
         except AskError as error:
             if error.fault.reason is Reason.UNSUPPORTED:
                 raise
-            self._suspect = True
+            throttled = error.fault.reason is Reason.TIMEOUT and self._clock.monotonic() < self._throttled_until
+            self._suspect = not throttled
             if error.fault.reason is not Reason.TIMEOUT or isinstance(error, ConnectionBrokenError):
                 self._drop()
             elif not owed:
                 self._owed_since = self._clock.monotonic()
+            if throttled:
+                text = f"{self.label} holds us back by a quota: raise request_percentage for this client or user"
+                raise AskError(Fault(Reason.TIMEOUT, text)) from None
             raise
         self._suspect = False
         self._used = self._clock.monotonic()
+        # The broker reads nothing from us for that long (KIP-219).
+        self._throttled_until = self._used + getattr(response, "throttle_time_ms", 0) / 1000
         return response
 
     def _still_good(self) -> Connection | None:

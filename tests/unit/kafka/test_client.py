@@ -265,6 +265,21 @@ def test_a_connection_that_the_broker_closed_meanwhile_is_replaced_without_a_fau
         assert one.connections == 2
 
 
+def test_a_quota_is_told_where_it_is_the_cause_of_a_timeout() -> None:
+    def handler(name: str, _request: Any) -> Any:
+        if name != "Metadata":
+            return None
+        answer = metadata_response([(1, "127.0.0.1", one.port)])
+        answer.throttle_time_ms = 600_000
+        return Silence if one.names.count("Metadata") > 1 else answer
+
+    with broker(handler) as one, client_of(one) as client:
+        client.metadata(soon())
+        fault = fault_of(client, Deadline.after(0.2))
+    assert fault.reason is Reason.TIMEOUT
+    assert "holds us back by a quota" in fault.detail
+
+
 def test_an_idle_connection_is_not_trusted() -> None:
     now = [0.0]
     with broker() as one, client_of(one, clock=Clock(monotonic=lambda: now[0])) as client:
