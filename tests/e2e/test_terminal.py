@@ -1,0 +1,184 @@
+"""The terminal commands on real brokers: what they find, what they advise, and how they exit."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from demo.cluster import KafkaCluster
+from demo.orphan import make_orphan
+from demo.settings import Security
+from demo.workloads.producers import ProducerClass, RdkafkaProducer
+from tests.e2e.conftest import Keep
+
+ABORT = "abort --topic"
+
+
+class Done(NamedTuple):
+    """A command that ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        parsed: dict[str, Any] = json.loads(self.out)
+        return parsed
+
+
+def run(*arguments: str) -> Done:
+    done = subprocess.run(
+        [sys.executable, "-m", "exporter", *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def look(kafka: KafkaCluster, *words: str) -> Done:
+    return run("transactions", *words, "--bootstrap-server", kafka.bootstrap)
+
+
+@pytest.fixture(params=["4.3.1", "3.9.2"])
+def own_kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """A cluster of its own: these looks see everything that is open on it."""
+    with KafkaCluster(request.param) as cluster:
+        yield cluster
+
+
+def test_a_quiet_cluster_is_clean_for_every_look(own_kafka: KafkaCluster) -> None:
+    for words in ([], ["hanging"], ["stalled"], ["recent"]):
+        done = look(own_kafka, *words)
+        assert (done.code, len(done.out.splitlines())) == (0, 1), done
+
+
+def test_open_stalled_hanging_and_fenced_are_each_found_with_the_right_step(
+    own_kafka: KafkaCluster, keep: Keep, make_producer: ProducerClass
+) -> None:
+    for topic in ("orders", "ledger", "payments"):
+        own_kafka.create_topic(topic)
+    stuck = keep(make_producer(own_kafka, "stuck-1", timeout=600.0))
+    stuck.init()
+    stuck.begin()
+    stuck.send("orders", 3)
+    stuck.flush()
+    zombie = keep(make_producer(own_kafka, "pay-3"))
+    zombie.init()
+    zombie.begin()
+    zombie.send("payments")
+    zombie.flush()
+    heir = keep(make_producer(own_kafka, "pay-3"))
+    heir.init()
+    orphan = make_orphan(own_kafka, "ledger")
+
+    opened = look(own_kafka)
+    assert opened.code == 1
+    assert "stuck-1" in opened.out
+    [transaction] = look(own_kafka, "--output", "json").document["transactions"]
+    assert (transaction["transactional_id"], transaction["state"]) == ("stuck-1", "ongoing")
+    assert transaction["timeout_seconds"] == 600
+    assert transaction["partitions"] == [{"topic": "orders", "partition": 0}]
+    assert transaction["next_step"] is None
+
+    abort_line = (
+        f"  kafka-transactions.sh --bootstrap-server {own_kafka.bootstrap} abort --topic ledger --partition 0"
+        f" --start-offset {orphan.start_offset}"
+    )
+    stalled = look(own_kafka, "stalled", "--stall-after", "3s")
+    assert stalled.code == 1
+    assert [line for line in stalled.out.splitlines() if ABORT in line] == [abort_line]
+    assert "forceTerminateTransaction --transactionalId stuck-1" in stalled.out
+    found = look(own_kafka, "stalled", "--stall-after", "3s", "--output", "json").document["stalled_partitions"]
+    assert {(each["topic"], each["blocker"]["kind"], each["blocker"]["transactional_id"]) for each in found} == {
+        ("orders", "open", "stuck-1"),
+        ("ledger", "hanging", ""),
+    }
+
+    # The coordinator knows the open one: its data would be torn by an abort line, so there must be none for it.
+    hanging = look(own_kafka, "hanging", "--older-than", "1ms")
+    assert hanging.code == 1
+    assert [line for line in hanging.out.splitlines() if ABORT in line] == [abort_line]
+    assert "orders" not in hanging.out
+
+    recent = look(own_kafka, "recent", "--output", "json")
+    assert recent.code == 1
+    assert [(end["transactional_id"], end["outcome"]) for end in recent.document["unclean_ends"]] == [
+        ("pay-3", "fenced")
+    ]
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[KafkaCluster]:
+    with KafkaCluster(security=Security.of("eos")) as cluster:
+        cluster.create_topic("orders")
+        cluster.create_topic("ledger")
+        cluster.access.allow_all_reads("eos")
+        with RdkafkaProducer(cluster, "first-1") as producer:
+            producer.init()
+            producer.run(1, "orders")
+        yield cluster
+
+
+@pytest.fixture
+def as_user(guarded: KafkaCluster, tmp_path: Path) -> Callable[..., Done]:
+    properties = tmp_path / "client.properties"
+    lines = (f"{name}={value}\n" for name, value in guarded.client_properties("eos").items())
+    properties.write_text("".join(lines))
+
+    def as_user(*arguments: str) -> Done:
+        return run(*arguments, "--command-config", str(properties))
+
+    return as_user
+
+
+def test_no_abort_line_appears_anywhere_while_a_grant_is_missing(
+    guarded: KafkaCluster, as_user: Callable[..., Done], keep: Keep
+) -> None:
+    stuck = keep(RdkafkaProducer(guarded, "stuck-1", timeout=600.0))
+    stuck.init()
+    stuck.begin()
+    stuck.send("orders", 3)
+    stuck.flush()
+    make_orphan(guarded, "ledger")
+    looks = (["stalled", "--stall-after", "2s"], ["hanging", "--older-than", "1ms"])
+    guarded.access.deny("eos", "DESCRIBE", "TransactionalId", "*")
+    try:
+        for words in looks:
+            for output in ("text", "json"):
+                done = as_user("transactions", *words, "--output", output)
+                assert done.code != 0
+                assert "grant DESCRIBE on TransactionalId:*" in done.err
+                assert "kafka-transactions.sh" not in done.out + done.err
+        connection = as_user("check", "connection")
+        assert connection.code == 1
+        assert "transactional ids: " in connection.out
+    finally:
+        guarded.access.revoke("eos", "DESCRIBE", "TransactionalId", "*", "DENY")
+    assert ABORT in as_user("transactions", "hanging", "--older-than", "1ms").out
+    assert as_user("check", "connection").code == 0
+
+
+def test_without_read_on_the_log_recent_names_the_grant(guarded: KafkaCluster, as_user: Callable[..., Done]) -> None:
+    guarded.access.deny("eos", "READ", "Topic", "__transaction_state")
+    try:
+        done = as_user("transactions", "recent")
+        assert (done.code, done.out) == (2, "")
+        assert "grant READ on Topic:__transaction_state" in done.err
+        assert "transaction log: " in as_user("check", "connection").out
+    finally:
+        guarded.access.revoke("eos", "READ", "Topic", "__transaction_state", "DENY")
+
+
+def test_a_wrong_password_is_named_and_never_shown(guarded: KafkaCluster, tmp_path: Path) -> None:
+    properties = tmp_path / "client.properties"
+    settings = guarded.client_properties("eos") | {"sasl.password": "hunter2"}
+    properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    done = run("transactions", "--command-config", str(properties))
+    assert (done.code, done.out) == (2, "")
+    assert "SCRAM-SHA-512" in done.err
+    assert "hunter2" not in done.err

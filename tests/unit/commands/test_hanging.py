@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from exporter.commands.hanging import CONFIRM_AFTER, search
+from exporter.commands.report import Look
+from exporter.model import BlockerKind, Deadline, Stall, TopicPartition
+from exporter.next_step import next_step
+from tests.unit.commands.world import World
+
+LEDGER = TopicPartition("ledger", 0)
+ORPHAN = (777, 4, 90.0)
+
+
+def found(world: World, older_than: float = 60.0) -> Look[Stall]:
+    return search(world.cluster(), Deadline.after(30), older_than, world.sleep)
+
+
+def test_a_transaction_that_no_coordinator_knows_twice_is_hanging() -> None:
+    world = World(opened={LEDGER: [ORPHAN]})
+    look = found(world)
+    [stall] = look.found
+    assert (stall.partition, stall.blocker.producer_id, stall.blocker.start_offset) == (LEDGER, 777, 4)
+    assert stall.blocker.kind is BlockerKind.HANGING
+    assert (stall.last_stable_offset, stall.high_watermark, stall.leader) == (4, 10, 1)
+    assert (look.undecided, look.not_asked) == ((), ())
+    assert world.slept == [CONFIRM_AFTER]
+
+
+def test_one_that_its_coordinator_knows_is_not_and_nobody_waits() -> None:
+    world = World(opened={LEDGER: [ORPHAN]}, known={"pay-1": (777, frozenset({LEDGER}))})
+    assert found(world).found == ()
+    assert world.slept == []
+
+
+def test_one_that_its_coordinator_knows_for_another_partition_only_is_hanging_here() -> None:
+    world = World(opened={LEDGER: [ORPHAN]}, known={"pay-1": (777, frozenset({TopicPartition("other", 0)}))})
+    assert [stall.partition for stall in found(world).found] == [LEDGER]
+
+
+def test_a_marker_that_arrives_before_the_second_read_clears_it() -> None:
+    world = World(opened={LEDGER: [ORPHAN]})
+
+    def sleep(seconds: float) -> None:
+        world.sleep(seconds)
+        world.opened.clear()
+
+    assert search(world.cluster(), Deadline.after(30), 60.0, sleep).found == ()
+
+
+def test_a_producer_that_began_another_transaction_before_the_second_read_is_not_hanging() -> None:
+    world = World(opened={LEDGER: [ORPHAN]})
+
+    def sleep(seconds: float) -> None:
+        world.sleep(seconds)
+        world.opened[LEDGER] = [(777, 9, 0.0)]
+
+    assert search(world.cluster(), Deadline.after(30), 60.0, sleep).found == ()
+
+
+def test_one_whose_producer_wrote_lately_is_left_out() -> None:
+    assert found(World(opened={LEDGER: [ORPHAN]}), older_than=100.0).found == ()
+
+
+def test_without_the_grant_to_describe_ids_nothing_is_hanging_and_no_command_is_shown() -> None:
+    look = found(World(opened={LEDGER: [ORPHAN]}, describe_denied=True))
+    assert look.found == ()
+    [stall] = look.undecided
+    assert stall.blocker.kind is BlockerKind.UNKNOWN
+    assert "grant DESCRIBE on TransactionalId:*" in look.not_asked[0]
+    assert next_step(stall, "k1:9092", 0.0).command is None
+
+
+@pytest.mark.parametrize("when", ["first", "second"])
+def test_a_grant_that_is_missing_in_either_read_leaves_it_undecided(when: str) -> None:
+    world = World(opened={LEDGER: [ORPHAN]}, describe_denied=when == "first")
+
+    def sleep(seconds: float) -> None:
+        world.sleep(seconds)
+        world.describe_denied = not world.describe_denied
+
+    look = search(world.cluster(), Deadline.after(30), 60.0, sleep)
+    assert look.found == ()
+    assert len(look.undecided) == 1
+
+
+def test_every_hanging_transaction_of_a_partition_is_found() -> None:
+    world = World(opened={LEDGER: [ORPHAN, (778, 6, 90.0)], TopicPartition("other", 1): [(779, 1, 90.0)]})
+    assert {stall.blocker.producer_id for stall in found(world).found} == {777, 778, 779}

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import argparse
+import json
+
+import pytest
+
+from exporter.commands.output import printable
+from exporter.commands.report import Form, Look, exit_code, show
+from exporter.commands.transactions import Seen, _look
+from exporter.model import BlockerKind, Deadline, TopicPartition
+from exporter.next_step import NextStep
+from tests.unit.commands.world import World
+
+LONG = "kafka-transactions.sh " + "x" * 500
+FORM: Form[str] = Form(
+    "things",
+    "no things",
+    ("thing",),
+    lambda thing: (thing,),
+    lambda _, thing: {"thing": thing},
+    step=lambda _, thing: (thing, NextStep("do it", LONG, "it hurts")) if thing.startswith("bad") else None,
+)
+
+
+def run(*looks: Look[str], output: str = "text") -> int:
+    return show(argparse.Namespace(output=output), looks, FORM)
+
+
+def look(*found: str, not_asked: tuple[str, ...] = (), undecided: tuple[str, ...] = ()) -> Look[str]:
+    return Look(World().cluster(), found, not_asked, undecided)
+
+
+@pytest.mark.parametrize(
+    ("seen", "code"),
+    [
+        (look(), 0),
+        (look("a"), 1),
+        (look(not_asked=("broker 2",)), 2),
+        (look(undecided=("a",)), 2),
+        (look("a", not_asked=("broker 2",)), 1),
+    ],
+)
+def test_exit_codes_tell_clean_found_and_could_not_tell_apart(seen: Look[str], code: int) -> None:
+    assert exit_code([seen]) == code
+
+
+def test_nothing_found_is_said_only_when_all_could_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    run(look())
+    assert capsys.readouterr().out == "no things\n"
+    run(look(not_asked=("broker 2 is down",)))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "could not ask prod: broker 2 is down\n"
+
+
+def test_the_command_to_copy_is_one_line_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    run(look("bad-1", "bad-2", "good"))
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if LONG in line] == [f"  {LONG}"]
+    assert "bad-1, bad-2: do it" in out
+
+
+def test_a_table_that_is_piped_is_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "y" * 400
+    run(look(name))
+    assert name in capsys.readouterr().out
+
+
+def test_json_has_the_found_and_what_was_not_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(look("a", not_asked=("b",)), output="json") == 1
+    out, _ = capsys.readouterr()
+    assert json.loads(out) == {"things": [{"kafka_cluster": "prod", "thing": "a"}], "not_asked": ["b"]}
+
+
+def test_several_clusters_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    run(look("a"), look("b"))
+    assert capsys.readouterr().out.startswith("cluster")
+
+
+def test_an_id_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    run(look("a\x1b[31mred\nb\u202ec [bold]d[/bold]"))
+    out = capsys.readouterr().out
+    assert "a\\x1b[31mred\\nb\\u202ec [bold]d[/bold]" in out
+    assert printable("plain żółć 😀") == "plain żółć 😀"
+
+
+def test_late_transactions_get_their_next_step_and_others_do_not() -> None:
+    partition = TopicPartition("t", 1)
+
+    def one(world: World) -> Seen:
+        [seen] = _look(world.cluster(), None, Deadline.after(5)).found  # type: ignore[arg-type]  # settings are not read
+        return seen
+
+    known = {"pay-1": (5, frozenset({partition}))}
+    opened = {partition: [(5, 3, 1.0)]}
+    assert one(World(opened, known, started_ago=70.0)).stall is None
+    late = one(World(opened, known, started_ago=80.0)).stall
+    assert late is not None
+    assert (late.blocker.kind, late.leader) == (BlockerKind.OPEN, 1)
+    completing = one(World(opened, known, state="PrepareAbort", started_ago=80.0)).stall
+    assert completing is not None
+    assert completing.blocker.kind is BlockerKind.COMPLETING

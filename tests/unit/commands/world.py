@@ -1,0 +1,163 @@
+"""A cluster of one broker in memory: producers in its logs, transactions at its coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from kafka.protocol.admin import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from kafka.protocol.consumer import ListOffsetsResponse
+
+from exporter.applications import Grouping
+from exporter.kafka.client import ClusterClient
+from exporter.kafka.metadata import Metadata, PartitionMetadata
+from exporter.kafka.properties import Properties
+from exporter.model import Clock, Deadline, TopicPartition
+from exporter.sources.cluster import Cluster
+from exporter.state import StateDir
+
+NOW = 1_800_000_000.0
+_LED = PartitionMetadata(1, (1,), (1,), offline=False)
+
+
+@dataclass
+class World:
+    """``opened`` are (producer id, start offset, seconds since its last write) by partition, ``known`` the partitions
+    that a coordinator has for a transactional id, with the producer id. ``monotonic`` runs only with ``sleep``.
+    """
+
+    opened: dict[TopicPartition, list[tuple[int, int, float]]] = field(default_factory=dict)
+    known: dict[str, tuple[int, frozenset[TopicPartition]]] = field(default_factory=dict)
+    state: str = "Ongoing"
+    started_ago: float = 100.0
+    describe_denied: bool = False
+    monotonic: float = 0.0
+    slept: list[float] = field(default_factory=list)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.monotonic += seconds
+
+    def cluster(self) -> Cluster:
+        return Cluster(
+            Properties.parse({"bootstrap.servers": "k1:9092"}),
+            cast("ClusterClient", self),
+            Grouping(),
+            StateDir(None),
+            "prod",
+            Clock(lambda: self.monotonic, lambda: NOW + self.monotonic),
+        )
+
+    # --- What ClusterClient offers ---
+
+    def metadata(self, _: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata:
+        names = {partition.topic for partition in self.opened} | {"__transaction_state"}
+        shown = names if topics is None else names & set(topics)
+        return Metadata("id", {1: "k1:9092"}, {name: {0: _LED, 1: _LED} for name in shown}, frozenset(), {})
+
+    def ask(self, requests: Mapping[int, Any], _: Deadline) -> dict[int, Any]:
+        return {node: self._answer(request) for node, request in requests.items()}
+
+    def _answer(self, request: Any) -> Any:
+        match request:
+            case DescribeProducersRequest():
+                return self._producers(request)
+            case ListTransactionsRequest():
+                return self._listing(request.producer_id_filters)
+            case DescribeTransactionsRequest():
+                return self._descriptions(request.transactional_ids)
+            case _:
+                return self._offsets(request)
+
+    def _producers(self, request: Any) -> Any:
+        topic = DescribeProducersResponse.TopicResponse
+        partition = topic.PartitionResponse
+        return DescribeProducersResponse(
+            throttle_time_ms=0,
+            topics=[
+                topic(
+                    name=each.name,
+                    partitions=[
+                        partition(
+                            partition_index=index,
+                            error_code=0,
+                            error_message=None,
+                            active_producers=[
+                                partition.ProducerState(
+                                    producer_id=pid,
+                                    producer_epoch=0,
+                                    last_sequence=0,
+                                    last_timestamp=round((NOW - ago) * 1000),
+                                    coordinator_epoch=-1,
+                                    current_txn_start_offset=start,
+                                )
+                                for pid, start, ago in self.opened.get(TopicPartition(each.name, index), [])
+                            ],
+                        )
+                        for index in each.partition_indexes
+                    ],
+                )
+                for each in request.topics
+            ],
+        )
+
+    def _listing(self, wanted: Iterable[int]) -> Any:
+        only = set(wanted)
+        row = ListTransactionsResponse.TransactionState
+        return ListTransactionsResponse(
+            throttle_time_ms=0,
+            error_code=0,
+            unknown_state_filters=[],
+            transaction_states=[
+                row(transactional_id=name, producer_id=pid, transaction_state=self.state)
+                for name, (pid, _) in self.known.items()
+                if not self.describe_denied and (not only or pid in only)
+            ],
+        )
+
+    def _descriptions(self, ids: Iterable[str]) -> Any:
+        kind = DescribeTransactionsResponse.TransactionState
+        rows = []
+        for name in ids:
+            code = 53 if self.describe_denied else 0 if name in self.known else 105
+            pid, partitions = self.known.get(name, (-1, frozenset()))
+            topics = [kind.TopicData(topic=topic, partitions=[number]) for topic, number in sorted(partitions)]
+            rows.append(
+                kind(
+                    error_code=code,
+                    transactional_id=name,
+                    transaction_state=self.state,
+                    transaction_timeout_ms=60_000,
+                    transaction_start_time_ms=round((NOW - self.started_ago) * 1000),
+                    producer_id=pid,
+                    producer_epoch=0,
+                    topics=topics,
+                )
+            )
+        return DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=rows)
+
+    def _offsets(self, request: Any) -> Any:
+        topic = ListOffsetsResponse.ListOffsetsTopicResponse
+        partition = topic.ListOffsetsPartitionResponse
+        rows = []
+        for each in request.topics:
+            answers = []
+            for asked in each.partitions:
+                opened = self.opened.get(TopicPartition(each.name, asked.partition_index), [])
+                stable = min((start for _, start, _ in opened), default=10)
+                offset = stable if request.isolation_level == 1 else 10
+                answers.append(
+                    partition(
+                        partition_index=asked.partition_index, error_code=0, timestamp=-1, offset=offset, leader_epoch=0
+                    )
+                )
+            rows.append(topic(name=each.name, partitions=answers))
+        return ListOffsetsResponse(throttle_time_ms=0, topics=rows)
