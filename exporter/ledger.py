@@ -25,7 +25,7 @@ from exporter.kafka.transaction_log import (
     UndecodableRecord,
     decode_key,
     head,
-    partitions_at,
+    partitions_end,
     tags_at,
 )
 from exporter.ledger_entry import (
@@ -85,10 +85,12 @@ class Ledger:
         This is the hot path: the partitions stay encoded, and an encoded list that an id had before is known by its
         bytes; numbers stand for the members of ``Status``.
         """
-        if record_ms != log.log_ms:
-            log.reach(record_ms)
+        if record_ms > log.log_ms:
+            log.log_ms = record_ms
             if log.unsettled:
-                self._settle_until(log, log.log_ms)
+                self._settle_until(log, record_ms)
+        elif record_ms < log.log_ms:
+            log.reach_back(record_ms)
         entry = self.entries.get(key)
         if value is None:
             if entry is not None:
@@ -118,7 +120,7 @@ class Ledger:
             if 0 < status < 4:
                 section = b""
         else:
-            end = partitions_at(value, layout)[0]
+            end = partitions_end(value, layout)
             section = value[HEAD_SIZE:end]
         rest = len(value) - end - 16
         if rest < 0:

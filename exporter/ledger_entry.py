@@ -125,13 +125,9 @@ class LogPartition:
         self.log_ms = -1
         self.unsettled: deque[tuple[int, Entry, Finished]] = deque()
 
-    def reach(self, record_ms: int) -> None:
-        """Take in the timestamp of the next record. A clock that was set back takes the waits that are under way with
-        it.
-        """
-        if record_ms > self.log_ms:
-            self.log_ms = record_ms
-        elif (step := self.log_ms - record_ms) > CLOCK_SET_BACK_MS:
+    def reach_back(self, record_ms: int) -> None:
+        """Take in a record that is older than log time. A clock that was set back takes with it the waits under way."""
+        if (step := self.log_ms - record_ms) > CLOCK_SET_BACK_MS:
             self.log_ms = record_ms
             self.unsettled = deque((due - step, entry, transaction) for due, entry, transaction in self.unsettled)
 

@@ -9,6 +9,7 @@ lie.
 
 from __future__ import annotations
 
+import struct
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
@@ -142,6 +143,52 @@ def partitions_at(value: bytes, layout: int) -> tuple[int, tuple[TopicPartition,
         if compact:
             reader.skip_tags()
     return reader.at, tuple(found)
+
+
+def partitions_end(value: bytes, layout: int) -> int:
+    """Where the partitions end, without naming them. Raises UndecodableRecord.
+
+    Short lists of plain names are stepped over; all else is left to ``partitions_at``, which knows every form.
+    """
+    end = _end_flexible(value) if layout == 1 else _end_fixed(value)
+    return end or partitions_at(value, layout)[0]
+
+
+def _end_flexible(value: bytes) -> int:
+    topics = value[HEAD_SIZE]
+    at = HEAD_SIZE + 1
+    if topics >= 0x80:
+        return 0
+    try:
+        for _ in range(topics - 1):
+            name = at + 1
+            length = value[at]  # one more than it is, as is the count: 0 stands for null
+            at += length
+            count = value[at]
+            if not (0 < length < 0x80 > count > 0 and value[name:at].isascii()):
+                return 0
+            at += 4 * count - 3
+            if value[at]:  # tagged fields
+                return 0
+            at += 1
+    except IndexError:
+        return 0
+    return at
+
+
+def _end_fixed(value: bytes) -> int:
+    at = HEAD_SIZE + 4
+    try:
+        for _ in range(_INT32.unpack_from(value, HEAD_SIZE)[0]):
+            name = at + 2
+            at = name + _INT16.unpack_from(value, at)[0]
+            count = _INT32.unpack_from(value, at)[0]
+            if at < name or count < 0 or not value[name:at].isascii():
+                return 0
+            at += 4 + 4 * count
+    except struct.error:
+        return 0
+    return at if at <= len(value) else 0
 
 
 def tags_at(value: bytes, layout: int, at: int) -> Tags:
