@@ -16,13 +16,21 @@ from exporter.kafka.faults import (
     COORDINATOR_MOVED,
     GROUP_AUTHORIZATION_FAILED,
     GROUP_ID_NOT_FOUND,
-    NOT_COORDINATOR,
     AskError,
     refusal,
 )
 from exporter.kafka.metadata import CONSUMER_OFFSETS, Metadata
-from exporter.kafka.routing import Cluster, Item, Question, ask_brokers, ask_everyone, ask_leaders, where
-from exporter.kafka.transactions import PROBE, coordinator_partition
+from exporter.kafka.routing import (
+    Cluster,
+    Item,
+    Question,
+    ask_brokers,
+    ask_everyone,
+    ask_leaders,
+    nobody_answered,
+    where,
+)
+from exporter.kafka.transactions import PROBES, coordinator_partition
 from exporter.model import Deadline, Fault, TopicPartition
 
 GROUPS_PER_REQUEST = 100
@@ -86,7 +94,7 @@ def describe_group_grant(client: Cluster, metadata: Metadata, deadline: Deadline
     """Whether DESCRIBE on all groups is proven: None when it is, else what is missing.
 
     As ``describe_grant`` of the transactions: a broker authorizes first (KafkaApis.handleDescribeGroupsRequest), so
-    for a group that nobody has any answer but GROUP_AUTHORIZATION_FAILED proves the grant. Not asked before
+    for groups that nobody has, any answer but GROUP_AUTHORIZATION_FAILED proves the grant. Not asked before
     ``__consumer_offsets`` exists.
     """
     if CONSUMER_OFFSETS not in metadata.topics:
@@ -96,19 +104,14 @@ def describe_group_grant(client: Cluster, metadata: Metadata, deadline: Deadline
             return error.fault
         if CONSUMER_OFFSETS not in metadata.topics and not metadata.denies(CONSUMER_OFFSETS):
             return None
-    answers = client.ask({node: DescribeGroupsRequest(groups=[PROBE]) for node in metadata.brokers}, deadline)
-    lost: Fault | None = None
+    answers = client.ask({node: DescribeGroupsRequest(groups=list(PROBES)) for node in metadata.brokers}, deadline)
     for node, answer in answers.items():
         if isinstance(answer, Fault):
-            lost = lost or answer
             continue
-        for group in answer.groups:
-            if group.error_code in (0, GROUP_ID_NOT_FOUND, NOT_COORDINATOR):
-                return None
-            lost = refusal(f"DescribeGroups at {where(metadata, node)}", group.error_code, DESCRIBE_GROUPS)
-            if group.error_code == GROUP_AUTHORIZATION_FAILED:
-                return lost
-    return lost
+        if GROUP_AUTHORIZATION_FAILED in {group.error_code for group in answer.groups}:
+            what = f"DescribeGroups at {where(metadata, node)}"
+            return refusal(what, GROUP_AUTHORIZATION_FAILED, DESCRIBE_GROUPS)
+    return nobody_answered(answers)
 
 
 def _request(batch: Sequence[str]) -> OffsetFetchRequest:

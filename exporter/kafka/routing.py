@@ -132,6 +132,14 @@ def ask_brokers(
     return tally.result()
 
 
+def nobody_answered(answers: Mapping[int, Response | Fault]) -> Fault | None:
+    """A fault when no broker answered, for questions that one answer settles."""
+    faults = [answer for answer in answers.values() if isinstance(answer, Fault)]
+    if len(faults) < len(answers):
+        return None
+    return faults[0] if faults else Fault(Reason.UNREACHABLE, "the cluster names no broker that could be asked")
+
+
 def where(metadata: Metadata, node: int) -> str:
     """A broker as people know it: ``broker 2 at k2:9092``."""
     address = metadata.brokers.get(node)

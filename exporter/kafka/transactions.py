@@ -20,14 +20,22 @@ from exporter.kafka.answers import Answers
 from exporter.kafka.faults import (
     COORDINATOR_MOVED,
     LEADER_MOVED,
-    NOT_COORDINATOR,
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     TRANSACTIONAL_ID_NOT_FOUND,
     AskError,
     refusal,
 )
 from exporter.kafka.metadata import TRANSACTION_STATE, Metadata
-from exporter.kafka.routing import Cluster, Item, Question, ask_brokers, ask_everyone, ask_leaders, where
+from exporter.kafka.routing import (
+    Cluster,
+    Item,
+    Question,
+    ask_brokers,
+    ask_everyone,
+    ask_leaders,
+    nobody_answered,
+    where,
+)
 from exporter.model import Deadline, Fault, TopicPartition
 
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
@@ -40,8 +48,8 @@ IDS_PER_REQUEST = 1_000
 PARTITIONS_PER_REQUEST = 500
 """As many as TransactionsCommand.java asks at once: DescribeProducers walks each partition's producer state."""
 
-PROBE = "__probe__"
-"""A transactional id that nobody has: a coordinator that may tell says "not found", one that may not says "denied"."""
+PROBES = ("__probe__", "~probe~")
+"""Ids that nobody has. Two that share no prefix: a grant for the prefix of one is no grant for all."""
 
 DESCRIBE_IDS = "DESCRIBE on TransactionalId:*"
 
@@ -195,9 +203,10 @@ def describe_grant(client: Cluster, metadata: Metadata, deadline: Deadline) -> F
     """Whether DESCRIBE on all transactional ids is proven: None when it is, else what is missing.
 
     Brokers leave ids without that grant out of ListTransactions in silence, so that every live transaction would look
-    hanging. A broker authorizes before it looks (KafkaApis.handleDescribeTransactionsRequest): for an id that nobody
-    has, TRANSACTIONAL_ID_NOT_FOUND or NOT_COORDINATOR proves the grant. DescribeTransactions creates no topic; still
-    it is only asked when ``__transaction_state`` may exist, since without it there is nothing to be told.
+    hanging. A broker authorizes before it looks (KafkaApis.handleDescribeTransactionsRequest): for ids that nobody
+    has, any answer but "denied" proves the grant at that broker, and one broker that denies hides what it coordinates.
+    What no probe can see is a DENY for single ids beside an ALLOW for all. DescribeTransactions creates no topic;
+    still it is only asked when ``__transaction_state`` may exist: without it there is nothing to be told.
     """
     topic = TRANSACTION_STATE
     if topic not in metadata.topics:
@@ -207,22 +216,15 @@ def describe_grant(client: Cluster, metadata: Metadata, deadline: Deadline) -> F
             return error.fault
         if topic not in metadata.topics and not metadata.denies(topic):
             return None
-    answers = client.ask(
-        {node: DescribeTransactionsRequest(transactional_ids=[PROBE]) for node in metadata.brokers}, deadline
-    )
-    lost: Fault | None = None
+    request = DescribeTransactionsRequest
+    answers = client.ask({node: request(transactional_ids=list(PROBES)) for node in metadata.brokers}, deadline)
     for node, answer in answers.items():
         if isinstance(answer, Fault):
-            lost = lost or answer
             continue
-        for state in answer.transaction_states:
-            if state.error_code in (0, TRANSACTIONAL_ID_NOT_FOUND, NOT_COORDINATOR):
-                return None
+        if TRANSACTIONAL_ID_AUTHORIZATION_FAILED in {state.error_code for state in answer.transaction_states}:
             what = f"DescribeTransactions at {where(metadata, node)}"
-            lost = refusal(what, state.error_code, DESCRIBE_IDS)
-            if state.error_code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-                return lost
-    return lost
+            return refusal(what, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, DESCRIBE_IDS)
+    return nobody_answered(answers)
 
 
 def _read_descriptions(response: DescribeTransactionsResponse) -> Iterator[Item[str, Description]]:

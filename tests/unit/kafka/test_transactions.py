@@ -322,6 +322,26 @@ def test_a_missing_grant_is_named() -> None:
     assert "grant DESCRIBE on TransactionalId:*" in fault.detail
 
 
+def test_a_grant_for_a_prefix_is_no_grant_for_all() -> None:
+    cluster = FakeCluster(lambda _node, request: described(request, {"__probe__": 105, "~probe~": 53}))
+    fault = describe_grant(cluster, cluster_of({STATE: [1]}), soon())
+    assert fault is not None
+    assert fault.reason is Reason.AUTHORIZATION
+
+
+def test_a_broker_that_denies_hides_what_it_coordinates_whatever_the_others_say() -> None:
+    cluster = FakeCluster(lambda node, request: described(request, {"__probe__": 53 if node == 2 else 105}))
+    fault = describe_grant(cluster, cluster_of({STATE: [1]}), soon())
+    assert fault is not None
+    assert "broker 2" in fault.detail
+
+
+@pytest.mark.parametrize("code", [14, 15, 16, 105])
+def test_a_coordinator_that_cannot_look_has_authorized_all_the_same(code: int) -> None:
+    cluster = FakeCluster(lambda _node, request: described(request, {"__probe__": code, "~probe~": code}))
+    assert describe_grant(cluster, cluster_of({STATE: [1]}), soon()) is None
+
+
 def test_the_grant_is_not_probed_before_there_is_a_transaction_log() -> None:
     cluster = FakeCluster(lambda _node, request: described(request), refreshed=cluster_of({}))
     assert describe_grant(cluster, cluster_of({}), soon()) is None
@@ -342,6 +362,12 @@ def test_a_hidden_transaction_log_does_not_pass_for_a_missing_one() -> None:
 def test_a_grant_that_could_not_be_probed_is_not_proven() -> None:
     cluster = FakeCluster(lambda _node, _request: DOWN)
     assert describe_grant(cluster, cluster_of({STATE: [1]}), soon()) == DOWN
+
+
+def test_a_cluster_without_brokers_proves_nothing() -> None:
+    cluster = FakeCluster(lambda _node, _request: DOWN)
+    fault = describe_grant(cluster, cluster_of({STATE: [None]}, brokers={}), soon())
+    assert fault is not None
 
 
 def test_one_broker_that_answers_proves_the_grant() -> None:
