@@ -12,6 +12,7 @@ PREFIX = "kafka_eos_"
 
 K = ("kafka_cluster",)
 A = ("kafka_cluster", "application")
+CONNECT = ("kafka_cluster", "target", "connect")
 
 OVERFLOW = "_other"
 """The application that takes what overflows the cap, so that sums stay true."""
@@ -22,6 +23,87 @@ TRANSACTION_STATES = ("ongoing", "prepare_commit", "prepare_abort")
 BLOCKER_KINDS = ("open", "completing", "hanging", "unknown")
 TOPIC_CONDITIONS = ("total", "offline", "under_replicated", "under_min_isr")
 INTERNAL_TOPICS = ("__transaction_state", "__consumer_offsets")
+TASK_FAILURE_CAUSES = ("fenced", "invalid_epoch", "timeout", "other")
+TASK_STATES = ("running", "paused", "stopped", "failed", "unassigned", "restarting", "destroyed")
+STREAMS_CLIENT_STATES = (
+    "created",
+    "rebalancing",
+    "running",
+    "pending_shutdown",
+    "not_running",
+    "pending_error",
+    "error",
+)
+STREAMS_THREAD_STATES = (
+    "created",
+    "starting",
+    "partitions_revoked",
+    "partitions_assigned",
+    "running",
+    "pending_shutdown",
+    "dead",
+)
+BROKER_REQUESTS = (
+    "InitProducerId",
+    "AddPartitionsToTxn",
+    "AddPartitionsToTxnVerification",
+    "AddOffsetsToTxn",
+    "EndTxn",
+    "TxnOffsetCommit",
+    "WriteTxnMarkers",
+    "Produce",
+)
+BROKER_REQUEST_ERRORS = (
+    "PRODUCER_FENCED",
+    "INVALID_PRODUCER_EPOCH",
+    "INVALID_TXN_STATE",
+    "INVALID_PRODUCER_ID_MAPPING",
+    "INVALID_TRANSACTION_TIMEOUT",
+    "CONCURRENT_TRANSACTIONS",
+    "TRANSACTION_COORDINATOR_FENCED",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    "UNKNOWN_PRODUCER_ID",
+    "OUT_OF_ORDER_SEQUENCE_NUMBER",
+    "TRANSACTION_ABORTABLE",
+    "ILLEGAL_GENERATION",
+    "UNKNOWN_MEMBER_ID",
+    "FENCED_INSTANCE_ID",
+    "COORDINATOR_NOT_AVAILABLE",
+    "NOT_ENOUGH_REPLICAS",
+)
+"""Those that exist at 0 before they happen: a broker makes the counter of an error at its first occurrence."""
+MARKER_QUEUES = ("unknown_destination", "log_append_retry")
+LOAD_STATS = ("avg", "max")
+PRODUCER_OPERATIONS = ("init", "begin", "send_offsets", "prepare", "commit", "abort")
+RDKAFKA_TXN_STATES = (
+    "init",
+    "wait_pid",
+    "ready_not_acked",
+    "ready",
+    "in_transaction",
+    "begin_commit",
+    "committing_transaction",
+    "commit_not_acked",
+    "begin_abort",
+    "aborting_transaction",
+    "aborted_not_acked",
+    "abortable_error",
+    "fatal_error",
+    "unknown",
+)
+RDKAFKA_IDEMPOTENCE_STATES = (
+    "init",
+    "terminate",
+    "fatal_error",
+    "request_pid",
+    "wait_transport",
+    "wait_pid",
+    "assigned",
+    "drain_reset",
+    "drain_bump",
+    "wait_txn_abort",
+    "unknown",
+)
 APPLICATION_KINDS = ("connect_leader", "connect_task", "streams", "flink", "producer", "other")
 
 # --- The agent itself ---------------------------------------------------------------------------------------------
@@ -287,6 +369,250 @@ TRANSACTIONAL_IDS_UNAVAILABLE = Metric(
     "Transactional ids whose coordinator partition of __transaction_state is offline or under its minimum ISR.",
     A,
     "transactions",
+)
+
+# --- Cluster: what the brokers' JVMs know ---------------------------------------------------------------------------
+
+BROKER_REQUESTS_TOTAL = Metric(
+    "kafka_eos_broker_requests_total",
+    Kind.COUNTER,
+    "Requests of the transaction protocol that the broker received, by version: old clients are told by theirs.",
+    (*K, "broker", "request", "version"),
+    "brokers",
+)
+BROKER_REQUEST_ERRORS_TOTAL = Metric(
+    "kafka_eos_broker_request_errors_total",
+    Kind.COUNTER,
+    "Results other than success in the broker's answers, one for each partition or transaction in them; those of "
+    "AddPartitionsToTxnVerification are counted with AddPartitionsToTxn.",
+    (*K, "broker", "request", "error"),
+    "brokers",
+)
+BROKER_REQUEST_DURATION_SECONDS = Metric(
+    "kafka_eos_broker_request_duration_seconds",
+    Kind.SUMMARY,
+    "Time from a request's arrival to the last byte of its answer, weighted to the last minutes; there is no sum, and "
+    "an average of quantiles over brokers means nothing.",
+    (*K, "broker", "request"),
+    "brokers",
+)
+BROKER_LATE_TRANSACTION_PARTITIONS = Metric(
+    "kafka_eos_broker_late_transaction_partitions",
+    Kind.GAUGE,
+    "Partitions led by the broker with a transaction open for longer than transaction.max.timeout.ms and 5 minutes.",
+    (*K, "broker"),
+    "brokers",
+)
+BROKER_PRODUCER_IDS = Metric(
+    "kafka_eos_broker_producer_ids",
+    Kind.GAUGE,
+    "Producer ids, idempotent and transactional, in the state of the partitions on the broker.",
+    (*K, "broker"),
+    "brokers",
+)
+BROKER_TXN_MARKER_QUEUE_SIZE = Metric(
+    "kafka_eos_broker_txn_marker_queue_size",
+    Kind.GAUGE,
+    "Transactions whose markers wait for a leader that is not known, or whose end waits to be written to the log.",
+    (*K, "broker", "queue"),
+    "brokers",
+)
+BROKER_TXN_COORDINATOR_LOAD_SECONDS = Metric(
+    "kafka_eos_broker_txn_coordinator_load_seconds",
+    Kind.GAUGE,
+    "Time to load a partition of __transaction_state in the last 30 seconds; absent when none was loaded.",
+    (*K, "broker", "stat"),
+    "brokers",
+)
+BROKER_TXN_VERIFICATION_FAILURES_TOTAL = Metric(
+    "kafka_eos_broker_txn_verification_failures_total",
+    Kind.COUNTER,
+    "Partitions whose transaction the coordinator did not confirm before a write (KIP-890).",
+    (*K, "broker"),
+    "brokers",
+)
+BROKER_TXN_VERIFICATION_SECONDS = Metric(
+    "kafka_eos_broker_txn_verification_seconds",
+    Kind.SUMMARY,
+    "Time to have a transaction's partitions verified, or added with Transactions V2, by its coordinator before a "
+    "write, weighted to the last minutes.",
+    (*K, "broker"),
+    "brokers",
+)
+BROKER_TRANSACTION_VERSION = Metric(
+    "kafka_eos_broker_transaction_version",
+    Kind.GAUGE,
+    "The finalised transaction.version as the broker has it: 2 is Transactions V2; absent before Kafka 4.0.",
+    (*K, "broker"),
+    "brokers",
+)
+
+# --- Clients and engines: producers --------------------------------------------------------------------------------
+
+PRODUCER_TXN_SECONDS_TOTAL = Metric(
+    "kafka_eos_producer_txn_seconds_total",
+    Kind.COUNTER,
+    "Time that a Java client spent in calls of its transactional API that succeeded; only of clients that have called "
+    "initTransactions.",
+    (*K, "target", "client_id", "operation"),
+    "producers",
+)
+PRODUCER_RECORD_ERRORS_TOTAL = Metric(
+    "kafka_eos_producer_record_errors_total",
+    Kind.COUNTER,
+    "Records that the client could not send.",
+    (*K, "target", "client_id"),
+    "producers",
+)
+PRODUCER_RECORD_RETRIES_TOTAL = Metric(
+    "kafka_eos_producer_record_retries_total",
+    Kind.COUNTER,
+    "Records that the client sent again.",
+    (*K, "target", "client_id"),
+    "producers",
+)
+PRODUCER_RECORDS_SENT_TOTAL = Metric(
+    "kafka_eos_producer_records_sent_total",
+    Kind.COUNTER,
+    "Records that the client sent.",
+    (*K, "target", "client_id"),
+    "producers",
+)
+PRODUCER_TXN_STATE = Metric(
+    "kafka_eos_producer_txn_state",
+    Kind.GAUGE,
+    "The transactional state that a librdkafka client is in; always 1.",
+    (*K, "target", "client_id", "state"),
+    "ingest",
+)
+PRODUCER_TXN_STATE_SINCE_TIMESTAMP_SECONDS = Metric(
+    "kafka_eos_producer_txn_state_since_timestamp_seconds",
+    Kind.GAUGE,
+    "Unix time at which a librdkafka client was first seen in the transactional state that it is in.",
+    (*K, "target", "client_id", "state"),
+    "ingest",
+)
+PRODUCER_IDEMPOTENCE_STATE = Metric(
+    "kafka_eos_producer_idempotence_state",
+    Kind.GAUGE,
+    "The state of a librdkafka client's idempotent producer; always 1.",
+    (*K, "target", "client_id", "state"),
+    "ingest",
+)
+
+# --- Clients and engines: Connect ---------------------------------------------------------------------------------
+
+CONNECT_CONNECTOR_INFO = Metric(
+    "kafka_eos_connect_connector_info",
+    Kind.GAUGE,
+    "A connector and its exactly-once settings, defaults filled in; empty for a sink and where REST is not read; "
+    "always 1.",
+    (*CONNECT, "connector", "type", "exactly_once_support", "transaction_boundary"),
+    "connect",
+)
+CONNECT_TASK_STATE = Metric(
+    "kafka_eos_connect_task_state",
+    Kind.GAUGE,
+    "The state that a task is in now; always 1.",
+    (*CONNECT, "connector", "task", "state"),
+    "connect",
+)
+CONNECT_TASK_FAILURES_TOTAL = Metric(
+    "kafka_eos_connect_task_failures_total",
+    Kind.COUNTER,
+    "Times a task failed since it was first seen, by the exception in its trace. Connect reports a fence as an expired "
+    "transaction, and so as invalid_epoch, more often than as fenced; other where no trace is read.",
+    (*CONNECT, "connector", "task", "cause"),
+    "connect",
+)
+CONNECT_TASK_TRANSACTION_SIZE_RECORDS = Metric(
+    "kafka_eos_connect_task_transaction_size_records",
+    Kind.GAUGE,
+    "Records in a transaction of an exactly-once source task; absent before its first one and while it is idle.",
+    (*CONNECT, "connector", "task", "stat"),
+    "connect",
+)
+CONNECT_TASK_RECORDS_WRITTEN_TOTAL = Metric(
+    "kafka_eos_connect_task_records_written_total",
+    Kind.COUNTER,
+    "Records that the task wrote to Kafka, or that a sink's task was given, since its worker started it.",
+    (*CONNECT, "connector", "task"),
+    "connect",
+)
+CONNECT_TASK_COMMITS_TOTAL = Metric(
+    "kafka_eos_connect_task_commits_total",
+    Kind.COUNTER,
+    "Transactions that an exactly-once source task committed, as the transaction log tells by the task's id.",
+    (*CONNECT, "connector", "task"),
+    "connect",
+)
+CONNECT_TASK_OFFSET_COMMIT_RATIO = Metric(
+    "kafka_eos_connect_task_offset_commit_ratio",
+    Kind.GAUGE,
+    "Share of the task's recent offset commits that succeeded or failed; absent before the first one.",
+    (*CONNECT, "connector", "task", "result"),
+    "connect",
+)
+CONNECT_TASK_OFFSET_COMMIT_SECONDS = Metric(
+    "kafka_eos_connect_task_offset_commit_seconds",
+    Kind.GAUGE,
+    "Time that the task's recent offset commits took, in seconds; absent before the first one.",
+    (*CONNECT, "connector", "task", "stat"),
+    "connect",
+)
+
+# --- Clients and engines: Streams ---------------------------------------------------------------------------------
+
+STREAMS_THREAD_COMMITS_TOTAL = Metric(
+    "kafka_eos_streams_thread_commits_total",
+    Kind.COUNTER,
+    "Times a stream thread committed, with exactly-once a transaction each, since it was started.",
+    (*K, "target", "thread"),
+    "streams",
+)
+STREAMS_THREAD_COMMIT_LATENCY_SECONDS = Metric(
+    "kafka_eos_streams_thread_commit_latency_seconds",
+    Kind.GAUGE,
+    "Time that a stream thread's recent commits took, in seconds; absent when there was none lately.",
+    (*K, "target", "thread", "stat"),
+    "streams",
+)
+STREAMS_THREAD_STATE = Metric(
+    "kafka_eos_streams_thread_state",
+    Kind.GAUGE,
+    "The state that a stream thread is in now; always 1.",
+    (*K, "target", "thread", "state"),
+    "streams",
+)
+STREAMS_RESTORING_TASKS = Metric(
+    "kafka_eos_streams_restoring_tasks",
+    Kind.GAUGE,
+    "Active tasks that a state updater thread is restoring (KIP-869), in progress or paused.",
+    (*K, "target", "thread"),
+    "streams",
+)
+STREAMS_RESTORE_REMAINING_RECORDS = Metric(
+    "kafka_eos_streams_restore_remaining_records",
+    Kind.GAUGE,
+    "Records that a task has still to restore from its changelogs; transaction markers count as records.",
+    (*K, "target", "thread", "task"),
+    "streams",
+)
+STREAMS_CHANGELOG_LAG_OFFSETS = Metric(
+    "kafka_eos_streams_changelog_lag_offsets",
+    Kind.GAUGE,
+    "Offsets of a changelog topic that are written and not committed, and that no restoring task can read yet: its end "
+    "minus its last stable offset, summed over partitions. How far a restoring task is behind is "
+    "kafka_eos_streams_restore_remaining_records.",
+    (*K, "target", "application", "topic"),
+    "streams",
+)
+STREAMS_CLIENT_STATE = Metric(
+    "kafka_eos_streams_client_state",
+    Kind.GAUGE,
+    "The state that a Kafka Streams client is in now; always 1.",
+    (*K, "target", "client_id", "state"),
+    "streams",
 )
 
 

@@ -195,6 +195,16 @@ class KnownIds(Fact):
     by_partition: Mapping[int, Mapping[str, int]]
 
 
+@dataclass(frozen=True, slots=True)
+class TaskCommits(Fact):
+    """Committed transactions of exactly-once Connect source tasks, by their transactional ids, as the log counts them.
+
+    Ids of the Connect groups that are configured or whose leader is in the log; 0 for one that committed nothing yet.
+    """
+
+    by_id: Mapping[str, int]
+
+
 class Blocker(NamedTuple):
     """The transaction whose start offset is the LSO of a stalled partition.
 
@@ -266,6 +276,13 @@ class ClusterIdentity(Fact):
 
 
 F = TypeVar("F", bound=Fact)
+
+
+@dataclass(frozen=True, slots=True)
+class Notes(Fact):
+    """What a source could say besides if what it reads were set up for it: no fault. Shown on the status page."""
+
+    notes: tuple[str, ...]
 
 
 class Facts:

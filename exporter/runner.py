@@ -21,7 +21,20 @@ from exporter.catalogue import (
     SOURCE_READ_DURATION_SECONDS,
     SOURCE_UP,
 )
-from exporter.model import Clock, Deadline, Distribution, Fact, Facts, Fault, Kind, Reason, Sample, Snapshot, Source
+from exporter.model import (
+    Clock,
+    Deadline,
+    Distribution,
+    Fact,
+    Facts,
+    Fault,
+    Kind,
+    Notes,
+    Reason,
+    Sample,
+    Snapshot,
+    Source,
+)
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +76,7 @@ class SourceState:
     last_success: float | None = None
     duration: float | None = None
     faults: tuple[Fault, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +175,7 @@ class Worker:
         self._state = SourceState(source.name, source.target, source.cluster)
         self._due: float | None = None  # when the read that runs now counts as not answering
         self._said: frozenset[Reason] = frozenset()
+        self._noted: frozenset[str] = frozenset()
         self._last_bug = ""
         self._thread = threading.Thread(target=self._run, name=f"read {'/'.join(key)}", daemon=True)
 
@@ -215,6 +230,7 @@ class Worker:
                     last_success=snapshot.wall if snapshot.up else self._state.last_success,
                     duration=snapshot.duration,
                     faults=snapshot.faults,
+                    notes=tuple(note for fact in snapshot.facts if isinstance(fact, Notes) for note in fact.notes),
                 )
             )
             self._publish(snapshot)
@@ -264,7 +280,10 @@ class Worker:
         )
 
     def _say(self, state: SourceState) -> None:
-        """Log faults when they change in kind, not in every cycle."""
+        """Log faults when they change in kind, and notes once, not in every cycle."""
+        for note in sorted(set(state.notes) - self._noted):
+            log.warning("%s", note, extra={"source": state.source, "target": state.target})
+        self._noted |= frozenset(state.notes)
         reasons = frozenset(fault.reason for fault in state.faults)
         if reasons == self._said:
             return

@@ -93,6 +93,7 @@ def _source(state: SourceState) -> Document:
         "last_success_timestamp": state.last_success,
         "duration_seconds": state.duration,
         "faults": [{"reason": str(fault.reason), "detail": fault.detail} for fault in state.faults],
+        "notes": list(state.notes),
     }
 
 

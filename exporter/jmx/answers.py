@@ -54,11 +54,24 @@ class Missing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """All that one read gave. With faults, values may be absent that are there; without, absent ones do not exist."""
+    """All that one read gave. ``failed`` are the queries that were not answered: all of them when nothing was.
+
+    A value that is absent without its query having failed, or its attribute being missing, does not exist.
+    """
 
     values: tuple[Reading, ...] = ()
     faults: tuple[Fault, ...] = ()
     missing: tuple[Missing, ...] = ()
+    failed: tuple[Query, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the rules of the jmx_exporter leave out, in words, with the lines that would show it."""
+        return tuple(
+            f"the rules leave out {each.attribute} of {each.query.pattern}; put first into them (and its name into "
+            f"includeObjectNames, where there is one): {each.remedy}"
+            for each in self.missing
+        )
 
 
 class JvmReader(Protocol):

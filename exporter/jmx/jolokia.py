@@ -38,7 +38,7 @@ class JolokiaReader:
         try:
             reply = ask(self._endpoint, deadline, body=json.dumps(question).encode())
         except AskError as error:
-            return Answer(faults=(error.fault,))
+            return Answer(faults=(error.fault,), failed=tuple(queries))
         return read_answer(queries, reply.body, self._endpoint.url)
 
 
@@ -47,25 +47,30 @@ def read_answer(queries: Sequence[Query], body: bytes, url: str) -> Answer:
     try:
         items = json.loads(body)
     except (ValueError, RecursionError):
-        return Answer(faults=(Fault(Reason.MALFORMED, f"{url} answered {_looks_like(body)}, not JSON of a Jolokia"),))
+        fault = Fault(Reason.MALFORMED, f"{url} answered {_looks_like(body)}, not JSON of a Jolokia")
+        return Answer(faults=(fault,), failed=tuple(queries))
     if isinstance(items, dict) and isinstance(items.get("status"), int):  # it refused the question as a whole
-        return Answer(faults=(_refusal(url, "the request", items),))
+        return Answer(faults=(_refusal(url, "the request", items),), failed=tuple(queries))
     if not isinstance(items, list) or len(items) != len(queries) or not all(isinstance(item, dict) for item in items):
-        return Answer(faults=(Fault(Reason.MALFORMED, f"{url} answered JSON that is not a Jolokia's"),))
+        fault = Fault(Reason.MALFORMED, f"{url} answered JSON that is not a Jolokia's")
+        return Answer(faults=(fault,), failed=tuple(queries))
     values: list[Reading] = []
     faults: list[Fault] = []
+    failed: list[Query] = []
     for query, item in zip(queries, items, strict=True):
         status = item.get("status")
         if status == 404:
             continue  # no such MBean, or not yet: Kafka registers many at first use
         if status != 200:
             faults.append(_refusal(url, query.pattern, item))
+            failed.append(query)
             continue
         try:
             values += _readings(query, item.get("value"))
         except (TypeError, ValueError) as error:
             faults.append(Fault(Reason.MALFORMED, f"{url}, {query.pattern}: {error}"))
-    return Answer(tuple(values), tuple(faults))
+            failed.append(query)
+    return Answer(tuple(values), tuple(faults), failed=tuple(failed))
 
 
 def _readings(query: Query, value: Any) -> Iterator[Reading]:  # noqa: ANN401 -- JSON

@@ -43,7 +43,7 @@ class ScrapeReader:
         try:
             reply = ask(self._endpoint, deadline, accept=_ACCEPT)
         except AskError as error:
-            return Answer(faults=(error.fault,))
+            return Answer(faults=(error.fault,), failed=tuple(queries))
         return read_page(queries, reply.body, self._endpoint.url, self._profile)
 
 
@@ -54,7 +54,7 @@ def read_page(queries: Sequence[Query], body: bytes, url: str, profile: str = ""
     try:
         page = parse_page(body, frozenset(wanted))
     except ValueError as error:
-        return Answer(faults=(Fault(Reason.MALFORMED, f"{url}: {error}"),))
+        return Answer(faults=(Fault(Reason.MALFORMED, f"{url}: {error}"),), failed=tuple(queries))
     values: list[Reading] = []
     lost: list[tuple[_Asked, str]] = []
     hits = dict.fromkeys(PROFILES, 0)

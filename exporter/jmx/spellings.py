@@ -105,7 +105,7 @@ def squashed(label: str) -> str:
 
 def rule_for(mbean: MBean, attribute: str, profile: str) -> str:
     """The line of ``rules`` that shows this attribute of MBeans like this one, in a spelling of the profile."""
-    ways = [*spelt(mbean, attribute, profile), *spelt(mbean, attribute, CONFLUENT)]
+    ways = (way for name in (profile, CONFLUENT, DEFAULT) for way in spelt(mbean, attribute, name))
     way = next(way for way in ways if not way.text)
     properties: list[str] = []
     labels: list[str] = []

@@ -1,0 +1,92 @@
+"""Producers in one JVM: the time that Java clients spend in transactional calls, and what became of their records.
+
+Every KafkaProducer has the txn-* attributes, transactional or not (KafkaProducerMetrics.java): a transactional one is
+told by the time that its initTransactions took. They are recorded after a call succeeded, so a commit that was fenced
+or timed out leaves nothing here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from exporter import catalogue
+from exporter.jmx.reader import JvmReader, Query
+from exporter.model import Deadline, Fact, Facts, Fault, Metric, Notes, Sample
+
+_OPERATIONS = {
+    f"txn-{operation.replace('_', '-')}-time-ns-total": operation for operation in catalogue.PRODUCER_OPERATIONS
+}
+_INIT = "txn-init-time-ns-total"
+_PREPARE = "txn-prepare-time-ns-total"  # KIP-939, since 4.1
+_RECORDS: dict[str, Metric] = {
+    "record-error-total": catalogue.PRODUCER_RECORD_ERRORS_TOTAL,
+    "record-retry-total": catalogue.PRODUCER_RECORD_RETRIES_TOTAL,
+    "record-send-total": catalogue.PRODUCER_RECORDS_SENT_TOTAL,
+}
+_MBEANS = "kafka.producer:type=producer-metrics,client-id=*"
+QUERIES = (
+    Query(_MBEANS, (*(attribute for attribute in _OPERATIONS if attribute != _PREPARE), *_RECORDS), expected=True),
+    Query(_MBEANS, (_PREPARE,)),
+)
+
+
+class Named(Protocol):
+    """The cluster that the producers write to: its name, "" when it is not known or there is none."""
+
+    @property
+    def name(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSettings:
+    """``target`` is ``host:port`` of the JVM's agent."""
+
+    target: str
+    interval: float = 15.0
+    timeout: float = 10.0
+
+
+class ProducersSource:
+    """Source ``producers`` of one application's JVM. No producer at all is no fault: they come and go."""
+
+    name = "producers"
+
+    def __init__(self, cluster: Named, settings: ProducerSettings, reader: JvmReader) -> None:
+        self._cluster = cluster
+        self._reader = reader
+        self.target = settings.target
+        self.pace = self.interval = settings.interval
+        self.timeout = settings.timeout
+
+    @property
+    def cluster(self) -> str:
+        return self._cluster.name
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        del facts
+        answer = self._reader.read(QUERIES, deadline)
+        yield from answer.faults
+        clients: dict[str, dict[str, float]] = defaultdict(dict)
+        for mbean, attribute, value in answer.values:
+            if isinstance(value, float):
+                clients[mbean.properties["client-id"]][attribute] = value
+        if clients and answer.notes:  # a page without any producer says nothing of the rules
+            yield Notes(answer.notes)
+        for client_id, numbers in clients.items():
+            yield from self._samples(client_id, numbers)
+
+    def _samples(self, client_id: str, numbers: dict[str, float]) -> Iterator[Sample]:
+        labels = (self._cluster.name, self.target, client_id)
+        if numbers.get(_INIT, 0.0) > 0:
+            for attribute, operation in _OPERATIONS.items():
+                if attribute in numbers:
+                    yield catalogue.PRODUCER_TXN_SECONDS_TOTAL(numbers[attribute] / 1e9, *labels, operation)
+        for attribute, metric in _RECORDS.items():
+            if attribute in numbers:
+                yield metric(numbers[attribute], *labels)
