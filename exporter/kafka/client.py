@@ -26,6 +26,9 @@ STALE_AFTER_FAILURE = 5.0
 """Seconds: how old cached metadata may be, at most, after a broker failed and its partitions probably moved."""
 
 CLOSE_SECONDS = 0.8
+SHARE = 0.3
+"""Of the time that a read has left, what one question to the brokers may take."""
+MIN_SHARE = 0.5
 
 _RESOURCES = {"topic": 2, "broker": 4}  # ConfigResource.java
 _WORST_FIRST = (Reason.AUTHENTICATION, Reason.UNSUPPORTED, Reason.MALFORMED, Reason.TIMEOUT, Reason.UNREACHABLE)
@@ -160,8 +163,10 @@ class ClusterClient:
     # --- Requests ---
 
     def ask(self, requests: Mapping[int, Request], deadline: Deadline) -> dict[int, Response | Fault]:
-        """Sends each broker its request, all at once; whatever has no response at the deadline has a Fault.
+        """Sends each broker its request, all at once; whatever has no response in time has a Fault.
 
+        In time is a share of what the deadline leaves: a read asks several things in turn, and a broker that hangs over
+        the first must not take the time of the others for the rest.
         A request object serves one broker: it carries the version and the header of the connection that sends it.
         """
         brokers = self._brokers
@@ -176,7 +181,8 @@ class ClusterClient:
             else:
                 nodes.append(node)
                 asked.append((address, _label(node, address), request))
-        answers.update(zip(nodes, self._submit(asked, deadline), strict=True))
+        share = deadline.within(max(MIN_SHARE, deadline.remaining() * SHARE))
+        answers.update(zip(nodes, self._submit(asked, share), strict=True))
         if any(isinstance(answer, Fault) and answer.reason in BROKEN for answer in answers.values()):
             self._failed_at = self._clock.monotonic()
         return answers

@@ -87,7 +87,8 @@ class TransactionsSource:
 
     def _configure(self, metadata: Metadata, deadline: Deadline) -> None:
         now = self._cluster.clock.monotonic()
-        fresh = self._configured_at is not None and now - self._configured_at < CONFIG_INTERVAL
+        interval = CONFIRM_INTERVAL if self._config_faults else CONFIG_INTERVAL
+        fresh = self._configured_at is not None and now - self._configured_at < interval
         known = all(topic in self._min_isr for topic in metadata.topics)
         if fresh and (known or self._config_faults):
             return
@@ -148,8 +149,9 @@ class TransactionsSource:
         clock = self._cluster.clock
         if tail is not None and tail.origin != self.name:
             # The tail serves them. Asking the coordinators now and then only proves that they can be asked.
-            if self._confirmed_at is not None and clock.monotonic() - self._confirmed_at < CONFIRM_INTERVAL:
-                yield from self._confirm_faults
+            # While something is missing they are asked at every read, to notice at once when it is mended.
+            due = self._confirmed_at is None or clock.monotonic() - self._confirmed_at >= CONFIRM_INTERVAL
+            if not due and not self._confirm_faults:
                 return
             self._confirmed_at = clock.monotonic()
             self._confirm_faults = self._ask(deadline)[1]

@@ -41,7 +41,8 @@ CHECK_INTERVAL = 5.0
 """Seconds between two looks at the log's end, which is what makes a read current; gauges live by it."""
 CENSUS_INTERVAL = 15.0
 HOUR = 3600.0
-BATCH = 10_000
+BATCH = 1_000
+"""Messages taken at once: few enough to be still in the processor's cache when their turn comes."""
 DELIVERY_SLACK_MS = 500
 """At the end of the log its time runs this far behind the clock, for records that are on their way."""
 
@@ -127,7 +128,9 @@ class TxnlogSource:
     # --- Reaching the log ---
 
     def _check_due(self) -> bool:
-        return self._checked_at is None or self._cluster.clock.monotonic() - self._checked_at >= CHECK_INTERVAL
+        # While there is no log to tail, its appearance is all there is to wait for: look at every read.
+        interval = CHECK_INTERVAL if self._progress or self._check_faults else PACE
+        return self._checked_at is None or self._cluster.clock.monotonic() - self._checked_at >= interval
 
     def _check(self, deadline: Deadline) -> None:
         """Look at the topic and its ends; start what is new. Raises AskError when the cluster does not answer."""
@@ -162,6 +165,9 @@ class TxnlogSource:
                 self._assign()
             progress.end = found.get(number)
         self._start(found, deadline)
+        if any(progress.refused for progress in self._progress.values()):
+            # librdkafka says an end once: only a new assignment tells that reading is granted again.
+            self._assign()
         if partitions and self._unseeded != set() and self._cluster.clock.monotonic() >= self._seed_at:
             self._seed(len(partitions), deadline)
 

@@ -191,3 +191,17 @@ def _after_reads(agent: Agent, reads: int) -> Metrics:
         return len(seen) > reads
 
     return agent.wait_until(enough, timeout=40)
+
+
+def test_a_grant_that_was_taken_and_given_back_is_noticed(
+    granted: KafkaCluster, watch: Callable[[], Agent], keep: Keep, fresh: Callable[[str], str]
+) -> None:
+    _stall(granted, keep, fresh)
+    agent = watch()
+    agent.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, source="txnlog") == 1)
+    granted.access.deny(USER, "READ", "Topic", "__transaction_state")
+    try:
+        agent.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, source="txnlog") == 0)
+    finally:
+        granted.access.revoke(USER, "READ", "Topic", "__transaction_state", "DENY")
+    agent.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, source="txnlog") == 1)
