@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import threading
 from pathlib import Path
@@ -57,7 +56,7 @@ class StateDir:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 fresh = path.with_suffix(".new")
                 fresh.write_text(text)
-                os.replace(fresh, path)
+                fresh.replace(path)
             except OSError as error:
                 if not self._warned:
                     log.warning(

@@ -33,7 +33,7 @@ from exporter.stall_watch import StallWatch
 
 @dataclass(frozen=True, slots=True)
 class LsoSettings:
-    """Seconds, and regular expressions that are searched in topic names; internal topics are watched unless excluded."""
+    """Seconds, and regular expressions searched in topic names; internal topics are watched unless they are excluded."""
 
     interval: float = 5.0
     sweep_interval: float = 60.0
@@ -167,8 +167,8 @@ class LsoSource:
         self, metadata: Metadata, hot: AbstractSet[TopicPartition], opened: OpenTransactions | None, deadline: Deadline
     ) -> tuple[Coordinators, list[Fault]]:
         known = Coordinators.of(opened.transactions if opened else ())
-        # Partitions first, coordinators after: what ends in between is unknown to its coordinator only for a moment, and
-        # the second read clears it.
+        # Partitions first, coordinators after: what ends in between is unknown to its coordinator only for a moment,
+        # and the second read clears it.
         wanted = self._watch.to_describe(hot, known)
         faults: list[Fault] = []
         if wanted:
