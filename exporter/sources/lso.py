@@ -33,7 +33,7 @@ from exporter.stall_watch import StallWatch
 
 @dataclass(frozen=True, slots=True)
 class LsoSettings:
-    """Seconds, and regular expressions searched in topic names; internal topics are watched unless they are excluded."""
+    """Seconds, and regular expressions searched in topic names; internal topics are watched unless excluded."""
 
     interval: float = 5.0
     sweep_interval: float = 60.0
