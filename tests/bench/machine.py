@@ -1,0 +1,73 @@
+"""What processes cost: CPU seconds and peak memory by /proc, and the load of the machine they shared."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from exporter.model import Deadline
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_POLL_SECONDS = 0.02
+
+
+class Cost(NamedTuple):
+    """What one run of a command took. ``output`` is its standard output."""
+
+    wall: float
+    cpu: float
+    output: str
+
+
+class ToolError(RuntimeError):
+    """A tool failed or did not end in time; the text has what it said."""
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far, all threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def peak_rss_mb(pid: int) -> float:
+    """The most memory that a process ever held, in MB (VmHWM)."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise ValueError(f"process {pid} has no VmHWM")
+
+
+def run(argv: Sequence[str], seconds: float) -> Cost:
+    """Run a command to its end. Raises ToolError."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        began = time.monotonic()
+        deadline = Deadline.after(seconds)
+        process = subprocess.Popen(list(argv), stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
+        while True:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                break
+            if deadline.over:
+                process.kill()
+                process.wait()
+                raise ToolError(f"{argv[0]} did not end in {seconds:g} s")
+            time.sleep(_POLL_SECONDS)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        wall = time.monotonic() - began
+        output.seek(0)
+        if process.returncode:
+            errors.seek(0)
+            raise ToolError(
+                f"{argv[0]} ended with {process.returncode}: {errors.read()[-2000:].decode(errors='replace')}"
+            )
+        return Cost(wall, usage.ru_utime + usage.ru_stime, output.read().decode(errors="replace"))
+
+
+def load() -> str:
+    """The load average, to judge a row by."""
+    return "/".join(f"{each:.1f}" for each in os.getloadavg())

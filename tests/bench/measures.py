@@ -1,0 +1,147 @@
+"""What is measured, in the order in which it is: each method adds its rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from demo.agent import Agent
+from demo.jars import say
+from demo.processes import poll
+from exporter.catalogue import LSO_BLOCKER_INFO, TRANSACTION_LOG_TAIL_LAG_RECORDS
+from exporter.model import Deadline
+from tests.bench import jmx, log_tail
+from tests.bench.events import blocker_delays, event_delays
+from tests.bench.machine import cpu_seconds, load, peak_rss_mb
+from tests.bench.report import Row
+from tests.bench.scale import BenchCluster, Scale
+from tests.bench.scrapes import FLOOR, FORMS, PROMETHEUS, Form, scrape, time_forms, value
+from tests.bench.wire import Wire
+
+STEADY_SECONDS = 60.0
+CYCLE_SECONDS = 5.0
+SCRAPE_SECONDS = 15.0
+SETTLE_SECONDS = 120.0
+TOOL = "org.apache.kafka.tools.TransactionsCommand"
+
+
+class Bench:
+    """One run over one cluster."""
+
+    def __init__(self, cluster: BenchCluster, wire: Wire, scale: Scale, *, quick: bool) -> None:
+        self.scale = scale
+        self.rows: list[Row] = []
+        self._cluster, self._wire, self._quick = cluster, wire, quick
+        self._cycle = 0.0  # CPU seconds of a steady cycle, and the median of a scrape as Prometheus asks, for the
+        self._scrape = 0.0  # comparisons
+
+    def tail(self) -> None:
+        """Before the agent runs, so that this process is the only reader."""
+        say("reading the transaction log: bare librdkafka, the agent's tail and ledger, Kafka's formatter")
+        # Twice each, in turn: the first one also warms the broker's page cache.
+        runs = [(log_tail.bare(self._cluster), log_tail.with_ledger(self._cluster)) for _ in range(2)]
+        bare, ours = (max(rate.per_cpu_second for rate in rates) for rates in zip(*runs, strict=True))
+        kafka = log_tail.formatter(self._cluster, runs[0][1].records).per_cpu_second
+        what, unit = f"tail of the transaction log, {runs[0][1].records:,} records", "records/CPU s"
+        self._row(what, ours, unit, 300_000, (kafka, "TransactionLogMessageFormatter"), more=True)
+        self._row("the same", ours, unit, None, (bare, "librdkafka, nothing decoded"), more=True)
+
+    def start(self, agent: Agent, began: float) -> None:
+        """The first start: an hour of the log is caught up on, and every partition is swept."""
+        say("waiting until the agent has caught up")
+        lag = TRANSACTION_LOG_TAIL_LAG_RECORDS.name
+        _until(agent, lambda body: value(body, lag) == 0, "the tail has not reached the end of the log")
+        note = f"{cpu_seconds(agent.child.pid):.1f} CPU s, {peak_rss_mb(agent.child.pid):.0f} MB"
+        self._row("first start, until the last hour of the log is read", time.monotonic() - began, "s", note=note)
+        say("waiting until every open transaction is named as a blocker")
+        name = f"\n{LSO_BLOCKER_INFO.name}{{".encode()
+        _until(agent, lambda body: body.count(name) >= self.scale.open, "not every open transaction is a blocker")
+
+    def steady(self, agent: Agent, what: str, target: float | None = None) -> None:
+        """Process CPU over a minute at default intervals, scraped as Prometheus does, in cycles of five seconds."""
+        seconds = STEADY_SECONDS / 4 if self._quick else STEADY_SECONDS
+        say(f"{what}: {seconds:.0f} s")
+        began, cpu = time.monotonic(), cpu_seconds(agent.child.pid)
+        while (left := began + seconds - time.monotonic()) > 0:
+            scrape(agent.port, {"Accept": PROMETHEUS, "Accept-Encoding": "gzip"})
+            time.sleep(min(SCRAPE_SECONDS, left))
+        cycle = (cpu_seconds(agent.child.pid) - cpu) * CYCLE_SECONDS / (time.monotonic() - began)
+        self._cycle = self._cycle or cycle
+        self._row(what, cycle, "CPU s", target)
+
+    def scrapes(self, agent: Agent) -> None:
+        """Every form of GET /metrics, and an answer of nothing to hold them against."""
+        say("GET /metrics in all forms, while transactions come and go")
+        timings = time_forms(agent.port, (*FORMS, FLOOR), 25 if self._quick else 200)
+        self._scrape = timings[_as_prometheus()].quantile(0.5)
+        for form, timing in timings.items():
+            note = f"p50 {timing.quantile(0.5) * 1000:.2g} ms, {timing.size / 1000:,.0f} kB"
+            target = None if form is FLOOR else 0.02
+            self._row(f"GET {form.path} p99, {form.name}", timing.quantile(0.99), "s", target, note=note)
+
+    def events(self, agent: Agent) -> None:
+        say("commits, timeouts and fences: from the log to /metrics")
+        tries = 2 if self._quick else 10
+        for kind, delays in event_delays(self._cluster, agent, self._wire, self.scale, tries).items():
+            note = f"median {delays.median:.2f} s of {tries}"
+            self._row(f"a {kind} is on /metrics after, at worst", delays.worst, "s", 2.0, note=note)
+
+    def blockers(self, agent: Agent) -> None:
+        say("stalled partitions: from the threshold to the named blocker")
+        tries = 2 if self._quick else 5
+        known, orphan = blocker_delays(self._cluster, agent, self._wire, self.scale, tries)
+        note = f"median {known.median:.1f} s of {tries}"
+        self._row("a stall names its blocker after, at worst", known.worst, "s", 10.0, note=note)
+        self._row("the same for a hanging transaction", orphan.worst, "s", 70.0)
+
+    def memory(self, agent: Agent) -> None:
+        self._row("peak memory (VmHWM)", peak_rss_mb(agent.child.pid), "MB", 100.0)
+
+    def tools(self, transactional_id: str) -> None:
+        """What an operator runs today for the same facts, beside one cycle of the agent."""
+        runs = {
+            "kafka-transactions.sh list": ("list",),
+            "kafka-transactions.sh describe, one id": ("describe", "--transactional-id", transactional_id),
+            "kafka-transactions.sh find-hanging": ("find-hanging", "--broker-id", "1"),
+        }
+        for name, arguments in runs.items():
+            say(name)
+            cost = log_tail.kafka_tool(self._cluster, TOOL, *arguments)
+            beside = (cost.cpu, f"{name}, {cost.wall:.1f} s of wall clock")
+            self._row("CPU of a steady cycle", self._cycle, "CPU s", None, beside)
+
+    def jmx_exporter(self) -> None:
+        say(f"jmx_exporter {jmx.VERSION}, catch-all, in the broker")
+        port = jmx.attach(self._cluster)
+        scrapes = [jmx.scrape(self._cluster, port) for _ in range(2 if self._quick else 3)]
+        best = min(scrapes, key=lambda each: each.wall)
+        name = f"jmx_exporter {jmx.VERSION}, catch-all"
+        beside = (best.wall, f"{name}, {best.size / 1e6:.1f} MB")
+        self._row(f"GET /metrics p50, {_as_prometheus().name}", self._scrape, "s", None, beside)
+        self._row("CPU of a steady cycle", self._cycle, "CPU s", None, (best.cpu, f"a scrape of {name}, in the broker"))
+
+    def _row(
+        self,
+        what: str,
+        amount: float,
+        unit: str,
+        target: float | None = None,
+        beside: tuple[float, str] | None = None,
+        *,
+        more: bool = False,
+        note: str = "",
+    ) -> None:
+        other, yardstick = beside or (None, "")
+        self.rows.append(Row(what, amount, unit, load(), target, other, yardstick, more, note))
+        say(f"  {self.rows[-1]}")
+
+
+def _as_prometheus() -> Form:
+    return FORMS[0]
+
+
+def _until(agent: Agent, true: Callable[[bytes], bool], otherwise: str) -> None:
+    deadline = Deadline.after(SETTLE_SECONDS)
+    while not true(scrape(agent.port)):
+        if not poll(deadline, 0.25):
+            raise TimeoutError(f"{otherwise}; the agent's log ends with:\n{agent.child.tail(15)}")
