@@ -13,7 +13,7 @@ from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError
 
 from exporter.config_layers import (
     LIST,
@@ -30,6 +30,7 @@ from exporter.config_layers import (
     from_yaml,
     merged,
 )
+from exporter.config_targets import Connect, Streams
 from exporter.config_values import (
     DEFAULT_PORT,
     Addresses,
@@ -40,6 +41,7 @@ from exporter.config_values import (
     Lower,
     Patterns,
     Prefix,
+    Section,
     split_address,
 )
 from exporter.kafka.properties import Properties
@@ -56,48 +58,34 @@ class ConfigError(Exception):
 # --- The settings -----------------------------------------------------------------------------------------------------
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=False, arbitrary_types_allowed=True
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_is_default(cls, value: object) -> object:
-        """A known key without a value (``exclude:``) means its default, as operators who comment out a line expect."""
-        if not isinstance(value, dict):
-            return value
-        return {key: child for key, child in value.items() if child is not None or key not in cls.model_fields}
-
-
-class State(_Section):
+class State(Section):
     """What survives a restart: positions in the transaction log and the times of stalls. Unset: nothing is kept."""
 
     dir: FilePath | None = None
 
 
-class Web(_Section):
+class Web(Section):
     """The HTTP server. ``listen_address`` is one address or several; ``route_prefix`` is "" or begins with a slash."""
 
     listen_address: Addresses = (f":{DEFAULT_PORT}",)
     route_prefix: Prefix = ""
 
 
-class Log(_Section):
+class Log(Section):
     """What goes to standard error."""
 
     level: Annotated[Literal["debug", "info", "warning", "error"], Lower] = "info"
     format: Annotated[Literal["text", "json"], Lower] = "text"
 
 
-class Topics(_Section):
+class Topics(Section):
     """Topics whose LSO is watched: regular expressions, found anywhere in a name; internal topics always are."""
 
     include: Patterns = (".*",)
     exclude: Patterns = ()
 
 
-class Lso(_Section):
+class Lso(Section):
     """How often the LSO is read, in seconds; a partition is stalled when its LSO stands still for ``stall_after``."""
 
     interval: Duration = 5.0
@@ -105,7 +93,7 @@ class Lso(_Section):
     stall_after: Duration = 30.0
 
 
-class Transactions(_Section):
+class Transactions(Section):
     """How often open transactions are asked for, in seconds, and how many series they may make, per cluster."""
 
     interval: Duration = 5.0
@@ -115,7 +103,7 @@ class Transactions(_Section):
     unclean_ends: Count = 20
 
 
-class Groups(_Section):
+class Groups(Section):
     """Consumer groups to measure: all while there are at most ``limit``, above that those of ``include`` only."""
 
     interval: Duration = 30.0
@@ -124,7 +112,7 @@ class Groups(_Section):
     limit: Count = 500
 
 
-class Cluster(_Section):
+class Cluster(Section):
     """One Kafka cluster. ``name`` is "" while it is called by the cluster id that Kafka reports."""
 
     name: Annotated[str, Field(max_length=200)] = ""
@@ -135,13 +123,13 @@ class Cluster(_Section):
     groups: Groups = Groups()
 
 
-class ApplicationPattern(_Section):
+class ApplicationPattern(Section):
     """A regular expression over the whole transactional.id, whose group ``application`` names the application."""
 
     pattern: ApplicationRegex
 
 
-class Config(_Section):
+class Config(Section):
     """All settings, checked. Frozen; reloading makes a new one."""
 
     state: State = State()
@@ -149,6 +137,8 @@ class Config(_Section):
     log: Log = Log()
     clusters: tuple[Cluster, ...]
     applications: tuple[ApplicationPattern, ...] = ()
+    connect: tuple[Connect, ...] = ()
+    streams: tuple[Streams, ...] = ()
 
     def to_yaml(self) -> str:
         """The settings as YAML that can be read back, defaults included and secrets redacted."""
@@ -229,7 +219,7 @@ def _checked(tree: Tree, origins: Mapping[Path, str]) -> tuple[Config | None, li
         config = Config.model_validate(tree)
     except ValidationError as error:
         return None, [_problem(details, origins) for details in error.errors(include_url=False, include_input=False)]
-    return config, list(_name_problems(config.clusters))
+    return config, [*_name_problems(config.clusters), *_engine_problems(config)]
 
 
 def _name_problems(clusters: Sequence[Cluster]) -> Iterator[Problem]:
@@ -243,6 +233,25 @@ def _name_problems(clusters: Sequence[Cluster]) -> Iterator[Problem]:
             yield Problem(("clusters", at, "name"), f"is that of clusters[{seen[cluster.name]}] too: give each its own")
         else:
             seen[cluster.name] = at
+
+
+def _engine_problems(config: Config) -> Iterator[Problem]:
+    """Connect clusters and Streams applications name a cluster that is configured, and no two Connects are alike."""
+    known = {cluster.name for cluster in config.clusters}
+    engines: Mapping[str, Sequence[Connect | Streams]] = {"connect": config.connect, "streams": config.streams}
+    for key, entries in engines.items():
+        for at, entry in enumerate(entries):
+            if not entry.cluster and len(config.clusters) > 1:
+                yield Problem((key, at, "cluster"), "is required when there are several clusters")
+            elif entry.cluster and entry.cluster not in known:
+                hint = did_you_mean(entry.cluster, known - {""}) if known - {""} else "give the cluster this name"
+                yield Problem((key, at, "cluster"), f"is no name of a cluster that is configured; {hint}")
+    seen: dict[str, int] = {}
+    for at, connect in enumerate(config.connect):
+        if connect.name in seen:
+            yield Problem(("connect", at, "name"), f"is that of connect[{seen[connect.name]}] too: give each its own")
+        else:
+            seen[connect.name] = at
 
 
 _WORDS = {

@@ -9,13 +9,38 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from exporter.durations import format_duration, parse_duration
 from exporter.kafka.properties import Properties, PropertiesError
 
 DEFAULT_PORT = 10618
+
+
+class Section(BaseModel):
+    """A part of the settings: frozen, and without unknown keys."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=False, arbitrary_types_allowed=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_default(cls, value: object) -> object:
+        """A known key without a value (``exclude:``) means its default, as operators who comment out a line expect."""
+        if not isinstance(value, dict):
+            return value
+        return {key: child for key, child in value.items() if child is not None or key not in cls.model_fields}
 
 
 def _wrong(text: str) -> PydanticCustomError:

@@ -1,0 +1,108 @@
+"""Settings of what is asked over HTTP: JVMs, by Jolokia or jmx_exporter, and Connect's REST API."""
+
+from __future__ import annotations
+
+from pathlib import Path as FilePath
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, SecretStr, model_validator
+from pydantic_core import PydanticCustomError
+
+from exporter.config_values import Duration, Section
+from exporter.http import Endpoint
+from exporter.jmx.reader import JvmTarget, Way
+
+
+def _wrong(text: str) -> PydanticCustomError:
+    return PydanticCustomError("setting", "{text}", {"text": text})
+
+
+def _url(value: str) -> str:
+    """An address without credentials. What is wrong with one is said without repeating it: it may hold a secret."""
+    try:
+        parts = urlsplit(value.strip())
+        port_is_fine = parts.port is None or parts.port > 0
+    except ValueError:
+        parts, port_is_fine = urlsplit(""), False
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not port_is_fine:
+        raise _wrong("must be an address such as http://127.0.0.1:8778/jolokia")
+    if parts.username or parts.password:
+        raise _wrong("must not hold credentials: set username and password_file beside it")
+    if parts.query or parts.fragment:
+        raise _wrong("must be without ? and #")
+    return value.strip().rstrip("/")
+
+
+def _one_or_more(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+Url = Annotated[str, AfterValidator(_url)]
+Urls = Annotated[tuple[Url, ...], BeforeValidator(_one_or_more)]
+Secret = Annotated[SecretStr, PlainSerializer(lambda secret: "[hidden]" if secret.get_secret_value() else "")]
+
+
+class Access(Section):
+    """How to come in: basic authentication, and the authorities that sign the other side's certificate."""
+
+    username: str = ""
+    password: Secret = SecretStr("")
+    password_file: FilePath | None = None
+    ca_file: FilePath | None = None
+
+    @model_validator(mode="after")
+    def _one_password(self) -> Access:
+        if self.password.get_secret_value() and self.password_file:
+            raise _wrong("has password and password_file: keep one")
+        if (self.password.get_secret_value() or self.password_file) and not self.username:
+            raise _wrong("has a password without username")
+        return self
+
+    def endpoint(self, url: str) -> Endpoint:
+        return Endpoint(url, self.username, self.password.get_secret_value(), self.password_file, self.ca_file)
+
+
+class Jvm(Access):
+    """A JVM, by its Jolokia agent or by its jmx_exporter; ``profile`` names the spelling of the latter's series."""
+
+    jolokia: Url | None = None
+    jmx_exporter: Url | None = None
+    profile: str = ""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Jvm:
+        if (self.jolokia is None) == (self.jmx_exporter is None):
+            raise _wrong("needs either jolokia or jmx_exporter, an address such as http://127.0.0.1:8778/jolokia")
+        return self
+
+    def target(self) -> JvmTarget:
+        if self.jolokia is not None:
+            return JvmTarget(Way.JOLOKIA, self.endpoint(self.jolokia))
+        return JvmTarget(Way.JMX_EXPORTER, self.endpoint(self.jmx_exporter or ""), self.profile)
+
+
+class Connect(Access):
+    """A Connect cluster. ``rest`` are addresses of its workers, of which one that answers is enough; ``cluster`` may be
+    left out when only one is configured.
+    """
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    cluster: str = ""
+    group_id: str = ""
+    rest: Urls = ()
+    workers: tuple[Jvm, ...] = ()
+    interval: Duration = 10.0
+
+    @model_validator(mode="after")
+    def _some_way(self) -> Connect:
+        if not self.rest and not self.workers:
+            raise _wrong("needs rest, such as [http://127.0.0.1:8083], or workers, or both")
+        return self
+
+
+class Streams(Jvm):
+    """A JVM with Kafka Streams in it; ``cluster`` may be left out when only one is configured."""
+
+    cluster: str = ""
+    interval: Duration = 10.0

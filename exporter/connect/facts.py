@@ -1,0 +1,22 @@
+"""What the source of a Connect cluster tells the status page and the posture checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from exporter.connect.rest import Connector
+from exporter.model import Fact
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectState(Fact):
+    """The connectors of one Connect cluster, as its REST API or its workers' MBeans describe them.
+
+    ``by_rest`` is False where only MBeans were asked: then settings and reasons of failures are not known. ``notes``
+    say in words which signals are not there because of what is not configured, or what a jmx_exporter leaves out.
+    """
+
+    name: str
+    connectors: tuple[Connector, ...]
+    by_rest: bool
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,174 @@
+"""The state of a Connect cluster, from the answer of ``GET /connectors?expand=status&expand=info``.
+
+That answer holds every connector's whole configuration, passwords included. What is kept of it are the few keys of
+``KEPT_SETTINGS``; the rest goes no further than this file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from exporter.connect.trace import Cause, cause_of, last_line, secrets_of
+from exporter.http import AskError, Endpoint, ask
+from exporter.model import Deadline, Fault, Reason
+
+log = logging.getLogger(__name__)
+
+PATH = "/connectors?expand=status&expand=info"
+
+KEPT_SETTINGS = (
+    "exactly.once.support",
+    "transaction.boundary",
+    "transaction.boundary.interval.ms",
+    "offsets.storage.topic",
+    "producer.override.transaction.timeout.ms",
+    "consumer.override.isolation.level",
+)
+"""What is kept of a connector's configuration: all that concerns exactly-once, and none of it a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task. ``state`` is lower case, "" when there is none yet; ``cause`` and ``error`` are those of a failed one.
+
+    ``mark`` differs between two failures that the REST API lets tell apart, by worker and by trace.
+    """
+
+    connector: str
+    task: str
+    state: str
+    worker: str = ""
+    cause: Cause | None = None
+    error: str = ""
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """One connector. ``type`` is source, sink or "" where that is not known; ``settings`` are of KEPT_SETTINGS."""
+
+    name: str
+    type: str
+    state: str = ""
+    worker: str = ""
+    error: str = ""
+    settings: Mapping[str, str] | None = None
+    tasks: tuple[Task, ...] = ()
+
+    @property
+    def exactly_once_support(self) -> str:
+        """``exactly.once.support`` of a source, "" where there is none or it is not known. Default: KIP-618."""
+        return self._source_setting("exactly.once.support", "requested")
+
+    @property
+    def transaction_boundary(self) -> str:
+        """``transaction.boundary`` of a source, "" where there is none or it is not known. Default: KIP-618."""
+        return self._source_setting("transaction.boundary", "poll")
+
+    def _source_setting(self, key: str, default: str) -> str:
+        if self.type != "source" or self.settings is None:
+            return ""
+        return self.settings.get(key, default).lower()
+
+
+class RestAnswer(NamedTuple):
+    """``connectors`` is None when nobody answered; a connector that could not be read is a fault and left out."""
+
+    connectors: tuple[Connector, ...] | None
+    faults: tuple[Fault, ...]
+
+
+class ConnectRest:
+    """Asks the workers of one Connect group: any of them knows all, so the first that answers is enough.
+
+    For use by one thread. It only ever reads.
+    """
+
+    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+        self._endpoints = list(endpoints)
+
+    def read(self, deadline: Deadline) -> RestAnswer:
+        """The connectors; or a fault for every worker that was asked, when none of them answered."""
+        faults: list[Fault] = []
+        for number, endpoint in enumerate(self._endpoints):
+            share = deadline.within(deadline.remaining() / (len(self._endpoints) - number))
+            try:
+                reply = ask(endpoint, share, path=PATH)
+            except AskError as error:
+                faults.append(error.fault)
+                continue
+            answer = parse(reply.body, endpoint.address)
+            if answer.connectors is None:
+                faults.extend(answer.faults)
+                continue
+            if number:
+                # One that answers is asked first from now on, so that a dead one costs its time once.
+                log.info("%s does not answer, %s does", self._endpoints[0].address, endpoint.address)
+                self._endpoints = [*self._endpoints[number:], *self._endpoints[:number]]
+            return answer
+        return RestAnswer(None, tuple(faults))
+
+
+def parse(body: bytes, address: str) -> RestAnswer:
+    """The connectors of an answer. ``address`` names the worker in faults. Never raises."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        fault = Fault(Reason.MALFORMED, f"{address} answered something else than JSON: is this Connect's REST API?")
+        return RestAnswer(None, (fault,))
+    if isinstance(document, list):
+        fault = Fault(Reason.UNSUPPORTED, f"{address} knows no ?expand=: Connect 2.3 or later is needed")
+        return RestAnswer(None, (fault,))
+    if not isinstance(document, dict) or "error_code" in document:
+        fault = Fault(Reason.MALFORMED, f"{address} answered no list of connectors: is this Connect's REST API?")
+        return RestAnswer(None, (fault,))
+    connectors: list[Connector] = []
+    faults: list[Fault] = []
+    for name, described in document.items():
+        try:
+            connectors.append(_connector(str(name), described))
+        except (TypeError, KeyError, AttributeError, ValueError):
+            faults.append(Fault(Reason.MALFORMED, f"{address} describes connector {name!s:.80} in a form unknown here"))
+    return RestAnswer(tuple(connectors), tuple(faults))
+
+
+def _connector(name: str, described: Mapping[str, Any]) -> Connector:
+    """Raises TypeError, KeyError, AttributeError or ValueError when it is not described as Connect does."""
+    status = described.get("status") or {}
+    info = described.get("info") or {}
+    config = info.get("config")
+    secrets = secrets_of(config or {})
+    own = status.get("connector") or {}
+    return Connector(
+        name=name,
+        type=_type(status, info),
+        state=str(own.get("state", "")).lower(),
+        worker=str(own.get("worker_id", "")),
+        error=last_line(str(own.get("trace") or ""), secrets),
+        settings=None if config is None else {key: str(config[key]) for key in KEPT_SETTINGS if key in config},
+        tasks=tuple(_tasks(name, status.get("tasks") or (), secrets)),
+    )
+
+
+def _type(status: Mapping[str, Any], info: Mapping[str, Any]) -> str:
+    """Connect says ``unknown`` of a connector whose class is not there."""
+    found = str(status.get("type") or info.get("type") or "").lower()
+    return found if found in {"source", "sink"} else ""
+
+
+def _tasks(connector: str, tasks: Sequence[Mapping[str, Any]], secrets: frozenset[str]) -> Iterator[Task]:
+    for task in tasks:
+        state = str(task["state"]).lower()
+        worker = str(task.get("worker_id", ""))
+        number = str(int(task["id"]))
+        if state != "failed":
+            yield Task(connector, number, state, worker)
+            continue
+        trace = str(task.get("trace") or "")
+        mark = hashlib.sha256(f"{worker}\n{trace}".encode(errors="replace")).hexdigest()
+        yield Task(connector, number, state, worker, cause_of(trace), last_line(trace, secrets), mark)

@@ -1,0 +1,220 @@
+"""One Connect cluster: by its REST API, by its workers' MBeans, or both; one series per fact.
+
+REST wins for states, settings and reasons of failures, MBeans for numbers; commits of exactly-once source tasks come
+from the transaction log, where every task writes under an id of its own (Worker.taskTransactionalId).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from exporter import catalogue
+from exporter.connect.facts import ConnectState
+from exporter.connect.failures import FailureBook, Look, TaskKey
+from exporter.connect.rest import Connector, RestAnswer, Task
+from exporter.connect.together import together
+from exporter.connect.trace import Cause
+from exporter.connect.workers import QUERIES, TaskNumbers, WorkerView
+from exporter.jmx.reader import Answer, JvmReader
+from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample, TaskCommits
+
+log = logging.getLogger(__name__)
+
+WITHOUT_REST = (
+    "rest is not configured: it would add why tasks fail, the connectors' exactly-once settings, and tasks that no "
+    "worker runs"
+)
+WITHOUT_WORKERS = (
+    "workers are not configured: their MBeans would add transaction sizes, records written, ratios and times of offset "
+    "commits, and crash loops between two reads"
+)
+WITHOUT_GROUP = "group_id is not configured: it would add the commits of exactly-once source tasks"
+
+
+class Named(Protocol):
+    """The cluster that the workers write to: its name, "" while that is unknown."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class RestReader(Protocol):
+    """The REST API of one Connect cluster."""
+
+    def read(self, deadline: Deadline) -> RestAnswer: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectSettings:
+    """``name`` is what the Connect cluster is called here; ``group_id`` is its workers' group.id, "" if not known."""
+
+    name: str
+    group_id: str = ""
+    interval: float = 10.0
+    timeout: float = 8.0
+
+
+class ConnectSource:
+    """Source ``connect`` of one Connect cluster. ``rest`` is None, or ``workers`` is empty, for what is not there."""
+
+    name = "connect"
+
+    def __init__(
+        self, cluster: Named, settings: ConnectSettings, rest: RestReader | None, workers: Sequence[JvmReader]
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._rest = rest
+        self._workers = tuple(workers)
+        self.target = settings.name
+        self.pace = self.interval = settings.interval
+        self.timeout = settings.timeout
+        self._failures = FailureBook()
+        self._written: dict[TaskKey, float] = {}
+        self._commits: dict[TaskKey, int] = {}
+        self._dropped: frozenset[str] = frozenset()
+        self._notes = tuple(
+            note
+            for note, lacking in (
+                (WITHOUT_REST, rest is None),
+                (WITHOUT_WORKERS, not workers),
+                (WITHOUT_GROUP, not settings.group_id),
+            )
+            if lacking
+        )
+        for note in self._notes:
+            log.info("connect %s: %s", settings.name, note)
+
+    @property
+    def cluster(self) -> str:
+        return self._cluster.name
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        rest, answers = self._ask(deadline)
+        faults = [*(rest.faults if rest else ()), *(fault for answer in answers for fault in answer.faults)]
+        yield from faults
+        view = WorkerView([reading for answer in answers for reading in answer.values])
+        everyone = not any(answer.faults for answer in answers)
+        connectors = view.connectors() if rest is None else rest.connectors
+        if connectors is not None:
+            complete = everyone if rest is None else not rest.faults and all(each.state for each in connectors)
+            self._look(connectors, view.tasks, complete=complete)
+            yield ConnectState(self.target, connectors, rest is not None, (*self._notes, *self._left_out(answers)))
+            yield from self._states(connectors)
+        yield from self._numbers(view.tasks)
+        self._keep(view.tasks, connectors, facts.get(TaskCommits), everyone=everyone)
+        yield from self._counters()
+
+    # --- Asking ---
+
+    def _ask(self, deadline: Deadline) -> tuple[RestAnswer | None, list[Answer]]:
+        """All at once. A question that does not come back is a fault, like any other that was not answered."""
+        questions: list[Callable[[], RestAnswer | Answer]] = [
+            partial(worker.read, QUERIES, deadline) for worker in self._workers
+        ]
+        if self._rest is not None:
+            questions.append(partial(self._rest.read, deadline))
+        late = Fault(Reason.TIMEOUT, f"a question to Connect {self.target} has not returned at the deadline")
+        rest: RestAnswer | None = None if self._rest is None else RestAnswer(None, (late,))
+        answers = []
+        for number, answer in enumerate(together(questions, deadline)):
+            if isinstance(answer, RestAnswer):
+                rest = answer
+            elif number < len(self._workers):
+                answers.append(answer or Answer(faults=(late,)))
+        return rest, answers
+
+    def _look(self, connectors: Sequence[Connector], numbers: Mapping[TaskKey, TaskNumbers], *, complete: bool) -> None:
+        looks = {}
+        for connector in connectors:
+            for task in connector.tasks:
+                key = (connector.name, task.task)
+                looks[key] = _look_at(task, numbers.get(key))
+        self._failures.look(looks, complete=complete)
+
+    def _left_out(self, answers: Sequence[Answer]) -> tuple[str, ...]:
+        """What the rules of a jmx_exporter drop, with the line that would restore it; logged when it changes."""
+        notes = {
+            f"a worker's jmx_exporter leaves out {missing.attribute} of {missing.query.pattern}; "
+            f"put first into its rules: {missing.remedy}"
+            for answer in answers
+            for missing in answer.missing
+        }
+        for note in sorted(notes - self._dropped):
+            log.info("connect %s: %s", self.target, note)
+        self._dropped = frozenset(notes)
+        return tuple(sorted(notes))
+
+    # --- What it says ---
+
+    def _states(self, connectors: Sequence[Connector]) -> Iterator[Sample]:
+        head = (self.cluster, self.target, self.target)
+        for each in connectors:
+            info = (each.name, each.type, each.exactly_once_support, each.transaction_boundary)
+            yield catalogue.CONNECT_CONNECTOR_INFO(1.0, *head, *info)
+        for each in connectors:
+            for task in each.tasks:
+                if task.state:
+                    yield catalogue.CONNECT_TASK_STATE(1.0, *head, each.name, task.task, task.state)
+
+    def _numbers(self, tasks: Mapping[TaskKey, TaskNumbers]) -> Iterator[Sample]:
+        head = (self.cluster, self.target, self.target)
+        for key, numbers in tasks.items():
+            for stat in ("min", "avg", "max"):
+                if (size := numbers.get(f"transaction-size-{stat}")) is not None:
+                    yield catalogue.CONNECT_TASK_TRANSACTION_SIZE_RECORDS(size, *head, *key, stat)
+            for result, ratio in numbers.commit_ratios.items():
+                yield catalogue.CONNECT_TASK_OFFSET_COMMIT_RATIO(ratio, *head, *key, result)
+            for stat in ("avg", "max"):
+                if (millis := numbers.get(f"offset-commit-{stat}-time-ms")) is not None:
+                    yield catalogue.CONNECT_TASK_OFFSET_COMMIT_SECONDS(millis / 1000, *head, *key, stat)
+
+    def _keep(
+        self,
+        tasks: Mapping[TaskKey, TaskNumbers],
+        connectors: Sequence[Connector] | None,
+        commits: TaskCommits | None,
+        *,
+        everyone: bool,
+    ) -> None:
+        """Counters stand still, and stay, while who knows them does not answer."""
+        written = {
+            key: count
+            for key, numbers in tasks.items()
+            if (count := numbers.get("source-record-write-total", "sink-record-send-total")) is not None
+        }
+        self._written = written if everyone else {**self._written, **written}
+        if commits is None or connectors is None or not self._settings.group_id:
+            return
+        ids = {
+            (connector.name, task.task): f"{self._settings.group_id}-{connector.name}-{task.task}"
+            for connector in connectors
+            if connector.type != "sink"
+            for task in connector.tasks
+        }
+        self._commits = {key: commits.by_id[name] for key, name in ids.items() if name in commits.by_id}
+
+    def _counters(self) -> Iterator[Sample]:
+        head = (self.cluster, self.target, self.target)
+        for key, causes in self._failures.counts.items():
+            for cause, count in causes.items():
+                yield catalogue.CONNECT_TASK_FAILURES_TOTAL(float(count), *head, *key, cause.value)
+        for key, written in self._written.items():
+            yield catalogue.CONNECT_TASK_RECORDS_WRITTEN_TOTAL(written, *head, *key)
+        for key, commits in self._commits.items():
+            yield catalogue.CONNECT_TASK_COMMITS_TOTAL(float(commits), *head, *key)
+
+
+def _look_at(task: Task, numbers: TaskNumbers | None) -> Look:
+    failed = task.state == "failed"
+    if numbers is None or numbers.status not in {"", "failed"}:
+        # REST is behind the worker, or ahead of it: the metrics may be those of another start of the task.
+        return Look(failed, task.cause or Cause.OTHER, task.mark)
+    return Look(failed, task.cause or Cause.OTHER, task.mark, numbers.records, numbers.get("running-ratio"))
