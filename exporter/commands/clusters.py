@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from exporter import logs
 from exporter.applications import Grouping
 from exporter.commands.report import Look
-from exporter.commands.settings import config_source
+from exporter.commands.settings import SettingsError, config_source
 from exporter.config import Cluster as ClusterConfig
 from exporter.config import Config
 from exporter.durations import parse_duration
@@ -25,14 +25,29 @@ T = TypeVar("T")
 @contextlib.contextmanager
 def opened(options: argparse.Namespace) -> Iterator[list[tuple[Cluster, ClusterConfig]]]:
     """The configured clusters with their settings; their connections are closed at the end. Connects to nothing."""
-    config = config_source(options).load()
+    config, chosen = _chosen(options)
     logs.configure(vars(options).get("--log.level", "error"), "text")
-    clusters = [(_cluster(settings, config), settings) for settings in config.clusters]
+    clusters = [(_cluster(settings, config), settings) for settings in chosen]
     try:
         yield clusters
     finally:
         for cluster, _ in clusters:
             cluster.client.close()
+
+
+def _chosen(options: argparse.Namespace) -> tuple[Config, Sequence[ClusterConfig]]:
+    """The settings, and the clusters to look at: with a file, ``--cluster.name`` picks one of those in it."""
+    given = vars(options)
+    name = given.get("--cluster.name")
+    if name is None or "config" not in given:
+        config = config_source(options).load()
+        return config, config.clusters
+    config = config_source(argparse.Namespace(**{key: given[key] for key in given if key != "--cluster.name"})).load()
+    chosen = [cluster for cluster in config.clusters if cluster.name == name]
+    if not chosen:
+        names = ", ".join(cluster.name or "(one without a name)" for cluster in config.clusters)
+        raise SettingsError(f"--cluster.name {name}: no such cluster in {given['config']}; there are: {names}")
+    return config, chosen
 
 
 def _cluster(settings: ClusterConfig, config: Config) -> Cluster:

@@ -34,7 +34,7 @@ CLUSTER = (
         "HOST:PORT",
         "brokers to start from",
     ),
-    Flag("--cluster.name", ("clusters", "name"), "NAME", "what to call the cluster; else the id that it reports"),
+    Flag("--cluster.name", ("clusters", "name"), "NAME", "what to call the cluster; to look: which one of --config"),
 )
 RUN = (
     Flag(

@@ -138,6 +138,25 @@ def test_a_cluster_that_nobody_answers_for_is_exit_code_2_and_no_result(capsys: 
     assert len(document["not_asked"]) == 1
 
 
+def test_a_cluster_of_the_file_is_picked_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "config.yml"
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        server = f"127.0.0.1:{taken.getsockname()[1]}"
+        clusters = (f"{{name: {name}, kafka: {{bootstrap.servers: '{server}'}}}}" for name in ("a", "b"))
+        file.write_text(f"clusters: [{', '.join(clusters)}]")
+        assert main(["transactions", "--config", str(file), "--timeout", "2s"]) == 2
+        err = capsys.readouterr().err
+        assert "could not ask a:" in err
+        assert "could not ask b:" in err
+        assert main(["transactions", "--config", str(file), "--cluster.name", "b", "--timeout", "2s"]) == 2
+        err = capsys.readouterr().err
+        assert "could not ask a:" not in err
+        assert "could not ask b:" in err
+    assert main(["transactions", "--config", str(file), "--cluster.name", "c"]) == 2
+    assert capsys.readouterr().err == f"--cluster.name c: no such cluster in {file}; there are: a, b\n"
+
+
 def test_control_c_is_quiet_and_exits_130() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         server = f"127.0.0.1:{silent.getsockname()[1]}"
