@@ -7,6 +7,7 @@ to copy is one line, printed outside of any table, so that it is never wrapped i
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -21,22 +23,39 @@ from rich.text import Text
 
 from exporter.next_step import NextStep
 
-_UNBOUNDED = 100_000
+_NUMBERS = {"age", "timeout", "lag", "partition", "partitions", "pid", "epoch", "offset", "stalled", "last write"}
+_WIDEST = 100
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table as wide as it needs; on a terminal that is narrower, cells fold, and nothing is cut off."""
-    terminal = sys.stdout.isatty()
-    console = Console(
-        file=sys.stdout, highlight=False, markup=False, emoji=False, width=None if terminal else _UNBOUNDED
-    )
+    """A table, or a list of names and values for each row where the terminal is too narrow; no value is ever broken."""
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
+    needed = sum(widths) + 3 * (len(widths) - 1)
+    if sys.stdout.isatty() and needed > _terminal_width():
+        _print_records(columns, cells)
+        return
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
-        right = column in {"age", "timeout", "lag", "partitions", "pid", "epoch", "offset"}
-        table.add_column(column, overflow="fold", justify="right" if right else "left")
-    for row in rows:
-        table.add_row(*(Text(printable(str(cell))) for cell in row))
-    console.print(table)
+        table.add_column(column, no_wrap=True, justify="right" if column in _NUMBERS else "left")
+    for row in cells:
+        table.add_row(*map(Text, row))
+    Console(file=sys.stdout, highlight=False, markup=False, emoji=False, width=max(needed, _terminal_width())).print(
+        table
+    )
+
+
+def _print_records(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    margin = max(map(len, columns))
+    for number, row in enumerate(rows):
+        if number:
+            print()
+        for column, cell in zip(columns, row, strict=True):
+            print(f"{column:<{margin}}  {cell}")
+
+
+def _terminal_width() -> int:
+    return shutil.get_terminal_size((100, 24)).columns
 
 
 def print_json(document: dict[str, Any]) -> None:
@@ -90,4 +109,6 @@ def printable(text: str) -> str:
 
 
 def _paragraph(text: str) -> str:
-    return "\n".join(textwrap.wrap(printable(text), 100, break_long_words=False, break_on_hyphens=False))
+    return "\n".join(
+        textwrap.wrap(printable(text), min(_WIDEST, _terminal_width()), break_long_words=False, break_on_hyphens=False)
+    )

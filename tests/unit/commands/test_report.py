@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 
 import pytest
 
-from exporter.commands.output import printable
+from exporter.commands.output import print_table, printable
 from exporter.commands.report import Form, Look, exit_code, show
 from exporter.commands.transactions import Seen, _look
 from exporter.model import BlockerKind, Deadline, TopicPartition
@@ -65,6 +66,19 @@ def test_a_table_that_is_piped_is_never_cut(capsys: pytest.CaptureFixture[str]) 
     name = "y" * 400
     run(look(name))
     assert name in capsys.readouterr().out
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_narrow_terminal_every_value_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout", terminal := Terminal())
+    name = "y" * 100
+    print_table(("topic", "id"), [("orders", name), ("ledger", "-")])
+    assert terminal.getvalue() == f"topic  orders\nid     {name}\n\ntopic  ledger\nid     -\n"
 
 
 def test_json_has_the_found_and_what_was_not_asked(capsys: pytest.CaptureFixture[str]) -> None:
