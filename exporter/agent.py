@@ -16,6 +16,7 @@ from exporter.applications import Grouping
 from exporter.books import Caps
 from exporter.config import Cluster as ClusterConfig
 from exporter.config import Config, ConfigError, split_address
+from exporter.engines import Engines, engine_sources, engines_of
 from exporter.exposition import Exposition
 from exporter.kafka.client import ClusterClient
 from exporter.listen import ListenError
@@ -44,11 +45,12 @@ class _Watched(NamedTuple):
     """A cluster that is being read, and the settings that say so."""
 
     config: ClusterConfig
+    engines: Engines
     group: Group
 
 
-def sources_of(cluster: Cluster, config: ClusterConfig) -> tuple[Source, ...]:
-    """The sources of one cluster, from its settings."""
+def sources_of(cluster: Cluster, config: ClusterConfig, engines: Engines) -> tuple[Source, ...]:
+    """The sources of one cluster and of the engines on it, from their settings."""
     lso = LsoSettings(
         interval=config.lso.interval,
         sweep_interval=config.lso.sweep_interval,
@@ -75,6 +77,7 @@ def sources_of(cluster: Cluster, config: ClusterConfig) -> tuple[Source, ...]:
         TransactionsSource(cluster, transactions),
         TxnlogSource(cluster, TxnlogSettings(caps, config.transactions.open_transactions)),
         GroupsSource(cluster, groups),
+        *engine_sources(cluster, engines),
     )
 
 
@@ -166,7 +169,11 @@ class Agent:
             log.warning("web and state take effect at the next start only")
         wanted = _by_key(config)
         same_applications = config.applications == self._config.applications
-        kept = {key for key, each in self._watched.items() if same_applications and wanted.get(key) == each.config}
+        kept = {
+            key
+            for key, each in self._watched.items()
+            if same_applications and (wanted.get(key), engines_of(config, key)) == (each.config, each.engines)
+        }
         gone = [self._watched[key] for key in self._watched if key not in kept]
         self._config = config
         deadline = Deadline.after(STOP_SECONDS, self._clock.monotonic)
@@ -179,15 +186,16 @@ class Agent:
         log.info("settings reread: %d cluster(s) as before, %d new or changed", len(kept), len(came))
 
     def _watch(self, key: str, config: ClusterConfig) -> _Watched:
+        engines = engines_of(self._config, key)
         cluster = Cluster(
             config.kafka,
             ClusterClient(config.kafka, self._clock),
-            Grouping([each.pattern for each in self._config.applications]),
+            Grouping([each.pattern for each in self._config.applications], engines.connect_groups),
             self._state,
             config.name,
             self._clock,
         )
-        return _Watched(config, Group(key, sources_of(cluster, config), cluster.client.close))
+        return _Watched(config, engines, Group(key, sources_of(cluster, config, engines), cluster.client.close))
 
     def _own_snapshot(self) -> Snapshot:
         return Snapshot(

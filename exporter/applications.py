@@ -57,6 +57,10 @@ class Grouping:
         self.of.cache_clear()
         return True
 
+    def is_connect_task(self, transactional_id: str) -> bool:
+        """Whether this is the id of a task of a known Connect group, whatever application a user's pattern says."""
+        return self._connect_task(transactional_id) is not None
+
     def _of(self, transactional_id: str) -> Application:
         if not transactional_id:
             return Application(EMPTY_ID, "other")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from exporter import catalogue
 from exporter.applications import Application, Grouping
 from exporter.ledger import Entry, Finished
-from exporter.model import Distribution, Metric, Outcome, Sample, UncleanEnd
+from exporter.model import Distribution, Metric, Outcome, Sample, TaskCommits, UncleanEnd
 
 HOUR = 3600.0
 FENCES_WINDOW = 600.0
@@ -128,6 +128,7 @@ class Books:
         self._fences: dict[str, tuple[str, deque[float]]] = {}
         self._ends: deque[UncleanEnd] = deque(maxlen=max(200, caps.unclean_ends * 10))
         self._seen: dict[str, int] = {}
+        self._task_commits: dict[str, int] = {}
 
     @property
     def applications(self) -> tuple[str, ...]:
@@ -139,6 +140,8 @@ class Books:
             for known in self._books.values():
                 if (better := self._grouping.of(known.example)).name == known.application.name:
                     known.describe(better)
+        if self._grouping.is_connect_task(transactional_id):
+            self._task_commits.setdefault(transactional_id, 0)
         application = self._grouping.of(transactional_id)
         book = self._books.get(application.name)
         if book is None:
@@ -155,6 +158,8 @@ class Books:
         book = self._books[entry.application]
         if self._counted(transaction.log_partition, transaction.offset):
             book.count(transaction)
+            if transaction.outcome is Outcome.COMMITTED and entry.transactional_id in self._task_commits:
+                self._task_commits[entry.transactional_id] += 1
         ended = transaction.completed_ms / 1000
         book.date(transaction.outcome, ended)
         if transaction.outcome is Outcome.COMMITTED:
@@ -175,6 +180,7 @@ class Books:
     def removed(self, entry: Entry) -> None:
         book = self._books[entry.application]
         book.ids -= 1
+        self._task_commits.pop(entry.transactional_id, None)
         if not book.ids:
             del self._books[entry.application]
             self._seen.pop(entry.application, None)
@@ -202,6 +208,11 @@ class Books:
         if self._folded:
             outcomes = len(catalogue.OUTCOMES)
             yield catalogue.SERIES_DROPPED(float(len(self._folded) * outcomes), catalogue.TRANSACTIONS_TOTAL.name)
+
+    @property
+    def task_commits(self) -> TaskCommits:
+        """What Connect's source tasks committed, whatever application their ids are counted under."""
+        return TaskCommits(dict(self._task_commits))
 
     def census(self, entries: Iterator[Entry], log_now: float) -> None:
         """Count the ids that the log showed in the last hour. Walks every id: not for every read."""

@@ -10,7 +10,7 @@ each other: the runner hands facts over.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar
@@ -285,18 +285,45 @@ class Notes(Fact):
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class TransactionUse(Fact):
+    """Who uses transactions, from the last hour of the log.
+
+    ``topics`` were written to, ``clients`` counts ids by application and by the transaction version that their client
+    speaks, ``connect_ids`` are the ids of Connect's tasks.
+    """
+
+    topics: frozenset[str]
+    clients: Mapping[str, Mapping[int, int]]
+    connect_ids: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsBeyondLso(Fact):
+    """Groups, with the topic, that committed an offset above a last stable offset that was read later: proof that they
+    read uncommitted records.
+    """
+
+    pairs: frozenset[tuple[str, str]]
+
+
 class Facts:
     """The latest facts of one cluster, by type: what the runner hands to a source. Immutable."""
 
-    __slots__ = ("_by_type",)
+    __slots__ = ("_by_type", "_every")
 
-    def __init__(self, by_type: Mapping[type[Fact], Fact] | None = None) -> None:
+    def __init__(self, by_type: Mapping[type[Fact], Fact] | None = None, every: Iterable[Fact] = ()) -> None:
         self._by_type = dict(by_type or {})
+        self._every = tuple(every)
 
     def get(self, kind: type[F]) -> F | None:
         """The latest fact of this type, or None when nobody made one or it expired."""
         fact = self._by_type.get(kind)
         return fact if isinstance(fact, kind) else None
+
+    def all(self, kind: type[F]) -> tuple[F, ...]:
+        """The latest fact of this type from each source that makes one."""
+        return tuple(fact for fact in self._every if isinstance(fact, kind))
 
 
 # --- Reading ---

@@ -17,6 +17,7 @@ REFRESH_SECONDS = 10
 MOST_STALLS = 100
 MOST_OPEN = 50
 MOST_ENDS = 50
+MOST_FAILED = 50
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _STYLE = (_TEMPLATES / "status.css").read_text(encoding="utf-8")
@@ -80,6 +81,7 @@ def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True) -
         most_stalls=MOST_STALLS,
         most_open=MOST_OPEN,
         most_ends=MOST_ENDS,
+        most_failed=MOST_FAILED,
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from exporter.connect.facts import ConnectState
+from exporter.connect.rest import Connector, Task
 from exporter.model import (
     Blocker,
     ClusterIdentity,
@@ -81,6 +84,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float) -> Docume
         ],
         "open_transactions": [open_transaction_document(transaction, now) for transaction in transactions],
         "unclean_ends": [unclean_end_document(end, now) for end in (ends.ends if ends else ())],
+        "connect": [_connect(state) for state in sorted(group.facts.all(ConnectState), key=lambda each: each.name)],
     }
 
 
@@ -175,6 +179,30 @@ def unclean_end_document(end: UncleanEnd, now: float) -> Document:
         "seconds_ago": max(0.0, now - end.ended),
         "started": instant(end.started),
         "started_timestamp": end.started,
+    }
+
+
+def _connect(state: ConnectState) -> Document:
+    """A Connect cluster: how many of its tasks are in which state, and all that failed with the reason."""
+    tasks = [task for connector in state.connectors for task in connector.tasks]
+    connectors = [_failed(each.name, None, each) for each in state.connectors if each.state == "failed"]
+    return {
+        "name": state.name,
+        "connectors": len(state.connectors),
+        "tasks": dict(sorted(Counter(task.state or "unknown" for task in tasks).items())),
+        "failed": connectors + [_failed(task.connector, task, task) for task in tasks if task.state == "failed"],
+        "notes": list(state.notes),
+    }
+
+
+def _failed(connector: str, task: Task | None, told: Connector | Task) -> Document:
+    """What failed and why; ``task`` is None where it is the connector itself. ``error`` is what its trace ends with."""
+    return {
+        "connector": connector,
+        "task": task.task if task else None,
+        "worker": told.worker,
+        "cause": str(task.cause) if task and task.cause else None,
+        "error": told.error,
     }
 
 

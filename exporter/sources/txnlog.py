@@ -119,6 +119,7 @@ class TxnlogSource:
         yield from self._refusals()
         if self._readable or self._empty:
             yield from self._counters()
+            yield self._books.task_commits
             if self._empty or any(progress.end is not None for progress in self._progress.values()):
                 yield catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS(float(self._lag()), self.cluster)
                 if self._caught_up():
