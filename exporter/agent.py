@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import queue
 import signal
 import sys
 import threading
@@ -27,6 +26,7 @@ from exporter.server import App, Servers
 from exporter.sources.cluster import Cluster
 from exporter.sources.groups import GroupsSettings, GroupsSource
 from exporter.sources.lso import LsoSettings, LsoSource
+from exporter.sources.posture import PostureSettings, PostureSource
 from exporter.sources.transactions import TransactionsSettings, TransactionsSource
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.state import StateDir
@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 STOP_SECONDS = 3.0
 """How long a stop waits for reads that run; with the servers' two seconds it stays within five."""
+
+SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 
 SWITCH_SECONDS = 0.001
 """How long one thread may keep the others from running: a scrape must not wait for a source that decodes."""
@@ -77,6 +79,7 @@ def sources_of(cluster: Cluster, config: ClusterConfig, engines: Engines) -> tup
         TransactionsSource(cluster, transactions),
         TxnlogSource(cluster, TxnlogSettings(caps, config.transactions.open_transactions)),
         GroupsSource(cluster, groups),
+        PostureSource(cluster, PostureSettings(config.posture.interval, config.posture.ignore)),
         *engine_sources(cluster, engines),
     )
 
@@ -98,18 +101,17 @@ class Agent:
 
     def run(self) -> int:
         """Run until SIGTERM or SIGINT. Exit code 0 after a clean stop, 2 when an address cannot be listened on."""
-        # A SimpleQueue may be put to from a signal handler, whatever the interrupted code holds.
-        signals: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda received, _: signals.put(received))
+        # Blocked in every thread that starts from here on, so that no signal is lost in one that cannot act on it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         sys.setswitchinterval(SWITCH_SECONDS)
         try:
             self.start()
         except ListenError as error:
             log.critical("%s", error)
             return 2
-        while signals.get() == signal.SIGHUP:
+        while signal.sigwait(SIGNALS) == signal.SIGHUP:
             self.reload()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # a second Ctrl-C ends it at once
         self.stop()
         return 0
 
@@ -164,7 +166,8 @@ class Agent:
             return []
 
     def _apply(self, config: Config) -> None:
-        logs.configure(config.log.level, config.log.format)
+        if config.log != self._config.log:
+            logs.configure(config.log.level, config.log.format)
         if (config.web, config.state) != (self._config.web, self._config.state):
             log.warning("web and state take effect at the next start only")
         wanted = _by_key(config)

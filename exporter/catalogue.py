@@ -363,6 +363,13 @@ INTERNAL_TOPIC_PARTITIONS = Metric(
     (*K, "topic", "condition"),
     "transactions",
 )
+POSTURE_CHECK = Metric(
+    "kafka_eos_posture_check",
+    Kind.GAUGE,
+    "1 when the check of the EOS posture passed, 0 when it failed; absent when it could not be made.",
+    (*K, "check", "subject"),
+    "posture",
+)
 TRANSACTIONAL_IDS_UNAVAILABLE = Metric(
     "kafka_eos_transactional_ids_unavailable",
     Kind.GAUGE,
@@ -488,7 +495,7 @@ PRODUCER_TXN_STATE = Metric(
 PRODUCER_TXN_STATE_SINCE_TIMESTAMP_SECONDS = Metric(
     "kafka_eos_producer_txn_state_since_timestamp_seconds",
     Kind.GAUGE,
-    "Unix time at which a librdkafka client was first seen in the transactional state that it is in.",
+    "Unix time since which a librdkafka client was seen in no other transactional state than that it is in.",
     (*K, "target", "client_id", "state"),
     "ingest",
 )
@@ -496,6 +503,13 @@ PRODUCER_IDEMPOTENCE_STATE = Metric(
     "kafka_eos_producer_idempotence_state",
     Kind.GAUGE,
     "The state of a librdkafka client's idempotent producer; always 1.",
+    (*K, "target", "client_id", "state"),
+    "ingest",
+)
+PRODUCER_IDEMPOTENCE_STATE_SINCE_TIMESTAMP_SECONDS = Metric(
+    "kafka_eos_producer_idempotence_state_since_timestamp_seconds",
+    Kind.GAUGE,
+    "Unix time since which a librdkafka client's idempotent producer was seen in no other state.",
     (*K, "target", "client_id", "state"),
     "ingest",
 )

@@ -6,6 +6,7 @@ checked. Secrets live in ``exporter.kafka.properties.Properties`` alone, which r
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import yaml
 from pydantic import BaseModel, Field, ValidationError
 
+from exporter.config_clients import Broker, Ingest, Producers
 from exporter.config_layers import (
     LIST,
     PROPERTIES,
@@ -112,6 +114,13 @@ class Groups(Section):
     limit: Count = 500
 
 
+class Posture(Section):
+    """The EOS posture checks: how often, in seconds, and which not, as ``check`` or ``check:subject``."""
+
+    interval: Duration = 300.0
+    ignore: tuple[str, ...] = ()
+
+
 class Cluster(Section):
     """One Kafka cluster. ``name`` is "" while it is called by the cluster id that Kafka reports."""
 
@@ -121,6 +130,8 @@ class Cluster(Section):
     lso: Lso = Lso()
     transactions: Transactions = Transactions()
     groups: Groups = Groups()
+    brokers: tuple[Broker, ...] = ()
+    posture: Posture = Posture()
 
 
 class ApplicationPattern(Section):
@@ -137,8 +148,10 @@ class Config(Section):
     log: Log = Log()
     clusters: tuple[Cluster, ...]
     applications: tuple[ApplicationPattern, ...] = ()
+    producers: tuple[Producers, ...] = ()
     connect: tuple[Connect, ...] = ()
     streams: tuple[Streams, ...] = ()
+    ingest: Ingest = Ingest()
 
     def to_yaml(self) -> str:
         """The settings as YAML that can be read back, defaults included and secrets redacted."""
@@ -219,7 +232,7 @@ def _checked(tree: Tree, origins: Mapping[Path, str]) -> tuple[Config | None, li
         config = Config.model_validate(tree)
     except ValidationError as error:
         return None, [_problem(details, origins) for details in error.errors(include_url=False, include_input=False)]
-    return config, [*_name_problems(config.clusters), *_engine_problems(config)]
+    return config, [*_name_problems(config.clusters), *_engine_problems(config), *_ingest_problems(config)]
 
 
 def _name_problems(clusters: Sequence[Cluster]) -> Iterator[Problem]:
@@ -236,9 +249,13 @@ def _name_problems(clusters: Sequence[Cluster]) -> Iterator[Problem]:
 
 
 def _engine_problems(config: Config) -> Iterator[Problem]:
-    """Connect clusters and Streams applications name a cluster that is configured, and no two Connects are alike."""
+    """What belongs to a cluster names one that is configured, and no two Connects are alike."""
     known = {cluster.name for cluster in config.clusters}
-    engines: Mapping[str, Sequence[Connect | Streams]] = {"connect": config.connect, "streams": config.streams}
+    engines: Mapping[str, Sequence[Producers | Connect | Streams]] = {
+        "producers": config.producers,
+        "connect": config.connect,
+        "streams": config.streams,
+    }
     for key, entries in engines.items():
         for at, entry in enumerate(entries):
             if not entry.cluster and len(config.clusters) > 1:
@@ -252,6 +269,24 @@ def _engine_problems(config: Config) -> Iterator[Problem]:
             yield Problem(("connect", at, "name"), f"is that of connect[{seen[connect.name]}] too: give each its own")
         else:
             seen[connect.name] = at
+
+
+def _ingest_problems(config: Config) -> Iterator[Problem]:
+    """Who can reach the port may hand in statistics, so from other machines a token is needed."""
+    if not config.ingest.enabled or config.ingest.token.get_secret_value() or config.ingest.token_file:
+        return
+    for address in config.web.listen_address:
+        if not _is_loopback(split_address(address)[0]):
+            text = f"needs token_file, as others reach {address}; or set web.listen_address to 127.0.0.1:{DEFAULT_PORT}"
+            yield Problem(("ingest",), text)
+            return
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 _WORDS = {

@@ -8,13 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from exporter.commands import connection
+from exporter.commands import connection, posture
 from exporter.config import ConfigError, ConfigSource
 
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter check config /etc/kafka-eos-exporter.yml
   kafka-eos-exporter check connection --bootstrap-server kafka-1:9092
+  kafka-eos-exporter check posture --bootstrap-server kafka-1:9092
 """
 _CONFIG_EXAMPLES = """\
 examples:
@@ -28,8 +29,8 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     """The command line of ``check``."""
     parser = commands.add_parser(
         "check",
-        help="check the settings, or the connection to a cluster",
-        description="Check the settings, or what may be asked of a cluster.",
+        help="check the settings, the connection to a cluster, or its posture",
+        description="Check the settings, what may be asked of a cluster, or how well it is set up.",
         epilog=_EXAMPLES,
     )
     parser.set_defaults(help_of=parser)
@@ -43,6 +44,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     config.add_argument("file", type=Path, metavar="FILE")
     config.set_defaults(command=_config)
     connection.add_to(checks)
+    posture.add_to(checks)
 
 
 def _config(options: argparse.Namespace) -> int:

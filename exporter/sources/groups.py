@@ -10,7 +10,7 @@ from exporter import catalogue
 from exporter.kafka.client import AskError
 from exporter.kafka.groups import committed_offsets, describe_group_grant, list_groups
 from exporter.kafka.offsets import Isolation, end_offsets
-from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample, TopicPartition
+from exporter.model import Deadline, Fact, Facts, Fault, GroupsBeyondLso, Reason, Sample, TopicPartition
 from exporter.sources.cluster import Cluster
 
 
@@ -73,6 +73,14 @@ class GroupsSource:
                 yield fault
         for group, offsets in committed.values.items():
             yield from group_samples(self.cluster, group, offsets, stable.values, ends.values)
+        yield GroupsBeyondLso(
+            frozenset(
+                (group, partition.topic)
+                for group, offsets in committed.values.items()
+                for partition, offset in offsets.items()
+                if offset > stable.values.get(partition, offset)
+            )
+        )
         if dropped:
             yield catalogue.SERIES_DROPPED(float(dropped), catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS.name)
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from exporter import catalogue
 from exporter.books import Books, Caps
 from exporter.kafka.client import AskError
 from exporter.kafka.coordinators import ask_coordinators
 from exporter.kafka.offsets import Isolation, end_offsets
-from exporter.kafka.tail import Polled, Tail, fault_of, is_end
+from exporter.kafka.properties import Properties
+from exporter.kafka.tail import Polled, Tail, TailReader, fault_of, is_end
 from exporter.kafka.transaction_log import TOPIC, UndecodableRecord
 from exporter.kafka.transactions import coordinator_partition
 from exporter.ledger import Ledger
 from exporter.log_progress import PartitionProgress, begin
+from exporter.log_use import transaction_use
 from exporter.model import (
     Deadline,
     Fact,
@@ -28,6 +30,7 @@ from exporter.model import (
     Sample,
     Stalls,
     TopicPartition,
+    TransactionUse,
     UncleanEnds,
 )
 from exporter.open_transactions import open_transaction_samples
@@ -40,9 +43,13 @@ PACE = 1.0
 CHECK_INTERVAL = 5.0
 """Seconds between two looks at the log's end, which is what makes a read current; gauges live by it."""
 CENSUS_INTERVAL = 15.0
+USE_INTERVAL = 60.0
 HOUR = 3600.0
 BATCH = 1_000
 """Messages taken at once: few enough to be still in the processor's cache when their turn comes."""
+MOST_FAULTS = 10
+"""Undecodable records that are named in one read; a counter has them all."""
+MOST_UNREAD = 1000
 DELIVERY_SLACK_MS = 500
 """At the end of the log its time runs this far behind the clock, for records that are on their way."""
 
@@ -51,7 +58,7 @@ DELIVERY_SLACK_MS = 500
 class TxnlogSettings:
     """``open_transactions`` is how many open transactions are shown by id, beside the blockers."""
 
-    caps: Caps = Caps()
+    caps: Caps = field(default_factory=Caps)
     open_transactions: int = 20
     timeout: float = 10.0
 
@@ -65,20 +72,25 @@ class TxnlogSource:
     interval = CHECK_INTERVAL
     pace = PACE
 
-    def __init__(self, cluster: Cluster, settings: TxnlogSettings) -> None:
+    def __init__(
+        self, cluster: Cluster, settings: TxnlogSettings, open_tail: Callable[[Properties, str], TailReader] = Tail
+    ) -> None:
         self._cluster = cluster
+        self._open_tail = open_tail
         self._settings = settings
         self.timeout = settings.timeout
         self._books = Books(cluster.grouping, settings.caps, self._counted)
         self._ledger = Ledger(self._books, self._books.group)
         self._progress: dict[int, PartitionProgress] = {}
-        self._tail: Tail | None = None
+        self._tail: TailReader | None = None
         self._at_start: frozenset[int] | None = None  # log partitions that were there at the first look
         self._unseeded: set[int] | None = None  # log partitions whose state at the start is not known yet; None: all
         self._seed_missing: tuple[str, ...] = ()
         self._seed_at = 0.0  # monotonic instant of the next try
         self._seed_wait = CHECK_INTERVAL
         self._known_ids = KnownIds({})
+        self._use: TransactionUse | None = None
+        self._used_at = 0.0
         self._undecodable = 0
         self._unread: dict[bytes, Fault] = {}  # keys whose newest record could not be decoded
         self._faults: list[Fault] = []
@@ -111,7 +123,7 @@ class TxnlogSource:
             self._check_faults = (error.fault,)
             self._current = False
             for progress in self._progress.values():
-                progress.end = None
+                progress.asked(None, self._cluster.clock.monotonic())
         yield from self._check_faults
         if self._tail is not None:
             self._follow(deadline)
@@ -131,11 +143,22 @@ class TxnlogSource:
     def _check_due(self) -> bool:
         # While there is no log to tail, its appearance is all there is to wait for: look at every read.
         interval = CHECK_INTERVAL if self._progress or self._check_faults else PACE
-        return self._checked_at is None or self._cluster.clock.monotonic() - self._checked_at >= interval
+        now = self._cluster.clock.monotonic()
+        return self._checked_at is None or now - self._checked_at >= interval or self._settles_by(now)
+
+    def _settles_by(self, now: float) -> bool:
+        """Whether an abort has waited long enough by the clock, and only a look at the log's end is missing."""
+        for number, progress in self._progress.items():
+            waiting = self._ledger.partition(number).unsettled
+            if waiting and not self._check_faults:
+                log_ms = progress.log_ms_at(now)
+                if log_ms is not None and log_ms - DELIVERY_SLACK_MS > waiting[0][0]:
+                    return True
+        return False
 
     def _check(self, deadline: Deadline) -> None:
         """Look at the topic and its ends; start what is new. Raises AskError when the cluster does not answer."""
-        self._checked_at = self._cluster.clock.monotonic()
+        asked_at = self._checked_at = self._cluster.clock.monotonic()
         metadata = self._cluster.metadata(deadline, (TOPIC,))
         fault = metadata.errors.get(TOPIC)
         if fault is not None and fault.reason is not Reason.UNKNOWN_TOPIC:
@@ -162,31 +185,38 @@ class TxnlogSource:
                 log.warning(
                     "%s-%s ends at %s, before %s: it was truncated", TOPIC, number, found[number], progress.next
                 )
-                progress.next = progress.position = found[number]
+                progress.truncated(found[number])
                 self._assign()
-            progress.end = found.get(number)
-        self._start(found, deadline)
+            progress.asked(found.get(number), asked_at)
+        self._start(found, asked_at, deadline)
         if any(progress.refused for progress in self._progress.values()):
             # librdkafka says an end once: only a new assignment tells that reading is granted again.
             self._assign()
         if partitions and self._unseeded != set() and self._cluster.clock.monotonic() >= self._seed_at:
             self._seed(len(partitions), deadline)
 
-    def _start(self, ends: Mapping[int, int], deadline: Deadline) -> None:
+    def _start(self, ends: Mapping[int, int], asked_at: float, deadline: Deadline) -> None:
         fresh = {number: end for number, end in ends.items() if number not in self._progress}
         if not fresh:
             return
         if self._tail is None:
-            self._tail = Tail(self._cluster.properties, TOPIC)
-        saved = self._cluster.state.load(self._cluster.cluster_id, self.name).get("partitions", {})
-        old = [number for number in fresh if number in (self._at_start or ())]
+            self._tail = self._open_tail(self._cluster.properties, TOPIC)
+        saved = self._cluster.state.load(self._cluster.cluster_id, self.name).get("partitions")
+        if not isinstance(saved, dict):
+            saved = None
+        # What the last process did not know is as new as what appears while this one watches.
+        old = [
+            number for number in fresh if number in (self._at_start or ()) and (saved is None or str(number) in saved)
+        ]
         hour_ago: Mapping[int, int | None] = {}
         if old:
             hour_ago = self._tail.offsets_since(old, self._cluster.clock.wall() - HOUR, deadline)
         for number, end in fresh.items():
-            left = saved.get(str(number), {}) if isinstance(saved, dict) else {}
-            self._progress[number] = begin(end, hour_ago.get(number), left, from_zero=number not in old)
-            self._progress[number].end = end
+            left = (saved or {}).get(str(number))
+            left = left if isinstance(left, dict) else {}
+            progress = begin(end, hour_ago.get(number), left, from_zero=number not in old)
+            progress.asked(end, asked_at)
+            self._progress[number] = progress
         self._current = False
         self._assign()
 
@@ -221,18 +251,15 @@ class TxnlogSource:
         """
         if self._tail is None:
             return
-        monotonic = self._cluster.clock.monotonic
         pause = deadline.within(PACE)
         while True:
             messages = self._tail.poll(BATCH, min(0.5, max(0.05, pause.remaining())))
             self._take(messages)
             if len(messages) < BATCH or pause.over:
                 break
-        now = monotonic()
         for number, progress in self._progress.items():
-            if progress.ended_at is not None and progress.ended_log_ms >= 0:
-                elapsed = int((now - progress.ended_at) * 1000) - DELIVERY_SLACK_MS
-                self._ledger.advance(self._ledger.partition(number), progress.ended_log_ms + max(0, elapsed))
+            if (log_ms := progress.proven_log_ms()) is not None:
+                self._ledger.advance(self._ledger.partition(number), log_ms - DELIVERY_SLACK_MS)
 
     def _take(self, messages: list[Polled]) -> None:
         apply = self._ledger.apply
@@ -282,19 +309,21 @@ class TxnlogSource:
     def _undecodable_record(
         self, progress: PartitionProgress, number: int, offset: int, key: bytes, problem: UndecodableRecord
     ) -> None:
-        if progress.counts(offset):
+        if offset >= progress.position:
             self._undecodable += 1
         reason = Reason.UNSUPPORTED if problem.newer else Reason.MALFORMED
         advice = ": upgrade kafka-eos-exporter" if problem.newer else ""
         fault = Fault(reason, f"{TOPIC}-{number} offset {offset} has {problem}{advice}")
-        self._faults.append(fault)
-        self._unread[key] = fault
+        if len(self._faults) < MOST_FAULTS:
+            self._faults.append(fault)
+        # Beyond the most, one that is never read stands for all.
+        self._unread[key if len(self._unread) < MOST_UNREAD else b""] = fault
 
     # --- What it says ---
 
     def _counted(self, number: int, offset: int) -> bool:
         progress = self._progress.get(number)
-        return progress is not None and progress.counts(offset)
+        return progress is not None and progress.count(offset)
 
     def _caught_up(self) -> bool:
         return all(progress.ended_at is not None for progress in self._progress.values())
@@ -330,6 +359,11 @@ class TxnlogSource:
             self._books.census(iter(self._ledger.entries.values()), wall)
             self._known_ids = self._count_ids()
         yield self._known_ids
+        if self._use is None or clock.monotonic() - self._used_at >= USE_INTERVAL:
+            self._used_at = clock.monotonic()
+            of = self._cluster.grouping.of
+            self._use = transaction_use(self._ledger.entries.values(), of, (wall - HOUR) * 1000)
+        yield self._use
         transactions = tuple(entry.transaction() for entry in self._ledger.open.values())
         yield from self._books.gauges(self.cluster, wall)
         yield from open_transaction_samples(
@@ -376,14 +410,31 @@ class TxnlogSource:
         return ReleaseTimes(ended)
 
     def _save(self) -> None:
-        partitions: dict[str, dict[str, int | list[int]]] = {}
+        if self._at_start is None or not (self._progress or self._empty):
+            return
+        # Partitions that were there at the start and gave no answer yet are known, without a position.
+        partitions: dict[str, dict[str, int | list[int]]] = {str(number): {} for number in self._at_start}
+        opened = self._began()
         for number, progress in self._progress.items():
-            if progress.next < progress.position:  # still reading what is only dated
-                partitions[str(number)] = {"next": progress.position, "unsettled": sorted(progress.unsettled)}
-                continue
-            unsettled = [
-                each.offset for _, entry, each in self._ledger.partition(number).unsettled if entry.pending is each
-            ]
-            partitions[str(number)] = {"next": progress.next, "unsettled": unsettled}
-        if partitions:
-            self._cluster.state.save(self._cluster.cluster_id, self.name, {"partitions": partitions})
+            unsettled = set(progress.unsettled)  # not met yet, while this one reads what is only dated
+            for _, entry, each in self._ledger.partition(number).unsettled:
+                if entry.pending is each and each.offset >= progress.position:
+                    unsettled.add(each.offset)
+            kept: dict[str, int | list[int]] = {
+                "next": max(progress.next, progress.position),
+                "unsettled": sorted(unsettled),
+            }
+            if number in opened:
+                kept["open"] = opened[number]
+            partitions[str(number)] = kept
+        self._cluster.state.save(self._cluster.cluster_id, self.name, {"partitions": partitions})
+
+    def _began(self) -> dict[int, int]:
+        """From where on to read each log partition to see with which epoch the open transactions of the last hour began."""
+        first: dict[int, int] = {}
+        for entry in self._ledger.open.values():
+            number = entry.log_partition
+            recent = entry.start_ms >= self._ledger.partition(number).log_ms - HOUR * 1000
+            if recent and entry.begun_offset >= 0:
+                first[number] = min(first.get(number, entry.begun_offset), entry.begun_offset)
+        return first

@@ -147,6 +147,7 @@ def test_a_paused_broker_costs_its_own_samples_only(
     try:
         # It hangs over several reads before the cluster gives it up; the others' samples stay all the while.
         until = Deadline.after(12)
+        metrics = agent.metrics()
         while poll(until, 0.5):
             metrics = agent.metrics()
             assert metrics.value(catalogue.TOPIC_LSO_LAG_OFFSETS, topic=topic) == 0

@@ -1,0 +1,132 @@
+"""``check posture``: is the cluster set up so that exactly-once can hold? Each check with what was found and what to
+set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from exporter.commands.clusters import duration, opened
+from exporter.commands.output import print_json, print_table, printable, say
+from exporter.commands.settings import add_cluster_flags, config_source
+from exporter.config import Cluster as ClusterConfig
+from exporter.engines import Engines, engine_sources, engines_of
+from exporter.model import Deadline, Fact, Facts, Fault, OpenTransactions, Source
+from exporter.posture import Check, Posture, Verdict
+from exporter.sources.cluster import Cluster
+from exporter.sources.groups import GroupsSettings, GroupsSource
+from exporter.sources.posture import PostureSettings, PostureSource
+from exporter.sources.transactions import TransactionsSettings, TransactionsSource
+from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
+
+_SLICE_SECONDS = 5.0
+_EXAMPLES = """\
+examples:
+  kafka-eos-exporter check posture --bootstrap-server kafka-1:9092
+  kafka-eos-exporter check posture --config /etc/kafka-eos-exporter.yml --ignore transaction_clients
+  kafka-eos-exporter check posture --bootstrap-server kafka-1:9092 --output json
+
+exit codes: 0 all checks passed, 1 some failed, 2 some could not be made (and none failed)
+"""
+
+
+def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+    """The command line of ``check posture``."""
+    parser = checks.add_parser(
+        "posture",
+        help="replication, minimum ISR, timeouts, versions, Connect and group settings that exactly-once rests on",
+        description="Check the settings that exactly-once rests on, and say what to set where one is wrong.",
+        epilog=_EXAMPLES,
+    )
+    add_cluster_flags(parser)
+    parser.add_argument("--ignore", action="append", default=[], metavar="CHECK[:SUBJECT]", help="leave a check out")
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="a table for people, or JSON")
+    parser.add_argument(
+        "--timeout", type=duration, default=60.0, metavar="DURATION", help="how long looking may take (60s)"
+    )
+    parser.set_defaults(command=_command)
+
+
+def _command(options: argparse.Namespace) -> int:
+    documents: list[dict[str, Any]] = []
+    codes = [0]
+    config = config_source(options).load()
+    with opened(options) as clusters:
+        for cluster, settings in clusters:
+            say(f"looking at {cluster.target} ...")
+            engines = engines_of(config, settings.name)
+            checks, faults = _look(cluster, settings, engines, options)
+            verdicts = {check.verdict for check in checks}
+            if Verdict.FAILED in verdicts:
+                codes.append(1)
+            elif Verdict.UNKNOWN in verdicts or not checks:
+                codes.append(2)
+            documents.append(
+                {
+                    "kafka_cluster": cluster.name,
+                    "checks": [{**check._asdict(), "verdict": check.verdict.value} for check in checks],
+                    "faults": list(faults),
+                }
+            )
+            for fault in faults:
+                say(f"could not ask: {printable(fault)}")
+            if options.output == "text":
+                _print(cluster, checks)
+    if options.output == "json":
+        print_json({"clusters": documents})
+    return 1 if 1 in codes else max(codes)
+
+
+def _look(
+    cluster: Cluster, settings: ClusterConfig, engines: Engines, options: argparse.Namespace
+) -> tuple[tuple[Check, ...], tuple[str, ...]]:
+    """All checks of a cluster, after one read of every source that they draw on."""
+    deadline = Deadline.after(options.timeout)
+    facts: list[Fact] = []
+    faults: list[str] = []
+    # The coordinators first: where the log is read as well, it knows better, and comes later.
+    sources: tuple[Source, ...] = (
+        TransactionsSource(cluster, TransactionsSettings()),
+        TxnlogSource(cluster, TxnlogSettings(timeout=_SLICE_SECONDS)),
+        GroupsSource(cluster, GroupsSettings(limit=settings.groups.limit, include=settings.groups.include)),
+        *engine_sources(cluster, engines),
+    )
+    for source in sources:
+        try:
+            told, lost = _read(source, deadline)
+        finally:
+            source.close()
+        facts += told
+        faults += lost
+    ignore = (*settings.posture.ignore, *options.ignore)
+    posture = PostureSource(cluster, PostureSettings(ignore=ignore))
+    by_type = {type(fact): fact for fact in facts}
+    told, lost = _read(posture, deadline, Facts(by_type, facts))
+    checks = next((fact.checks for fact in told if isinstance(fact, Posture)), ())
+    return checks, tuple(dict.fromkeys((*faults, *lost)))
+
+
+def _read(source: Source, deadline: Deadline, facts: Facts | None = None) -> tuple[list[Fact], list[str]]:
+    while True:
+        items = list(source.read(deadline.within(source.timeout), facts or Facts()))
+        faults = [item.detail for item in items if isinstance(item, Fault)]
+        told = [item for item in items if isinstance(item, Fact)]
+        # The tail has caught up with the log once it tells the open transactions.
+        behind = source.name == "txnlog" and not any(isinstance(fact, OpenTransactions) for fact in told)
+        if not behind or faults or deadline.over:
+            return told, faults
+        time.sleep(0.1)
+
+
+def _print(cluster: Cluster, checks: Iterable[Check]) -> None:
+    rows = [(check.verdict.value, check.name, check.subject, check.error or check.found) for check in checks]
+    print(f"{printable(cluster.target)}:")
+    print_table(("verdict", "check", "subject", "found"), rows)
+    advised: set[str] = set()
+    for check in checks:
+        if check.verdict is Verdict.FAILED and check.name not in advised:
+            advised.add(check.name)
+            print(f"\n{check.name}: {check.why}\n  set: {check.fix}")

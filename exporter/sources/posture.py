@@ -1,0 +1,146 @@
+"""The EOS posture of one cluster: gathers what the checks of ``exporter.posture`` judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from exporter import catalogue
+from exporter.connect.facts import ConnectState
+from exporter.kafka.client import AskError
+from exporter.kafka.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
+from exporter.model import (
+    Deadline,
+    Fact,
+    Facts,
+    Fault,
+    GroupsBeyondLso,
+    OpenTransactions,
+    Reason,
+    Sample,
+    TransactionUse,
+)
+from exporter.posture import Evidence, Posture, Settings, Verdict, checks_of
+from exporter.sources.cluster import Cluster
+
+BROKER_KEYS = (
+    "transaction.state.log.min.isr",
+    "transaction.max.timeout.ms",
+    "transactional.id.expiration.ms",
+    "transaction.partition.verification.enable",
+)
+TOPIC_KEYS = ("min.insync.replicas", "unclean.leader.election.enable")
+MOST_TOPICS = 200
+"""Transactional topics whose settings are looked at; the others are a dropped series."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostureSettings:
+    """Seconds, and the checks not to make, as ``check`` or ``check:subject``."""
+
+    interval: float = 300.0
+    ignore: tuple[str, ...] = ()
+    timeout: float = 30.0
+
+
+class PostureSource:
+    """Source ``posture`` of one cluster."""
+
+    name = "posture"
+
+    def __init__(self, cluster: Cluster, settings: PostureSettings) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self.pace = self.interval = settings.interval
+        self.timeout = settings.timeout
+        self._begun = False
+
+    @property
+    def target(self) -> str:
+        return self._cluster.target
+
+    @property
+    def cluster(self) -> str:
+        return self._cluster.name
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        use = facts.get(TransactionUse)
+        # Soon after the start the other sources have not told yet what is used: look again before long.
+        self.pace = self.interval if use is not None and self._begun else min(self.interval, 15.0)
+        self._begun = use is not None
+        try:
+            metadata = self._cluster.metadata(deadline, max_age=60.0)
+        except AskError as error:
+            yield error.fault
+            return
+        used = sorted(use.topics & metadata.topics.keys() if use is not None else ())
+        names = [each for each in (TRANSACTION_STATE, CONSUMER_OFFSETS) if each in metadata.topics]
+        names += [each for each in used[:MOST_TOPICS] if each not in names]
+        if len(used) > MOST_TOPICS:
+            yield catalogue.SERIES_DROPPED(float(len(used) - MOST_TOPICS), catalogue.POSTURE_CHECK.name)
+        brokers, broker_faults = self._broker_settings(metadata, deadline)
+        topics, topic_faults = self._topic_settings(names, deadline)
+        yield from dict.fromkeys((*broker_faults, *topic_faults))
+        version, version_error = self._version(deadline)
+        opened = facts.get(OpenTransactions)
+        beyond = facts.get(GroupsBeyondLso)
+        evidence = Evidence(
+            cluster=self.cluster,
+            brokers=brokers,
+            topics={name: metadata.topics[name] for name in names},
+            topic_settings=topics,
+            transaction_version=version,
+            version_error=version_error,
+            opened=opened.transactions if opened is not None else None,
+            opened_error="" if opened is not None else "the open transactions are not known yet, or cannot be asked",
+            clients=use.clients if use is not None else None,
+            clients_error="" if use is not None else f"{TRANSACTION_STATE} is not read: see source txnlog",
+            beyond_lso=beyond.pairs if beyond is not None else frozenset(),
+            connects=facts.all(ConnectState),
+            transactional_ids=use.connect_ids if use is not None else None,
+        )
+        checks = tuple(
+            check
+            for check in checks_of(evidence)
+            if check.name not in self._settings.ignore and f"{check.name}:{check.subject}" not in self._settings.ignore
+        )
+        for check in checks:
+            if check.verdict is not Verdict.UNKNOWN:
+                passed = float(check.verdict is Verdict.PASSED)
+                yield catalogue.POSTURE_CHECK(passed, self.cluster, check.name, check.subject)
+        yield Posture(checks)
+
+    def _broker_settings(self, metadata: Metadata, deadline: Deadline) -> tuple[dict[int, Settings | str], list[Fault]]:
+        found: dict[int, Settings | str] = {}
+        faults: list[Fault] = []
+        for node in metadata.brokers:
+            answer = self._cluster.client.config("broker", str(node), BROKER_KEYS, deadline)
+            found[node] = _settings(answer, faults)
+        return found, faults
+
+    def _topic_settings(
+        self, names: Sequence[str], deadline: Deadline
+    ) -> tuple[Mapping[str, Settings | str], list[Fault]]:
+        found: dict[str, Settings | str] = {}
+        faults: list[Fault] = []
+        for name in names:
+            answer = self._cluster.client.config("topic", name, TOPIC_KEYS, deadline)
+            if not (isinstance(answer, Fault) and answer.reason is Reason.UNKNOWN_TOPIC):
+                found[name] = _settings(answer, faults)
+        return found, faults
+
+    def _version(self, deadline: Deadline) -> tuple[int | None, str]:
+        try:
+            return self._cluster.client.features(deadline).get("transaction.version"), ""
+        except AskError as error:
+            return None, error.fault.detail
+
+
+def _settings(answer: Settings | Fault, faults: list[Fault]) -> Settings | str:
+    if isinstance(answer, Fault):
+        faults.append(answer)
+        return answer.detail
+    return answer
