@@ -70,7 +70,7 @@ class Listener(wsgi.Server):
 
     def __init__(self, host: str, port: int, app: WSGIApplication, exchange_seconds: float = EXCHANGE_SECONDS) -> None:
         """``host`` "" means every address of the machine, IPv4 and IPv6; ``port`` 0 takes a free one."""
-        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._host = host
         everywhere = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
         super().__init__(
             (host or everywhere, port),
@@ -121,8 +121,13 @@ class Listener(wsgi.Server):
         threading.Thread(target=self._keep_the_door, name=f"door {self.address}", daemon=True).start()
 
     @property
+    def address(self) -> str:
+        """The address as it is written: ``127.0.0.1:10618``, ``[::1]:10618``, ``:10618``."""
+        return f"[{self._host}]:{self.port}" if ":" in self._host else f"{self._host}:{self.port}"
+
+    @property
     def port(self) -> int:
-        """The port that it listens on, once open."""
+        """The port that it listens on: once open, also where 0 was asked for."""
         return int(self.bind_addr[1])
 
     def close(self) -> None:

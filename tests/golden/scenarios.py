@@ -1,0 +1,113 @@
+"""What sources say in a few situations, for whole /metrics pages. Instants are fixed; every family occurs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from exporter import catalogue as c
+from exporter.model import Deadline, Distribution, Fact, Facts, Fault, Reason, Sample
+from exporter.runner import Group
+
+WALL = 1_795_255_200.0  # 2026-11-21 10:00:00 UTC
+
+
+@dataclass(frozen=True)
+class Told:
+    """A source that says what it is told."""
+
+    name: str
+    cluster: str
+    said: tuple[Sample | Fault | Fact, ...]
+    pace: float = 3600.0
+    interval: float = 3600.0
+    timeout: float = 10.0
+
+    @property
+    def target(self) -> str:
+        return self.cluster
+
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        yield from self.said
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def lso(cluster: str) -> Iterator[Sample]:
+    for topic, lag in (("orders", 0), ("payments", 42), ("__consumer_offsets", 0)):
+        yield c.TOPIC_LSO_LAG_OFFSETS(lag, cluster, topic)
+        yield c.STALLED_PARTITIONS(float(lag > 0), cluster, topic)
+        yield c.HANGING_TRANSACTIONS(0, cluster, topic)
+
+
+def stalled(cluster: str) -> Iterator[Sample]:
+    yield from lso(cluster)
+    yield c.LSO_STALLED_SINCE_TIMESTAMP_SECONDS(WALL - 412.25, cluster, "payments", "7")
+    yield c.LSO_LAG_OFFSETS(42, cluster, "payments", "7")
+    yield c.LSO_BLOCKER_INFO(1, cluster, "pay", "payments", "7", "pay-3", "4711", "5", "1204981", "open")
+
+
+def transactions(cluster: str) -> Iterator[Sample]:
+    yield c.CLUSTER_INFO(1, cluster, "S6qi0JT5RqxOL6DBirsJtQ", "k1:9092,k2:9092", "2")
+    for topic in c.INTERNAL_TOPICS:
+        for condition in c.TOPIC_CONDITIONS:
+            yield c.INTERNAL_TOPIC_PARTITIONS(50.0 * (condition == "total"), cluster, topic, condition)
+    yield c.TRANSACTIONAL_IDS_UNAVAILABLE(0, cluster, "pay")
+
+
+def txnlog(cluster: str) -> Iterator[Sample]:
+    yield c.TRANSACTION_LOG_TAIL_LAG_RECORDS(0, cluster)
+    yield c.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL(0, cluster)
+    yield c.TRANSACTION_LOG_LOST_RECORDS_TOTAL(3, cluster)
+    for application in ("pay", c.OVERFLOW, 'we"ird\\app\nwith all of it'):
+        yield c.APPLICATION_INFO(1, cluster, application, "producer", "", "")
+        for outcome in c.OUTCOMES:
+            yield c.TRANSACTIONS_TOTAL(float(len(outcome)), cluster, application, outcome)
+        steps = tuple((bound, float(place)) for place, bound in enumerate(c.TRANSACTION_OPEN_SECONDS.buckets))
+        yield c.TRANSACTION_OPEN_SECONDS(Distribution(steps, 11.0, 4711.5), cluster, application, "committed")
+        steps = tuple((bound, float(place)) for place, bound in enumerate(c.TRANSACTION_COMPLETION_SECONDS.buckets))
+        yield c.TRANSACTION_COMPLETION_SECONDS(Distribution(steps, 10.0, 0.25), cluster, application)
+        for state in c.TRANSACTION_STATES:
+            yield c.TRANSACTIONS_OPEN(1, cluster, application, state)
+        yield c.OVERDUE_TRANSACTIONS(0, cluster, application)
+        yield c.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS(WALL - 500.125, cluster, application)
+        yield c.OLDEST_COMPLETION_START_TIMESTAMP_SECONDS(WALL - 1, cluster, application)
+        yield c.LAST_TRANSACTION_TIMESTAMP_SECONDS(WALL - 2, cluster, application, "committed")
+        yield c.PRODUCER_FENCES_TOTAL(2, cluster, application)
+        yield c.PRODUCER_INITS_TOTAL(5, cluster, application)
+        yield c.TRANSACTIONAL_IDS(20_000, cluster, application)
+    who = (cluster, "pay", "pay-3", "4711", "5")
+    yield c.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS(WALL - 500.125, *who, "ongoing")
+    yield c.OPEN_TRANSACTION_TIMEOUT_SECONDS(900, *who, "ongoing")
+    yield c.RECENT_PRODUCER_FENCES(2, cluster, "pay", "pay-3")
+    yield c.LAST_UNCLEAN_END_TIMESTAMP_SECONDS(WALL - 30, *who, "fenced")
+    yield c.SERIES_DROPPED(19_980, c.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS.name)
+
+
+def groups(cluster: str) -> Iterator[Sample]:
+    yield c.GROUP_READ_COMMITTED_LAG_OFFSETS(7, cluster, "billing", "payments")
+    yield c.GROUP_BLOCKED_OFFSETS(42, cluster, "billing", "payments")
+    yield c.SERIES_DROPPED(12, c.GROUP_READ_COMMITTED_LAG_OFFSETS.name)
+
+
+def group(cluster: str, **said: Iterable[Sample | Fault | Fact]) -> Group:
+    return Group(cluster, tuple(Told(name, cluster, tuple(items)) for name, items in said.items()))
+
+
+def all_of(cluster: str) -> Group:
+    return group(
+        cluster, lso=lso(cluster), transactions=transactions(cluster), txnlog=txnlog(cluster), groups=groups(cluster)
+    )
+
+
+REFUSED = Fault(Reason.AUTHORIZATION, "READ on Topic:__transaction_state is missing")
+GONE = Fault(Reason.UNREACHABLE, "no broker answers")
+
+SCENARIOS = {
+    "healthy": [all_of("prod")],
+    "stalled": [group("prod", lso=stalled("prod"), transactions=transactions("prod"))],
+    "refused": [group("prod", lso=lso("prod"), transactions=transactions("prod"), txnlog=[REFUSED])],
+    "one_of_two_clusters_gone": [group("prod", lso=lso("prod")), group("dr", lso=[GONE], txnlog=[GONE, GONE])],
+    "one_broker_of_five_down": [group("prod", lso=[*lso("prod"), Fault(Reason.TIMEOUT, "broker 3 did not answer")])],
+}
