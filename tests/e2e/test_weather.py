@@ -272,7 +272,7 @@ def test_a_deleted_topic_leaves_no_series_and_no_fault(
 def test_an_empty_cluster_is_no_fault_and_stays_empty(start_agent: StartAgent) -> None:
     with KafkaCluster("4.3.1") as kafka:
         agent = start_agent("--bootstrap-server", kafka.bootstrap, *OPTIONS, environment=OFTEN)
-        metrics = agent.wait_until(lambda seen: len(seen.samples(catalogue.SOURCE_UP)) == 4)
+        metrics = agent.wait_until(lambda seen: len(seen.samples(catalogue.SOURCE_UP)) == 5)
         assert all(sample.value == 1 for sample in metrics.samples(catalogue.SOURCE_UP))
         assert metrics.value(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS) == 0
         assert set(kafka.admin().list_topics(timeout=10).topics) == set()
@@ -291,16 +291,16 @@ def test_starting_before_kafka_and_with_a_dead_cluster_beside_it(
             f"  - {{name: dead, kafka: {{bootstrap.servers: '127.0.0.1:{nobody}'}}}}\n"
         )
         agent = start_agent("--config", str(config))
-        metrics = agent.wait_until(lambda seen: len(seen.samples(catalogue.SOURCE_UP)) == 8)
+        metrics = agent.wait_until(lambda seen: len(seen.samples(catalogue.SOURCE_UP)) == 10)
         assert all(sample.value == 0 for sample in metrics.samples(catalogue.SOURCE_UP))
         assert metrics.total(catalogue.SOURCE_FAULTS_TOTAL, reason="unreachable") > 0
         kafka.brokers[0].start()
         kafka.wait_ready()
         metrics = agent.wait_until(
-            lambda seen: [s.value for s in seen.samples(catalogue.SOURCE_UP, kafka_cluster="late")] == [1] * 4,
+            lambda seen: [s.value for s in seen.samples(catalogue.SOURCE_UP, kafka_cluster="late")] == [1] * 5,
             timeout=60,
         )
-        assert [sample.value for sample in metrics.samples(catalogue.SOURCE_UP, kafka_cluster="dead")] == [0] * 4
+        assert [sample.value for sample in metrics.samples(catalogue.SOURCE_UP, kafka_cluster="dead")] == [0] * 5
         assert agent.get("/-/ready").status == 200
         # A hung peer does not delay the end.
         kafka.brokers[0].pause()
