@@ -13,6 +13,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 READY := $(VENV)/.ready
+# The end-to-end tests mostly wait for timeouts of Kafka's own: more of them than cores may run at once.
+WORKERS ?= 3
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
@@ -46,7 +48,7 @@ golden: $(READY) ## whole /metrics pages, linted by promtool
 	$(BIN)/pytest tests/golden $(ARGS)
 
 e2e: $(READY) ## real brokers of two Kafka versions: minutes
-	$(BIN)/pytest tests/e2e $(ARGS)
+	$(BIN)/pytest tests/e2e -n $(WORKERS) --dist loadfile $(ARGS)
 
 test: check unit golden e2e ## all of the above
 
