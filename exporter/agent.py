@@ -13,10 +13,14 @@ from typing import NamedTuple
 from exporter import __version__, logs
 from exporter.applications import Grouping
 from exporter.books import Caps
+from exporter.clients import Clients
 from exporter.config import Cluster as ClusterConfig
 from exporter.config import Config, ConfigError, split_address
 from exporter.engines import Engines, engine_sources, engines_of
 from exporter.exposition import Exposition
+from exporter.ingest import Inbox
+from exporter.ingest_door import PATH as INGEST_PATH
+from exporter.ingest_door import IngestDoor
 from exporter.kafka.client import ClusterClient
 from exporter.listen import ListenError
 from exporter.model import Clock, Deadline, Snapshot, Source
@@ -48,6 +52,7 @@ class _Watched(NamedTuple):
 
     config: ClusterConfig
     engines: Engines
+    cluster: Cluster
     group: Group
 
 
@@ -95,7 +100,10 @@ class Agent:
         self._exposition = Exposition(self._clock, own=ProcessMetrics())
         self._watched = {key: self._watch(key, cluster) for key, cluster in _by_key(config).items()}
         self._fleet = Fleet((each.group for each in self._watched.values()), self._exposition, self._clock)
-        app = App(self._exposition, self.status, self._fleet.ready, self.reload, config.web.route_prefix)
+        inbox = self._inbox() if config.ingest.enabled else None
+        self._clients = Clients(self._fleet, inbox, self._clock)
+        doors = {INGEST_PATH: IngestDoor(inbox, config.ingest.read_token)} if inbox else {}
+        app = App(self._exposition, self.status, self._fleet.ready, self.reload, config.web.route_prefix, doors)
         self._servers = Servers([split_address(address) for address in config.web.listen_address], app)
         self._reloading = threading.Lock()
 
@@ -120,12 +128,15 @@ class Agent:
         self._exposition.swap({("agent",): self._own_snapshot()})
         self._servers.open()
         self._exposition.start()
+        self._clients.apply(self._config, self._clusters())
         self._fleet.start()
+        self._clients.start()
         log.info("watching %d cluster(s), version %s", len(self._watched), __version__)
 
     def stop(self) -> None:
         """Stop within five seconds, reads that hang or not."""
         log.info("stopping")
+        self._clients.stop()
         closing = threading.Thread(target=self._servers.close, daemon=True)
         closing.start()
         for key in self._fleet.stop(Deadline.after(STOP_SECONDS, self._clock.monotonic)):
@@ -146,7 +157,7 @@ class Agent:
             for key, each in self._watched.items()
         }
         return document(
-            self._fleet.states(),
+            self._clients.states(self._fleet.states()),
             settings,
             now=self._clock.wall(),
             ready=self._fleet.ready(),
@@ -168,14 +179,17 @@ class Agent:
     def _apply(self, config: Config) -> None:
         if config.log != self._config.log:
             logs.configure(config.log.level, config.log.format)
-        if (config.web, config.state) != (self._config.web, self._config.state):
-            log.warning("web and state take effect at the next start only")
+        old = self._config
+        if (config.web, config.state, config.ingest) != (old.web, old.state, old.ingest):
+            log.warning("web, state and ingest take effect at the next start only")
         wanted = _by_key(config)
         same_applications = config.applications == self._config.applications
         kept = {
             key
             for key, each in self._watched.items()
-            if same_applications and (wanted.get(key), engines_of(config, key)) == (each.config, each.engines)
+            if same_applications
+            and key in wanted
+            and (_without_jvms(wanted[key]), engines_of(config, key)) == (_without_jvms(each.config), each.engines)
         }
         gone = [self._watched[key] for key in self._watched if key not in kept]
         self._config = config
@@ -186,6 +200,7 @@ class Agent:
         self._watched = {key: came.get(key) or self._watched[key] for key in wanted}
         for watched in came.values():
             self._fleet.add(watched.group)
+        self._clients.apply(config, self._clusters())
         log.info("settings reread: %d cluster(s) as before, %d new or changed", len(kept), len(came))
 
     def _watch(self, key: str, config: ClusterConfig) -> _Watched:
@@ -198,7 +213,17 @@ class Agent:
             config.name,
             self._clock,
         )
-        return _Watched(config, engines, Group(key, sources_of(cluster, config, engines), cluster.client.close))
+        return _Watched(
+            config, engines, cluster, Group(key, sources_of(cluster, config, engines), cluster.client.close)
+        )
+
+    def _clusters(self) -> dict[str, Cluster]:
+        return {key: watched.cluster for key, watched in self._watched.items()}
+
+    def _inbox(self) -> Inbox:
+        ingest = self._config.ingest
+        names = [cluster.name for cluster in self._config.clusters if cluster.name]
+        return Inbox(names, ingest.clients, ingest.expire_after, self._clock)
 
     def _own_snapshot(self) -> Snapshot:
         return Snapshot(
@@ -218,3 +243,8 @@ class Agent:
 def _by_key(config: Config) -> dict[str, ClusterConfig]:
     """The clusters by what tells them apart: their names, which only a single one may lack."""
     return {cluster.name: cluster for cluster in config.clusters}
+
+
+def _without_jvms(cluster: ClusterConfig) -> ClusterConfig:
+    """What the cluster's own sources are made from: its brokers' JVMs come and go without them."""
+    return cluster.model_copy(update={"brokers": ()})

@@ -534,8 +534,8 @@ CONNECT_TASK_STATE = Metric(
 CONNECT_TASK_FAILURES_TOTAL = Metric(
     "kafka_eos_connect_task_failures_total",
     Kind.COUNTER,
-    "Times a task failed since it was first seen, by the exception in its trace. Connect reports a fence as an expired "
-    "transaction, and so as invalid_epoch, more often than as fenced; other where no trace is read.",
+    "Times a task failed since it was first seen, by the exception in its trace. invalid_epoch: somebody else ended its "
+    "transaction, which most fences and timeouts look like to a task; other where no trace is read.",
     (*CONNECT, "connector", "task", "cause"),
     "connect",
 )
@@ -608,7 +608,8 @@ STREAMS_RESTORING_TASKS = Metric(
 STREAMS_RESTORE_REMAINING_RECORDS = Metric(
     "kafka_eos_streams_restore_remaining_records",
     Kind.GAUGE,
-    "Records that a task has still to restore from its changelogs; transaction markers count as records.",
+    "Records that a task has still to restore from its changelogs, transaction markers included; 0 once its thread "
+    "restores nothing.",
     (*K, "target", "thread", "task"),
     "streams",
 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path as FilePath
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
-from exporter.config_values import Duration, Section
+from exporter.config_values import Duration, Lower, Section
 from exporter.http import Endpoint
 from exporter.jmx.reader import JvmTarget, Way
 
@@ -34,12 +34,13 @@ def _url(value: str) -> str:
     return value.strip().rstrip("/")
 
 
-def _one_or_more(value: object) -> object:
+def one_or_more(value: object) -> object:
+    """A single text where a list is meant."""
     return [value] if isinstance(value, str) else value
 
 
 Url = Annotated[str, AfterValidator(_url)]
-Urls = Annotated[tuple[Url, ...], BeforeValidator(_one_or_more)]
+Urls = Annotated[tuple[Url, ...], BeforeValidator(one_or_more)]
 Secret = Annotated[SecretStr, PlainSerializer(lambda secret: "[hidden]" if secret.get_secret_value() else "")]
 
 
@@ -68,7 +69,7 @@ class Jvm(Access):
 
     jolokia: Url | None = None
     jmx_exporter: Url | None = None
-    profile: str = ""
+    profile: Annotated[Literal["", "jmx_exporter", "confluent", "default"], Lower] = ""
 
     @model_validator(mode="after")
     def _one_way(self) -> Jvm:

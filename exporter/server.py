@@ -1,4 +1,4 @@
-"""HTTP: /metrics · / · /api/v1/status · /-/healthy · /-/ready · /-/reload.
+"""HTTP: /metrics · / · /api/v1/status · /-/healthy · /-/ready · /-/reload · /ingest/….
 
 Nothing here asks Kafka anything: every answer is made from what the sources said last.
 """
@@ -15,7 +15,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.routing import Map, Rule
 from werkzeug.wrappers import Request, Response
 
-from exporter.listen import Listener, ListenError
+from exporter.listen import Listener, ListenError, WSGIApplication
 from exporter.page import CONTENT_SECURITY_POLICY, page
 from exporter.textformat import CONTENT_TYPES, Format
 
@@ -53,8 +53,11 @@ class App:
         ready: Callable[[], bool],
         reload: Callable[[], Sequence[str]],
         prefix: str = "",
+        doors: Mapping[str, WSGIApplication] | None = None,
     ) -> None:
+        """``doors`` are applications of their own by their path."""
         self._bodies, self._status, self._ready, self._reload, self._prefix = bodies, status, ready, reload, prefix
+        self._doors = {prefix + path: door for path, door in (doors or {}).items()}
         self._reloading = threading.Lock()
         rules = [
             Rule(prefix + "/", endpoint=self._page, methods=["GET"]),
@@ -70,6 +73,8 @@ class App:
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:  # noqa: ANN401 -- WSGI
         request = Request(environ)
+        if (door := self._doors.get(request.path)) is not None:
+            return door(environ, start_response)
         try:
             endpoint, _ = self._routes.bind_to_environ(environ).match()
             response: Response = endpoint(request)

@@ -1,0 +1,90 @@
+"""Settings of brokers' and producers' JVMs, of files that list them, and of what clients hand in themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path as FilePath
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic_core import PydanticCustomError
+
+from exporter.config_targets import Jvm, Secret, one_or_more
+from exporter.config_values import Count, Duration, Section
+
+TARGET = "{target}"
+"""Stands in an address for each target of the files."""
+
+Paths = Annotated[tuple[FilePath, ...], BeforeValidator(one_or_more)]
+
+
+def _wrong(text: str) -> PydanticCustomError:
+    return PydanticCustomError("setting", "{text}", {"text": text})
+
+
+class Discovered(Jvm):
+    """A JVM, or as many as the files of ``file_sd`` list: then the address is a pattern with ``{target}`` in it.
+
+    The files are in Prometheus's file_sd form, JSON or YAML, and may be named by a pattern such as ``/etc/eos/*.yml``.
+    """
+
+    file_sd: Paths = ()
+    interval: Duration = 15.0
+
+    @model_validator(mode="after")
+    def _pattern_for_files(self) -> Discovered:
+        address = self.jolokia or self.jmx_exporter or ""
+        if self.file_sd and TARGET not in address:
+            raise _wrong(f"has file_sd, so its address needs {TARGET} in it, as in http://{TARGET}/jolokia")
+        if not self.file_sd and TARGET in address:
+            raise _wrong(f"has {TARGET} in its address but no file_sd to take targets from")
+        return self
+
+
+class Broker(Discovered):
+    """The JVM of a broker. ``id`` is its node.id, for one that cannot be known from the JVM or from its host.
+
+    Targets of files may have a label ``id``.
+    """
+
+    id: Annotated[int, Field(ge=0)] | None = None
+
+
+class Producers(Discovered):
+    """A JVM with producers in it; ``cluster`` may be left out when only one is configured."""
+
+    cluster: str = ""
+
+
+class Ingest(Section):
+    """Statistics that librdkafka's clients hand in at ``/ingest/librdkafka``; off unless ``enabled``.
+
+    A token is required unless the agent listens on loopback only. A client that is silent for ``expire_after`` is
+    forgotten.
+    """
+
+    enabled: bool = False
+    token: Secret = SecretStr("")
+    token_file: FilePath | None = None
+    expire_after: Duration = 180.0
+    clients: Count = 500
+
+    @model_validator(mode="after")
+    def _one_token(self) -> Ingest:
+        if self.token.get_secret_value() and self.token_file:
+            raise _wrong("has token and token_file: keep one")
+        if self.token_file:
+            self.read_token()
+        return self
+
+    def read_token(self) -> str:
+        """The token, read anew from its file; "" when there is none to be given."""
+        if self.token_file is None:
+            return self.token.get_secret_value()
+        try:
+            word = self.token_file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "is no UTF-8 text"
+            raise _wrong(f"token_file cannot be read: {why}") from None
+        if not word:
+            raise _wrong("token_file is empty")
+        return word

@@ -1,0 +1,47 @@
+"""librdkafka's clients, by the statistics that they hand in. Asks nobody: a client that is silent is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from exporter import catalogue
+from exporter.ingest import Inbox
+from exporter.model import Deadline, Fact, Facts, Fault, Sample
+
+INTERVAL = 2.0
+
+
+class IngestSource:
+    """Source ``ingest``. ``only_cluster`` names the cluster of clients that give none: the only one, "" if several."""
+
+    name = "ingest"
+    target = "librdkafka"
+    pace = interval = INTERVAL
+    timeout = 5.0
+
+    def __init__(self, inbox: Inbox, only_cluster: Callable[[], str]) -> None:
+        self._inbox = inbox
+        self._only_cluster = only_cluster
+
+    @property
+    def cluster(self) -> str:
+        return self._only_cluster()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        del deadline, facts
+        for key, state in sorted(self._inbox.clients().items()):
+            labels = (key.cluster or self._only_cluster(), key.instance, key.client_id)
+            if state.txn_state is not None:
+                yield catalogue.PRODUCER_TXN_STATE(1, *labels, state.txn_state)
+                yield catalogue.PRODUCER_TXN_STATE_SINCE_TIMESTAMP_SECONDS(state.txn_since, *labels, state.txn_state)
+            yield catalogue.PRODUCER_IDEMPOTENCE_STATE(1, *labels, state.idempotence_state)
+            yield catalogue.PRODUCER_IDEMPOTENCE_STATE_SINCE_TIMESTAMP_SECONDS(
+                state.idempotence_since, *labels, state.idempotence_state
+            )
+            if state.sent is not None:
+                yield catalogue.PRODUCER_RECORDS_SENT_TOTAL(state.sent, *labels)
+        if left_out := self._inbox.left_out():
+            yield catalogue.SERIES_DROPPED(left_out, catalogue.PRODUCER_TXN_STATE.name)
