@@ -149,6 +149,7 @@ class Ledger:
                 self._settle(entry, Outcome.ABORTED)
             entry.client_version = client_version
             entry.prepared_ms = -1
+            entry.begun_offset = offset
             self.open[key] = entry
         elif status == 0:
             self._initialise(entry, log.number, offset, record_ms, producer_id, epoch)

@@ -47,6 +47,7 @@ class Entry:
 
     __slots__ = (
         "application",
+        "begun_offset",
         "client_version",
         "epoch",
         "layout",
@@ -81,6 +82,7 @@ class Entry:
         self.prepared_ms = -1
         self.record_ms = -1
         self.offset = -1  # -1: not from the log, but from what the coordinator said at the start
+        self.begun_offset = -1  # the newest Ongoing record
         self.section = b""  # the encoded partitions of the newest transaction
         self.layout = 1  # in which ``section`` is encoded
         self.pending: Finished | None = None

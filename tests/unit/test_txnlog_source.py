@@ -1,0 +1,560 @@
+"""The tail of the transaction log: what it counts over starts, restarts and bad weather."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sized
+from pathlib import Path
+from typing import TypeVar, cast
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from exporter import catalogue
+from exporter.kafka.transaction_log import Status, decode_key, decode_value
+from exporter.model import Fact, KnownIds, OpenTransactions, Outcome, Reason, ReleaseTimes, UncleanEnds
+from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
+from tests.coordinator import BEGIN_MS, History, Id, LogRecord, Written, histories, merge
+from tests.strategies import encode_key
+from tests.world import LOG, Seen, Transaction, World, partitions, places, read
+
+F = TypeVar("F", bound=Fact)
+COUNTED = catalogue.TRANSACTIONS_TOTAL
+KAFKAS_STATES = {1: "Ongoing", 2: "PrepareCommit", 3: "PrepareAbort"}
+
+
+def source_of(world: World, directory: Path | None = None) -> TxnlogSource:
+    return TxnlogSource(world.cluster(directory), TxnlogSettings(), world.tail)
+
+
+def counts(seen: Seen) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for (_, outcome), value in seen.values(COUNTED).items():
+        found[outcome] += int(value)
+    return +found
+
+
+def coordinate(world: World) -> None:
+    """Let the coordinators say what the log says."""
+    world.transactions.clear()
+    for rows in world.log.values():
+        for record in rows:
+            name = decode_key(record.key)
+            if record.value is None:
+                world.transactions.pop(name, None)
+                continue
+            value = decode_value(record.value)
+            state = KAFKAS_STATES.get(value.status, "Empty")
+            world.transactions[name] = Transaction(
+                value.producer_id,
+                state,
+                value.partitions or (),
+                value.producer_epoch,
+                value.timeout_ms,
+                value.start_ms,
+            )
+
+
+def go_to(world: World, ms: int) -> None:
+    world.time.pass_(max(0.0, ms / 1000 - world.time.wall))
+
+
+def world_of(log_partitions: int = 1) -> World:
+    world = World(topics={LOG: partitions(log_partitions)})
+    world.time.wall = BEGIN_MS / 1000
+    return world
+
+
+class Story:
+    """Ids that act, and whose records go to the log when told."""
+
+    def __init__(self, world: World, *names: str, level: int = 2, v2: bool = True) -> None:
+        self.world = world
+        self._written: dict[str, int] = dict.fromkeys(names, 0)
+        producer_ids = iter(range(100, 200))
+        self.ids = {name: Id(name, level, v2, BEGIN_MS, producer_ids) for name in names}
+        self._offset = 0
+
+    def __getitem__(self, name: str) -> Id:
+        each = self.ids[name]
+        each.now = max(each.now, round(self.world.time.wall * 1000))
+        return each
+
+    def write(self) -> None:
+        fresh: list[tuple[Written, str]] = []
+        for name, each in self.ids.items():
+            fresh += [(record, name) for record in each.written[self._written[name] :]]
+            self._written[name] = len(each.written)
+        fresh.sort(key=lambda row: row[0].ms)
+        records = []
+        for record, _ in fresh:
+            records.append(LogRecord(0, self._offset, record.ms, record.key, record.value))
+            self._offset += 1
+        self.world.write(records)
+        if records:
+            go_to(self.world, records[-1].ms)
+
+    def commit(self, name: str) -> None:
+        each = self[name]
+        each.add("orders", 0)
+        each.end(commit=True, markers_ms=5)
+        self.write()
+
+
+# --- Every transaction once, over all processes ---
+
+
+@settings(max_examples=40, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(histories(), st.data())
+def test_over_all_restarts_every_transaction_is_counted_once_with_its_true_outcome(
+    history: History, data: st.DataObject
+) -> None:
+    world = world_of(history.log_partitions)
+    anchor = Id("app-9", 2, True, BEGIN_MS, iter([5]))
+    anchor.initialise()
+    world.write(merge([anchor], history.log_partitions).records)
+    shift = {number: len(rows) for number, rows in world.log.items()}
+    records = [record._replace(offset=record.offset + shift.get(record.partition, 0)) for record in history.records]
+    begun = data.draw(st.integers(0, len(records)), label="records before the first start")
+    first = {number: shift.get(number, 0) for number in range(history.log_partitions)}
+    for record in records[:begun]:
+        first[record.partition] = record.offset + 1
+    total: Counter[str] = Counter()
+    inits = 0.0
+    at = begun
+    publish(world, records[:begun])
+    with tempfile.TemporaryDirectory() as directory:
+        while True:
+            source, seen = source_of(world, Path(directory)), None
+            for _ in range(data.draw(st.integers(1, 3), label="reads")):
+                seen = read(world, source)
+                size = data.draw(st.integers(1, 12), label="records")
+                publish(world, records[at : at + size])
+                at += size
+            if at < len(records):
+                seen = read(world, source)
+            else:
+                for _ in range(9):
+                    seen = read(world, source)
+                    world.time.pass_(1.0)
+            assert seen is not None
+            assert not seen.faults
+            total += counts(seen)
+            inits += sum(seen.values(catalogue.PRODUCER_INITS_TOTAL).values())
+            if at >= len(records):
+                break
+            if data.draw(st.booleans(), label="clean stop"):
+                source.close()
+            missed = data.draw(st.integers(0, 12), label="records in the outage")
+            publish(world, records[at : at + missed])
+            at += missed
+    truth = Counter(
+        end.outcome.value for end in history.ends if end.offset + shift.get(end.partition, 0) >= first[end.partition]
+    )
+    assert +total == truth
+    assert inits == sum(record.initialised and record.offset >= first[record.partition] for record in records)
+
+
+def publish(world: World, records: Iterable[LogRecord]) -> None:
+    for record in records:
+        go_to(world, record.ms)
+        world.write([record])
+    coordinate(world)
+
+
+# --- Starts ---
+
+
+def test_a_first_start_dates_the_last_hour_and_counts_none_of_it() -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    story["app-1"].initialise()
+    story.commit("app-1")
+    story.ids["app-1"].add("orders", 0)
+    story.ids["app-1"].now += 100
+    story.ids["app-1"].end_by_server(5)
+    story.ids["app-1"].initialise()
+    story.write()
+    seen = read(world, source_of(world))
+    assert counts(seen) == {}
+    assert set(seen.values(COUNTED)) == {("app", each.value) for each in Outcome}
+    assert seen.value(catalogue.LAST_TRANSACTION_TIMESTAMP_SECONDS, "app", "committed") == BEGIN_MS / 1000 + 0.005
+    assert [end.outcome for end in fact(seen, UncleanEnds).ends] == ["fenced"]
+    assert seen.value(catalogue.TRANSACTIONAL_IDS, "app") == 1
+
+
+def test_an_abort_that_waited_at_the_first_start_is_not_counted_after_a_restart(tmp_path: Path) -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    story["app-1"].initialise()
+    story["app-1"].add("orders", 0)
+    story["app-1"].end(commit=False, markers_ms=5)
+    story.write()
+    read(world, source_of(world, tmp_path))
+    source = source_of(world, tmp_path)
+    for _ in range(9):
+        assert counts(read(world, source)) == {}
+        world.time.pass_(1.0)
+
+
+def test_a_partition_that_appears_later_is_read_from_its_beginning() -> None:
+    world = world_of()
+    source = source_of(world)
+    read(world, source)
+    world.topics[LOG] += partitions(1)
+    late = Id("app-1", 2, True, BEGIN_MS + 9_000, iter([7]))
+    late.initialise()
+    late.add("orders", 0)
+    late.end(commit=True, markers_ms=1)
+    world.write([record._replace(partition=1) for record in merge([late], 1).records])
+    world.time.pass_(10.0)
+    read(world, source)
+    assert counts(read(world, source)) == {"committed": 1}
+
+
+def test_a_cluster_without_a_transaction_log_is_an_answer_and_what_comes_later_is_counted(tmp_path: Path) -> None:
+    world = World()
+    world.time.wall = BEGIN_MS / 1000
+    source = source_of(world, tmp_path)
+    seen = read(world, source)
+    assert not seen.faults
+    assert fact(seen, OpenTransactions).complete
+    assert seen.value(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS) == 0
+    source.close()
+    world.topics[LOG] = partitions(1)
+    story = Story(world, "app-1")
+    story["app-1"].initialise()
+    story.commit("app-1")
+    assert counts(read(world, source_of(world, tmp_path))) == {"committed": 1}
+
+
+def test_a_partition_that_gave_no_answer_at_the_first_start_is_not_read_from_zero_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    world = world_of(2)
+    old = Id("app-1", 2, True, BEGIN_MS - 9_000_000, iter([7]))
+    old.initialise()
+    old.add("orders", 0)
+    old.end(commit=True, markers_ms=1)
+    world.write([record._replace(partition=1) for record in merge([old], 1).records])
+    world.topics[LOG][1].leader = None
+    seen = read(world, source_of(world, tmp_path))
+    assert seen.reasons == {Reason.NO_LEADER}
+    world.topics[LOG][1].leader = 1
+    assert counts(read(world, source_of(world, tmp_path))) == {}
+
+
+@pytest.mark.parametrize("saved", ["garbage", '{"partitions": 3}', '{"partitions": {"0": {"next": 999}}}', "[]"])
+def test_a_saved_position_that_cannot_be_trusted_is_as_good_as_none(tmp_path: Path, saved: str) -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    story["app-1"].initialise()
+    story.commit("app-1")
+    (tmp_path / "cluster-1").mkdir()
+    (tmp_path / "cluster-1" / "txnlog.json").write_text(saved)
+    source = source_of(world, tmp_path)
+    assert counts(read(world, source)) == {}
+    story.commit("app-1")
+    assert counts(read(world, source)) == {"committed": 1}
+
+
+def test_offsets_that_compaction_took_in_an_outage_are_counted_as_lost(tmp_path: Path) -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    story["app-1"].initialise()
+    story.commit("app-1")
+    read(world, source_of(world, tmp_path))
+    for _ in range(3):
+        story.commit("app-1")
+    world.log[0] = world.log[0][:4] + world.log[0][-1:]
+    seen = read(world, source_of(world, tmp_path))
+    assert counts(seen) == {"committed": 1}
+    assert seen.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 8
+
+
+# --- Weather ---
+
+
+def test_where_reading_is_refused_there_are_no_counters_and_the_grant_is_named_and_they_come_after_it() -> None:
+    world = world_of()
+    world.read_refused = True
+    story = Story(world, "app-1")
+    source = source_of(world)
+    for _ in range(3):
+        seen = read(world, source)
+        world.time.pass_(5.0)
+        assert seen.samples == []
+        assert OpenTransactions not in seen.facts
+        assert [fault.reason for fault in seen.faults] == [Reason.AUTHORIZATION]
+        assert f"grant READ on Topic:{LOG}" in seen.faults[0].detail
+    world.read_refused = False
+    story["app-1"].initialise()
+    story.commit("app-1")
+    world.time.pass_(6.0)
+    seen = read(world, source)
+    assert not seen.faults
+    assert counts(seen) == {"committed": 1}
+
+
+def test_while_the_cluster_is_down_the_counters_stand_still_and_go_on_when_it_is_back() -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    source = source_of(world)
+    read(world, source)
+    story["app-1"].initialise()
+    story.commit("app-1")
+    assert counts(read(world, source)) == {"committed": 1}
+    world.down, world.tail_cut = {1}, True
+    for _ in range(4):
+        world.time.pass_(5.0)
+        seen = read(world, source)
+        assert seen.reasons == {Reason.UNREACHABLE}
+        assert counts(seen) == {"committed": 1}
+        assert not seen.values(catalogue.TRANSACTIONS_OPEN)
+        assert not seen.values(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS)
+    world.down, world.tail_cut = set(), False
+    story.commit("app-1")
+    world.time.pass_(5.0)
+    seen = read(world, source)
+    assert not seen.faults
+    assert counts(seen) == {"committed": 2}
+
+
+def test_behind_a_broken_connection_no_fence_is_settled_as_an_abort() -> None:
+    """The new incarnation's record was written in time; we only see it when the network is back."""
+    world = world_of()
+    story = Story(world, "app-1")
+    source = source_of(world)
+    story["app-1"].initialise()
+    story["app-1"].add("orders", 0)
+    story.write()
+    read(world, source)
+    world.time.pass_(1.0)
+    story["app-1"].end_by_server(5)
+    story.write()
+    read(world, source)
+    world.down, world.tail_cut = {1}, True
+    story["app-1"].now += 500
+    story["app-1"].initialise()
+    story.write()
+    for _ in range(30):
+        world.time.pass_(1.0)
+        assert counts(read(world, source)) == {}
+    world.down, world.tail_cut = set(), False
+    world.time.pass_(5.0)
+    assert counts(read(world, source)) == {"fenced": 1}
+
+
+def test_an_abort_is_settled_by_the_clock_where_nothing_more_is_written() -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    source = source_of(world)
+    story["app-1"].initialise()
+    read(world, source)
+    story["app-1"].add("orders", 0)
+    story["app-1"].end(commit=False, markers_ms=5)
+    story.write()
+    elapsed = 0.0
+    while not counts(read(world, source)):
+        world.time.pass_(1.0)
+        elapsed += 1.0
+        assert elapsed < 20
+    assert 5.0 < elapsed <= 7.0
+
+
+@pytest.mark.parametrize("jump", [86_400.0, -86_400.0])
+def test_a_wall_clock_that_jumps_a_day_neither_settles_nor_delays_anything(jump: float) -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    source = source_of(world)
+    story["app-1"].initialise()
+    read(world, source)
+    story["app-1"].add("orders", 0)
+    story["app-1"].end_by_server(5)
+    story.write()
+    read(world, source)
+    world.time.wall += jump
+    world.time.pass_(1.0)
+    assert counts(read(world, source)) == {}
+    world.time.wall -= jump
+    story["app-1"].initialise()
+    story.write()
+    world.time.wall += jump
+    assert counts(read(world, source)) == {"fenced": 1}
+
+
+def test_a_missing_leader_is_a_fault_and_the_other_partitions_are_counted() -> None:
+    world = world_of(2)
+    story = Story(world, "app-1")
+    source = source_of(world)
+    read(world, source)
+    world.topics[LOG][1].leader = None
+    story["app-1"].initialise()
+    story.commit("app-1")
+    world.time.pass_(5.0)
+    seen = read(world, source)
+    assert seen.reasons == {Reason.NO_LEADER}
+    assert counts(seen) == {"committed": 1}
+    assert not fact(seen, OpenTransactions).complete
+
+
+def test_undecodable_records_are_counted_named_and_leave_the_others_alone() -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    source = source_of(world)
+    read(world, source)
+    story["app-1"].initialise()
+    story.write()
+    world.write(
+        LogRecord(0, offset, BEGIN_MS + 1, encode_key("odd-1"), value)
+        for offset, value in ((1, b"\x00\x02new"), (2, b"\x00\x01short"))
+    )
+    story._offset = 3
+    story.commit("app-1")
+    world.time.pass_(5.0)
+    seen = read(world, source)
+    assert seen.value(catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL) == 2
+    assert seen.reasons == {Reason.UNSUPPORTED, Reason.MALFORMED}
+    assert counts(seen) == {"committed": 1}
+    opened = fact(seen, OpenTransactions)
+    assert not opened.complete
+    assert "offset 2" in " ".join(opened.missing)
+    world.write([LogRecord(0, story._offset, BEGIN_MS + 9, encode_key("odd-1"), None)])
+    for _ in range(2):
+        world.time.pass_(5.0)
+        seen = read(world, source)
+    assert not seen.faults
+    assert fact(seen, OpenTransactions).complete
+
+
+def test_a_flood_of_garbage_costs_neither_memory_nor_a_fault_each() -> None:
+    world = world_of()
+    source = source_of(world)
+    read(world, source)
+    world.write(LogRecord(0, offset, BEGIN_MS, b"%d" % offset, b"garbage") for offset in range(5_000))
+    seen = read(world, source)
+    assert len(seen.faults) <= 10
+    assert seen.value(catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL) == 5_000
+    assert len(source._unread) <= 1_001
+
+
+# --- What it says of the present ---
+
+
+def test_the_state_at_the_start_comes_from_the_coordinators() -> None:
+    world = world_of()
+    world.transactions["app-1"] = Transaction(7, "Ongoing", [("orders", 3)], 4, 60_000, BEGIN_MS - 7_200_000)
+    seen = read(world, source_of(world))
+    opened = fact(seen, OpenTransactions)
+    assert [(each.transactional_id, each.partitions) for each in opened.transactions] == [
+        ("app-1", places("orders", 3))
+    ]
+    assert seen.value(catalogue.TRANSACTIONS_OPEN, "app", "ongoing") == 1
+    assert seen.value(catalogue.OVERDUE_TRANSACTIONS, "app") == 1
+
+
+def test_a_coordinator_that_is_loading_is_asked_again_and_until_then_nothing_is_complete() -> None:
+    world = world_of()
+    world.transactions["app-1"] = Transaction(7, "Ongoing", [("orders", 3)], 4, 60_000, BEGIN_MS)
+    world.refuse["ListTransactions"] = 14
+    source = source_of(world)
+    opened = fact(read(world, source), OpenTransactions)
+    assert not opened.complete
+    assert "COORDINATOR_LOAD_IN_PROGRESS" in " ".join(opened.missing)
+    world.refuse.clear()
+    for _ in range(3):
+        world.time.pass_(5.0)
+        opened = fact(read(world, source), OpenTransactions)
+    assert opened.complete
+    assert len(opened.transactions) == 1
+
+
+def test_without_describe_on_the_ids_the_open_transactions_are_never_complete() -> None:
+    world = world_of()
+    world.refuse["DescribeTransactions"] = 53
+    source = source_of(world)
+    for _ in range(3):
+        opened = fact(read(world, source), OpenTransactions)
+        world.time.pass_(5.0)
+        assert not opened.complete
+        assert "DESCRIBE on TransactionalId:*" in " ".join(opened.missing)
+
+
+def test_a_tail_that_is_behind_is_not_complete() -> None:
+    world = world_of()
+    source = source_of(world)
+    world.time.pass_(5.0)
+    read(world, source)
+    world.time.pass_(5.0)
+    assert fact(read(world, source), OpenTransactions).complete
+    world.topics[LOG][0].high_watermark = 40
+    world.tail_cut = True
+    world.time.pass_(5.0)
+    read(world, source)
+    world.time.pass_(5.0)
+    seen = read(world, source)
+    assert not fact(seen, OpenTransactions).complete
+    assert seen.value(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS) == 40
+
+
+def test_release_times_are_those_of_the_last_transaction_that_wrote_to_a_partition() -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    story["app-1"].initialise()
+    story.commit("app-1")
+    ended = fact(read(world, source_of(world)), ReleaseTimes).ended
+    assert dict(ended) == {("orders", 0): BEGIN_MS / 1000 + 0.005}
+
+
+def test_ids_that_come_and_go_leave_nothing_behind() -> None:
+    world = world_of()
+    story = Story(world)
+    source = source_of(world)
+    world.log[0] = []
+    read(world, source)
+
+    def sizes() -> dict[str, int]:
+        ledger, books = source._ledger, source._books
+        held = {"entries": ledger.entries, "open": ledger.open, "books": books._books, "fences": books._fences}
+        held |= {"seen": books._seen, "unread": source._unread, "ends": books._ends, "folded": books._folded}
+        return {name: len(cast("Sized", each)) for name, each in held.items()} | {
+            "unsettled": sum(len(each.unsettled) for each in ledger.partitions.values()),
+            "ids": sum(sum(each.values()) for each in fact(seen, KnownIds).by_partition.values()),
+        }
+
+    flat: list[dict[str, int]] = []
+    for turn in range(5):
+        names = [f"crowd-{turn}-x{number}" for number in range(2_000)]
+        for name in names:
+            each = Id(name, 2, True, round(world.time.wall * 1000), iter(range(9_000)))
+            each.initialise()
+            each.add("orders", 0)
+            each.end_by_server(1)
+            each.initialise()
+            each.expire()
+            records = [(record.ms, record.key, record.value) for record in each.written]
+            base = story._offset
+            world.log[0] += [LogRecord(0, base + at, *record) for at, record in enumerate(records)]
+            story._offset += len(records)
+        world.topics[LOG][0].high_watermark = story._offset
+        read(world, source)
+        world.log[0].clear()
+        world.time.pass_(4_000.0)
+        read(world, source)
+        world.time.pass_(20.0)
+        seen = read(world, source)
+        flat.append(sizes())
+    assert flat[0] == flat[-1]
+    assert max(flat[-1].values()) <= 200
+
+
+def test_status_numbers_are_kafkas() -> None:
+    assert [int(each) for each in Status] == [0, 1, 2, 3, 4, 5]
+
+
+def fact(seen: Seen, kind: type[F]) -> F:
+    found = seen.facts[kind]
+    assert isinstance(found, kind)
+    return found

@@ -1,0 +1,375 @@
+"""A cluster on paper: it answers the sources' requests from plain data, and can be broken piece by piece."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace as Answer
+from typing import Any, NamedTuple, cast
+
+from confluent_kafka import KafkaError
+
+from exporter.applications import Grouping
+from exporter.kafka.client import AskError, ClusterClient
+from exporter.kafka.metadata import Metadata, PartitionMetadata
+from exporter.kafka.properties import Properties
+from exporter.kafka.tail import Polled
+from exporter.kafka.transactions import coordinator_partition
+from exporter.model import Clock, Deadline, Fact, Facts, Fault, Metric, Reason, Sample, Source, TopicPartition
+from exporter.sources.cluster import Cluster
+from exporter.state import StateDir
+from tests.coordinator import LogRecord
+
+LOG = "__transaction_state"
+OFFSETS = "__consumer_offsets"
+NOT_FOUND = 105
+UNKNOWN_TOPIC = 3
+
+
+@dataclass
+class Time:
+    """Both clocks of a test, which move only when told to."""
+
+    monotonic: float = 1000.0
+    wall: float = 1_790_000_000.0
+
+    def pass_(self, seconds: float) -> None:
+        self.monotonic += seconds
+        self.wall += seconds
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(lambda: self.monotonic, lambda: self.wall)
+
+
+class Writer(NamedTuple):
+    """A producer with an open transaction in a partition."""
+
+    producer_id: int
+    start_offset: int
+    epoch: int = 0
+    last_timestamp: int = -1
+
+
+@dataclass
+class Partition:
+    leader: int | None = 1
+    high_watermark: int = 0
+    stable: int | None = None  # the last stable offset; None: the high watermark
+    writers: list[Writer] = field(default_factory=list)
+    replicas: tuple[int, ...] = (1,)
+    isr: tuple[int, ...] = (1,)
+
+
+@dataclass
+class Transaction:
+    producer_id: int
+    state: str = "Ongoing"
+    partitions: Sequence[tuple[str, int]] = ()
+    epoch: int = 0
+    timeout_ms: int = 60_000
+    start_ms: int = -1
+
+
+@dataclass
+class World:
+    """One cluster. ``down`` brokers do not answer, ``refuse`` gives an error code by request name."""
+
+    time: Time = field(default_factory=Time)
+    brokers: dict[int, str] = field(default_factory=lambda: {1: "k1:9092"})
+    topics: dict[str, list[Partition]] = field(default_factory=dict)
+    transactions: dict[str, Transaction] = field(default_factory=dict)
+    groups: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
+    settings: dict[str, dict[str, str]] = field(default_factory=dict)
+    levels: dict[str, int] = field(default_factory=dict)
+    down: set[int] = field(default_factory=set)
+    refuse: dict[str, int] = field(default_factory=dict)
+    hidden: dict[str, Fault] = field(default_factory=dict)
+    log: dict[int, list[LogRecord]] = field(default_factory=dict)
+    read_refused: bool = False
+    tail_cut: bool = False
+    no_times: bool = False
+    asked: list[tuple[int, str, Any]] = field(default_factory=list)
+    tails: int = 0
+
+    # --- Writing the log ---
+
+    def write(self, records: Iterable[LogRecord]) -> None:
+        for record in records:
+            self.log.setdefault(record.partition, []).append(record)
+            partition = self.topics[LOG][record.partition]
+            partition.high_watermark = record.offset + 1
+
+    # --- As the client ---
+
+    def metadata(self, deadline: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata:
+        if self.down >= self.brokers.keys():
+            raise AskError(Fault(Reason.UNREACHABLE, "no broker answers"))
+        named = self.topics.keys() if topics is None else [each for each in topics if each in self.topics]
+        found = {
+            name: {
+                number: PartitionMetadata(each.leader, each.replicas, each.isr, each.leader is None)
+                for number, each in enumerate(self.topics[name])
+            }
+            for name in named
+            if name not in self.hidden
+        }
+        internal = frozenset({LOG, OFFSETS} & found.keys())
+        errors = {name: fault for name, fault in self.hidden.items() if topics is not None and name in topics}
+        return Metadata("cluster-1", dict(self.brokers), found, internal, errors)
+
+    def ask(self, requests: Mapping[int, Any], deadline: Deadline) -> dict[int, Any]:
+        answers: dict[int, Any] = {}
+        for node, request in requests.items():
+            name = type(request).__name__.removesuffix("Request")
+            self.asked.append((node, name, request))
+            if node in self.down:
+                answers[node] = Fault(Reason.UNREACHABLE, f"broker {node} is down")
+            else:
+                answers[node] = getattr(self, "_" + re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower())(node, request)
+        return answers
+
+    def config(self, resource: str, name: str, keys: Sequence[str], deadline: Deadline) -> dict[str, str] | Fault:
+        if "DescribeConfigs" in self.refuse:
+            return Fault(
+                Reason.AUTHORIZATION, f"DescribeConfigs of topic {name}: grant DESCRIBE_CONFIGS on Topic:{name}"
+            )
+        return {key: value for key, value in self.settings.get(name, {}).items() if key in keys}
+
+    def features(self, deadline: Deadline) -> Mapping[str, int]:
+        return self.levels
+
+    def _list_offsets(self, node: int, request: Any) -> Any:
+        def row(name: str, number: int) -> Any:
+            known = self.topics.get(name)
+            if known is None or number >= len(known):
+                return Answer(partition_index=number, error_code=UNKNOWN_TOPIC, offset=-1)
+            each = known[number]
+            stable = each.high_watermark if each.stable is None else each.stable
+            offset = stable if request.isolation_level else each.high_watermark
+            return Answer(partition_index=number, error_code=self.refuse.get("ListOffsets", 0), offset=offset)
+
+        return Answer(
+            topics=[
+                Answer(name=topic.name, partitions=[row(topic.name, each.partition_index) for each in topic.partitions])
+                for topic in request.topics
+            ]
+        )
+
+    def _describe_producers(self, node: int, request: Any) -> Any:
+        def row(name: str, number: int) -> Any:
+            code = self.refuse.get("DescribeProducers", 0)
+            producers = [
+                Answer(
+                    producer_id=each.producer_id,
+                    producer_epoch=each.epoch,
+                    last_timestamp=each.last_timestamp,
+                    coordinator_epoch=0,
+                    current_txn_start_offset=each.start_offset,
+                )
+                for each in self.topics[name][number].writers
+            ]
+            return Answer(partition_index=number, error_code=code, active_producers=[] if code else producers)
+
+        return Answer(
+            topics=[
+                Answer(name=topic.name, partitions=[row(topic.name, number) for number in topic.partition_indexes])
+                for topic in request.topics
+            ]
+        )
+
+    def _coordinated(self, node: int, transactional_id: str) -> bool:
+        log = self.topics.get(LOG, [])
+        return bool(log) and log[coordinator_partition(transactional_id, len(log))].leader == node
+
+    def _list_transactions(self, node: int, request: Any) -> Any:
+        hidden = self.refuse.get("DescribeTransactions") == 53
+        found = [
+            Answer(transactional_id=name, producer_id=each.producer_id, transaction_state=each.state)
+            for name, each in self.transactions.items()
+            if self._coordinated(node, name)
+            and not hidden
+            and (not request.state_filters or each.state in request.state_filters)
+            and (not request.producer_id_filters or each.producer_id in request.producer_id_filters)
+        ]
+        return Answer(error_code=self.refuse.get("ListTransactions", 0), transaction_states=found)
+
+    def _describe_transactions(self, node: int, request: Any) -> Any:
+        code = self.refuse.get("DescribeTransactions", 0)
+        found = []
+        for name in request.transactional_ids:
+            each = self.transactions.get(name)
+            if code or each is None:
+                found.append(Answer(transactional_id=name, error_code=code or NOT_FOUND))
+                continue
+            found.append(
+                Answer(
+                    transactional_id=name,
+                    error_code=0,
+                    producer_id=each.producer_id,
+                    producer_epoch=each.epoch,
+                    transaction_state=each.state,
+                    transaction_timeout_ms=each.timeout_ms,
+                    transaction_start_time_ms=each.start_ms,
+                    topics=[Answer(topic=topic, partitions=[number]) for topic, number in each.partitions],
+                )
+            )
+        return Answer(transaction_states=found)
+
+    def _list_groups(self, node: int, request: Any) -> Any:
+        found = [Answer(group_id=name, group_type="") for name in self.groups]
+        return Answer(error_code=self.refuse.get("ListGroups", 0), groups=found if node == min(self.brokers) else [])
+
+    def _describe_groups(self, node: int, request: Any) -> Any:
+        code = self.refuse.get("DescribeGroups", 69)
+        return Answer(groups=[Answer(group_id=name, error_code=code) for name in request.groups])
+
+    def _offset_fetch(self, node: int, request: Any) -> Any:
+        def group(name: str) -> Any:
+            topics = [
+                Answer(
+                    name=topic,
+                    partitions=[Answer(partition_index=number, error_code=0, committed_offset=offset)],
+                )
+                for (topic, number), offset in self.groups[name].items()
+            ]
+            return Answer(group_id=name, error_code=self.refuse.get("OffsetFetch", 0), topics=topics)
+
+        return Answer(groups=[group(each.group_id) for each in request.groups])
+
+    # --- Looking back ---
+
+    def requests(self, name: str) -> list[Any]:
+        return [request for _, asked, request in self.asked if asked == name]
+
+    def cluster(self, directory: Path | None = None, name: str = "prod", grouping: Grouping | None = None) -> Cluster:
+        return Cluster(
+            Properties({"bootstrap.servers": "k1:9092"}),
+            cast("ClusterClient", self),
+            grouping or Grouping(),
+            StateDir(directory),
+            name,
+            self.time.clock,
+        )
+
+    def tail(self, properties: Properties, topic: str) -> FakeTail:
+        self.tails += 1
+        return FakeTail(self)
+
+
+class FakeMessage(NamedTuple):
+    """As ``confluent_kafka.Message``."""
+
+    problem: KafkaError | None
+    number: int
+    at: int
+    ms: int = -1
+    the_key: bytes | None = None
+    the_value: bytes | None = None
+
+    def error(self) -> KafkaError | None:
+        return self.problem
+
+    def partition(self) -> int:
+        return self.number
+
+    def offset(self) -> int:
+        return self.at
+
+    def timestamp(self) -> tuple[int, int]:
+        return (1, self.ms)
+
+    def key(self) -> bytes | None:
+        return self.the_key
+
+    def value(self) -> bytes | None:
+        return self.the_value
+
+
+class FakeTail:
+    """A tail of the world's log: records, and the end of a partition once it is reached anew."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._positions: dict[int, int] = {}
+        self._ended: dict[int, int] = {}
+
+    def assign(self, positions: Mapping[int, int]) -> None:
+        self._positions, self._ended = dict(positions), {}
+
+    def poll(self, limit: int, seconds: float) -> list[Polled]:
+        found: list[Polled] = []
+        if self._world.tail_cut:
+            return found
+        for number, position in self._positions.items():
+            if self._world.read_refused:
+                found.append(FakeMessage(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), number, -1001))
+                continue
+            records = [each for each in self._world.log.get(number, ()) if each.offset >= position]
+            for each in records[: max(0, limit - len(found))]:
+                found.append(FakeMessage(None, number, each.offset, each.ms, each.key, each.value))
+                self._positions[number] = each.offset + 1
+            end = self._world.topics[LOG][number].high_watermark
+            waiting = any(each.offset >= self._positions[number] for each in records)
+            if not waiting and self._ended.get(number) != end and len(found) < limit:
+                self._positions[number] = self._ended[number] = end
+                found.append(FakeMessage(KafkaError(KafkaError._PARTITION_EOF), number, end))
+        return found
+
+    def offsets_since(self, partitions: Iterable[int], since: float, deadline: Deadline) -> dict[int, int | None]:
+        if self._world.no_times:
+            raise AskError(Fault(Reason.TIMEOUT, "offsets for times"))
+        return {
+            number: next((each.offset for each in self._world.log.get(number, ()) if each.ms >= since * 1000), None)
+            for number in partitions
+        }
+
+    def trouble(self) -> Fault | None:
+        return Fault(Reason.UNREACHABLE, "all brokers are down") if self._world.tail_cut else None
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Seen:
+    """What one read gave."""
+
+    def __init__(self, given: Iterable[Sample | Fault | Fact]) -> None:
+        self.samples: list[Sample] = []
+        self.faults: list[Fault] = []
+        self.facts: dict[type[Fact], Fact] = {}
+        for each in given:
+            if isinstance(each, Sample):
+                self.samples.append(each)
+            elif isinstance(each, Fault):
+                self.faults.append(each)
+            else:
+                self.facts[type(each)] = each
+        keys = [(each.metric.name, each.labels) for each in self.samples]
+        assert len(keys) == len(set(keys)), "a series was given twice"
+
+    def values(self, metric: Metric) -> dict[tuple[str, ...], Any]:
+        """By label values, without the cluster's name."""
+        return {each.labels[1:]: each.value for each in self.samples if each.metric is metric}
+
+    def value(self, metric: Metric, *labels: str) -> Any:
+        return self.values(metric).get(labels)
+
+    @property
+    def reasons(self) -> set[Reason]:
+        return {fault.reason for fault in self.faults}
+
+
+def read(world: World, source: Source, *facts: Fact, seconds: float = 10.0) -> Seen:
+    deadline = Deadline.after(seconds, world.time.clock.monotonic)
+    return Seen(source.read(deadline, Facts({type(each): each for each in facts})))
+
+
+def partitions(count: int, make: Callable[[], Partition] = Partition) -> list[Partition]:
+    return [make() for _ in range(count)]
+
+
+def places(topic: str, *numbers: int) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(topic, number) for number in numbers)
