@@ -36,6 +36,8 @@ QUERIES = (
 
 _UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _CLIENT_ID = re.compile(rf"(?P<application>.+)-{_UUID}", re.DOTALL)  # KafkaStreams: <application.id>-<process UUID>
+# StreamThread.create: thread and state updater share the client id before and the number behind these.
+_THREAD, _UPDATER = "-StreamThread-", "-StateUpdater-"
 _CHANGELOG = "-changelog"  # ProcessorStateManager.STATE_CHANGELOG_TOPIC_SUFFIX
 
 
@@ -114,6 +116,7 @@ def jvm_samples(head: tuple[str, str], readings: Sequence[Reading]) -> Iterator[
     """What MBeans say. ``head`` are the cluster's name and the target."""
     threads: dict[str, dict[str, float]] = defaultdict(dict)
     restoring: dict[str, float] = {}
+    remaining: dict[tuple[str, str], float] = {}
     for mbean, attribute, value in readings:
         thread = mbean.properties.get("thread-id", "")
         if isinstance(value, str):
@@ -123,8 +126,17 @@ def jvm_samples(head: tuple[str, str], readings: Sequence[Reading]) -> Iterator[
         elif mbean.type == "stream-state-updater-metrics":
             restoring[thread] = restoring.get(thread, 0.0) + value
         elif mbean.type == "stream-task-metrics":
-            task = mbean.properties.get("task-id", "")
-            yield catalogue.STREAMS_RESTORE_REMAINING_RECORDS(value, *head, thread, task)
+            remaining[thread, mbean.properties.get("task-id", "")] = value
+    thread_states = states(
+        readings, "stream-thread-metrics", "thread-id", "thread-state", catalogue.STREAMS_THREAD_STATES
+    )
+    for (thread, task), records in remaining.items():
+        # Transaction markers in the changelog are never taken off: 13 may "remain" of a task that runs (seen on 4.3.1).
+        # Its thread runs, with everything restored, and the thread's state updater has nothing to restore.
+        done = (
+            thread_states.get(thread, "running") == "running" and restoring.get(thread.replace(_THREAD, _UPDATER)) == 0
+        )
+        yield catalogue.STREAMS_RESTORE_REMAINING_RECORDS(0.0 if done else records, *head, thread, task)
     for thread, numbers in threads.items():
         if (commits := numbers.get("commit-total")) is not None:
             yield catalogue.STREAMS_THREAD_COMMITS_TOTAL(commits, *head, thread)
@@ -134,9 +146,7 @@ def jvm_samples(head: tuple[str, str], readings: Sequence[Reading]) -> Iterator[
                 yield catalogue.STREAMS_THREAD_COMMIT_LATENCY_SECONDS(millis / 1000, *head, thread, stat)
     for thread, tasks in restoring.items():
         yield catalogue.STREAMS_RESTORING_TASKS(tasks, *head, thread)
-    for thread, state in states(
-        readings, "stream-thread-metrics", "thread-id", "thread-state", catalogue.STREAMS_THREAD_STATES
-    ).items():
+    for thread, state in thread_states.items():
         yield catalogue.STREAMS_THREAD_STATE(1.0, *head, thread, state)
     for client, state in states(
         readings, "stream-metrics", "client-id", "client-state", catalogue.STREAMS_CLIENT_STATES
