@@ -1,0 +1,51 @@
+"""Rows about the agent itself: who is blind must say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from alerts.evidence import each
+from alerts.rule import Alert, Severity
+from alerts.settings import Settings
+from exporter.catalogue import EXPORTER_BUILD_INFO, SOURCE_FAULTS_TOTAL, SOURCE_UP
+
+DASHBOARD = "kafka-eos-exporter"
+
+
+def alerts(settings: Settings) -> Iterator[Alert]:
+    """One source down, and no agent at all."""
+    ignored = f'{{source!~"{settings.ignored_sources}"}}' if settings.ignored_sources else ""
+    yield Alert(
+        "KafkaEosSourceDown",
+        Severity.WARNING,
+        # Each replica for itself: one that is blind is no reason to trust the other one less, or it less.
+        f"avg_over_time({SOURCE_UP}{ignored}[10m]) < {settings.source_success:g}",
+        "The agent gets no full answer from something that it reads, and is blind there.",
+        "Source {{ $labels.source }} of {{ $labels.target }} (agent {{ $labels.instance }}): only {{ $value |"
+        " humanizePercentage }} of the reads in 10 minutes were answered in full."
+        + each(
+            f"increase({SOURCE_FAULTS_TOTAL}{{kafka_cluster=%q, source=%q, target=%q, instance=%q}}[10m]) >= 1",
+            " {{ .Labels.reason }}: {{ .Value | humanize }}.",
+            "kafka_cluster",
+            "source",
+            "target",
+            "instance",
+        )
+        + " The alerts that rest on it cannot fire. The agent's status page and its log say what is missing, down to"
+        " the grant to add.",
+        DASHBOARD,
+        hold="5m",
+    )
+    yield Alert(
+        "KafkaEosExporterAbsent",
+        Severity.CRITICAL,
+        f"absent_over_time({EXPORTER_BUILD_INFO}[5m])",
+        "No agent is scraped: nothing watches exactly-once.",
+        "Prometheus has had no sample of any kafka-eos-exporter for 10 minutes. Is it running, does Prometheus find it"
+        " (its target page), and does GET /-/healthy answer from there? Until then no other alert of this set can"
+        " fire.",
+        DASHBOARD,
+        (),
+        hold="5m",
+        keeps=False,
+    )

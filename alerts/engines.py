@@ -1,0 +1,108 @@
+"""Rows about Connect and Kafka Streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from alerts.evidence import each
+from alerts.rule import Alert, Severity
+from alerts.settings import Settings
+from exporter.catalogue import (
+    CONNECT_TASK_FAILURES_TOTAL,
+    CONNECT_TASK_OFFSET_COMMIT_RATIO,
+    CONNECT_TASK_STATE,
+    STREAMS_CHANGELOG_LAG_OFFSETS,
+    STREAMS_RESTORE_REMAINING_RECORDS,
+)
+
+_TASK = "kafka_cluster, connect, connector, task"
+_TASK_LABELS = ("kafka_cluster", "connect", "connector", "task")
+_WHICH = "Task {{ $labels.task }} of connector {{ $labels.connector }} (Connect cluster {{ $labels.connect }})"
+_BRIDGE = "3m"
+
+
+def alerts(settings: Settings) -> Iterator[Alert]:
+    """Connect tasks that fail or cannot commit, and Streams tasks that cannot restore."""
+    yield from _task_failed()
+    yield Alert(
+        "KafkaEosConnectCommitsFailing",
+        Severity.WARNING,
+        f'max by ({_TASK}) (last_over_time({CONNECT_TASK_OFFSET_COMMIT_RATIO}{{result="failure"}}[{_BRIDGE}]))'
+        f" > {settings.connect_commit_failures:g}",
+        "A Connect task cannot commit its offsets.",
+        _WHICH
+        + ": {{ $value | humanizePercentage }} of its recent offset commits failed. What it delivers meanwhile is"
+        " delivered again after a restart, and an exactly-once source task makes no progress at all. Look for time-outs"
+        " and fences in the worker's log, and at the transactions of {{ $labels.connector }}.",
+        "kafka-eos-connect",
+        _TASK_LABELS,
+        hold="10m",
+    )
+    yield _restore(settings)
+
+
+def _task_failed() -> Iterator[Alert]:
+    """A failure that is over is a ticket; one that lasts, or comes back again and again, a page."""
+    failed = f'{CONNECT_TASK_STATE}{{state="failed"}}'
+    summary = "A Connect task has failed; nothing restarts it by itself."
+    description = (
+        _WHICH
+        + " failed."
+        + each(
+            f"max by (cause) (increase({CONNECT_TASK_FAILURES_TOTAL}"
+            "{kafka_cluster=%q, connect=%q, connector=%q, task=%q}[1h])) > 0",
+            " In the last hour by cause {{ .Labels.cause }}: {{ .Value | humanize }}.",
+            *_TASK_LABELS,
+        )
+        + " The trace is in GET /connectors/{{ $labels.connector }}/status. Caused by a fence (fenced, invalid_epoch),"
+        " look first for a second worker or Connect cluster with the same group.id; a zombie is fenced on purpose after"
+        " a rebalance. Then restart it: POST /connectors/{{ $labels.connector }}/tasks/{{ $labels.task }}/restart"
+    )
+    yield Alert(
+        "KafkaEosConnectTaskFailed",
+        Severity.WARNING,
+        f"max by ({_TASK}) (max_over_time({failed}[10m]))",
+        summary,
+        description,
+        "kafka-eos-connect",
+        _TASK_LABELS,
+        keeps=False,
+    )
+    yield Alert(
+        "KafkaEosConnectTaskFailed",
+        Severity.CRITICAL,
+        f"max by ({_TASK}) (last_over_time({failed}[{_BRIDGE}]))",
+        summary,
+        description,
+        "kafka-eos-connect",
+        _TASK_LABELS,
+        hold="5m",
+    )
+
+
+def _restore(settings: Settings) -> Alert:
+    window = settings.restore_window
+    by = "kafka_cluster, target, thread, task"
+    remaining = str(STREAMS_RESTORE_REMAINING_RECORDS)
+    return Alert(
+        "KafkaEosStreamsRestoreStuck",
+        Severity.WARNING,
+        f"""\
+max by ({by}) (min_over_time({remaining}[{window}]))
+>= max by ({by}) (last_over_time({remaining}[{_BRIDGE}] offset {window}))
+> 0""",
+        "A Kafka Streams task restores its state and makes no progress.",
+        "Task {{ $labels.task }} on thread {{ $labels.thread }} ({{ $labels.target }}) has {{ $value }} records to"
+        f" restore, and had no fewer {window} ago; until it is done it processes nothing."
+        + each(
+            f"topk(5, max by (application, topic) ({STREAMS_CHANGELOG_LAG_OFFSETS}"
+            "{kafka_cluster=%q, target=%q}) > 0)",
+            "\n- {{ .Labels.topic }}: {{ .Value }} offsets are written and not committed",
+            "kafka_cluster",
+            "target",
+        )
+        + "\nA restore reads committed records only: an open or hanging transaction in the changelog stops it, and a"
+        " stalled partition of that topic names who. Otherwise look at fetch errors in the application's log.",
+        "kafka-eos-streams",
+        ("kafka_cluster", "target"),
+    )

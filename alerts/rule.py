@@ -1,0 +1,46 @@
+"""What a row of the table is: an alert or a recording rule. Frozen; the text of PromQL stays text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """Critical wakes somebody, warning is for working hours."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A recording rule; the name is ``level:metric:operations``."""
+
+    name: str
+    expr: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """An alert, or one variant of it: the same name with another severity or other ``labels``.
+
+    ``hold`` is Prometheus' ``for``, "" for none: most ages are told by a timestamp, which a failed scrape or a restart
+    of Prometheus cannot reset. ``summary`` has no template in it; ``description`` is a template and holds the evidence.
+    ``dashboard`` is a uid, ``variables`` are the labels that it takes over. ``keeps`` is False where the rule looks
+    back by itself, so that a failed scrape cannot resolve it.
+    """
+
+    name: str
+    severity: Severity
+    expr: str
+    summary: str
+    description: str
+    dashboard: str
+    variables: tuple[str, ...] = ("kafka_cluster",)
+    hold: str = ""
+    keeps: bool = True
+    labels: tuple[tuple[str, str], ...] = ()

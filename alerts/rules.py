@@ -1,0 +1,70 @@
+"""The table as a Prometheus rules file and as a PrometheusRule of the Prometheus operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from alerts import table
+from alerts.rule import Alert, Severity
+from alerts.settings import Settings, SettingsError
+from alerts.text import document
+
+Rule = dict[str, Any]
+
+
+def groups(settings: Settings) -> list[Rule]:
+    """The groups of a rules file. Raises SettingsError when an override cannot be applied."""
+    alerts = [alert for alert in table.alerts(settings) if settings.override(alert.name, "enabled") != "false"]
+    return [
+        {"name": "kafka-eos.rules", "rules": [{"record": each.name, "expr": each.expr} for each in table.records()]},
+        {"name": "kafka-eos.alerts", "rules": [_rule(alert, settings, alerts) for alert in alerts]},
+    ]
+
+
+def rules_file(settings: Settings) -> str:
+    """A file for ``rule_files`` of prometheus.yml."""
+    return document({"groups": groups(settings)})
+
+
+def prometheus_rule(settings: Settings) -> str:
+    """The same rules as an object of the Prometheus operator."""
+    return document(
+        {
+            "apiVersion": "monitoring.coreos.com/v1",
+            "kind": "PrometheusRule",
+            "metadata": {"name": "kafka-eos-exporter", "labels": {"app.kubernetes.io/name": "kafka-eos-exporter"}},
+            "spec": {"groups": groups(settings)},
+        }
+    )
+
+
+def _rule(alert: Alert, settings: Settings, alerts: list[Alert]) -> Rule:
+    rule: Rule = {"alert": alert.name, "expr": alert.expr}
+    hold = settings.override(alert.name, "for") or alert.hold
+    if hold:
+        rule["for"] = hold
+    keep = settings.override(alert.name, "keep_firing_for") or (settings.keep_firing_for if alert.keeps else "")
+    if keep:
+        rule["keep_firing_for"] = str(keep)
+    rule["labels"] = {"severity": _severity(alert, settings, alerts).value, **dict(alert.labels)}
+    rule["annotations"] = {
+        "summary": alert.summary,
+        "description": alert.description,
+        "runbook_url": f"{settings.runbook_url}/{alert.name}",
+        "dashboard_url": _dashboard(alert, settings),
+    }
+    return rule
+
+
+def _severity(alert: Alert, settings: Settings, alerts: list[Alert]) -> Severity:
+    wanted = settings.override(alert.name, "severity")
+    if wanted is None:
+        return alert.severity
+    if len({each.severity for each in alerts if each.name == alert.name}) > 1:
+        raise SettingsError(f"{alert.name}.severity: it has variants of both severities; change their thresholds")
+    return Severity(wanted)
+
+
+def _dashboard(alert: Alert, settings: Settings) -> str:
+    variables = "&".join(f"var-{name}={{{{ $labels.{name} | urlquery }}}}" for name in alert.variables)
+    return f"{settings.dashboard_url}/{alert.dashboard}" + (f"?{variables}" if variables else "")

@@ -1,0 +1,45 @@
+"""``generate alerts``: the rules with an operator's own thresholds, for Prometheus, its operator, Alertmanager."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from alerts.files import FORMATS
+from alerts.settings import SettingsError, knobs, settings
+from alerts.table import names
+
+_EXAMPLES = """\
+examples:
+  kafka-eos-exporter generate alerts > kafka-eos.rules.yaml
+  kafka-eos-exporter generate alerts --set stall_warning=10m --set runbook_url=https://wiki.example.com/eos
+  kafka-eos-exporter generate alerts --set KafkaEosTransactionTimeouts.enabled=false --format prometheusrule
+
+"""
+
+
+def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+    """The command line of ``generate alerts``."""
+    keys = "".join(f"  {key} ({default or 'none'})\n      {meaning}\n" for key, default, meaning in knobs())
+    parser = commands.add_parser(
+        "alerts",
+        help="print alert rules with your thresholds",
+        description="Print the alert and recording rules, or what Alertmanager should make of them.",
+        epilog=f"{_EXAMPLES}keys of --set, with their defaults:\n{keys}"
+        "  ALERT.for, ALERT.keep_firing_for, ALERT.severity, ALERT.enabled\n"
+        "      for every alert by its name, such as KafkaEosProducerFenced.severity=critical\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="assignments")
+    parser.add_argument("--format", choices=tuple(FORMATS), default="rules", help="what to print (rules)")
+    parser.set_defaults(command=_generate)
+
+
+def _generate(options: argparse.Namespace) -> int:
+    try:
+        print(FORMATS[options.format](settings(options.assignments, names())), end="")
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
