@@ -16,7 +16,15 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar
 
 
-class Kind(StrEnum):
+class Word(StrEnum):
+    """A closed list of words. A member hashes as the string it is: Enum's own hash is a Python function, and members
+    are keys on hot paths.
+    """
+
+    __hash__ = str.__hash__
+
+
+class Kind(Word):
     """The Prometheus type of a metric family."""
 
     GAUGE = "gauge"
@@ -79,7 +87,7 @@ class Sample(NamedTuple):
     value: float | Distribution
 
 
-class Reason(StrEnum):
+class Reason(Word):
     """Why something that was asked did not answer: the closed list behind ``source_faults_total{reason}``."""
 
     UNREACHABLE = "unreachable"  # no connection, or it broke
@@ -120,7 +128,7 @@ class Fact:
     __slots__ = ()
 
 
-class TransactionState(StrEnum):
+class TransactionState(Word):
     """State of an open transaction: the label values of ``transactions_open{state}``."""
 
     ONGOING = "ongoing"
@@ -128,7 +136,7 @@ class TransactionState(StrEnum):
     PREPARE_ABORT = "prepare_abort"
 
 
-class Outcome(StrEnum):
+class Outcome(Word):
     """What became of a transaction: the label values of ``transactions_total{outcome}``."""
 
     COMMITTED = "committed"
@@ -137,7 +145,7 @@ class Outcome(StrEnum):
     FENCED = "fenced"
 
 
-class BlockerKind(StrEnum):
+class BlockerKind(Word):
     """What the coordinator says of the holder of an LSO: the label values of ``lso_blocker_info{kind}``."""
 
     OPEN = "open"

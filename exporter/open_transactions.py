@@ -27,16 +27,20 @@ def open_transaction_samples(
     oldest: dict[str, float] = {}
     completing: dict[str, float] = {}
     for transaction in transactions:
-        application = transaction.application
-        counts.setdefault(application, dict.fromkeys(TransactionState, 0))[transaction.state] += 1
-        overdue[application] = overdue.get(application, 0) + is_overdue(transaction, now)
-        if transaction.started is not None:
-            oldest[application] = min(oldest.get(application, transaction.started), transaction.started)
-        if transaction.prepared is not None:
-            completing[application] = min(completing.get(application, transaction.prepared), transaction.prepared)
+        application, started, prepared = transaction.application, transaction.started, transaction.prepared
+        if (states := counts.get(application)) is None:
+            states = counts[application] = dict.fromkeys(TransactionState, 0)
+            overdue[application] = 0
+        states[transaction.state] += 1
+        if is_overdue(transaction, now):
+            overdue[application] += 1
+        if started is not None and not oldest.get(application, started) < started:
+            oldest[application] = started
+        if prepared is not None and not completing.get(application, prepared) < prepared:
+            completing[application] = prepared
     for application, states in counts.items():
         for state, count in states.items():
-            yield catalogue.TRANSACTIONS_OPEN(float(count), cluster, application, state.value)
+            yield catalogue.TRANSACTIONS_OPEN(float(count), cluster, application, state)
         yield catalogue.OVERDUE_TRANSACTIONS(float(overdue[application]), cluster, application)
     for application, instant in oldest.items():
         yield catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS(instant, cluster, application)
@@ -48,7 +52,7 @@ def open_transaction_samples(
             transaction.transactional_id,
             str(transaction.producer_id),
             str(transaction.producer_epoch),
-            transaction.state.value,
+            transaction.state,
         )
         if transaction.started is not None:
             yield catalogue.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS(

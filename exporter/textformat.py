@@ -70,6 +70,8 @@ def block(metric: Metric, values: Mapping[Labels, Value], earlier: Block | None 
     """Write one family; ``earlier`` is the block that the same source gave before."""
     if metric.kind in (Kind.HISTOGRAM, Kind.SUMMARY):
         return _distributions(metric, values, earlier)
+    if earlier and list(values.values()) == earlier.values and list(values) == list(earlier.prefixes):
+        return earlier
     known = earlier.prefixes if earlier else {}
     # Written for the interpreter: the loops over 100,000 samples run in C.
     prefixes = {labels: known.get(labels) or _prefix(metric, labels) for labels in values}

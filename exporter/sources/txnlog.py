@@ -24,6 +24,7 @@ from exporter.model import (
     Facts,
     Fault,
     KnownIds,
+    OpenTransaction,
     OpenTransactions,
     Reason,
     ReleaseTimes,
@@ -43,6 +44,8 @@ PACE = 1.0
 CHECK_INTERVAL = 5.0
 """Seconds between two looks at the log's end, which is what makes a read current; gauges live by it."""
 CENSUS_INTERVAL = 15.0
+OPEN_PER_SECOND = 500
+"""Open transactions that may be turned into samples in a second, for what that costs."""
 USE_INTERVAL = 60.0
 HOUR = 3600.0
 BATCH = 1_000
@@ -89,6 +92,8 @@ class TxnlogSource:
         self._seed_at = 0.0  # monotonic instant of the next try
         self._seed_wait = CHECK_INTERVAL
         self._known_ids = KnownIds({})
+        self._open_made: tuple[Sample, ...] = ()
+        self._open_made_at = float("-inf")
         self._use: TransactionUse | None = None
         self._used_at = 0.0
         self._undecodable = 0
@@ -366,20 +371,26 @@ class TxnlogSource:
         yield self._use
         transactions = tuple(entry.transaction() for entry in self._ledger.open.values())
         yield from self._books.gauges(self.cluster, wall)
-        yield from open_transaction_samples(
-            self.cluster,
-            transactions,
-            self._books.applications,
-            facts.get(Stalls),
-            self._settings.open_transactions,
-            wall,
-        )
+        yield from self._open_samples(transactions, facts.get(Stalls), wall)
         missing = self._missing()
         yield OpenTransactions(self.name, transactions, not missing, missing)
         yield UncleanEnds(self._books.unclean_ends(wall))
         if self._release_times is None:
             self._release_times = self._releases()
         yield self._release_times
+
+    def _open_samples(
+        self, transactions: tuple[OpenTransaction, ...], stalls: Stalls | None, wall: float
+    ) -> tuple[Sample, ...]:
+        """Made anew at every read while few are open, at most every CHECK_INTERVAL when there are thousands."""
+        age = self._cluster.clock.monotonic() - self._open_made_at
+        if age >= min(CHECK_INTERVAL - PACE / 2, len(transactions) / OPEN_PER_SECOND):
+            self._open_made_at = self._cluster.clock.monotonic()
+            most, applications = self._settings.open_transactions, self._books.applications
+            self._open_made = tuple(
+                open_transaction_samples(self.cluster, transactions, applications, stalls, most, wall)
+            )
+        return self._open_made
 
     def _missing(self) -> tuple[str, ...]:
         """Why the open transactions may not be all there are."""
@@ -430,7 +441,7 @@ class TxnlogSource:
         self._cluster.state.save(self._cluster.cluster_id, self.name, {"partitions": partitions})
 
     def _began(self) -> dict[int, int]:
-        """From where on to read each log partition to see with which epoch the open transactions of the last hour began."""
+        """From where on to read each log partition to see how the open transactions of the last hour began."""
         first: dict[int, int] = {}
         for entry in self._ledger.open.values():
             number = entry.log_partition
