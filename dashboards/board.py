@@ -1,0 +1,165 @@
+"""A dashboard of ours: variables, links and annotations that all share, and panels that flow into rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from grafanalib import core
+
+from dashboards.queries import series
+from exporter.catalogue import (
+    BROKER_TXN_COORDINATOR_LOAD_SECONDS,
+    LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
+    SOURCE_UP,
+    TRANSACTIONS_OPEN,
+)
+from exporter.model import Metric
+
+WIDTH = 24
+TAG = "kafka-eos"
+ANY = ".+"
+_ON_TIME_RANGE_CHANGE = 2
+
+
+class Row(NamedTuple):
+    """A heading and what stands under it: lines of panels, each with its height; a line shares the width evenly unless
+    ``widths`` says otherwise.
+    """
+
+    title: str
+    lines: tuple[Line, ...]
+
+
+class Line(NamedTuple):
+    """Panels side by side."""
+
+    height: int
+    panels: tuple[core.Panel, ...]
+    widths: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A choice at the top: the values of a label of a metric."""
+
+    name: str
+    label: str
+    metric: Metric
+    all_value: str = ANY
+
+
+CLUSTER = Variable("kafka_cluster", "Kafka cluster", SOURCE_UP, all_value=".*")
+APPLICATION = Variable("application", "Application", TRANSACTIONS_OPEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A dashboard before it becomes JSON; ``uid`` is the end of its address and the name of its file."""
+
+    uid: str
+    title: str
+    description: str
+    rows: Sequence[Row]
+    variables: Sequence[Variable] = ()
+    since: str = "now-1h"
+
+    def dashboard(self) -> core.Dashboard:
+        """Grafanalib's dashboard, with everything in its place."""
+        return core.Dashboard(
+            title=self.title,
+            description=self.description,
+            uid=self.uid,
+            tags=[TAG],
+            editable=False,
+            refresh="30s",
+            timezone="browser",
+            time=core.Time(self.since, "now"),
+            templating=core.Templating([_datasource(), *_variables(self.variables)]),
+            annotations=core.Annotations(_ANNOTATIONS),
+            links=[
+                core.DashboardLink(
+                    title="Exactly-once dashboards", tags=[TAG], asDropdown=True, includeVars=True, keepTime=True
+                )
+            ],
+            panels=list(_placed(self.rows)),
+        ).auto_panel_ids()
+
+
+def _placed(rows: Sequence[Row]) -> Iterator[core.Panel]:
+    y = 0
+    for row in rows:
+        yield core.RowPanel(title=row.title, gridPos=core.GridPos(h=1, w=WIDTH, x=0, y=y))
+        y += 1
+        for line in row.lines:
+            widths = line.widths or _shares(len(line.panels))
+            x = 0
+            for panel, width in zip(line.panels, widths, strict=True):
+                panel.gridPos = core.GridPos(h=line.height, w=width, x=x, y=y)
+                yield panel
+                x += width
+            y += line.height
+
+
+def _shares(panels: int) -> tuple[int, ...]:
+    each, rest = divmod(WIDTH, panels)
+    return tuple(each + (1 if index < rest else 0) for index in range(panels))
+
+
+def _datasource() -> core.Template:
+    return core.Template(name="datasource", query="prometheus", type="datasource", label="Data source")
+
+
+def _variables(own: Sequence[Variable]) -> Iterator[core.Template]:
+    known: list[str] = []
+    shared = (
+        Variable("job", "Job", SOURCE_UP),
+        CLUSTER,
+        Variable("instance", "Instance", SOURCE_UP),
+    )
+    for variable in (*shared, *own):
+        matchers = ", ".join(f'{name}=~"${name}"' for name in known)
+        source = f"{variable.metric.name}{{{matchers}}}" if matchers else variable.metric.name
+        yield core.Template(
+            name=variable.name,
+            label=variable.label,
+            query=f"label_values({source}, {variable.name})",
+            dataSource="${datasource}",
+            allValue=variable.all_value,
+            includeAll=True,
+            multi=True,
+            refresh=_ON_TIME_RANGE_CHANGE,
+        )
+        known.append(variable.name)
+
+
+def _unclean(name: str, outcome: str, colour: str, text: str) -> dict[str, Any]:
+    """Marks at the instants that the transaction log gives, with the id to whom it happened."""
+    which = series(LAST_UNCLEAN_END_TIMESTAMP_SECONDS, f'outcome="{outcome}"')
+    return {
+        "name": name,
+        "iconColor": colour,
+        "expr": f"max by ({', '.join(LAST_UNCLEAN_END_TIMESTAMP_SECONDS.labels)}) ({which}) * 1000",
+        "titleFormat": text,
+        "textFormat": "{{application}}, producer {{producer_id}} epoch {{producer_epoch}}",
+        "tagKeys": "application,transactional_id",
+        "useValueForTime": True,
+    }
+
+
+_ANNOTATIONS = [
+    _unclean("Fences", "fenced", "red", "{{transactional_id}} was fenced"),
+    _unclean("Timeouts", "timed_out", "orange", "{{transactional_id}} timed out"),
+    {
+        "name": "Coordinator moves",
+        "iconColor": "purple",
+        "expr": "max by (kafka_cluster, broker) ("
+        + series(BROKER_TXN_COORDINATOR_LOAD_SECONDS, 'stat="max"')
+        + ") >= bool 0",
+        "titleFormat": "Broker {{broker}} loaded transaction state: a coordinator moved here",
+        "textFormat": "{{kafka_cluster}}",
+        "tagKeys": "broker",
+        "useValueForTime": False,
+    },
+]

@@ -1,0 +1,22 @@
+"""All dashboards, and their files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dashboards import overview
+from dashboards.board import Board
+from dashboards.normalise import text
+
+GENERATED = Path("dashboards") / "generated"
+
+
+def boards() -> tuple[Board, ...]:
+    """Every dashboard, in the order in which one reads them."""
+    return (overview.board(),)
+
+
+def files() -> Mapping[Path, str]:
+    """Path in a checkout, and what belongs there. The same bytes from the same code."""
+    return {GENERATED / f"{board.uid}.json": text(board.dashboard()) for board in boards()}

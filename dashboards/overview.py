@@ -1,0 +1,158 @@
+"""Is it healthy; if not, where, and who."""
+
+from __future__ import annotations
+
+from grafanalib import core
+
+from dashboards.board import Board, Line, Row
+from dashboards.panels import BLUE, GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
+from dashboards.queries import gained, now, per_second, total
+from dashboards.shared import (
+    OVERVIEW,
+    TRANSACTIONS,
+    WINDOW,
+    fenced_ids,
+    fences,
+    holders,
+    not_committed,
+    outcomes,
+    stalled_partitions,
+    stalls_over_time,
+    timeouts,
+    unclean_ends,
+)
+from exporter.catalogue import (
+    GROUP_BLOCKED_OFFSETS,
+    HANGING_TRANSACTIONS,
+    LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
+    OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
+    OVERDUE_TRANSACTIONS,
+    SOURCE_UP,
+    TRANSACTIONAL_IDS_UNAVAILABLE,
+    TRANSACTIONS_OPEN,
+    TRANSACTIONS_TOTAL,
+)
+
+
+def board() -> Board:
+    """The dashboard to open first."""
+    return Board(
+        uid=OVERVIEW,
+        title="Kafka EOS / Overview",
+        description="Is exactly-once healthy on these clusters; if not, where, and who.",
+        rows=(
+            Row("Is it healthy?", (Line(4, _health()), Line(3, _figures()))),
+            Row("Where, and who", (Line(7, (holders(),)), Line(8, (stalls_over_time(), _blocked_groups()), (14, 10)))),
+            Row(
+                "What becomes of transactions",
+                (
+                    Line(8, (outcomes(), _by_application()), (10, 14)),
+                    Line(8, (unclean_ends(), fenced_ids()), (14, 10)),
+                ),
+            ),
+        ),
+    )
+
+
+def _health() -> tuple[core.Panel, ...]:
+    return (
+        stalled_partitions(),
+        stat(
+            "Hanging transactions",
+            "Open in a partition's log and unknown to every coordinator: nobody will ever end them.",
+            total(now(HANGING_TRANSACTIONS)),
+        ),
+        stat(
+            "Groups held up",
+            "Consumer groups with offsets that a read_committed reader cannot get yet because a transaction is open.",
+            f"sum(max by (kafka_cluster, group) ({now(GROUP_BLOCKED_OFFSETS)}) > bool 0)",
+            steps=((None, GREEN), (1, ORANGE)),
+        ),
+        fences(),
+        timeouts(),
+        stat(
+            "Sources not answering",
+            "What the agent reads and got no full answer from, on any replica: while this is not 0, some of this page "
+            "is unknown.",
+            total(f"1 - {now(SOURCE_UP)}"),
+        ),
+    )
+
+
+def _figures() -> tuple[core.Panel, ...]:
+    return (
+        stat(
+            "Longest stall",
+            "Time since the last stable offset of the partition that waits longest has moved.",
+            f"max(time() - {now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS)})",
+            "s",
+            steps=((None, YELLOW), (300, ORANGE), (900, RED)),
+            none="no stall",
+        ),
+        stat(
+            "Oldest open transaction",
+            "Age of the transaction that has been open longest.",
+            f"max(time() - {now(OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS)})",
+            "s",
+            steps=((None, GREEN), (60, YELLOW), (900, RED)),
+            none="none open",
+        ),
+        stat(
+            "Overdue transactions",
+            "Open for longer than their own timeout and 15 seconds: the coordinator should have ended them.",
+            total(now(OVERDUE_TRANSACTIONS)),
+        ),
+        not_committed(),
+        stat(
+            "Ids without coordinator",
+            "Transactional ids whose partition of __transaction_state is offline or under its minimum ISR.",
+            total(now(TRANSACTIONAL_IDS_UNAVAILABLE)),
+        ),
+        stat(
+            "Commits per second",
+            "Transactions that committed.",
+            total(per_second(TRANSACTIONS_TOTAL, 'outcome="committed"')),
+            "ops",
+            steps=NEUTRAL,
+        ),
+    )
+
+
+def _blocked_groups() -> core.Panel:
+    return lines(
+        "Offsets that groups cannot read yet",
+        "High watermark minus last stable offset on each group's partitions: what a read_committed reader waits for.",
+        [Query(f"topk(10, {total(now(GROUP_BLOCKED_OFFSETS), 'group, topic')} > 0)", "{{group}} / {{topic}}")],
+    )
+
+
+def _by_application() -> core.Panel:
+    gains = {
+        name: total(gained(TRANSACTIONS_TOTAL, WINDOW, f'outcome="{name}"'), "application")
+        for name in ("committed", "aborted", "timed_out", "fenced")
+    }
+    oldest = f"max by (application) (time() - {now(OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS)})"
+    return table(
+        f"Applications, {WINDOW}",
+        "What became of each application's transactions, and how old its oldest open one is.",
+        [
+            f"round({gains['fenced']})",
+            f"round({gains['timed_out']})",
+            f"round({gains['aborted']})",
+            f"round({gains['committed']})",
+            total(now(TRANSACTIONS_OPEN), "application"),
+            oldest,
+        ],
+        [
+            Column(
+                "application", "Application", link=(TRANSACTIONS, "application", "Transactions of this application")
+            ),
+            Column("Value #A", "Fenced", "none", steps=((None, GREEN), (1, RED)), width=90),
+            Column("Value #B", "Timed out", "none", steps=((None, GREEN), (1, ORANGE)), width=100),
+            Column("Value #C", "Aborted", "none", steps=((None, GREEN), (1, BLUE)), width=100),
+            Column("Value #D", "Committed", "none", width=110),
+            Column("Value #E", "Open now", "none", width=100),
+            Column("Value #F", "Oldest open", "s", steps=((None, GREEN), (60, YELLOW), (900, RED)), width=120),
+        ],
+        sort="Fenced",
+    )

@@ -1,0 +1,67 @@
+"""PromQL over rows of the catalogue. Plain text: a misspelt metric is a NameError, Prometheus judges the rest.
+
+Several replicas of the agent may watch one cluster. They tell one truth, so every query takes the largest over them
+(the smallest for instants at which something began) before it adds up anything: ``max by`` of all labels of the metric
+but ``instance`` and ``pod``.
+"""
+
+from __future__ import annotations
+
+from exporter.model import Kind, Metric
+
+_SELECTED = ('job=~"$job"', 'instance=~"$instance"')
+OF_APPLICATION = 'application=~"$application"'
+RATE_WINDOW = "$__rate_interval"
+
+
+def series(metric: Metric, *matchers: str, suffix: str = "") -> str:
+    """The selected series of a family; ``suffix`` is ``_bucket``, ``_count`` or ``_sum``."""
+    cluster = ('kafka_cluster=~"$kafka_cluster"',) if "kafka_cluster" in metric.labels else ()
+    return f"{metric.name}{suffix}{{{', '.join((*_SELECTED, *cluster, *matchers))}}}"
+
+
+def now(metric: Metric, *matchers: str) -> str:
+    """The one truth of a gauge, with all labels of the family."""
+    first = any(part in metric.name for part in ("_since_", "_start_"))
+    return _by(("min" if first else "max"), metric.labels, series(metric, *matchers))
+
+
+def per_second(metric: Metric, *matchers: str) -> str:
+    """The one truth of a counter's rate; for a histogram or summary that of its observations."""
+    suffix = "" if metric.kind is Kind.COUNTER else "_count"
+    return _by("max", metric.labels, f"rate({series(metric, *matchers, suffix=suffix)}[{RATE_WINDOW}])")
+
+
+def gained(metric: Metric, window: str, *matchers: str) -> str:
+    """The one truth of what a counter gained in a window such as ``15m``."""
+    return _by("max", metric.labels, f"increase({series(metric, *matchers)}[{window}])")
+
+
+def quantile(share: float, metric: Metric, by: str, *matchers: str) -> str:
+    """A quantile of a histogram's observations."""
+    rate = f"rate({series(metric, *matchers, suffix='_bucket')}[{RATE_WINDOW}])"
+    return f"histogram_quantile({share:g}, {total(_by('max', (*metric.labels, 'le'), rate), f'le, {by}')})"
+
+
+def own(metric: Metric, *matchers: str) -> str:
+    """A gauge of the agent about itself: here each replica is a fact of its own."""
+    return _by("max", ("instance", *metric.labels), series(metric, *matchers))
+
+
+def own_per_second(metric: Metric, *matchers: str) -> str:
+    """A counter's rate, each replica for itself."""
+    return _by("max", ("instance", *metric.labels), f"rate({series(metric, *matchers)}[{RATE_WINDOW}])")
+
+
+def total(inner: str, by: str = "") -> str:
+    """The sum, by these labels or of everything."""
+    return f"sum by ({by}) ({inner})" if by else f"sum({inner})"
+
+
+def age(instant: str) -> str:
+    """Seconds since an instant."""
+    return f"time() - {instant}"
+
+
+def _by(operator: str, labels: tuple[str, ...], inner: str) -> str:
+    return f"{operator} by ({', '.join(labels)}) ({inner})"

@@ -1,0 +1,165 @@
+"""Panels that stand on more than one dashboard."""
+
+from __future__ import annotations
+
+from grafanalib import core
+
+from dashboards.panels import (
+    KIND_COLOURS,
+    ORANGE,
+    OUTCOME_COLOURS,
+    RED,
+    YELLOW,
+    Column,
+    Query,
+    lines,
+    stat,
+    table,
+    timeline,
+)
+from dashboards.queries import age, gained, now, per_second, total
+from exporter.catalogue import (
+    LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
+    LSO_BLOCKER_INFO,
+    LSO_LAG_OFFSETS,
+    LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
+    PRODUCER_FENCES_TOTAL,
+    RECENT_PRODUCER_FENCES,
+    STALLED_PARTITIONS,
+    TRANSACTIONS_TOTAL,
+)
+
+WINDOW = "15m"
+OVERVIEW, TRANSACTIONS, LSO = "kafka-eos-overview", "kafka-eos-transactions", "kafka-eos-lso"
+STALL_STEPS = ((None, YELLOW), (300, ORANGE), (900, RED))
+
+_TO_APPLICATION = (TRANSACTIONS, "application", "Transactions of this application")
+_TO_TOPIC = (LSO, "topic", "Last stable offset of this topic")
+_ON_PARTITION = "on (kafka_cluster, topic, partition) group_left ()"
+
+
+def stalled_partitions() -> core.Panel:
+    return stat(
+        "Stalled partitions",
+        "Partitions whose last stable offset has stood still below the high watermark for longer than the threshold: "
+        "read_committed consumers wait there.",
+        total(now(STALLED_PARTITIONS)),
+    )
+
+
+def fences(*matchers: str) -> core.Panel:
+    return stat(
+        f"Fences, {WINDOW}",
+        "Times an InitProducerId ended an open transaction: two processes with one transactional.id, or a crashed one "
+        "cleaned up by its successor.",
+        f"round({total(gained(PRODUCER_FENCES_TOTAL, WINDOW, *matchers))})",
+        steps=((None, "green"), (1, ORANGE), (10, RED)),
+    )
+
+
+def timeouts(*matchers: str) -> core.Panel:
+    return stat(
+        f"Timeouts, {WINDOW}",
+        "Transactions that the coordinator ended because they ran into transaction.timeout.ms.",
+        "round(" + total(gained(TRANSACTIONS_TOTAL, WINDOW, 'outcome="timed_out"', *matchers)) + ")",
+        steps=((None, "green"), (1, ORANGE), (10, RED)),
+    )
+
+
+def not_committed(*matchers: str) -> core.Panel:
+    finished = total(gained(TRANSACTIONS_TOTAL, WINDOW, *matchers))
+    committed = total(gained(TRANSACTIONS_TOTAL, WINDOW, 'outcome="committed"', *matchers))
+    return stat(
+        f"Not committed, {WINDOW}",
+        "Share of the finished transactions that were aborted, timed out or fenced.",
+        f"1 - {committed} / ({finished} > 0)",
+        "percentunit",
+        steps=((None, "green"), (0.05, YELLOW), (0.25, ORANGE)),
+        none="none finished",
+    )
+
+
+def holders(*matchers: str) -> core.Panel:
+    """Where it stands, and who holds it: one row a stalled partition."""
+    blockers = now(LSO_BLOCKER_INFO, *matchers)
+    since = age(f"({blockers} * {_ON_PARTITION} {now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, *matchers)})")
+    lag = f"{blockers} * {_ON_PARTITION} {now(LSO_LAG_OFFSETS, *matchers)}"
+    return table(
+        "Stalled partitions, and who holds them",
+        "The one transaction whose start offset is the last stable offset. open: find its producer, or wait for the "
+        "timeout. completing: a leader lacks the marker. hanging: no coordinator knows it, the agent's page has the "
+        "line that ends it. unknown: the coordinator could not be asked.",
+        [since, lag],
+        [
+            Column("Value #A", "Stalled for", "s", steps=STALL_STEPS, width=120),
+            Column("topic", "Topic", link=_TO_TOPIC),
+            Column("partition", "Partition", width=90),
+            Column("kind", "Kind", colours=KIND_COLOURS, width=110),
+            Column("application", "Application", link=_TO_APPLICATION),
+            Column("transactional_id", "Transactional id"),
+            Column("producer_id", "Producer id", width=110),
+            Column("producer_epoch", "Epoch", width=80),
+            Column("start_offset", "Start offset", width=110),
+            Column("Value #B", "Offsets behind it", "short", width=140),
+            Column("kafka_cluster", "Cluster", width=120),
+        ],
+        sort="Stalled for",
+        none="nothing is stalled",
+    )
+
+
+def stalls_over_time(*matchers: str) -> core.Panel:
+    """A band for each topic with a stalled partition."""
+    return timeline(
+        "Stalled topics over time",
+        "Number of stalled partitions of every topic that has or had one.",
+        [Query(total(now(STALLED_PARTITIONS, *matchers), "topic") + " > 0", "{{topic}}")],
+        states=(),
+        steps=((None, YELLOW), (1, RED)),
+    )
+
+
+def outcomes(*matchers: str) -> core.Panel:
+    return lines(
+        "Transactions by outcome",
+        "Finished transactions per second, each counted once.",
+        [Query(total(per_second(TRANSACTIONS_TOTAL, *matchers), "outcome"), "{{outcome}}")],
+        "ops",
+        colours=OUTCOME_COLOURS,
+        stacked=True,
+    )
+
+
+def unclean_ends(*matchers: str) -> core.Panel:
+    return table(
+        "Latest fences, timeouts and server aborts",
+        "Who it happened to in the last hour, by the time of the transaction log; the newest have the smallest age.",
+        [age(now(LAST_UNCLEAN_END_TIMESTAMP_SECONDS, *matchers))],
+        [
+            Column("Value #A", "Ago", "s", width=110),
+            Column("outcome", "Outcome", colours={**OUTCOME_COLOURS, "aborted_by_server": YELLOW}, width=150),
+            Column("transactional_id", "Transactional id"),
+            Column("application", "Application", link=_TO_APPLICATION),
+            Column("producer_id", "Producer id", width=110),
+            Column("producer_epoch", "Epoch", width=80),
+        ],
+        sort="Ago",
+        newest_first=True,
+        none="none in the last hour",
+    )
+
+
+def fenced_ids(*matchers: str) -> core.Panel:
+    return table(
+        "Fenced again and again",
+        "Fences of one transactional.id in the last 10 minutes: from 2 on, two live processes share it or one crashes "
+        "in a loop.",
+        [now(RECENT_PRODUCER_FENCES, *matchers)],
+        [
+            Column("Value #A", "Fences, 10 min", steps=((None, YELLOW), (2, RED)), width=130),
+            Column("transactional_id", "Transactional id"),
+            Column("application", "Application", link=_TO_APPLICATION),
+        ],
+        sort="Fences, 10 min",
+        none="none in 10 minutes",
+    )

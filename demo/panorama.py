@@ -1,0 +1,222 @@
+"""Everything at once, watched by a real Prometheus: what dashboards are tried on.
+
+``python -m demo.panorama`` starts a broker, the demo's applications, Connect, Kafka Streams, two replicas of the agent
+and Prometheus, prints where Prometheus is, and keeps them until Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from demo import jars
+from demo.agent import Agent
+from demo.cluster import KafkaCluster, StartError
+from demo.connect import ConnectCluster, ConnectError
+from demo.jvm_agents import JvmAgents
+from demo.orphan import make_orphan
+from demo.processes import Child, ProcessGroup, poll
+from demo.scenes import ORPHAN_TOPIC
+from demo.settings import free_ports
+from demo.stage import TOPICS, Stage
+from demo.streams import StreamsApp
+from demo.workloads.producers import JavaProducer
+from exporter.model import Deadline
+
+JOB = "kafka-eos-exporter"
+CLUSTER = "prod"
+SCRAPE_SECONDS = 5
+CALL_SECONDS = 10.0
+WORDS = "words"
+
+
+class PrometheusServer:
+    """A real Prometheus that scrapes these addresses."""
+
+    def __init__(self, processes: ProcessGroup, folder: Path, targets: list[str]) -> None:
+        port = free_ports(1)[0]
+        self.url = f"http://127.0.0.1:{port}"
+        interval = f"{SCRAPE_SECONDS}s"
+        scrape = {"job_name": JOB, "static_configs": [{"targets": targets}]}
+        settings = {"global": {"scrape_interval": interval, "scrape_timeout": interval}, "scrape_configs": [scrape]}
+        file = folder / "prometheus.yml"
+        file.write_text(yaml.safe_dump(settings))
+        self.child: Child = processes.start(
+            "prometheus",
+            [
+                "prometheus",
+                f"--config.file={file}",
+                f"--storage.tsdb.path={folder / 'prometheus'}",
+                f"--web.listen-address=127.0.0.1:{port}",
+            ],
+        )
+
+    def ask(self, path: str, **parameters: object) -> Any:  # noqa: ANN401 - whatever JSON it is
+        """One call of its API; an answer of 400 is given back as it came. Raises OSError without one."""
+        url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        try:
+            with urllib.request.urlopen(url, timeout=CALL_SECONDS) as answer:  # noqa: S310 - our own http address
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            return json.load(error)
+
+    def wait_for(self, query: str, timeout: float) -> Any:  # noqa: ANN401 - as above
+        """Wait until a query has an answer, and give it back. Raises TimeoutError."""
+        until = Deadline.after(timeout)
+        while True:
+            try:
+                found = self.ask("query", query=query)
+            except OSError:
+                found = {}
+            if found.get("status") == "success" and found["data"]["result"]:
+                return found["data"]["result"]
+            if not poll(until, 0.5):
+                raise TimeoutError(f"no answer to {query}: {found}")
+
+
+class Panorama:
+    """The whole stack, as a context manager. ``prometheus`` may be asked at once; things show up within a minute."""
+
+    def __init__(self, progress: jars.Progress = jars.say) -> None:
+        self._progress = progress
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def _start(self) -> None:
+        enter = self._stack.enter_context
+        # The agents of the JVMs keep their rules beside the cluster's own files, which exist before its processes.
+        folder = Path(enter(_Folder("kafka-eos-panorama-")))
+        jvms = JvmAgents(folder)
+        cluster = enter(KafkaCluster(jvm_options=jvms.options, progress=self._progress))
+        jars.classes(cluster.version)
+        for topic, partitions in {**TOPICS, WORDS: 2}.items():
+            cluster.create_topic(topic, partitions)
+        self._progress("starting Connect and Kafka Streams")
+        connect = enter(ConnectCluster(cluster, "etl", workers=1, jvm_options=jvms.options))
+        self.failing = folder / "fail"
+        connect.create_step_source("steps", WORDS, 2)
+        connect.create_step_source("ledger-feed", "imports", 1, fail_file=self.failing)
+        connect.create_file_sink("archive", folder / "archive.txt", WORDS)
+        self.streams = enter(
+            StreamsApp(cluster, "wordcount", WORDS, settings={"commit.interval.ms": "1000"}, jvm_options=jvms.options)
+        )
+        client = enter(JavaProducer(cluster, "audit-1", jvm_options=jvms.options))
+        client.init()
+        settings = folder / "agent.yml"
+        settings.write_text(yaml.safe_dump(_settings(cluster, connect, jvms)))
+        self._progress("starting the agents, Prometheus and the applications")
+        agents = [
+            enter(Agent(cluster.processes, "--config", str(settings), name=f"agent-{replica}")) for replica in (1, 2)
+        ]
+        self.prometheus = PrometheusServer(
+            cluster.processes, folder, [agent.url.removeprefix("http://") for agent in agents]
+        )
+        make_orphan(cluster, ORPHAN_TOPIC)
+        enter(Stage(cluster))
+        over = threading.Event()
+        writing = threading.Thread(target=_write, args=(client, over), daemon=True)
+        writing.start()
+        self._stack.callback(over.set)
+
+    def fail_a_task(self) -> None:
+        """From now on a Connect task fails at its next step."""
+        self.failing.touch()
+
+    def restore(self) -> None:
+        """Kafka Streams loses its state and restores it."""
+        self.streams.kill()
+        self.streams.lose_state()
+        self.streams.start()
+
+
+def _write(client: JavaProducer, over: threading.Event) -> None:
+    while not over.wait(0.5):
+        client.begin()
+        client.send("payments", 2)
+        client.commit()
+
+
+def _settings(cluster: KafkaCluster, connect: ConnectCluster, jvms: JvmAgents) -> dict[str, object]:
+    worker = connect.workers[0]
+    return {
+        "clusters": [
+            {
+                "name": CLUSTER,
+                "kafka": {"bootstrap.servers": cluster.bootstrap},
+                "lso": {"stall_after": "10s", "sweep_interval": "10s"},
+                "groups": {"interval": "10s"},
+                "brokers": [{"jolokia": jvms.jolokia("broker-1")}],
+            }
+        ],
+        "producers": [{"jolokia": jvms.jolokia("java-audit-1"), "cluster": CLUSTER}],
+        "connect": [
+            {
+                "name": "etl",
+                "cluster": CLUSTER,
+                "group_id": connect.group_id,
+                "rest": [worker.url],
+                "workers": [{"jolokia": jvms.jolokia(worker.name)}],
+            }
+        ],
+        "streams": [{"jolokia": jvms.jolokia("streams-wordcount"), "cluster": CLUSTER}],
+    }
+
+
+class _Folder:
+    """A temporary folder, gone in the end even while processes still write there."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def __enter__(self) -> str:
+        self._path = tempfile.mkdtemp(prefix=self._prefix)
+        return self._path
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self._path, ignore_errors=True)
+
+
+def main() -> int:
+    over = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: over.set())
+    try:
+        with Panorama() as panorama:
+            print(panorama.prometheus.url, flush=True)
+            over.wait(90)
+            panorama.fail_a_task()
+            panorama.restore()
+            over.wait()
+    except (StartError, ConnectError, jars.JarsError, TimeoutError) as error:
+        jars.say(f"cannot go on: {error}")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""``generate dashboards``: the Grafana dashboards as JSON files, to import or to provision."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_EXAMPLES = """\
+examples:
+  kafka-eos-exporter generate dashboards --output /etc/grafana/dashboards/kafka-eos
+"""
+
+
+def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+    """The command line of ``generate dashboards``."""
+    parser = commands.add_parser(
+        "dashboards",
+        help="write the Grafana dashboards",
+        description="Write the Grafana dashboards, a JSON file each. Needs the extra: kafka-eos-exporter[generate].",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--output", type=Path, metavar="DIR", default=Path(), help="where to write them (.)")
+    parser.set_defaults(command=_generate)
+
+
+def files() -> Mapping[Path, str]:
+    """The committed files, by their paths in a checkout. Raises ValueError without the library that makes them."""
+    try:
+        from dashboards.generate import files as made  # noqa: PLC0415 -- grafanalib is an extra that the agent runs without
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{error}: pip install 'kafka-eos-exporter[generate]'") from None
+    return made()
+
+
+def _generate(options: argparse.Namespace) -> int:
+    try:
+        options.output.mkdir(parents=True, exist_ok=True)
+        for path, text in files().items():
+            file = options.output / path.name
+            file.write_text(text, encoding="utf-8")
+            print(file)
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
