@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from exporter.http import Endpoint
-from exporter.jmx.mbeans import MBean, Query
+from exporter.jmx.mbeans import MBean, Query, parse_object_name
 from exporter.model import Deadline, Fault
 
 
@@ -51,6 +51,13 @@ class Missing(NamedTuple):
     attribute: str
     remedy: str
 
+    @property
+    def kind(self) -> str:
+        """The MBeans that lack it, without what tells one of them from the others."""
+        mbean = parse_object_name(self.query.pattern)
+        named = (f"{key}={mbean.properties[key]}" for key in ("type", "name") if key in mbean.properties)
+        return f"{mbean.domain}:{','.join(named)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -66,11 +73,12 @@ class Answer:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the rules of the jmx_exporter leave out, in words, with the lines that would show it."""
+        """What the rules of the jmx_exporter leave out, in words, with the lines that would show it, each once."""
+        kinds = {each.remedy: f"{each.attribute} of {each.kind}" for each in self.missing}
         return tuple(
-            f"the rules leave out {each.attribute} of {each.query.pattern}; put first into them (and its name into "
-            f"includeObjectNames, where there is one): {each.remedy}"
-            for each in self.missing
+            f"the rules leave out {what}; put first into them (and its name into includeObjectNames, where there is "
+            f"one): {remedy}"
+            for remedy, what in kinds.items()
         )
 
 

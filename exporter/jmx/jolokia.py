@@ -31,15 +31,21 @@ class JolokiaReader:
         """One exchange; see ``JvmReader.read``."""
         if not queries:
             return Answer()
-        question = [
-            {"type": "read", "mbean": query.pattern, "attribute": list(query.attributes), "config": _OPTIONS}
-            for query in queries
-        ]
         try:
-            reply = ask(self._endpoint, deadline, body=json.dumps(question).encode())
+            reply = ask(self._endpoint, deadline, body=question(queries))
         except AskError as error:
             return Answer(faults=(error.fault,), failed=tuple(queries))
         return read_answer(queries, reply.body, self._endpoint.url)
+
+
+def question(queries: Sequence[Query]) -> bytes:
+    """The body of the POST."""
+    return json.dumps(
+        [
+            {"type": "read", "mbean": query.pattern, "attribute": list(query.attributes), "config": _OPTIONS}
+            for query in queries
+        ]
+    ).encode()
 
 
 def read_answer(queries: Sequence[Query], body: bytes, url: str) -> Answer:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from exporter.jmx.mbeans import MBean, is_pattern
+from exporter.jmx.mbeans import MBean
 
 JMX_EXPORTER, CONFLUENT, DEFAULT = "jmx_exporter", "confluent", "default"
 PROFILES = (JMX_EXPORTER, CONFLUENT, DEFAULT)
@@ -110,7 +110,7 @@ def rule_for(mbean: MBean, attribute: str, profile: str) -> str:
     properties: list[str] = []
     labels: list[str] = []
     for key, value in mbean.properties.items():
-        free = is_pattern(value)
+        free = key not in {"type", "name"}
         if free:
             labels.append(f'{re.sub("[^A-Za-z0-9_]", "_", key)}: "${len(labels) + 1}"')
         properties.append(f"{key}={'(.+)' if free else value}")

@@ -96,7 +96,7 @@ spark: []
         "clusters[1].kafka: is required, with at least bootstrap.servers",
         "applications[0].pattern: needs a group of this name: (?P<application>...), as in ^(?P<application>billing)-.*",
         "applications[1].pattern: is no regular expression: missing ), unterminated subpattern at position 0",
-        "spark: unknown key; known here: applications, clusters, connect, log, state, streams, web",
+        "spark: unknown key; known here: applications, clusters, connect, ingest, log, producers, state, streams, web",
     ]
 
 
