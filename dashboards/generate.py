@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from dashboards import overview
+from dashboards import agent, lso, overview, transactions
 from dashboards.board import Board
 from dashboards.normalise import text
 
@@ -14,7 +14,7 @@ GENERATED = Path("dashboards") / "generated"
 
 def boards() -> tuple[Board, ...]:
     """Every dashboard, in the order in which one reads them."""
-    return (overview.board(),)
+    return tuple(each.board() for each in (overview, transactions, lso, agent))
 
 
 def files() -> Mapping[Path, str]:

@@ -63,10 +63,9 @@ def _panel(raw: Mapping[str, Any]) -> dict[str, Any]:
 def _fields(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Grafanalib's own custom options are those of its defaults: ours win, and thresholds keep what Grafana knows."""
     defaults = dict(raw["defaults"])
-    defaults["thresholds"] = {
-        "mode": "absolute",
-        "steps": [{"color": step["color"], "value": step["value"]} for step in defaults["thresholds"]["steps"]],
-    }
+    if "thresholds" in defaults:
+        steps = [{"color": step["color"], "value": step["value"]} for step in defaults["thresholds"]["steps"]]
+        defaults["thresholds"] = {"mode": "absolute", "steps": steps}
     return {"defaults": _without_nothing(defaults), "overrides": raw.get("overrides", [])}
 
 

@@ -42,6 +42,14 @@ class Column:
     width: int = 0
 
 
+class _Heatmap(core.Panel):  # type: ignore[misc]  # grafanalib ships no types
+    """Grafanalib's own is of before Grafana 9."""
+
+    def to_json_data(self) -> dict[str, Any]:
+        made: dict[str, Any] = self.panel_json({"type": "heatmap"})
+        return made
+
+
 def stat(
     title: str, description: str, expr: str, unit: str = "short", steps: Steps = ANY_IS_BAD, *, none: str = "unknown"
 ) -> core.Panel:
@@ -138,6 +146,38 @@ def timeline(
     )
 
 
+def heat(title: str, description: str, expr: str) -> core.Panel:
+    """A histogram over time, from its buckets' rates by ``le``."""
+    return _Heatmap(
+        title=title,
+        description=description,
+        targets=_targets([Query(expr, "{{le}}")], kind="heatmap"),
+        extraJson={
+            "fieldConfig": {"defaults": {"custom": {"scaleDistribution": {"type": "linear"}}}, "overrides": []},
+            "options": {
+                "calculate": False,
+                "cellGap": 1,
+                "cellValues": {"unit": "ops"},
+                "color": {
+                    "exponent": 0.5,
+                    "fill": "dark-orange",
+                    "mode": "scheme",
+                    "reverse": False,
+                    "scale": "exponential",
+                    "scheme": "Oranges",
+                    "steps": 64,
+                },
+                "exemplars": {"color": "rgba(255,0,255,0.7)"},
+                "filterValues": {"le": 1e-09},
+                "legend": {"show": True},
+                "rowsFrame": {"layout": "auto"},
+                "tooltip": {"mode": "single", "yHistogram": False},
+                "yAxis": {"axisPlacement": "left", "reverse": False, "unit": "s"},
+            },
+        },
+    )
+
+
 def table(
     title: str,
     description: str,
@@ -156,7 +196,7 @@ def table(
         config["defaults"]["noValue"] = none
     config["overrides"] = [_column(column) for column in columns]
     names = {column.field: column.title for column in columns}
-    if len(queries) == 1:
+    if len(queries) == 1 and "Value #A" in names:
         names["Value"] = names["Value #A"]
     return core.Table(
         title=title,

@@ -1,0 +1,213 @@
+"""The exporter itself: can what the other dashboards say be trusted now."""
+
+from __future__ import annotations
+
+from grafanalib import core
+
+from dashboards.board import Board, Line, Row
+from dashboards.panels import GREEN, RED, YELLOW, Column, Query, lines, stat, table, timeline
+from dashboards.queries import age, now, own, own_per_second, series, total
+from exporter.catalogue import (
+    CLUSTER_INFO,
+    EXPORTER_BUILD_INFO,
+    SERIES_DROPPED,
+    SOURCE_FAULTS_TOTAL,
+    SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
+    SOURCE_READ_DURATION_SECONDS,
+    SOURCE_UP,
+    TRANSACTION_LOG_LOST_RECORDS_TOTAL,
+    TRANSACTION_LOG_TAIL_LAG_RECORDS,
+    TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL,
+)
+from exporter.model import Kind, Metric
+
+AGENT = "kafka-eos-exporter"
+# Not ours: what prometheus_client and Prometheus say of every process and target.
+UP = Metric("up", Kind.GAUGE, "Prometheus could scrape the target.")
+PROCESS_CPU_SECONDS_TOTAL = Metric("process_cpu_seconds_total", Kind.COUNTER, "CPU time.")
+PROCESS_RESIDENT_MEMORY_BYTES = Metric("process_resident_memory_bytes", Kind.GAUGE, "Resident memory.")
+_SOURCE = "{{instance}}  {{source}} {{target}}"
+
+
+def board() -> Board:
+    """Each replica for itself."""
+    return Board(
+        uid=AGENT,
+        title="Kafka EOS / The exporter itself",
+        description="What the exporter reads, what did not answer, and what it costs.",
+        rows=(
+            Row("Can it be trusted now?", (Line(4, _now()),)),
+            Row("What it reads", (Line(9, (_sources(),)), Line(8, (_faults(), _last_success()), (10, 14)))),
+            Row("The tail of the transaction log", (Line(7, (_tail(), _records())),)),
+            Row("What it costs", (Line(7, (_durations(), _cpu(), _memory())),)),
+            Row("Who watches what", (Line(6, (_clusters(), _builds(), _dropped()), (10, 8, 6)),)),
+        ),
+    )
+
+
+def _now() -> tuple[core.Panel, ...]:
+    return (
+        stat(
+            "Replicas that answer",
+            "Targets of this job that Prometheus can scrape.",
+            total(own(UP)),
+            "none",
+            ((None, RED), (1, GREEN)),
+        ),
+        stat(
+            "Sources not answering",
+            "What is read and gave no full answer, counted once for each replica.",
+            total(f"1 - {own(SOURCE_UP)}"),
+        ),
+        stat(
+            "Tail lag",
+            "Records of the transaction log that the slowest replica has still to read: counts are late by them.",
+            f"max({own(TRANSACTION_LOG_TAIL_LAG_RECORDS)})",
+            "short",
+            ((None, GREEN), (1000, YELLOW), (100000, RED)),
+        ),
+        stat(
+            "Records not understood",
+            "Of the transaction log: garbage, or a layout newer than this exporter.",
+            f"max({own(TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL)})",
+        ),
+        stat(
+            "Records lost",
+            "Of the transaction log: compaction took them before they were read after an outage, so counts miss them.",
+            f"max({own(TRANSACTION_LOG_LOST_RECORDS_TOTAL)})",
+            "short",
+            ((None, GREEN), (1, YELLOW)),
+        ),
+        stat(
+            "Series kept out by a cap",
+            "Or folded into application _other; sums stay true.",
+            f"sum(max by (metric) ({series(SERIES_DROPPED)}))",
+            "short",
+            ((None, GREEN), (1, YELLOW)),
+            none="none",
+        ),
+    )
+
+
+def _sources() -> core.Panel:
+    return timeline(
+        "Sources",
+        "A band for each thing read, by replica: all of it answered, or some of it did not.",
+        [Query(own(SOURCE_UP), _SOURCE)],
+        states=((1, "answers", GREEN), (0, "does not answer", RED)),
+    )
+
+
+def _faults() -> core.Panel:
+    by = "source, reason"
+    return lines(
+        "Faults by reason",
+        "Things that did not answer when a source was read, per second.",
+        [Query(f"{total(own_per_second(SOURCE_FAULTS_TOTAL), by)} > 0", "{{source}} {{reason}}")],
+        "ops",
+    )
+
+
+def _last_success() -> core.Panel:
+    return table(
+        "Last full answer",
+        "The oldest on top. A source that never gave one is not listed here and red above.",
+        [age(own(SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS)), own(SOURCE_READ_DURATION_SECONDS)],
+        [
+            Column("Value #A", "Ago", "s", steps=((None, GREEN), (60, YELLOW), (300, RED)), width=110),
+            Column("source", "Source", width=130),
+            Column("target", "Target"),
+            Column("kafka_cluster", "Cluster"),
+            Column("instance", "Instance"),
+            Column("Value #B", "Last read took", "s", width=140),
+        ],
+        sort="Ago",
+    )
+
+
+def _tail() -> core.Panel:
+    return lines(
+        "Tail lag",
+        "Records of the transaction log that are not read yet.",
+        [Query(own(TRANSACTION_LOG_TAIL_LAG_RECORDS), "{{instance}} {{kafka_cluster}}")],
+    )
+
+
+def _records() -> core.Panel:
+    return lines(
+        "Records not understood, or lost",
+        "Per second; both stay at zero on a healthy day.",
+        [
+            Query(own_per_second(TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL), "{{instance}} not understood"),
+            Query(own_per_second(TRANSACTION_LOG_LOST_RECORDS_TOTAL), "{{instance}} lost"),
+        ],
+        "ops",
+    )
+
+
+def _durations() -> core.Panel:
+    return lines(
+        "Duration of the last read",
+        "By source, the slowest target of any replica.",
+        [Query(f"max by (source) ({own(SOURCE_READ_DURATION_SECONDS)})", "{{source}}")],
+        "s",
+    )
+
+
+def _cpu() -> core.Panel:
+    return lines(
+        "CPU",
+        "Cores in use by each replica.",
+        [Query(own_per_second(PROCESS_CPU_SECONDS_TOTAL), "{{instance}}")],
+        "none",
+    )
+
+
+def _memory() -> core.Panel:
+    return lines(
+        "Memory",
+        "Resident memory of each replica.",
+        [Query(own(PROCESS_RESIDENT_MEMORY_BYTES), "{{instance}}")],
+        "bytes",
+    )
+
+
+def _clusters() -> core.Panel:
+    return table(
+        "Clusters",
+        "What is watched. Transactions V2 is transaction.version 2.",
+        [now(CLUSTER_INFO)],
+        [
+            Column("kafka_cluster", "Cluster"),
+            Column("cluster_id", "Id"),
+            Column("bootstrap_servers", "Bootstrap servers"),
+            Column("transaction_version", "Transaction version", width=150),
+        ],
+        sort="Cluster",
+    )
+
+
+def _builds() -> core.Panel:
+    return table(
+        "Builds",
+        "Version and revision of each replica.",
+        [own(EXPORTER_BUILD_INFO)],
+        [
+            Column("instance", "Instance"),
+            Column("version", "Version", width=90),
+            Column("revision", "Revision", width=120),
+            Column("python", "Python", width=90),
+        ],
+        sort="Instance",
+    )
+
+
+def _dropped() -> core.Panel:
+    return table(
+        "Kept out by a cap",
+        "By metric: raise the cap, or look at _other.",
+        [f"max by (metric) ({series(SERIES_DROPPED)})"],
+        [Column("metric", "Metric"), Column("Value #A", "Series", "short", width=90)],
+        sort="Series",
+        none="none",
+    )

@@ -1,0 +1,196 @@
+"""The last stable offset, who holds it, and the consumers that wait for it."""
+
+from __future__ import annotations
+
+from grafanalib import core
+
+from dashboards.board import Board, Line, Row, Variable
+from dashboards.panels import (
+    GREEN,
+    KIND_COLOURS,
+    NEUTRAL,
+    ORANGE,
+    RED,
+    YELLOW,
+    Column,
+    Query,
+    lines,
+    stat,
+    table,
+    timeline,
+)
+from dashboards.queries import now, total
+from dashboards.shared import LSO, STALL_STEPS, holders, stalled_partitions
+from exporter.catalogue import (
+    GROUP_BLOCKED_OFFSETS,
+    GROUP_READ_COMMITTED_LAG_OFFSETS,
+    HANGING_TRANSACTIONS,
+    LSO_BLOCKER_INFO,
+    LSO_LAG_OFFSETS,
+    LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
+    STALLED_PARTITIONS,
+    TOPIC_LSO_LAG_OFFSETS,
+)
+
+OF_TOPIC = 'topic=~"$topic"'
+OF_GROUP = 'group=~"$group"'
+_PARTITION = "{{topic}}-{{partition}}"
+
+
+def board() -> Board:
+    """Last stable offsets by topic, consumers by group."""
+    return Board(
+        uid=LSO,
+        title="Kafka EOS / Last stable offset and consumers",
+        description="Where the last stable offset stands still, who holds it, and which consumer groups wait.",
+        variables=(
+            Variable("topic", "Topic", STALLED_PARTITIONS),
+            Variable("group", "Consumer group", GROUP_READ_COMMITTED_LAG_OFFSETS),
+        ),
+        rows=(
+            Row("Now", (Line(4, _now()),)),
+            Row(
+                "Stalls",
+                (
+                    Line(7, (holders(OF_TOPIC),)),
+                    Line(8, (_stalls(), _stalled_for()), (14, 10)),
+                    Line(8, (_behind(), _topic_lag())),
+                ),
+            ),
+            Row("Consumer groups", (Line(8, (_blocked(), _lag())), Line(8, (_groups(),)))),
+        ),
+    )
+
+
+def _now() -> tuple[core.Panel, ...]:
+    return (
+        stalled_partitions(),
+        stat(
+            "Hanging transactions",
+            "Open in a partition's log and unknown to every coordinator: nobody will ever end them.",
+            total(now(HANGING_TRANSACTIONS, OF_TOPIC)),
+        ),
+        stat(
+            "Longest stall",
+            "Time since the last stable offset of the partition that waits longest has moved.",
+            f"max(time() - {now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, OF_TOPIC)})",
+            "s",
+            STALL_STEPS,
+            none="no stall",
+        ),
+        stat(
+            "Largest LSO lag",
+            "Offsets between last stable offset and high watermark in the partition where most are: a busy topic "
+            "always has some.",
+            f"max({now(TOPIC_LSO_LAG_OFFSETS, OF_TOPIC)})",
+            "short",
+            NEUTRAL,
+        ),
+        stat(
+            "Groups held up",
+            "Consumer groups with offsets that a read_committed reader cannot get yet because a transaction is open.",
+            f"sum(max by (kafka_cluster, group) ({now(GROUP_BLOCKED_OFFSETS, OF_TOPIC, OF_GROUP)}) > bool 0)",
+            steps=((None, GREEN), (1, ORANGE)),
+        ),
+        stat(
+            "Offsets held up",
+            "Sum over all groups of what they cannot read yet because a transaction is open.",
+            total(now(GROUP_BLOCKED_OFFSETS, OF_TOPIC, OF_GROUP)),
+            "short",
+            ((None, GREEN), (1, YELLOW)),
+        ),
+    )
+
+
+def _stalls() -> core.Panel:
+    numbers = {"open": 1, "completing": 2, "hanging": 3, "unknown": 4}
+    return timeline(
+        "Stalled partitions, and what the coordinator says of their holders",
+        "A band for each stalled partition, coloured by the kind of the transaction that holds it.",
+        [
+            Query(
+                "max by (topic, partition) ("
+                + " or ".join(
+                    now(LSO_BLOCKER_INFO, OF_TOPIC, f'kind="{kind}"') + f" * {number}"
+                    for kind, number in numbers.items()
+                )
+                + ")",
+                _PARTITION,
+            )
+        ],
+        states=[(number, kind, KIND_COLOURS[kind]) for kind, number in numbers.items()],
+    )
+
+
+def _stalled_for() -> core.Panel:
+    return lines(
+        "Stalled for",
+        "Time since the last stable offset moved. The agent says stalled after its threshold; the alert warns after 5 "
+        "minutes.",
+        [Query(f"time() - {now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, OF_TOPIC)}", _PARTITION)],
+        "s",
+        steps=((None, GREEN), (300, ORANGE), (900, RED)),
+    )
+
+
+def _behind() -> core.Panel:
+    return lines(
+        "Offsets behind each stall",
+        "High watermark minus last stable offset of the stalled partitions.",
+        [Query(now(LSO_LAG_OFFSETS, OF_TOPIC), _PARTITION)],
+    )
+
+
+def _topic_lag() -> core.Panel:
+    return lines(
+        "LSO lag by topic",
+        "Of the partition where it is largest, the ten topics with most. Short teeth are healthy transactions; a ramp "
+        "is one that does not end.",
+        [Query(f"topk(10, max by (topic) ({now(TOPIC_LSO_LAG_OFFSETS, OF_TOPIC)}))", "{{topic}}")],
+    )
+
+
+def _blocked() -> core.Panel:
+    return lines(
+        "Offsets that groups cannot read yet",
+        "High watermark minus last stable offset on the group's partitions.",
+        [
+            Query(
+                f"topk(10, {total(now(GROUP_BLOCKED_OFFSETS, OF_TOPIC, OF_GROUP), 'group, topic')})",
+                "{{group}} / {{topic}}",
+            )
+        ],
+    )
+
+
+def _lag() -> core.Panel:
+    return lines(
+        "Lag as read_committed readers have it",
+        "Last stable offset minus committed offset: what the group could read now and has not. Zero with offsets held "
+        "up beside it means that the group is fine and a transaction is not.",
+        [
+            Query(
+                f"topk(10, {total(now(GROUP_READ_COMMITTED_LAG_OFFSETS, OF_TOPIC, OF_GROUP), 'group, topic')})",
+                "{{group}} / {{topic}}",
+            )
+        ],
+    )
+
+
+def _groups() -> core.Panel:
+    by = "group, topic"
+    return table(
+        "Groups, and what they wait for",
+        "Held up: not readable yet, because of an open transaction. Behind: readable, and not read yet.",
+        [
+            total(now(GROUP_BLOCKED_OFFSETS, OF_TOPIC, OF_GROUP), by),
+            total(now(GROUP_READ_COMMITTED_LAG_OFFSETS, OF_TOPIC, OF_GROUP), by),
+        ],
+        [
+            Column("group", "Group"),
+            Column("topic", "Topic"),
+            Column("Value #A", "Held up", "short", steps=((None, GREEN), (1, ORANGE)), width=160),
+            Column("Value #B", "Behind", "short", width=160),
+        ],
+        sort="Held up",
+    )
