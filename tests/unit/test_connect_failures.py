@@ -1,0 +1,71 @@
+"""Each new failure of a task is counted once, by what REST and the worker's metrics tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from exporter.connect.failures import FailureBook, Look
+from exporter.connect.trace import Cause
+
+KEY = ("orders", "0")
+WELL = Look(failed=False)
+FENCED = Look(failed=True, cause=Cause.FENCED, mark="worker 1, trace 1")
+
+
+def counted(*looks: Look | None, key: tuple[str, str] = KEY) -> dict[str, int]:
+    """What a book counted after these looks, by cause and without zeros; None is a look that did not see the task."""
+    book = FailureBook()
+    for look in looks:
+        book.look({} if look is None else {key: look}, complete=True)
+    return {cause.value: count for cause, count in book.counts.get(key, {}).items() if count}
+
+
+def test_every_cause_is_there_with_zero_from_the_first_look() -> None:
+    book = FailureBook()
+    book.look({KEY: WELL}, complete=True)
+    assert book.counts == {KEY: dict.fromkeys(Cause, 0)}
+
+
+def test_a_failure_is_counted_once_however_often_it_is_seen() -> None:
+    assert counted(WELL, FENCED, FENCED, FENCED) == {"fenced": 1}
+
+
+def test_what_had_failed_before_the_first_look_is_not_counted() -> None:
+    assert counted(FENCED, FENCED) == {}
+
+
+def test_a_task_that_came_and_failed_between_two_looks_is_counted() -> None:
+    assert counted(None, FENCED) == {"fenced": 1}
+
+
+def test_a_failure_after_a_restart_is_counted_under_its_own_cause() -> None:
+    other = Look(failed=True, cause=Cause.OTHER, mark="worker 1, trace 2")
+    assert counted(WELL, FENCED, WELL, other) == {"fenced": 1, "other": 1}
+
+
+def test_another_trace_or_worker_is_another_failure_though_the_restart_was_not_seen() -> None:
+    assert counted(WELL, FENCED, replace(FENCED, mark="worker 2, trace 1")) == {"fenced": 2}
+
+
+def test_a_crash_loop_with_one_trace_shows_in_metrics_that_began_anew() -> None:
+    first = replace(FENCED, records=10.0, running_ratio=0.5)
+    later = replace(first, running_ratio=0.4)
+    anew = replace(first, running_ratio=0.6)
+    assert counted(WELL, first, later, later) == {"fenced": 1}
+    assert counted(WELL, first, later, anew) == {"fenced": 2}
+    assert counted(WELL, first, replace(later, records=5.0)) == {"fenced": 2}
+
+
+def test_metrics_that_could_not_be_read_once_do_not_hide_a_restart() -> None:
+    first = replace(FENCED, records=10.0, running_ratio=0.5)
+    assert counted(WELL, first, FENCED, replace(first, running_ratio=0.7)) == {"fenced": 2}
+    assert counted(WELL, first, FENCED, replace(first, running_ratio=0.3)) == {"fenced": 1}
+
+
+def test_a_deleted_task_is_forgotten_and_one_that_was_not_asked_about_is_kept() -> None:
+    book = FailureBook()
+    book.look({KEY: WELL}, complete=True)
+    book.look({}, complete=False)
+    assert KEY in book.counts
+    book.look({}, complete=True)
+    assert not book.counts
