@@ -125,7 +125,6 @@ def test_no_series_stands_there_twice_whatever_several_sources_give(reads: list[
             for number, samples in enumerate(reads)
         }
     )
-    last_wins: dict[Any, float] = {}
-    for samples in reads:
-        last_wins |= expected(samples)
-    assert same(parsed(parse_openmetrics(exposition.body(Format.OPENMETRICS).decode())), last_wins)  # type: ignore[no-untyped-call]
+    last_wins = {(sample.metric.name, sample.labels): sample for samples in reads for sample in samples}
+    body = exposition.body(Format.OPENMETRICS).decode()
+    assert same(parsed(parse_openmetrics(body)), expected(last_wins.values()))  # type: ignore[no-untyped-call]
