@@ -75,7 +75,7 @@ def overdue_by(transaction: OpenTransaction, now: float) -> float:
 
 
 class Standing(NamedTuple):
-    """An LSO seen below its high watermark, and since when: ``seen`` on the monotonic clock, ``since`` in Unix seconds.
+    """An LSO below its high watermark, and since when: ``seen`` on the monotonic clock, ``since`` in Unix seconds.
 
     ``exact`` is False when the agent's own first look is all that ``since`` rests on.
     """
@@ -101,9 +101,14 @@ def standing(
     return Standing(last_stable_offset, now, wall, watched)
 
 
-def is_stalled(state: Standing, stall_after: float, now: float, wall: float) -> bool:
-    """Whether it has stood for the threshold, seen by us or told by what we remember from before a restart."""
-    return now - state.seen >= stall_after or (state.exact and wall - state.since >= stall_after)
+def remembered(state: Standing, since: float, now: float, wall: float) -> Standing:
+    """The standing of an LSO that was seen at this offset before a gap or a restart, ``since`` then."""
+    return state._replace(seen=now - max(0.0, wall - since), since=since, exact=True)
+
+
+def is_stalled(state: Standing, stall_after: float, now: float) -> bool:
+    """Whether it has stood for the threshold; ``now`` is monotonic: a wall clock that jumps stalls nothing."""
+    return now - state.seen >= stall_after
 
 
 # --- Who holds it, and does that transaction hang -----------------------------------------------------------------
@@ -191,9 +196,9 @@ def name_blocker(
 ) -> Blocker:
     """Exactly one transaction for a stalled partition.
 
-    ``producer`` is None when DescribeProducers gave no answer (``unasked`` says why) or none that starts at the LSO:
-    the LSO moved on between the reads. Then, and whenever hanging is not proven and no coordinator knows it, it is
-    unknown.
+    ``producer`` is None when DescribeProducers gave no answer or none that starts at the LSO: the LSO moved on between
+    the reads. Then, and whenever hanging is not proven and no coordinator knows it, it is unknown. ``unasked`` says why
+    DescribeProducers gave no answer; ``producer`` is then that of an earlier one.
     """
     if producer is None:
         missing = unasked or "no open transaction starts at the last stable offset any more: it is moving"
@@ -215,7 +220,8 @@ def name_blocker(
     kind = BlockerKind.HANGING if hanging else BlockerKind.UNKNOWN
     why: tuple[str, ...] = ()
     if not hanging:
-        why = coordinators.missing or ("no coordinator knows it in the first of two reads: a marker may be on its way",)
+        first = "no coordinator knows it in the first of two reads: a marker may be on its way"
+        why = tuple(each for each in (unasked, *coordinators.missing) if each) or (first,)
     return Blocker(
         "",
         "",

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-
 CONTEXT_RECORDS = 1000
 """Records that a restart reads again before it counts, to know where the ids stood: a coordinator may write a Complete
 record twice.

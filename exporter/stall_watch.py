@@ -19,6 +19,7 @@ from exporter.judge import (
     is_hanging,
     is_stalled,
     name_blocker,
+    remembered,
     standing,
     suspect,
 )
@@ -89,7 +90,7 @@ class StallWatch:
         state = standing(before, last_stable_offset, high_watermark, now, wall, watched=watched)
         known = None if watched else self._remembered.pop(partition, None)
         if known is not None and state is not None and known[0] == last_stable_offset and known[1] <= wall:
-            state = state._replace(since=known[1], exact=True)
+            state = remembered(state, known[1], now, wall)
         if state is None:
             self.standing.pop(partition, None)
         else:
@@ -105,10 +106,12 @@ class StallWatch:
             self._holdings.pop(partition, None)
             self._remembered.pop(partition, None)
 
+    def keep(self, partitions: AbstractSet[TopicPartition]) -> None:
+        """These are all there are: forget the others."""
+        self.forget([each for each in (*self.readings, *self._remembered) if each not in partitions])
+
     def lose(self, partitions: Iterable[TopicPartition]) -> None:
-        """These were not read for too long to say anything of; when they come back unmoved, they still stand since
-        then.
-        """
+        """These were not read for too long to say anything of; when they come back unmoved, they stand since then."""
         for partition in partitions:
             state = self.standing.get(partition)
             self.forget([partition])
@@ -131,7 +134,7 @@ class StallWatch:
     def _wants(
         self, partition: TopicPartition, state: Standing, hot: AbstractSet[TopicPartition], coordinators: Coordinators
     ) -> bool:
-        if partition in hot and state.seen >= self.readings[partition].at and not state.exact:
+        if partition in hot and state.seen >= self.readings[partition].at:
             return False
         holding = self._holdings.get(partition)
         if holding is None or holding.producers is None:
@@ -147,9 +150,9 @@ class StallWatch:
         if state is None:
             return
         holding = self._holdings.setdefault(partition, Holding(state.last_stable_offset))
-        if producers is not None or holding.producers is None:
+        holding.unasked = unasked
+        if producers is not None:
             holding.producers = producers
-            holding.unasked = unasked
 
     def strangers(self, coordinators: Coordinators) -> set[int]:
         """Producer ids with an open transaction in a standing partition that no coordinator is known to know."""
@@ -175,7 +178,7 @@ class StallWatch:
     def hanging(self, partition: TopicPartition, coordinators: Coordinators) -> frozenset[int]:
         """Producer ids whose transaction in this partition is proven to hang."""
         holding = self._holdings.get(partition)
-        if holding is None or not holding.suspicions:
+        if holding is None or not holding.suspicions or holding.unasked is not None:
             return frozenset()
         return frozenset(
             producer_id
@@ -190,10 +193,9 @@ class StallWatch:
         holding = self._holdings.get(partition)
         if holding is None:
             return True
-        if holding.producers is None:
-            return holding.unasked is None
-        return not coordinators.missing or all(
-            coordinators.knows(partition, producer.producer_id) for producer in holding.producers
+        return holding.unasked is None and (
+            not coordinators.missing
+            or all(coordinators.knows(partition, producer.producer_id) for producer in holding.producers or ())
         )
 
     def stalls(
@@ -201,12 +203,11 @@ class StallWatch:
         coordinators: Coordinators,
         releases: ReleaseTimes | None,
         leaders: Mapping[TopicPartition, int],
-        wall: float,
     ) -> Iterator[Stall]:
         """The stalled partitions, each with exactly one blocker."""
         for partition, state in self.standing.items():
             reading = self.readings[partition]
-            if not is_stalled(state, self._stall_after, reading.at, wall):
+            if not is_stalled(state, self._stall_after, reading.at):
                 continue
             holding = self._holdings.get(partition) or Holding(state.last_stable_offset)
             who = holder(holding.producers or (), state.last_stable_offset)
@@ -226,9 +227,7 @@ class StallWatch:
     def _dated(
         partition: TopicPartition, state: Standing, started: float | None, releases: ReleaseTimes | None
     ) -> float:
-        """When a stall that is older than this process began: the later of its holder's start and the end of the last
-        one.
-        """
+        """When a stall older than this process began: the later of its holder's start and the end of the one before."""
         ended = releases.ended.get(partition) if releases is not None else None
         known = [instant for instant in (started, ended) if instant is not None]
         return min(max(known), state.since) if known else state.since

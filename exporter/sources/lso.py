@@ -65,6 +65,7 @@ class LsoSource:
         self._swept_at: float | None = None
         self._remembered = False
         self._stale = False
+        self._unknown: frozenset[str] = frozenset()
 
     @property
     def target(self) -> str:
@@ -79,20 +80,23 @@ class LsoSource:
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         now = self._cluster.clock.monotonic()
+        opened = facts.get(OpenTransactions)
+        hot = {partition for each in opened.transactions for partition in each.partitions} if opened else set()
+        self._notice_topics(hot)
         sweep = self._swept_at is None or now - self._swept_at >= self._settings.sweep_interval - self.interval / 2
         try:
             metadata = self._refresh(deadline, sweep=sweep)
         except AskError as error:
             yield error.fault
             return
-        opened = facts.get(OpenTransactions)
-        hot = {partition for each in opened.transactions for partition in each.partitions} if opened else set()
-        if sweep:
-            targets = self._watched
-            self._swept_at = now
-        else:
+        targets = self._watched
+        if not sweep:
             targets = frozenset((hot & self._watched) | self._watch.standing.keys() | self._pulse(metadata))
+            if self._stale:  # what was lost is looked for until it is back
+                targets |= self._watched - self._watch.readings.keys()
         faults, answered = self._look(metadata, targets, deadline)
+        if sweep and (answered or not targets):
+            self._swept_at = now
         yield from faults
         self._stale = bool(faults)
         self._expire()
@@ -115,11 +119,19 @@ class LsoSource:
                 if (topic in internal or self._include.search(topic)) and not self._exclude.search(topic)
                 for number in partitions
             )
-            self._watch.forget([each for each in self._watch.readings if each not in self._watched])
             if not self._remembered:
                 self._remembered = True
                 self._watch.remember(self._cluster.state.load(self._cluster.cluster_id, "stalls"))
+            self._watch.keep(self._watched)
         return self._metadata
+
+    def _notice_topics(self, hot: AbstractSet[TopicPartition]) -> None:
+        """A transaction writes to a topic that the metadata does not have yet: look again. Once: it may be deleted."""
+        if self._metadata is not None:
+            unknown = frozenset({partition.topic for partition in hot} - self._metadata.topics.keys())
+            if unknown - self._unknown:
+                self._metadata = None
+            self._unknown = unknown
 
     def _pulse(self, metadata: Metadata) -> set[TopicPartition]:
         """One partition of every leader: a quiet broker that went away is noticed before the next sweep."""
@@ -186,7 +198,8 @@ class LsoSource:
                     )
                 elif (fault := answers.unanswered.get(partition)) is not None:
                     self._watch.described(partition, None, fault.detail)
-            faults += answers.faults
+            # A topic that was deleted between two calls is no fault.
+            faults += [each for each in answers.faults if each.reason is not Reason.UNKNOWN_TOPIC]
         coordinators = known
         if strangers := self._watch.strangers(known):
             coordinators, more = self._ask(strangers, opened, deadline)
@@ -221,9 +234,8 @@ class LsoSource:
         self, metadata: Metadata, coordinators: Coordinators, releases: ReleaseTimes | None
     ) -> Iterator[Sample | Fact]:
         name = self.cluster
-        wall = self._cluster.clock.wall()
         leaders = metadata.leaders(self._watch.standing)
-        stalls = sorted(self._watch.stalls(coordinators, releases, leaders, wall), key=lambda each: each.since)
+        stalls = sorted(self._watch.stalls(coordinators, releases, leaders), key=lambda each: each.since)
         lags: dict[str, int] = {}
         for (topic, _), reading in self._watch.readings.items():
             lags[topic] = max(lags.get(topic, 0), reading.lag)

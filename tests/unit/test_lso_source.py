@@ -1,0 +1,456 @@
+"""The last stable offsets: what stands still, since when, who holds it, and what that costs to know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exporter import catalogue
+from exporter.model import (
+    BlockerKind,
+    OpenTransaction,
+    OpenTransactions,
+    Reason,
+    ReleaseTimes,
+    Stall,
+    Stalls,
+    TopicPartition,
+    TransactionState,
+)
+from exporter.next_step import next_step
+from exporter.sources.lso import LsoSettings, LsoSource
+from tests.world import LOG, Partition, Seen, Transaction, World, Writer, partitions, read
+
+SINCE = catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS
+STALLED = catalogue.STALLED_PARTITIONS
+HANGING = catalogue.HANGING_TRANSACTIONS
+ABORT = "abort --topic"
+
+
+def world_of(**topics: int) -> World:
+    """Topics by name and number of partitions, and a transaction log of one partition."""
+    world = World(topics={name: partitions(count) for name, count in topics.items()})
+    world.topics[LOG] = partitions(1)
+    return world
+
+
+def source_of(world: World, directory: Path | None = None, **settings: float) -> LsoSource:
+    return LsoSource(world.cluster(directory), LsoSettings(**settings))  # type: ignore[arg-type]
+
+
+def stand(world: World, topic: str, number: int = 0, *, producer_id: int = 7, at: int = 10, end: int = 25) -> Partition:
+    """A producer's open transaction holds the LSO of a partition."""
+    partition = world.topics[topic][number]
+    partition.high_watermark, partition.stable = end, at
+    partition.writers = [Writer(producer_id, at)]
+    return partition
+
+
+def go_on(world: World, source: LsoSource, seconds: float, *facts: OpenTransactions | ReleaseTimes) -> Seen:
+    """Read at every interval for so long; what the last read gave."""
+    seen = read(world, source, *facts)
+    for _ in range(round(seconds / source.interval)):
+        world.time.pass_(source.interval)
+        seen = read(world, source, *facts)
+    return seen
+
+
+def stalls(seen: Seen) -> tuple[Stall, ...]:
+    found = seen.facts[Stalls]
+    assert isinstance(found, Stalls)
+    return found.stalls
+
+
+def steps(world: World, seen: Seen) -> str:
+    """All that is shown of what to do."""
+    return " ".join(f"{next_step(stall, 'k1:9092', world.time.wall)}" for stall in stalls(seen))
+
+
+def opened(*transactions: OpenTransaction, complete: bool = True) -> OpenTransactions:
+    return OpenTransactions("txnlog", transactions, complete)
+
+
+def open_transaction(
+    *places: tuple[str, int], producer_id: int = 7, state: TransactionState = TransactionState.ONGOING
+) -> OpenTransaction:
+    written = frozenset(TopicPartition(*place) for place in places)
+    return OpenTransaction(f"app-{producer_id}", "app", producer_id, 0, state, 1_789_999_000.0, 60.0, None, written)
+
+
+# --- What is a stall ---
+
+
+def test_a_quiet_topic_is_no_stall() -> None:
+    world = world_of(orders=2)
+    world.topics["orders"][0].high_watermark = 40
+    seen = go_on(world, source_of(world), 120)
+    assert seen.value(STALLED, "orders") == 0
+    assert seen.value(catalogue.TOPIC_LSO_LAG_OFFSETS, "orders") == 0
+    assert seen.value(HANGING, "orders") == 0
+    assert stalls(seen) == ()
+
+
+def test_an_lso_that_moves_is_no_stall_however_far_it_is_behind() -> None:
+    world = world_of(orders=1)
+    source = source_of(world)
+    for turn in range(30):
+        stand(world, "orders", at=turn, end=10_000)
+        seen = read(world, source)
+        world.time.pass_(5.0)
+        assert seen.value(STALLED, "orders") == 0
+        assert seen.value(catalogue.TOPIC_LSO_LAG_OFFSETS, "orders") == 10_000 - turn
+
+
+def test_an_lso_that_stands_for_the_threshold_is_a_stall_since_it_was_seen_to_stand() -> None:
+    world = world_of(orders=2)
+    source = source_of(world)
+    read(world, source)
+    world.time.pass_(5.0)
+    stand(world, "orders", 1)
+    fact = opened(open_transaction(("orders", 1)))
+    began = world.time.wall
+    assert go_on(world, source, 25, fact).value(STALLED, "orders") == 0
+    seen = go_on(world, source, 5, fact)
+    assert seen.value(STALLED, "orders") == 1
+    assert seen.values(SINCE) == {("orders", "1"): began}
+    assert seen.values(catalogue.LSO_LAG_OFFSETS) == {("orders", "1"): 15}
+    assert seen.values(catalogue.LSO_BLOCKER_INFO) == {("app", "orders", "1", "app-7", "7", "0", "10", "open"): 1}
+    world.topics["orders"][1].stable = None
+    seen = go_on(world, source, 5, fact)
+    assert seen.value(STALLED, "orders") == 0
+    assert not seen.values(SINCE)
+
+
+def test_a_stall_older_than_this_process_dates_from_its_holder_or_the_end_of_the_one_before() -> None:
+    world = world_of(orders=1)
+    stand(world, "orders")
+    fact = opened(open_transaction(("orders", 0)))
+    seen = go_on(world, source_of(world), 30, fact)
+    assert seen.values(SINCE) == {("orders", "0"): 1_789_999_000.0}
+    released = ReleaseTimes({TopicPartition("orders", 0): 1_789_999_500.0})
+    seen = go_on(world, source_of(world), 30, fact, released)
+    assert seen.values(SINCE) == {("orders", "0"): 1_789_999_500.0}
+
+
+def test_since_survives_a_restart_and_the_stall_is_known_at_the_first_read(tmp_path: Path) -> None:
+    world = world_of(orders=1)
+    source = source_of(world, tmp_path)
+    read(world, source)
+    world.time.pass_(5.0)
+    stand(world, "orders")
+    began = world.time.wall
+    go_on(world, source, 60, opened(open_transaction(("orders", 0))))
+    source.close()
+    world.time.pass_(600.0)
+    seen = read(world, source_of(world, tmp_path))
+    assert seen.values(SINCE) == {("orders", "0"): began}
+
+
+def test_an_lso_that_moved_while_nobody_looked_is_no_old_stall(tmp_path: Path) -> None:
+    world = world_of(orders=1)
+    stand(world, "orders")
+    go_on(world, source_of(world, tmp_path), 60)
+    stand(world, "orders", at=12)
+    seen = read(world, source_of(world, tmp_path))
+    assert seen.value(STALLED, "orders") == 0
+
+
+def test_since_survives_a_gap_of_unread_time() -> None:
+    world = world_of(orders=1)
+    source = source_of(world)
+    read(world, source)
+    world.time.pass_(5.0)
+    stand(world, "orders")
+    began = world.time.wall
+    go_on(world, source, 40, opened(open_transaction(("orders", 0))))
+    world.down = {1}
+    seen = go_on(world, source, 60)
+    assert seen.reasons == {Reason.UNREACHABLE}
+    assert seen.samples == []
+    world.down = set()
+    assert go_on(world, source, 5).values(SINCE) == {("orders", "0"): began}
+
+
+@pytest.mark.parametrize("jump", [86_400.0, -86_400.0])
+def test_a_wall_clock_that_jumps_a_day_neither_makes_nor_ends_a_stall(jump: float) -> None:
+    world = world_of(orders=2)
+    source = source_of(world)
+    read(world, source)
+    world.time.pass_(5.0)
+    stand(world, "orders", 0)
+    began = world.time.wall
+    fact = opened(open_transaction(("orders", 0), ("orders", 1)))
+    go_on(world, source, 40, fact)
+    stand(world, "orders", 1)
+    seen = go_on(world, source, 5, fact)
+    assert set(seen.values(SINCE)) == {("orders", "0")}
+    world.time.wall += jump
+    seen = go_on(world, source, 10, fact)
+    assert seen.values(SINCE) == {("orders", "0"): began}
+
+
+# --- Who holds it ---
+
+
+def test_the_first_answer_after_the_threshold_names_a_hanging_transaction_with_its_abort_line() -> None:
+    world = world_of(orders=1)
+    source = source_of(world)
+    stand(world, "orders")
+    seen = go_on(world, source, 25)
+    assert seen.value(HANGING, "orders") == 0
+    assert ABORT not in steps(world, seen)
+    seen = go_on(world, source, 5)
+    assert seen.values(catalogue.LSO_BLOCKER_INFO) == {("", "orders", "0", "", "7", "0", "10", "hanging"): 1}
+    assert seen.value(HANGING, "orders") == 1
+    assert "abort --topic orders --partition 0 --start-offset 10" in steps(world, seen)
+
+
+def test_what_a_coordinator_knows_is_open_or_completing_and_never_aborted() -> None:
+    for state, kind in (("Ongoing", "open"), ("PrepareCommit", "completing"), ("PrepareAbort", "completing")):
+        world = world_of(orders=1)
+        stand(world, "orders")
+        world.transactions["app-1"] = Transaction(7, state, [("orders", 0)], 0, 60_000, 1)
+        seen = go_on(world, source_of(world), 60)
+        assert [stall.blocker.kind.value for stall in stalls(seen)] == [kind]
+        assert stalls(seen)[0].blocker.transactional_id == "app-1"
+        assert seen.value(HANGING, "orders") == 0
+        assert ABORT not in steps(world, seen)
+
+
+def test_a_marker_on_its_way_is_never_hanging() -> None:
+    """No coordinator knows the transaction in one read, and in the next it is gone: each holder another one."""
+    world = world_of(orders=1)
+    source = source_of(world)
+    for turn in range(40):
+        stand(world, "orders", at=10 + turn // 3, end=500)
+        seen = read(world, source)
+        world.time.pass_(5.0)
+        assert all(stall.blocker.kind is not BlockerKind.HANGING for stall in stalls(seen))
+        assert seen.value(HANGING, "orders") == 0
+
+
+BROKEN = ("one coordinator", "ids", "producers", "list")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sets(st.sampled_from(BROKEN)), min_size=1, max_size=14), st.booleans())
+def test_hanging_is_claimed_exactly_when_two_full_answers_lie_the_threshold_apart(
+    weather: list[set[str]], known: bool
+) -> None:
+    world = world_of(orders=1)
+    world.brokers[2] = "k2:9092"
+    world.topics[LOG] = [Partition(1), Partition(2)]
+    stand(world, "orders")
+    if known:
+        world.transactions["app-1"] = Transaction(7, "Ongoing", [("orders", 0)], 0, 60_000, 1)
+    source = source_of(world)
+    first: float | None = None
+    for broken in weather:
+        world.down = {2} if "one coordinator" in broken else set()
+        world.refuse = {}
+        if "ids" in broken:
+            world.refuse["DescribeTransactions"] = 53
+        if "producers" in broken:
+            world.refuse["DescribeProducers"] = 29
+        if "list" in broken:
+            world.refuse["ListTransactions"] = 14
+        seen = read(world, source)
+        full = not broken and not known
+        if full and first is None:
+            first = world.time.monotonic
+        proven = full and first is not None and world.time.monotonic - first >= 30
+        kinds = [stall.blocker.kind for stall in stalls(seen)]
+        assert (BlockerKind.HANGING in kinds) == proven
+        assert (ABORT in steps(world, seen)) == proven
+        assert bool(seen.value(HANGING, "orders")) == proven
+        if "producers" in broken:
+            assert seen.value(HANGING, "orders") is None
+        world.time.pass_(5.0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_every_stalled_partition_has_exactly_one_blocker_and_abort_is_for_hanging_ones_only(
+    data: st.DataObject,
+) -> None:
+    world = world_of(orders=3, payments=2)
+    world.transactions["app-1"] = Transaction(7, "Ongoing", [("orders", 0), ("payments", 1)], 0, 60_000, 1)
+    world.transactions["app-2"] = Transaction(8, "PrepareCommit", [("orders", 1)], 0, 60_000, 1)
+    source = source_of(world)
+    for _ in range(12):
+        for rows in (world.topics["orders"], world.topics["payments"]):
+            for each in rows:
+                if data.draw(st.integers(0, 3)) == 0:
+                    each.high_watermark += data.draw(st.integers(0, 5))
+                    each.stable = data.draw(st.none() | st.integers(0, each.high_watermark))
+                    each.writers = [
+                        Writer(data.draw(st.sampled_from([7, 8, 9])), start)
+                        for start in data.draw(st.sets(st.integers(0, 8), max_size=2))
+                    ]
+        world.refuse = data.draw(
+            st.sampled_from([{}, {}, {}, {"DescribeProducers": 29}, {"DescribeTransactions": 53}, {"ListOffsets": 6}])
+        )
+        seen = read(world, source)
+        if Stalls in seen.facts:
+            rows_of = [(labels[1], labels[2]) for labels in seen.values(catalogue.LSO_BLOCKER_INFO)]
+            assert sorted(rows_of) == sorted(seen.values(SINCE)) == sorted(seen.values(catalogue.LSO_LAG_OFFSETS))
+            assert len(rows_of) == sum(seen.values(STALLED).values()) == len(stalls(seen))
+            for stall in stalls(seen):
+                step = f"{next_step(stall, 'k1:9092', world.time.wall)}"
+                assert (ABORT in step) == (stall.blocker.kind is BlockerKind.HANGING)
+        world.time.pass_(data.draw(st.sampled_from([5.0, 5.0, 20.0, 60.0])))
+
+
+# --- What it costs ---
+
+
+def test_between_sweeps_only_hot_and_standing_partitions_are_asked_and_one_of_every_leader() -> None:
+    world = world_of(orders=50, idle=50)
+    source = source_of(world)
+    stand(world, "idle", 3)
+    read(world, source)
+    world.asked.clear()
+    world.time.pass_(5.0)
+    read(world, source, opened(open_transaction(("orders", 1), ("orders", 2))))
+    asked = {
+        (topic.name, each.partition_index)
+        for request in world.requests("ListOffsets")
+        for topic in request.topics
+        for each in topic.partitions
+    }
+    assert {("orders", 1), ("orders", 2), ("idle", 3)} <= asked
+    assert len(asked) == 4
+    world.asked.clear()
+    world.time.pass_(60.0)
+    read(world, source)
+    assert sum(len(topic.partitions) for topic in world.requests("ListOffsets")[0].topics) == 101
+
+
+def test_busy_partitions_whose_lso_moves_cost_no_describe_producers() -> None:
+    world = world_of(orders=4)
+    source = source_of(world)
+    fact = opened(open_transaction(*[("orders", number) for number in range(4)]))
+    for turn in range(20):
+        for number in range(4):
+            stand(world, "orders", number, at=turn, end=turn + 5)
+        read(world, source, fact)
+        world.time.pass_(5.0)
+    assert world.requests("DescribeProducers") == []
+
+
+def test_while_a_coordinator_knows_the_holder_nothing_is_asked_again() -> None:
+    world = world_of(orders=1)
+    source = source_of(world)
+    stand(world, "orders")
+    go_on(world, source, 60, opened(open_transaction(("orders", 0))))
+    assert len(world.requests("DescribeProducers")) == 1
+    assert world.requests("ListTransactions") == []
+
+
+def test_a_transaction_in_a_topic_that_is_new_is_looked_at_at_once() -> None:
+    world = world_of(orders=1)
+    source = source_of(world)
+    read(world, source)
+    world.topics["fresh"] = partitions(1)
+    stand(world, "fresh")
+    fact = opened(open_transaction(("fresh", 0)))
+    world.time.pass_(5.0)
+    assert read(world, source, fact).value(catalogue.TOPIC_LSO_LAG_OFFSETS, "fresh") == 15
+
+
+def test_ten_thousand_quiet_topics_are_counts_and_no_fault() -> None:
+    world = world_of(**{f"t{number}": 1 for number in range(10_000)})
+    seen = read(world, source_of(world))
+    assert not seen.faults
+    assert len(seen.values(STALLED)) == 10_001
+    assert not seen.values(SINCE)
+
+
+# --- Weather ---
+
+
+def test_with_one_leader_of_three_dead_the_others_are_read_and_it_comes_back_by_itself() -> None:
+    world = world_of(orders=3)
+    world.brokers |= {2: "k2:9092", 3: "k3:9092"}
+    for number, each in enumerate(world.topics["orders"]):
+        each.leader = number + 1
+    source = source_of(world)
+    for number in range(3):
+        stand(world, "orders", number, producer_id=7 + number)
+    go_on(world, source, 30)
+    world.down = {3}
+    seen = go_on(world, source, 60)
+    assert seen.reasons == {Reason.UNREACHABLE}
+    assert set(seen.values(SINCE)) == {("orders", "0"), ("orders", "1")}
+    world.down = set()
+    seen = go_on(world, source, 5)
+    assert not seen.faults
+    assert set(seen.values(SINCE)) == {("orders", "0"), ("orders", "1"), ("orders", "2")}
+
+
+def test_a_partition_without_leader_is_a_fault_and_the_others_are_read() -> None:
+    world = world_of(orders=2)
+    world.topics["orders"][1].leader = None
+    seen = read(world, source_of(world))
+    assert seen.reasons == {Reason.NO_LEADER}
+    assert seen.value(STALLED, "orders") == 0
+
+
+def test_a_topic_deleted_between_two_calls_is_no_fault_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    world = world_of(orders=1, gone=1)
+    source = source_of(world, tmp_path)
+    stand(world, "gone")
+    go_on(world, source, 40)
+    del world.topics["gone"]
+    seen = read(world, source)
+    assert not seen.faults
+    seen = go_on(world, source, 5)
+    assert not seen.faults
+    assert set(seen.values(STALLED)) == {("orders",), (LOG,)}
+    assert "gone" not in (tmp_path / "cluster-1" / "stalls.json").read_text()
+
+
+def test_a_cluster_that_did_not_answer_at_the_first_read_is_swept_when_it_does() -> None:
+    world = world_of(orders=2)
+    world.refuse["ListOffsets"] = 13
+    source = source_of(world)
+    assert read(world, source).samples == []
+    world.refuse.clear()
+    world.time.pass_(5.0)
+    assert read(world, source).value(STALLED, "orders") == 0
+
+
+def test_topics_are_chosen_by_name_and_internal_ones_are_watched_unless_excluded() -> None:
+    world = world_of(orders=1, other=1)
+    source = LsoSource(world.cluster(), LsoSettings(include=("^ord",)))
+    assert set(read(world, source).values(STALLED)) == {("orders",), (LOG,)}
+    source = LsoSource(world.cluster(), LsoSettings(exclude=("^__", "^other")))
+    assert set(read(world, source).values(STALLED)) == {("orders",)}
+
+
+def test_topics_and_stalls_that_come_and_go_leave_nothing_behind() -> None:
+    world = world_of(orders=1)
+    source = source_of(world)
+    watch = source._watch
+    for turn in range(20):
+        for number in range(50):
+            world.topics[f"t-{turn}-{number}"] = partitions(1)
+            stand(world, f"t-{turn}-{number}")
+        go_on(world, source, 65)
+        for number in range(50):
+            del world.topics[f"t-{turn}-{number}"]
+        world.down = {1} if turn % 3 == 0 else set()
+        go_on(world, source, 65)
+        world.down = set()
+    go_on(world, source, 65)
+    sizes = [
+        len(watch.readings),
+        len(watch.standing),
+        len(watch._holdings),
+        len(watch._remembered),
+        len(source._unknown),
+    ]
+    assert sizes == [2, 0, 0, 0, 0]
