@@ -35,6 +35,7 @@ check: $(READY) ## format, lint, types, import law, and that generated files are
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/kafka-eos-exporter generate --check
+	@scripts/check-dashboard-types $(PY)
 
 format: $(READY) ## let ruff rewrite the code
 	$(BIN)/ruff format .

@@ -100,7 +100,6 @@ def _variable(raw: Mapping[str, Any]) -> dict[str, Any]:
     if raw["type"] == "datasource":
         return {
             **common,
-            "current": {},
             "includeAll": False,
             "multi": False,
             "options": [],
@@ -113,7 +112,6 @@ def _variable(raw: Mapping[str, Any]) -> dict[str, Any]:
         "allValue": raw["allValue"],
         "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
         "datasource": SOURCE,
-        "definition": raw["query"],
         "includeAll": True,
         "multi": True,
         "options": [],
@@ -129,9 +127,9 @@ def _only(raw: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 
 def _without_nothing(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the nulls and empty texts of defaults; a null in a list of steps has a meaning and is not looked at."""
+    """Without the nulls and empty values of defaults; a null in a list of steps has a meaning and is not looked at."""
     return {
         key: _without_nothing(value) if isinstance(value, dict) else value
         for key, value in raw.items()
-        if value is not None and value != ""
+        if value is not None and value not in ("", {})
     }
