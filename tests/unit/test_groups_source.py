@@ -1,0 +1,130 @@
+"""Consumer groups against the last stable offset."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter import catalogue
+from exporter.model import Reason, TopicPartition
+from exporter.sources.groups import GroupsSettings, GroupsSource, choose, group_samples
+from tests.world import OFFSETS, World, partitions, read
+
+LAG = catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS
+BLOCKED = catalogue.GROUP_BLOCKED_OFFSETS
+
+
+def world_of(count: int = 2) -> World:
+    world = World(topics={"orders": partitions(count), OFFSETS: partitions(1)})
+    for each in world.topics["orders"]:
+        each.high_watermark, each.stable = 100, 80
+    return world
+
+
+def source_of(world: World, settings: GroupsSettings | None = None) -> GroupsSource:
+    return GroupsSource(world.cluster(), settings or GroupsSettings())
+
+
+def test_lag_is_measured_to_the_last_stable_offset_and_what_is_blocked_behind_it_apart() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 70, ("orders", 1): 80}
+    seen = read(world, source_of(world))
+    assert not seen.faults
+    assert seen.values(LAG) == {("billing", "orders"): 10}
+    assert seen.values(BLOCKED) == {("billing", "orders"): 40}
+
+
+def test_a_commit_beyond_the_last_stable_offset_is_no_negative_lag() -> None:
+    world = world_of()
+    world.groups["reader"] = {("orders", 0): 95, ("orders", 1): 70}
+    assert read(world, source_of(world)).values(LAG) == {("reader", "orders"): 10}
+
+
+def test_offsets_of_topics_that_are_long_gone_are_no_fault_and_no_sample() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 80, ("gone", 0): 5}
+    seen = read(world, source_of(world))
+    assert not seen.faults
+    assert set(seen.values(LAG)) == {("billing", "orders")}
+
+
+def test_a_topic_of_which_a_partition_did_not_answer_is_absent_not_smaller() -> None:
+    world = world_of()
+    world.topics["orders"][1].leader = None
+    world.groups["billing"] = {("orders", 0): 80, ("orders", 1): 80}
+    seen = read(world, source_of(world))
+    assert seen.reasons == {Reason.NO_LEADER}
+    assert not seen.values(LAG)
+
+
+def test_without_describe_on_groups_what_is_seen_is_given_and_the_grant_is_named() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 80}
+    world.refuse["DescribeGroups"] = 30
+    seen = read(world, source_of(world))
+    assert seen.reasons == {Reason.AUTHORIZATION}
+    assert "DESCRIBE on Group:*" in seen.faults[0].detail
+    assert set(seen.values(LAG)) == {("billing", "orders")}
+
+
+def test_a_coordinator_that_is_loading_is_a_fault_and_it_recovers() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 80}
+    world.refuse["OffsetFetch"] = 14
+    source = source_of(world)
+    seen = read(world, source)
+    assert seen.reasons == {Reason.COORDINATOR}
+    assert not seen.values(LAG)
+    world.refuse.clear()
+    assert set(read(world, source).values(LAG)) == {("billing", "orders")}
+
+
+def test_a_cluster_that_is_down_is_one_fault() -> None:
+    world = world_of()
+    world.down = {1}
+    seen = read(world, source_of(world))
+    assert [fault.reason for fault in seen.faults] == [Reason.UNREACHABLE]
+    assert seen.samples == []
+
+
+def test_an_empty_cluster_has_no_groups_and_no_fault() -> None:
+    assert read(World(), source_of(World())).faults == []
+
+
+def test_above_the_limit_only_included_groups_are_measured_and_the_others_counted() -> None:
+    world = world_of()
+    for number in range(6):
+        world.groups[f"g-{number}"] = {("orders", 0): 80}
+    seen = read(world, source_of(world, GroupsSettings(include=("^g-1",), limit=5)))
+    assert set(seen.values(LAG)) == {("g-1", "orders")}
+    assert {each.labels: each.value for each in seen.samples if each.metric is catalogue.SERIES_DROPPED} == {
+        (LAG.name,): 5.0
+    }
+
+
+@given(st.sets(st.text("abc-", min_size=1, max_size=4)), st.integers(0, 6))
+def test_every_group_that_is_meant_is_chosen_or_counted(groups: set[str], limit: int) -> None:
+    settings = GroupsSettings(include=("a",), exclude=("c",), limit=limit)
+    chosen, dropped = choose(sorted(groups), settings)
+    meant = {group for group in groups if "c" not in group}
+    assert set(chosen) <= meant
+    assert len(chosen) + dropped == len(meant)
+    assert len(meant) > limit or set(chosen) == meant
+
+
+places = st.builds(TopicPartition, st.sampled_from(["a", "b"]), st.integers(0, 3))
+offsets = st.dictionaries(places, st.integers(0, 50))
+
+
+@given(offsets, offsets, offsets)
+def test_sums_hold_over_whole_topics_only(
+    committed: dict[TopicPartition, int], stable: dict[TopicPartition, int], ends: dict[TopicPartition, int]
+) -> None:
+    ends = {each: end for each, end in ends.items() if each in stable}
+    given_ = {(each.metric, each.labels[2]): each.value for each in group_samples("c", "g", committed, stable, ends)}
+    whole = {each.topic for each in committed} - {each.topic for each in committed if each not in ends}
+    assert {topic for _, topic in given_} == whole
+    for topic in whole:
+        mine = [each for each in committed if each.topic == topic]
+        assert given_[LAG, topic] == sum(max(0, stable[each] - committed[each]) for each in mine)
+        assert given_[BLOCKED, topic] == sum(max(0, ends[each] - stable[each]) for each in mine)
