@@ -90,6 +90,8 @@ def ask(
     headers = {"Accept": accept, "Accept-Encoding": "gzip", "Connection": "close", "User-Agent": "kafka-eos-exporter"}
     if body is not None:
         headers["Content-Type"] = "application/json"
+    if endpoint.ca_file and not endpoint.ca_file.is_file():
+        raise AskError(Fault(Reason.AUTHENTICATION, f"ca_file {endpoint.ca_file}: no such file"))
     cutter = _Cutter()
     timer = threading.Timer(deadline.remaining(), cutter.cut)
     timer.daemon = True
@@ -97,7 +99,8 @@ def ask(
     try:
         with requests.Session() as session:
             session.trust_env = False  # no proxies, no ~/.netrc: what we say goes to the configured address alone
-            session.mount(url, _Adapter(cutter))
+            for scheme in ("http://", "https://"):
+                session.mount(scheme, _Adapter(cutter))
             reply = session.request(
                 "GET" if body is None else "POST",
                 url,
@@ -109,7 +112,8 @@ def ask(
                 allow_redirects=False,
                 stream=True,
             )
-            content = _content(reply, max_bytes)
+            with reply:
+                content = _content(reply, max_bytes)
         if cutter.done:  # an answer of unknown length ends where it is cut
             raise TimeoutError
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
