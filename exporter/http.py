@@ -29,6 +29,7 @@ MAX_BYTES = 32 * 1024 * 1024
 """Greatest answer, decompressed. A catch-all jmx_exporter page of a broker with 10,000 partitions has 11 MB."""
 
 CHUNK_BYTES = 64 * 1024
+TIMER_NAME = "deadline of a question"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def ask(
         raise AskError(Fault(Reason.AUTHENTICATION, f"ca_file {endpoint.ca_file}: no such file"))
     cutter = _Cutter()
     timer = threading.Timer(deadline.remaining(), cutter.cut)
-    timer.daemon = True
+    timer.name, timer.daemon = TIMER_NAME, True
     timer.start()
     try:
         with requests.Session() as session:

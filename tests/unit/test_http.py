@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.http import AskError, Endpoint, Reply, ask
+from exporter.http import TIMER_NAME, AskError, Endpoint, Reply, ask
 from exporter.model import Deadline, Reason
 
 Serve = Callable[[socket.socket], None]
@@ -247,7 +247,7 @@ def test_no_socket_and_no_timer_stays(server: Callable[[Serve], str]) -> None:
         asked(url)
         refused(url, max_bytes=1)
     assert descriptors() < before + 20  # other tests' servers may close late, 80 connections would show
-    timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+    timers = [thread for thread in threading.enumerate() if thread.name == TIMER_NAME]
     for timer in timers:
         timer.join(2)
     assert not any(timer.is_alive() for timer in timers)

@@ -1,0 +1,114 @@
+"""Files of targets in Prometheus's file_sd form."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from exporter.clients import listed
+from exporter.config_clients import Broker
+from exporter.target_files import FileTarget, TargetFileError, TargetFiles, parse_targets
+
+TWO = [{"targets": ["app-1:8778", "[::1]:8778"], "labels": {"env": "prod", "id": 7}}, {"targets": ["app-3"]}]
+
+
+def addresses(files: TargetFiles) -> list[str]:
+    return [target.address for target in files.targets()]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [json.dumps(TWO), "- targets: [app-1:8778, '[::1]:8778']\n  labels: {env: prod, id: 7}\n- targets: [app-3]\n"],
+)
+def test_json_and_yaml_are_read(text: str) -> None:
+    labels = {"env": "prod", "id": "7"}
+    assert list(parse_targets(text.encode())) == [
+        FileTarget("app-1:8778", labels),
+        FileTarget("[::1]:8778", labels),
+        FileTarget("app-3", {}),
+    ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{",
+        b"\xff",
+        b"a: b",
+        b"[7]",
+        b"- targets: app-1",
+        b"- targets: [7]",
+        b"- targets: ['http://app-1/']",
+        b"- targets: ['app 1']",
+        b"- targets: [a]\n  labels: [b]",
+        b"!!python/object:os.system {}",
+    ],
+)
+def test_another_form_is_refused(content: bytes) -> None:
+    with pytest.raises(TargetFileError):
+        list(parse_targets(content))
+
+
+def test_an_empty_file_lists_nothing() -> None:
+    assert list(parse_targets(b"")) == []
+
+
+def test_a_file_is_read_again_when_it_changes_and_forgotten_when_it_is_gone(tmp_path: Path) -> None:
+    file = tmp_path / "apps.json"
+    files = TargetFiles([file])
+    assert addresses(files) == []
+    file.write_text('[{"targets": ["app-1:1"]}]')
+    assert addresses(files) == ["app-1:1"]
+    file.write_text('[{"targets": ["app-1:1", "app-2:1"]}]')
+    assert addresses(files) == ["app-1:1", "app-2:1"]
+    file.unlink()
+    assert addresses(files) == []
+
+
+def test_a_file_that_is_broken_keeps_what_it_said_and_says_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "apps.json"
+    file.write_text('[{"targets": ["app-1:1"]}]')
+    files = TargetFiles([file])
+    assert addresses(files) == ["app-1:1"]
+    file.write_text('[{"targets": ["app-')
+    assert [addresses(files) for _ in range(3)] == [["app-1:1"]] * 3
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        f"{file} is no JSON or YAML; 1 target(s) of before stay"
+    ]
+
+
+def test_a_file_that_did_not_change_is_not_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "apps.json"
+    file.write_text('[{"targets": ["app-1:1"]}]')
+    status = file.stat()
+    files = TargetFiles([file])
+    files.targets()
+    with file.open("r+") as stream:  # the same file, size and time: nothing says that it changed
+        stream.write('[{"targets": ["app-9:1"]}]')
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert addresses(files) == ["app-1:1"]
+
+
+def test_a_pattern_means_all_files_of_a_folder_and_each_target_counts_once(tmp_path: Path) -> None:
+    (tmp_path / "a.yml").write_text("- targets: [app-1:1]")
+    (tmp_path / "b.yml").write_text("- targets: [app-1:1, app-2:1]")
+    (tmp_path / "c.json").write_text("broken")
+    assert addresses(TargetFiles([tmp_path / "*.yml"])) == ["app-1:1", "app-2:1"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "url"),
+    [
+        ({}, "http://k1:9404/metrics"),
+        ({"__scheme__": "https"}, "https://k1:9404/metrics"),
+        ({"__metrics_path__": "/jmx"}, "http://k1:9404/jmx"),
+    ],
+)
+def test_a_target_takes_its_place_in_the_address(labels: dict[str, str], url: str) -> None:
+    entry = Broker.model_validate({"jmx_exporter": "http://{target}/metrics", "file_sd": "x.yml"})
+    assert listed(entry, FileTarget("k1:9404", labels)).endpoint.url == url
