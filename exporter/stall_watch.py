@@ -171,7 +171,8 @@ class StallWatch:
             for producer in holding.producers or ():
                 seen_at = self.readings[partition].at
                 doubt = suspect(before.get(producer.producer_id), partition, producer, coordinators, seen_at)
-                if doubt is not None:
+                # An old answer of DescribeProducers begins no suspicion: it may have ended since.
+                if doubt is not None and (holding.unasked is None or producer.producer_id in before):
                     after[producer.producer_id] = doubt
             holding.suspicions = after
 

@@ -271,7 +271,7 @@ def test_hanging_is_claimed_exactly_when_two_full_answers_lie_the_threshold_apar
         world.time.pass_(5.0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_every_stalled_partition_has_exactly_one_blocker_and_abort_is_for_hanging_ones_only(
     data: st.DataObject,
