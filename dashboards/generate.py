@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from dashboards import agent, lso, overview, transactions
+from dashboards import agent, brokers, connect, lso, overview, producers, streams, transactions
 from dashboards.board import Board
 from dashboards.normalise import text
 
 GENERATED = Path("dashboards") / "generated"
+_MODULES = (overview, transactions, lso, brokers, producers, connect, streams, agent)
 
 
 def boards() -> tuple[Board, ...]:
     """Every dashboard, in the order in which one reads them."""
-    return tuple(each.board() for each in (overview, transactions, lso, agent))
+    return tuple(each.board() for each in _MODULES)
 
 
 def files() -> Mapping[Path, str]:

@@ -31,6 +31,12 @@ from exporter.catalogue import (
 
 WINDOW = "15m"
 OVERVIEW, TRANSACTIONS, LSO = "kafka-eos-overview", "kafka-eos-transactions", "kafka-eos-lso"
+BROKERS, CONNECT, STREAMS, PRODUCERS = (
+    "kafka-eos-brokers",
+    "kafka-eos-connect",
+    "kafka-eos-streams",
+    "kafka-eos-producers",
+)
 STALL_STEPS = ((None, YELLOW), (300, ORANGE), (900, RED))
 
 _TO_APPLICATION = (TRANSACTIONS, "application", "Transactions of this application")

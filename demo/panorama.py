@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import yaml
+from confluent_kafka import Producer
 
 from demo import jars
 from demo.agent import Agent
@@ -34,6 +35,7 @@ from demo.settings import free_ports
 from demo.stage import TOPICS, Stage
 from demo.streams import StreamsApp
 from demo.workloads.producers import JavaProducer
+from exporter.librdkafka_stats import EosStats
 from exporter.model import Deadline
 
 JOB = "kafka-eos-exporter"
@@ -139,8 +141,9 @@ class Panorama:
         make_orphan(cluster, ORPHAN_TOPIC)
         enter(Stage(cluster))
         over = threading.Event()
-        writing = threading.Thread(target=_write, args=(client, over), daemon=True)
-        writing.start()
+        tell = [EosStats(agent.url, client_id="metered-1") for agent in agents]
+        for actor, whom in ((_write, (client,)), (_write_metered, (cluster.bootstrap, tell))):
+            threading.Thread(target=actor, args=(*whom, over), daemon=True).start()
         self._stack.callback(over.set)
 
     def fail_a_task(self) -> None:
@@ -159,6 +162,22 @@ def _write(client: JavaProducer, over: threading.Event) -> None:
         client.begin()
         client.send("payments", 2)
         client.commit()
+
+
+def _write_metered(bootstrap: str, tell: list[EosStats], over: threading.Event) -> None:
+    """A librdkafka client in this process, which hands its statistics to the agents."""
+
+    def statistics(text: str) -> None:
+        for each in tell:
+            each(text)
+
+    settings = {"bootstrap.servers": bootstrap, "transactional.id": "metered-1", "log_level": 0}
+    producer = Producer({**settings, "statistics.interval.ms": 2000, "stats_cb": statistics})
+    producer.init_transactions(CALL_SECONDS)
+    while not over.wait(1):
+        producer.begin_transaction()
+        producer.produce("payments", b"metered")
+        producer.commit_transaction(CALL_SECONDS)
 
 
 def _settings(cluster: KafkaCluster, connect: ConnectCluster, jvms: JvmAgents) -> dict[str, object]:
@@ -184,6 +203,7 @@ def _settings(cluster: KafkaCluster, connect: ConnectCluster, jvms: JvmAgents) -
             }
         ],
         "streams": [{"jolokia": jvms.jolokia("streams-wordcount"), "cluster": CLUSTER}],
+        "ingest": {"enabled": True},
     }
 
 
@@ -208,7 +228,7 @@ def main() -> int:
     try:
         with Panorama() as panorama:
             print(panorama.prometheus.url, flush=True)
-            over.wait(90)
+            over.wait(120)
             panorama.fail_a_task()
             panorama.restore()
             over.wait()

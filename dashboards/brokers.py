@@ -1,0 +1,238 @@
+"""The cluster's own side: the internal topics, its posture, and what brokers say of the transaction protocol by JMX."""
+
+from __future__ import annotations
+
+from grafanalib import core
+
+from dashboards.board import Board, Line, Row, Variable
+from dashboards.panels import BLUE, GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
+from dashboards.queries import gained, now, per_second, total
+from dashboards.shared import BROKERS, TRANSACTIONS, WINDOW
+from exporter.catalogue import (
+    BROKER_LATE_TRANSACTION_PARTITIONS,
+    BROKER_PRODUCER_IDS,
+    BROKER_REQUEST_DURATION_SECONDS,
+    BROKER_REQUEST_ERRORS_TOTAL,
+    BROKER_REQUESTS_TOTAL,
+    BROKER_TRANSACTION_VERSION,
+    BROKER_TXN_COORDINATOR_LOAD_SECONDS,
+    BROKER_TXN_MARKER_QUEUE_SIZE,
+    BROKER_TXN_VERIFICATION_FAILURES_TOTAL,
+    BROKER_TXN_VERIFICATION_SECONDS,
+    INTERNAL_TOPIC_PARTITIONS,
+    POSTURE_CHECK,
+    TRANSACTIONAL_IDS_UNAVAILABLE,
+)
+
+OF_BROKER = 'broker=~"$broker"'
+_FENCING = 'error=~"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH"'
+_UNSOUND = 'condition=~"offline|under_min_isr"'
+
+
+def board() -> Board:
+    """Brokers, by JMX; the internal topics and the posture without it."""
+    return Board(
+        uid=BROKERS,
+        title="Kafka EOS / Brokers",
+        description="Internal topics and posture of the cluster, and what brokers say of the transaction protocol.",
+        variables=(Variable("broker", "Broker", BROKER_PRODUCER_IDS, all_value=".*"),),
+        rows=(
+            Row("Now", (Line(4, _now()),)),
+            Row("What exactly-once rests on", (Line(8, (_internal(), _posture(), _unavailable()), (8, 10, 6)),)),
+            Row(
+                "Requests of the transaction protocol (needs JMX)",
+                (Line(8, (_errors(), _requests())), Line(8, (_durations(), _versions()))),
+            ),
+            Row(
+                "Coordinators and partitions (needs JMX)",
+                (
+                    Line(7, (_queues(), _loads(), _late())),
+                    Line(7, (_verification(), _verification_time(), _producer_ids())),
+                ),
+            ),
+        ),
+    )
+
+
+def _now() -> tuple[core.Panel, ...]:
+    return (
+        stat(
+            "Unsound internal partitions",
+            "Partitions of __transaction_state and __consumer_offsets that are offline or under their minimum ISR.",
+            total(now(INTERNAL_TOPIC_PARTITIONS, _UNSOUND)),
+        ),
+        stat(
+            "Ids without coordinator",
+            "Transactional ids whose partition of __transaction_state is offline or under its minimum ISR.",
+            total(now(TRANSACTIONAL_IDS_UNAVAILABLE)),
+        ),
+        stat(
+            "Posture checks failed",
+            "Settings that exactly-once needs and that are not so; the table names them.",
+            total(f"1 - {now(POSTURE_CHECK)}"),
+            steps=((None, GREEN), (1, YELLOW)),
+        ),
+        stat(
+            f"Fencing errors, {WINDOW}",
+            "PRODUCER_FENCED and INVALID_PRODUCER_EPOCH in the brokers' answers; older request versions book the "
+            "first as the second. Needs JMX.",
+            f"round({total(gained(BROKER_REQUEST_ERRORS_TOTAL, WINDOW, OF_BROKER, _FENCING))})",
+            steps=((None, GREEN), (1, ORANGE)),
+            none="no JMX",
+        ),
+        stat(
+            f"Verification failures, {WINDOW}",
+            "Partitions whose transaction the coordinator did not confirm before a write (KIP-890). Needs JMX.",
+            f"round({total(gained(BROKER_TXN_VERIFICATION_FAILURES_TOTAL, WINDOW, OF_BROKER))})",
+            steps=((None, GREEN), (1, YELLOW)),
+            none="no JMX",
+        ),
+        stat(
+            "Transaction version",
+            "The finalised transaction.version of the brokers: 2 is Transactions V2. Needs JMX.",
+            f"min({now(BROKER_TRANSACTION_VERSION, OF_BROKER)})",
+            "none",
+            NEUTRAL,
+            none="no JMX",
+        ),
+    )
+
+
+def _internal() -> core.Panel:
+    return lines(
+        "Internal topics by condition",
+        "Partitions of __transaction_state and __consumer_offsets; anything but total should be zero.",
+        [Query(total(now(INTERNAL_TOPIC_PARTITIONS), "topic, condition"), "{{topic}} {{condition}}")],
+        "none",
+    )
+
+
+def _posture() -> core.Panel:
+    return table(
+        "Posture checks that failed",
+        "kafka-eos-exporter check posture says what to set.",
+        [f"{now(POSTURE_CHECK)} == 0"],
+        [
+            Column("check", "Check"),
+            Column("subject", "Subject"),
+            Column("kafka_cluster", "Cluster", width=110),
+        ],
+        sort="Check",
+        none="all passed",
+    )
+
+
+def _unavailable() -> core.Panel:
+    return table(
+        "Ids without coordinator",
+        "By application: none of these can begin or end a transaction now.",
+        [f"{now(TRANSACTIONAL_IDS_UNAVAILABLE)} > 0"],
+        [
+            Column("application", "Application", link=(TRANSACTIONS, "application", "Its transactions")),
+            Column("Value #A", "Ids", "none", steps=((None, RED),), width=80),
+        ],
+        sort="Ids",
+        none="none",
+    )
+
+
+def _errors() -> core.Panel:
+    return lines(
+        "Errors in answers",
+        "Per second by request and error. CONCURRENT_TRANSACTIONS alone is a client that comes back too early and "
+        "tries again.",
+        [
+            Query(
+                f"topk(10, {total(per_second(BROKER_REQUEST_ERRORS_TOTAL, OF_BROKER), 'request, error')} > 0)",
+                "{{request}} {{error}}",
+            )
+        ],
+        "ops",
+    )
+
+
+def _requests() -> core.Panel:
+    return lines(
+        "Requests",
+        "Of the transaction protocol, per second.",
+        [Query(total(per_second(BROKER_REQUESTS_TOTAL, OF_BROKER), "request"), "{{request}}")],
+        "reqps",
+    )
+
+
+def _durations() -> core.Panel:
+    slow = now(BROKER_REQUEST_DURATION_SECONDS, OF_BROKER, 'quantile="0.99"')
+    return lines(
+        "Slowest broker, p99",
+        "99th percentile of each request at the broker where it is largest: quantiles have no average.",
+        [Query(f"max by (request) ({slow})", "{{request}}")],
+        "s",
+        log=True,
+    )
+
+
+def _versions() -> core.Panel:
+    return table(
+        "Request versions in use",
+        "Who still speaks an old version: Transactions V2 begins with EndTxn 5 and Produce 12.",
+        [f"{total(per_second(BROKER_REQUESTS_TOTAL, OF_BROKER), 'request, version')} > 0"],
+        [
+            Column("request", "Request"),
+            Column("version", "Version", width=100),
+            Column("Value #A", "Per second", "reqps", steps=((None, BLUE),), width=130),
+        ],
+        sort="Per second",
+    )
+
+
+def _queues() -> core.Panel:
+    return lines(
+        "Markers that wait",
+        "unknown_destination: no leader to send them to. log_append_retry: the end waits to be written.",
+        [Query(now(BROKER_TXN_MARKER_QUEUE_SIZE, OF_BROKER), "{{broker}} {{queue}}")],
+        "none",
+    )
+
+
+def _loads() -> core.Panel:
+    return lines(
+        "Coordinator loads",
+        "Time to load a partition of __transaction_state: there is a line while a coordinator has just moved.",
+        [Query(now(BROKER_TXN_COORDINATOR_LOAD_SECONDS, OF_BROKER, 'stat="max"'), "{{broker}}")],
+        "s",
+    )
+
+
+def _late() -> core.Panel:
+    return lines(
+        "Late transactions, as brokers see them",
+        "Partitions with a transaction open for longer than transaction.max.timeout.ms and 5 minutes.",
+        [Query(now(BROKER_LATE_TRANSACTION_PARTITIONS, OF_BROKER), "{{broker}}")],
+        "none",
+    )
+
+
+def _verification() -> core.Panel:
+    return lines(
+        "Verification failures",
+        "Per second, by broker.",
+        [Query(per_second(BROKER_TXN_VERIFICATION_FAILURES_TOTAL, OF_BROKER), "{{broker}}")],
+        "ops",
+    )
+
+
+def _verification_time() -> core.Panel:
+    return lines(
+        "Verification time, p99",
+        "Time to have a transaction's partitions verified or added before a write.",
+        [Query(now(BROKER_TXN_VERIFICATION_SECONDS, OF_BROKER, 'quantile="0.99"'), "{{broker}}")],
+        "s",
+    )
+
+
+def _producer_ids() -> core.Panel:
+    return lines(
+        "Producer ids",
+        "In the state of the partitions on each broker: memory, and the start of a leak when clients init without end.",
+        [Query(now(BROKER_PRODUCER_IDS, OF_BROKER), "{{broker}}")],
+    )

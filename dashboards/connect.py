@@ -1,0 +1,195 @@
+"""Kafka Connect: tasks, their failures and transactions."""
+
+from __future__ import annotations
+
+from grafanalib import core
+
+from dashboards.board import Board, Line, Row, Variable
+from dashboards.panels import (
+    BLUE,
+    GREEN,
+    GREY,
+    NEUTRAL,
+    ORANGE,
+    PURPLE,
+    RED,
+    YELLOW,
+    Column,
+    Query,
+    lines,
+    stat,
+    table,
+    timeline,
+)
+from dashboards.queries import gained, now, per_second, total
+from dashboards.shared import CONNECT, WINDOW
+from exporter.catalogue import (
+    CONNECT_CONNECTOR_INFO,
+    CONNECT_TASK_COMMITS_TOTAL,
+    CONNECT_TASK_FAILURES_TOTAL,
+    CONNECT_TASK_OFFSET_COMMIT_RATIO,
+    CONNECT_TASK_OFFSET_COMMIT_SECONDS,
+    CONNECT_TASK_RECORDS_WRITTEN_TOTAL,
+    CONNECT_TASK_STATE,
+    CONNECT_TASK_TRANSACTION_SIZE_RECORDS,
+    TASK_STATES,
+)
+
+_OF = ('connect=~"$connect"', 'connector=~"$connector"')
+_TASK = "{{connector}}-{{task}}"
+_COLOURS = dict(zip(TASK_STATES, (GREEN, YELLOW, GREY, RED, ORANGE, BLUE, PURPLE), strict=True))
+
+
+def board() -> Board:
+    """Connect by connector and task."""
+    return Board(
+        uid=CONNECT,
+        title="Kafka EOS / Connect",
+        description="Exactly-once Connect: which tasks fail and why, and how their transactions and commits go.",
+        variables=(
+            Variable("connect", "Connect cluster", CONNECT_TASK_STATE),
+            Variable("connector", "Connector", CONNECT_TASK_STATE),
+        ),
+        rows=(
+            Row("Now", (Line(4, _now()),)),
+            Row("Tasks", (Line(8, (_states(), _failures()), (14, 10)), Line(7, (_failed(), _connectors()), (10, 14)))),
+            Row("Transactions and commits", (Line(8, (_commits(), _size(), _written())), Line(8, (_ratio(), _time())))),
+        ),
+    )
+
+
+def _tasks(state: str) -> str:
+    return total(now(CONNECT_TASK_STATE, *_OF, f'state="{state}"'))
+
+
+def _now() -> tuple[core.Panel, ...]:
+    known = total(now(CONNECT_TASK_STATE, *_OF))
+    return (
+        stat(
+            "Failed tasks",
+            "Connect does not restart them by itself.",
+            f"{_tasks('failed')} or {known} * 0",
+        ),
+        stat(
+            f"Task failures, {WINDOW}",
+            "Times that tasks failed, for any cause; a task that is restarted and fails again counts again.",
+            f"round({total(gained(CONNECT_TASK_FAILURES_TOTAL, WINDOW, *_OF))})",
+            steps=((None, GREEN), (1, ORANGE), (3, RED)),
+        ),
+        stat("Running tasks", "Tasks that are at work.", _tasks("running"), "none", NEUTRAL),
+        stat(
+            "Commits per second",
+            "Transactions that exactly-once source tasks committed, as the transaction log tells.",
+            total(per_second(CONNECT_TASK_COMMITS_TOTAL, *_OF)),
+            "ops",
+            NEUTRAL,
+            none="no EOS source",
+        ),
+        stat(
+            "Worst offset commits",
+            "Share of recent offset commits that failed, of the task where it is largest. Needs JMX of the workers.",
+            "max(" + now(CONNECT_TASK_OFFSET_COMMIT_RATIO, *_OF, 'result="failure"') + ")",
+            "percentunit",
+            ((None, GREEN), (0.01, ORANGE), (0.2, RED)),
+            none="no JMX",
+        ),
+    )
+
+
+def _states() -> core.Panel:
+    numbers = {state: index for index, state in enumerate(TASK_STATES)}
+    state_of = " or ".join(
+        now(CONNECT_TASK_STATE, *_OF, f'state="{state}"') + f" * {number}" for state, number in numbers.items()
+    )
+    return timeline(
+        "State of each task",
+        "A band for each task.",
+        [Query(f"max by (connect, connector, task) ({state_of})", _TASK)],
+        states=[(number, state, _COLOURS[state]) for state, number in numbers.items()],
+    )
+
+
+def _failures() -> core.Panel:
+    return lines(
+        f"Failures by cause, in {WINDOW}",
+        "By the exception in the task's trace. Connect reports a fence as an expired transaction, and so as "
+        "invalid_epoch, more often than as fenced.",
+        [Query(total(gained(CONNECT_TASK_FAILURES_TOTAL, WINDOW, *_OF), "cause"), "{{cause}}")],
+        "none",
+    )
+
+
+def _failed() -> core.Panel:
+    return table(
+        "Tasks that do not run",
+        "Which, and in what state.",
+        [now(CONNECT_TASK_STATE, *_OF, 'state!="running"')],
+        [
+            Column("connector", "Connector"),
+            Column("task", "Task", width=80),
+            Column("state", "State", colours=_COLOURS, width=130),
+            Column("connect", "Connect cluster", width=150),
+        ],
+        sort="Connector",
+        none="all run",
+    )
+
+
+def _connectors() -> core.Panel:
+    return table(
+        "Connectors, and their exactly-once settings",
+        "required: the connector must say that it supports exactly-once. Empty for sinks, and where REST is not read.",
+        [now(CONNECT_CONNECTOR_INFO, *_OF)],
+        [
+            Column("connector", "Connector"),
+            Column("type", "Type", width=100),
+            Column("exactly_once_support", "Exactly-once support", width=180),
+            Column("transaction_boundary", "Transaction boundary", width=180),
+            Column("connect", "Connect cluster", width=150),
+        ],
+        sort="Connector",
+    )
+
+
+def _commits() -> core.Panel:
+    return lines(
+        "Transactions committed",
+        "Per second, by exactly-once source task, from the transaction log.",
+        [Query(total(per_second(CONNECT_TASK_COMMITS_TOTAL, *_OF), "connector, task"), _TASK)],
+        "ops",
+    )
+
+
+def _size() -> core.Panel:
+    return lines(
+        "Records in a transaction",
+        "Largest and average; nothing while a task is idle.",
+        [Query(now(CONNECT_TASK_TRANSACTION_SIZE_RECORDS, *_OF, 'stat=~"avg|max"'), f"{_TASK} {{{{stat}}}}")],
+    )
+
+
+def _written() -> core.Panel:
+    return lines(
+        "Records written",
+        "Per second, by task; for a sink those that it was given.",
+        [Query(total(per_second(CONNECT_TASK_RECORDS_WRITTEN_TOTAL, *_OF), "connector, task"), _TASK)],
+        "ops",
+    )
+
+
+def _ratio() -> core.Panel:
+    return lines(
+        "Offset commits that fail",
+        "Share of recent ones, by task.",
+        [Query(now(CONNECT_TASK_OFFSET_COMMIT_RATIO, *_OF, 'result="failure"'), _TASK)],
+        "percentunit",
+    )
+
+
+def _time() -> core.Panel:
+    return lines(
+        "Offset commit time",
+        "Largest of recent ones, by task.",
+        [Query(now(CONNECT_TASK_OFFSET_COMMIT_SECONDS, *_OF, 'stat="max"'), _TASK)],
+        "s",
+    )

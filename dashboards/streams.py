@@ -1,0 +1,148 @@
+"""Kafka Streams: clients and threads, commits, and what is left to restore."""
+
+from __future__ import annotations
+
+from grafanalib import core
+
+from dashboards.board import Board, Line, Row, Variable
+from dashboards.panels import BLUE, GREEN, GREY, NEUTRAL, ORANGE, PURPLE, RED, YELLOW, Query, lines, stat, timeline
+from dashboards.queries import now, per_second, total
+from dashboards.shared import STREAMS
+from exporter.catalogue import (
+    STREAMS_CHANGELOG_LAG_OFFSETS,
+    STREAMS_CLIENT_STATE,
+    STREAMS_CLIENT_STATES,
+    STREAMS_RESTORE_REMAINING_RECORDS,
+    STREAMS_RESTORING_TASKS,
+    STREAMS_THREAD_COMMIT_LATENCY_SECONDS,
+    STREAMS_THREAD_COMMITS_TOTAL,
+    STREAMS_THREAD_STATE,
+    STREAMS_THREAD_STATES,
+)
+from exporter.model import Metric
+
+_OF = 'target=~"$target"'
+_CLIENT_COLOURS = dict(zip(STREAMS_CLIENT_STATES, (GREY, YELLOW, GREEN, ORANGE, GREY, RED, RED), strict=True))
+_THREAD_COLOURS = dict(zip(STREAMS_THREAD_STATES, (GREY, BLUE, YELLOW, PURPLE, GREEN, ORANGE, RED), strict=True))
+
+
+def board() -> Board:
+    """Kafka Streams by JVM, client and thread."""
+    return Board(
+        uid=STREAMS,
+        title="Kafka EOS / Streams",
+        description="Exactly-once Kafka Streams: who runs, who commits, who restores and how far it has come.",
+        variables=(Variable("target", "JVM", STREAMS_CLIENT_STATE),),
+        rows=(
+            Row("Now", (Line(4, _now()),)),
+            Row("States", (Line(8, (_clients(), _threads())),)),
+            Row("Commits", (Line(8, (_commits(), _latency())),)),
+            Row("Restoration", (Line(8, (_remaining(), _restoring(), _changelogs())),)),
+        ),
+    )
+
+
+def _now() -> tuple[core.Panel, ...]:
+    known = total(now(STREAMS_CLIENT_STATE, _OF))
+    running = total(now(STREAMS_CLIENT_STATE, _OF, 'state="running"'))
+    return (
+        stat(
+            "Clients not running",
+            "Kafka Streams clients in any state but running; rebalancing counts while it lasts.",
+            f"{known} - ({running} or {known} * 0)",
+            steps=((None, GREEN), (1, ORANGE)),
+        ),
+        stat(
+            "Dead threads",
+            "Stream threads that ended by an error.",
+            total(now(STREAMS_THREAD_STATE, _OF, 'state="dead"')) + f" or {total(now(STREAMS_THREAD_STATE, _OF))} * 0",
+        ),
+        stat(
+            "Records to restore",
+            "Until then the tasks concerned process nothing.",
+            total(now(STREAMS_RESTORE_REMAINING_RECORDS, _OF)),
+            "short",
+            ((None, GREEN), (1, YELLOW)),
+        ),
+        stat(
+            "Offsets not committed in changelogs",
+            "Written by open transactions, and held back from a restoring task.",
+            total(now(STREAMS_CHANGELOG_LAG_OFFSETS, _OF)),
+            "short",
+            NEUTRAL,
+        ),
+        stat(
+            "Commits per second",
+            "With exactly-once a transaction each.",
+            total(per_second(STREAMS_THREAD_COMMITS_TOTAL, _OF)),
+            "ops",
+            NEUTRAL,
+        ),
+    )
+
+
+def _clients() -> core.Panel:
+    return timeline(
+        "State of each client",
+        "A band for each Kafka Streams client.",
+        [Query(_state(STREAMS_CLIENT_STATE, STREAMS_CLIENT_STATES, "client_id"), "{{client_id}}")],
+        states=[(index, state, _CLIENT_COLOURS[state]) for index, state in enumerate(STREAMS_CLIENT_STATES)],
+    )
+
+
+def _threads() -> core.Panel:
+    return timeline(
+        "State of each thread",
+        "A band for each stream thread.",
+        [Query(_state(STREAMS_THREAD_STATE, STREAMS_THREAD_STATES, "thread"), "{{thread}}")],
+        states=[(index, state, _THREAD_COLOURS[state]) for index, state in enumerate(STREAMS_THREAD_STATES)],
+    )
+
+
+def _state(metric: Metric, states: tuple[str, ...], by: str) -> str:
+    """The state as its place in the list."""
+    each = (now(metric, _OF, f'state="{state}"') + f" * {index}" for index, state in enumerate(states))
+    return f"max by ({by}) ({' or '.join(each)})"
+
+
+def _commits() -> core.Panel:
+    return lines(
+        "Commits",
+        "Per second, by thread: a thread that runs and commits nothing is stuck in its transaction.",
+        [Query(total(per_second(STREAMS_THREAD_COMMITS_TOTAL, _OF), "thread"), "{{thread}}")],
+        "ops",
+    )
+
+
+def _latency() -> core.Panel:
+    return lines(
+        "Commit latency",
+        "Largest of recent commits, by thread. Beware from a quarter of transaction.timeout.ms on.",
+        [Query(now(STREAMS_THREAD_COMMIT_LATENCY_SECONDS, _OF, 'stat="max"'), "{{thread}}")],
+        "s",
+    )
+
+
+def _remaining() -> core.Panel:
+    return lines(
+        "Records to restore",
+        "By task; a line that does not fall is a restoration that is stuck.",
+        [Query(total(now(STREAMS_RESTORE_REMAINING_RECORDS, _OF), "task"), "{{task}}")],
+    )
+
+
+def _restoring() -> core.Panel:
+    return lines(
+        "Tasks that restore",
+        "In progress or paused, by state updater thread.",
+        [Query(total(now(STREAMS_RESTORING_TASKS, _OF), "thread"), "{{thread}}")],
+        "none",
+    )
+
+
+def _changelogs() -> core.Panel:
+    return lines(
+        "Offsets not committed in changelogs",
+        "End minus last stable offset: what no restoring task can read yet.",
+        [Query(total(now(STREAMS_CHANGELOG_LAG_OFFSETS, _OF), "topic"), "{{topic}}")],
+    )
