@@ -32,6 +32,7 @@ class StreamsApp:
         heap_mb: int = 192,
     ) -> None:
         self.application_id = application_id
+        self.topic = topic
         self.changelog = f"{application_id}-counts-changelog"
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-streams-"))
         self.state_dir = self.folder / "state"

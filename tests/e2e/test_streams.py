@@ -1,0 +1,115 @@
+"""A real Kafka Streams application with exactly_once_v2: it commits, loses its state, and restores it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.agent import Agent, Metrics
+from demo.cluster import KafkaCluster
+from demo.jvm_agents import JvmAgents
+from demo.streams import StreamsApp
+from demo.workloads.producers import RdkafkaProducer
+from exporter import catalogue
+from tests.e2e.conftest import Keep, StartAgent
+
+Fresh = Callable[[str], str]
+# One record a poll and a changelog record for every update: a restoration that takes seconds and can be seen.
+SLOW_RESTORE = {"restore.consumer.max.poll.records": "1", "statestore.cache.max.bytes": "0"}
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> JvmAgents:
+    return JvmAgents(tmp_path)
+
+
+@pytest.fixture
+def app(kafka_4: KafkaCluster, agents: JvmAgents, fresh: Fresh) -> Iterator[StreamsApp]:
+    topic = fresh("words")
+    kafka_4.create_topic(topic, 2)
+    with StreamsApp(kafka_4, fresh("count"), topic, settings=SLOW_RESTORE, jvm_options=agents.options) as started:
+        yield started
+
+
+@pytest.fixture
+def agent(
+    kafka_4: KafkaCluster, agents: JvmAgents, app: StreamsApp, start_agent: StartAgent, tmp_path: Path
+) -> Callable[[str], Agent]:
+    """``agent("jolokia")`` runs one that reads the application that way."""
+
+    def start(way: str) -> Agent:
+        url = getattr(agents, way)(f"streams-{app.application_id}")
+        settings: dict[str, Any] = {
+            "clusters": [{"name": "demo", "kafka": {"bootstrap.servers": kafka_4.bootstrap}}],
+            "streams": [{way: url, "interval": "300ms"}],
+        }
+        file = tmp_path / "config.yml"
+        file.write_text(json.dumps(settings))
+        return start_agent("--config", str(file))
+
+    return start
+
+
+def remaining(metrics: Metrics) -> float:
+    return metrics.total(catalogue.STREAMS_RESTORE_REMAINING_RECORDS)
+
+
+def is_running(metrics: Metrics) -> bool:
+    client = metrics.samples(catalogue.STREAMS_CLIENT_STATE, state="running")
+    threads = metrics.samples(catalogue.STREAMS_THREAD_STATE, state="running")
+    return len(client) == 1 and len(threads) == 2
+
+
+def test_it_commits_loses_its_state_and_restores_it(
+    kafka_4: KafkaCluster, app: StreamsApp, agent: Callable[[str], Agent], fresh: Fresh, keep: Keep
+) -> None:
+    topic = app.topic
+    running = agent("jolokia")
+    running.wait_until(is_running, 60)
+    producer = keep(RdkafkaProducer(kafka_4, fresh("writer")))
+    producer.init()
+    producer.run(100, topic, 400)
+    metrics = running.wait_until(
+        lambda seen: (
+            seen.total(catalogue.STREAMS_THREAD_COMMITS_TOTAL) >= 2
+            and (seen.value(catalogue.STREAMS_CHANGELOG_LAG_OFFSETS, topic=app.changelog) == 0)
+            and seen.samples(catalogue.STREAMS_THREAD_COMMIT_LATENCY_SECONDS, stat="avg")
+        ),
+        60,
+    )
+    assert remaining(metrics) == 0
+    (lag,) = metrics.samples(catalogue.STREAMS_CHANGELOG_LAG_OFFSETS)
+    assert lag.labels["application"] == app.application_id
+    assert (metrics.value(catalogue.TRANSACTIONS_TOTAL, application=app.application_id, outcome="committed") or 0) >= 1
+    assert metrics.total(catalogue.STREAMS_RESTORING_TASKS) == 0
+
+    app.stop()
+    down = running.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, source="streams") == 0)
+    assert not down.samples(catalogue.STREAMS_CLIENT_STATE), "unknown is absent"
+    assert down.samples(catalogue.STREAMS_THREAD_COMMITS_TOTAL), "counters stay"
+    app.lose_state()
+    app.start()
+    restoring = running.wait_until(
+        lambda seen: remaining(seen) > 100 and seen.total(catalogue.STREAMS_RESTORING_TASKS) >= 1, 90
+    )
+    assert not is_running(restoring)
+    metrics = running.wait_until(lambda seen: is_running(seen) and remaining(seen) == 0, 60)
+    assert metrics.total(catalogue.STREAMS_RESTORING_TASKS) == 0
+    assert len(metrics.samples(catalogue.STREAMS_RESTORE_REMAINING_RECORDS)) == 2
+
+
+def test_a_jmx_exporter_gives_the_numbers_too(
+    kafka_4: KafkaCluster, app: StreamsApp, agent: Callable[[str], Agent], fresh: Fresh, keep: Keep
+) -> None:
+    topic = app.topic
+    running = agent("jmx_exporter")
+    producer = keep(RdkafkaProducer(kafka_4, fresh("writer")))
+    producer.init()
+    producer.run(3, topic, 10)
+    metrics = running.wait_until(lambda seen: seen.total(catalogue.STREAMS_THREAD_COMMITS_TOTAL) >= 1, 60)
+    assert len(metrics.samples(catalogue.STREAMS_THREAD_COMMITS_TOTAL)) == 2
+    assert metrics.value(catalogue.SOURCE_UP, source="streams") == 1
