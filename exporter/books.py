@@ -15,6 +15,8 @@ from exporter.ledger import Entry, Finished
 from exporter.model import Distribution, Metric, Outcome, Sample, TaskCommits, UncleanEnd
 
 HOUR = 3600.0
+MOST_SECTIONS = 10_000
+"""Lists of partitions that are remembered as met; beyond that the memory starts anew."""
 FENCES_WINDOW = 600.0
 """How far back ``recent_producer_fences`` looks, in seconds of log time."""
 
@@ -128,6 +130,8 @@ class Books:
         self._fences: dict[str, tuple[str, deque[float]]] = {}
         self._ends: deque[UncleanEnd] = deque(maxlen=max(200, caps.unclean_ends * 10))
         self._seen: dict[str, int] = {}
+        self._sections: set[bytes] = set()
+        self.topics: set[str] = set()  # all that finished transactions wrote to
         self._task_commits: dict[str, int] = {}
 
     @property
@@ -156,6 +160,8 @@ class Books:
 
     def finished(self, entry: Entry, transaction: Finished) -> None:
         book = self._books[entry.application]
+        if entry.section not in self._sections:
+            self._learn(entry)
         if self._counted(transaction.log_partition, transaction.offset):
             book.count(transaction)
             if transaction.outcome is Outcome.COMMITTED and entry.transactional_id in self._task_commits:
@@ -186,6 +192,13 @@ class Books:
             self._seen.pop(entry.application, None)
             if entry.application == catalogue.OVERFLOW:
                 self._folded.clear()
+
+    def _learn(self, entry: Entry) -> None:
+        """Note the topics of a list of partitions that was not met before; the same lists come again and again."""
+        if len(self._sections) >= MOST_SECTIONS:
+            self._sections.clear()
+        self._sections.add(entry.section)
+        self.topics.update(partition.topic for partition in entry.partitions())
 
     # --- Samples ---
 

@@ -10,10 +10,13 @@ from exporter.model import TransactionUse
 
 
 def transaction_use(
-    entries: Iterable[Entry], application_of: Callable[[str], Application], since_ms: float
+    entries: Iterable[Entry], written: Iterable[str], application_of: Callable[[str], Application], since_ms: float
 ) -> TransactionUse:
-    """From the ids that wrote a transaction since then (Unix milliseconds). Decodes each id's partitions."""
-    topics: set[str] = set()
+    """From the ids that wrote a transaction since then (Unix milliseconds), and the topics that were ever ``written``.
+
+    Decodes the partitions of each id's newest transaction, which may still be open.
+    """
+    topics = set(written)
     clients: dict[str, dict[int, int]] = {}
     connect_ids: set[str] = set()
     for entry in entries:

@@ -367,7 +367,7 @@ class TxnlogSource:
         if self._use is None or clock.monotonic() - self._used_at >= USE_INTERVAL:
             self._used_at = clock.monotonic()
             of = self._cluster.grouping.of
-            self._use = transaction_use(self._ledger.entries.values(), of, (wall - HOUR) * 1000)
+            self._use = transaction_use(self._ledger.entries.values(), self._books.topics, of, (wall - HOUR) * 1000)
         yield self._use
         transactions = tuple(entry.transaction() for entry in self._ledger.open.values())
         yield from self._books.gauges(self.cluster, wall)

@@ -1,0 +1,147 @@
+"""The posture of a real cluster with a real Connect beside it: no check is left unknown, and what is wrong is named."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from demo.cluster import KafkaCluster
+from demo.connect import ConnectCluster
+from demo.settings import Security
+from demo.workloads.producers import JavaProducer, RdkafkaProducer
+from exporter import catalogue
+from tests.e2e.conftest import Keep, StartAgent
+
+GOOD, POOR = "well-kept", "poorly-kept"
+APPLICATIONS = ("modern", "elderly")
+
+
+class Place(NamedTuple):
+    """A cluster, its Connect, and the settings that watch both."""
+
+    kafka: KafkaCluster
+    config: Path
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("posture")
+    lines = folder / "lines.txt"
+    lines.write_text("one\ntwo\n")
+    with KafkaCluster("4.3.1", 3, heap_mb=384) as kafka, ConnectCluster(kafka, "etl", workers=1) as connect:
+        kafka.create_topic(GOOD, 1, min_insync_replicas="2")
+        kafka.create_topic(POOR, 1, unclean_leader_election_enable="true")
+        kafka.create_topic("lines", 1, min_insync_replicas="2")
+        connect.create_file_source("lines", lines, "lines", exactly_once_support="required")
+        for make, name in ((JavaProducer, APPLICATIONS[0]), (RdkafkaProducer, APPLICATIONS[1])):
+            with make(kafka, f"{name}-1") as producer:
+                producer.init()
+                producer.run(2, GOOD)
+                producer.run(1, POOR)
+        config = folder / "config.yml"
+        config.write_text(
+            json.dumps(
+                {
+                    "clusters": [{"name": "prod", "kafka": {"bootstrap.servers": kafka.bootstrap}}],
+                    "connect": [{"name": "main", "group_id": "etl", "rest": list(connect.urls)}],
+                }
+            )
+        )
+        yield Place(kafka, config)
+
+
+class Done(NamedTuple):
+    """A command that ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def checks(self) -> dict[tuple[str, str], dict[str, Any]]:
+        found = json.loads(self.out)["clusters"][0]["checks"]
+        return {(check["name"], check["subject"]): check for check in found}
+
+
+def _check(*arguments: str) -> Done:
+    argv = [sys.executable, "-m", "exporter", "check", "posture", *arguments]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def test_no_check_is_unknown_where_everything_may_be_asked_and_faults_are_named(place: Place) -> None:
+    done = _check("--config", str(place.config), "--output", "json")
+    checks = done.checks()
+    assert {check["verdict"] for check in checks.values()} == {"passed", "failed"}
+    failed = {key for key, check in checks.items() if check["verdict"] == "failed"}
+    assert failed == {
+        ("unclean_leader_election", POOR),
+        ("topic_min_isr", POOR),
+        ("transaction_clients", APPLICATIONS[1]),
+        ("connect_offsets_topic", "main/lines"),
+        # The workers' own config topic is written to in transactions by their leader.
+        *(key for key in failed if key[0] == "topic_min_isr" and "-connect-" in key[1]),
+    }
+    assert checks["connect_worker_exactly_once", "main/lines"]["verdict"] == "passed"
+    assert checks["transaction_clients", APPLICATIONS[0]]["verdict"] == "passed"
+    assert checks["internal_topic_replication", "__transaction_state"]["found"] == "3 replicas"
+    assert all(check["why"] and check["fix"] for check in checks.values())
+    assert done.code == 1
+
+
+def test_the_table_says_what_to_set_and_ignored_checks_are_left_out(place: Place) -> None:
+    done = _check("--config", str(place.config), "--ignore", "transaction_clients", "--ignore", f"topic_min_isr:{POOR}")
+    assert done.code == 1
+    assert "unclean.leader.election.enable=false on the brokers and on the topic" in done.out
+    assert "transaction_clients" not in done.out
+    assert f"topic_min_isr  {POOR}" not in " ".join(done.out.split())
+
+
+def test_the_agent_exposes_the_same_checks(place: Place, start_agent: StartAgent) -> None:
+    agent = start_agent("--config", str(place.config))
+    metrics = agent.wait_until(
+        lambda seen: seen.value(catalogue.POSTURE_CHECK, check="topic_min_isr", subject=POOR) == 0, timeout=60
+    )
+    assert metrics.value(catalogue.POSTURE_CHECK, check="topic_min_isr", subject=GOOD) == 1
+    assert metrics.value(catalogue.POSTURE_CHECK, check="transaction_version", subject="prod") == 1
+    assert metrics.value(catalogue.SOURCE_UP, source="posture") == 1
+
+
+def test_a_group_that_reads_uncommitted_gives_itself_away(
+    place: Place, keep: Keep, fresh: Callable[[str], str]
+) -> None:
+    holder = keep(RdkafkaProducer(place.kafka, fresh("holder"), timeout=600.0))
+    holder.init()
+    holder.begin()
+    holder.send(GOOD, 3)
+    holder.flush()
+    group = fresh("impatient")
+    reader = Consumer(
+        {"bootstrap.servers": place.kafka.bootstrap, "group.id": group, "isolation.level": "read_uncommitted"}
+    )
+    _, end = reader.get_watermark_offsets(TopicPartition(GOOD, 0), timeout=10)
+    reader.commit(offsets=[TopicPartition(GOOD, 0, end)], asynchronous=False)
+    reader.close()
+    checks = _check("--config", str(place.config), "--output", "json").checks()
+    assert checks["group_isolation", group]["verdict"] == "failed"
+    holder.abort()
+
+
+def test_a_refused_grant_leaves_its_checks_unknown_with_the_grant(tmp_path: Path) -> None:
+    with KafkaCluster("4.3.1", security=Security.of("eos")) as kafka:
+        kafka.access.allow_all_reads("eos")
+        kafka.access.revoke("eos", "DESCRIBE_CONFIGS", "Cluster", "kafka-cluster")
+        properties = tmp_path / "client.properties"
+        properties.write_text("".join(f"{key}={value}\n" for key, value in kafka.client_properties("eos").items()))
+        arguments = ("--bootstrap-server", kafka.sasl_bootstrap, "--command-config", str(properties))
+        done = _check(*arguments, "--output", "json")
+        unknown = [check for check in done.checks().values() if check["verdict"] == "unknown"]
+        assert {check["name"] for check in unknown} >= {"transaction_max_timeout", "transactional_id_expiration"}
+        assert all("DESCRIBE_CONFIGS on Cluster" in check["error"] for check in unknown)
+        assert done.code in (1, 2)
