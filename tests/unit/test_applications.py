@@ -1,0 +1,72 @@
+"""Which application an id belongs to: the table of the contract."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter import catalogue
+from exporter.applications import Application, Grouping
+from tests.strategies import names
+
+UUID = "6f1d2c3e-0b1a-4c5d-8e9f-001122334455"
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "application"),
+    [
+        ("pay-3", Application("pay", "producer")),
+        ("pay", Application("pay", "producer")),
+        ("connect-cluster-etl", Application("connect-cluster-etl", "connect_leader", "etl")),
+        ("etl-orders-source-0", Application("etl-orders-source", "connect_task", "etl", "orders-source")),
+        (f"totals-{UUID}-2", Application("totals", "streams")),
+        ("totals-0_3", Application("totals", "streams")),
+        ("flinkjob-0-1234", Application("flinkjob", "flink")),
+        ("tx-group.orders.3", Application("tx-group.orders", "producer")),
+        (f"tx-{UUID}", Application("tx", "producer")),
+        (UUID, Application("_uuid", "other")),
+        (UUID.upper(), Application("_uuid", "other")),
+        ("", Application("_empty", "other")),
+        ("-3", Application("-3", "producer")),
+        ("42", Application("42", "producer")),
+        ("other-orders-source-0", Application("other-orders-source", "producer")),
+        ("zahlung-ü-7", Application("zahlung-ü", "producer")),
+    ],
+)
+def test_the_contracts_table(transactional_id: str, application: Application) -> None:
+    assert Grouping(connect_groups=["etl"]).of(transactional_id) == application
+
+
+def test_a_users_pattern_comes_first() -> None:
+    grouping = Grouping(["^(?P<application>billing)-.*"])
+    assert grouping.of(f"billing-{UUID}-2").name == "billing"
+    assert grouping.of("pay-3").name == "pay"
+
+
+def test_a_connect_group_is_learned_from_its_leader_and_its_tasks_are_known_from_then_on() -> None:
+    grouping = Grouping()
+    assert grouping.of("etl-orders-0").kind == "producer"
+    assert grouping.learn("connect-cluster-etl")
+    assert not grouping.learn("connect-cluster-etl")
+    assert not grouping.learn("pay-3")
+    assert grouping.of("etl-orders-0") == Application("etl-orders", "connect_task", "etl", "orders")
+
+
+def test_of_two_connect_groups_the_longer_name_wins() -> None:
+    grouping = Grouping(connect_groups=["etl", "etl-eu"])
+    assert grouping.of("etl-eu-orders-0").connect == "etl-eu"
+    assert grouping.of("etl-us-orders-0").connect == "etl"
+
+
+@given(names)
+def test_every_id_has_a_name_and_a_kind_of_the_closed_list(transactional_id: str) -> None:
+    application = Grouping(connect_groups=["etl"]).of(transactional_id)
+    assert application.name
+    assert application.kind in catalogue.APPLICATION_KINDS
+
+
+@given(names, st.integers(0, 10**6), st.integers(0, 10**6))
+def test_the_instances_of_one_application_share_it(prefix: str, one: int, other: int) -> None:
+    grouping = Grouping()
+    assert grouping.of(f"{prefix}x-{one}").name == grouping.of(f"{prefix}x-{other}").name

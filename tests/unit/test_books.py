@@ -1,0 +1,172 @@
+"""The books: what was told, counted by application, and the caps that keep the series in hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter import catalogue
+from exporter.applications import Grouping
+from exporter.books import Books, Caps, Histogram
+from exporter.ledger import Entry, Finished
+from exporter.model import Distribution, Metric, Outcome, Sample
+
+NOW = 1_790_000_000.0
+
+
+def books_of(caps: Caps | None = None) -> Books:
+    return Books(Grouping(), caps or Caps(), lambda _partition, offset: offset >= 0)
+
+
+def entry_of(books: Books, transactional_id: str) -> Entry:
+    return Entry(transactional_id, books.group(transactional_id), 0)
+
+
+def finish(
+    books: Books, entry: Entry, outcome: Outcome, *, ago: float = 0.0, by_server: bool = False, offset: int = 0
+) -> None:
+    ms = round((NOW - ago) * 1000)
+    books.finished(
+        entry,
+        Finished(entry.transactional_id, 7, 1, 2, outcome, by_server, ms - 700, ms - 200, ms, 60_000, 0, offset),
+    )
+
+
+def values(samples: Sequence[Sample], metric: Metric) -> dict[tuple[str, ...], object]:
+    return {each.labels[1:]: each.value for each in samples if each.metric is metric}
+
+
+def counters(books: Books, metric: Metric) -> dict[tuple[str, ...], object]:
+    return values(list(books.counters("prod")), metric)
+
+
+def gauges(books: Books, metric: Metric, now: float = NOW) -> dict[tuple[str, ...], object]:
+    return values(list(books.gauges("prod", now)), metric)
+
+
+def test_an_application_counts_every_outcome_from_zero() -> None:
+    books = books_of()
+    entry = entry_of(books, "pay-1")
+    zero = {("pay", outcome.value): 0.0 for outcome in Outcome}
+    assert counters(books, catalogue.TRANSACTIONS_TOTAL) == zero
+    assert counters(books, catalogue.PRODUCER_FENCES_TOTAL) == {("pay",): 0.0}
+    finish(books, entry, Outcome.FENCED)
+    books.initialised(entry, 0, 1)
+    assert counters(books, catalogue.TRANSACTIONS_TOTAL) == zero | {("pay", "fenced"): 1.0}
+    assert counters(books, catalogue.PRODUCER_FENCES_TOTAL) == {("pay",): 1.0}
+    assert counters(books, catalogue.PRODUCER_INITS_TOTAL) == {("pay",): 1.0}
+
+
+def test_what_is_not_counted_is_dated_all_the_same() -> None:
+    books = books_of()
+    finish(books, entry_of(books, "pay-1"), Outcome.TIMED_OUT, offset=-1)
+    assert counters(books, catalogue.TRANSACTIONS_TOTAL)["pay", "timed_out"] == 0
+    assert gauges(books, catalogue.LAST_TRANSACTION_TIMESTAMP_SECONDS) == {("pay", "timed_out"): NOW}
+    assert gauges(books, catalogue.LAST_UNCLEAN_END_TIMESTAMP_SECONDS) == {("pay", "pay-1", "7", "1", "timed_out"): NOW}
+
+
+def test_an_older_end_that_is_told_later_does_not_set_a_date_back() -> None:
+    books = books_of()
+    entry = entry_of(books, "pay-1")
+    finish(books, entry, Outcome.COMMITTED)
+    finish(books, entry, Outcome.COMMITTED, ago=30)
+    assert gauges(books, catalogue.LAST_TRANSACTION_TIMESTAMP_SECONDS) == {("pay", "committed"): NOW}
+
+
+def test_how_long_it_was_open_and_how_long_its_markers_took() -> None:
+    books = books_of()
+    finish(books, entry_of(books, "pay-1"), Outcome.COMMITTED)
+    opened = counters(books, catalogue.TRANSACTION_OPEN_SECONDS)
+    completed = counters(books, catalogue.TRANSACTION_COMPLETION_SECONDS)
+    assert opened.keys() == {("pay", "committed")}
+    assert (total(opened["pay", "committed"]), total(completed["pay",])) == (0.5, 0.2)
+
+
+def total(value: object) -> float | None:
+    assert isinstance(value, Distribution)
+    return value.total
+
+
+@given(st.lists(st.floats(0, 5000)))
+def test_a_histogram_is_cumulative_and_whole(observed: list[float]) -> None:
+    histogram = Histogram(catalogue.TRANSACTION_OPEN_SECONDS)
+    for value in observed:
+        histogram.observe(value)
+    found = histogram.value()
+    assert [count for _, count in found.steps] == [
+        sum(value <= bound for value in observed) for bound in catalogue.TRANSACTION_OPEN_SECONDS.buckets
+    ]
+    assert found.count == len(observed)
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=80), st.integers(1, 12))
+def test_above_the_cap_applications_are_folded_and_sums_stay_true(numbers: list[int], cap: int) -> None:
+    books = books_of(Caps(applications=cap))
+    entries: dict[int, Entry] = {}
+    for number in numbers:
+        if number not in entries:
+            entries[number] = entry_of(books, f"app{'x' * number}-1")
+        finish(books, entries[number], Outcome.COMMITTED)
+    committed = {labels: value for labels, value in counters(books, catalogue.TRANSACTIONS_TOTAL).items() if value}
+    assert sum(float(str(value)) for value in committed.values()) == len(numbers)
+    assert len(committed) <= cap + 1
+    dropped = {each.labels: each.value for each in books.gauges("prod", NOW) if each.metric is catalogue.SERIES_DROPPED}
+    folded = max(0, len(entries) - cap)
+    assert dropped == ({(catalogue.TRANSACTIONS_TOTAL.name,): folded * 4.0} if folded else {})
+    assert ((catalogue.OVERFLOW, "committed") in committed) == (folded > 0)
+
+
+def test_an_application_goes_with_its_last_id_and_leaves_nothing_behind() -> None:
+    books = books_of()
+    entries = [entry_of(books, f"pay-{number}") for number in range(2)]
+    for entry in entries:
+        finish(books, entry, Outcome.FENCED)
+    books.removed(entries[0])
+    assert counters(books, catalogue.PRODUCER_FENCES_TOTAL) == {("pay",): 2.0}
+    books.removed(entries[1])
+    assert list(books.counters("prod")) == []
+    later = NOW + 7_200
+    assert list(books.gauges("prod", later)) == []
+    assert not books._fences
+
+
+def test_the_ids_fenced_most_in_ten_minutes_are_shown() -> None:
+    books = books_of(Caps(fenced_ids=2))
+    for number in range(4):
+        entry = entry_of(books, f"pay-{number}")
+        finish(books, entry, Outcome.FENCED, ago=700)
+        for _ in range(number + 1):
+            finish(books, entry, Outcome.FENCED, ago=10)
+    assert gauges(books, catalogue.RECENT_PRODUCER_FENCES) == {("pay", "pay-3"): 4.0, ("pay", "pay-2"): 3.0}
+    assert gauges(books, catalogue.RECENT_PRODUCER_FENCES, NOW + 600) == {}
+
+
+def test_the_latest_unclean_ends_of_the_last_hour_are_shown_newest_first() -> None:
+    books = books_of(Caps(unclean_ends=3))
+    for number in range(5):
+        finish(books, entry_of(books, f"pay-{number}"), Outcome.ABORTED, ago=number * 60, by_server=True)
+    finish(books, entry_of(books, "own-1"), Outcome.ABORTED)
+    ends = books.unclean_ends(NOW)
+    assert [end.transactional_id for end in ends] == ["pay-0", "pay-1", "pay-2"]
+    assert {end.outcome for end in ends} == {"aborted_by_server"}
+    assert books.unclean_ends(NOW + 3_601) == ()
+
+
+def test_one_id_that_is_fenced_again_and_again_takes_one_place_for_each_epoch() -> None:
+    books = books_of(Caps(unclean_ends=3))
+    loop, other = entry_of(books, "loop-1"), entry_of(books, "pay-1")
+    finish(books, other, Outcome.TIMED_OUT, ago=60)
+    for _ in range(50):
+        finish(books, loop, Outcome.FENCED)
+    assert [end.transactional_id for end in books.unclean_ends(NOW)] == ["loop-1", "pay-1"]
+
+
+def test_ids_seen_in_the_last_hour_are_counted() -> None:
+    books = books_of()
+    entries = [entry_of(books, f"pay-{number}") for number in range(3)]
+    for entry, ago in zip(entries, (10, 3_599, 3_700), strict=True):
+        entry.record_ms = round((NOW - ago) * 1000)
+    books.census(iter(entries), NOW)
+    assert gauges(books, catalogue.TRANSACTIONAL_IDS) == {("pay",): 2.0}

@@ -1,0 +1,150 @@
+"""The rules, one by one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.judge import (
+    Coordinators,
+    LogProducer,
+    Standing,
+    Suspicion,
+    abort_outcome,
+    displaced,
+    holder,
+    is_hanging,
+    is_overdue,
+    is_stalled,
+    name_blocker,
+    remembered,
+    standing,
+    suspect,
+)
+from exporter.model import BlockerKind, OpenTransaction, Outcome, TopicPartition, TransactionState
+
+PLACE = TopicPartition("orders", 3)
+
+
+def transaction(
+    *, state: TransactionState = TransactionState.ONGOING, started: float | None = 100.0, timeout: float | None = 60.0
+) -> OpenTransaction:
+    return OpenTransaction("app-1", "app", 7, 4, state, started, timeout, None, frozenset({PLACE}))
+
+
+@pytest.mark.parametrize(
+    ("bumped", "v2_client", "open_ms", "outcome"),
+    [
+        (False, False, 10, Outcome.ABORTED),
+        (False, False, 70_000, Outcome.ABORTED),  # a V1 client's own abort, however late
+        (True, False, 59_999, None),
+        (True, False, 60_000, Outcome.TIMED_OUT),
+        (True, True, 59_999, None),
+        (True, True, 60_000, Outcome.TIMED_OUT),
+        (None, False, 10, None),
+        (None, False, 60_000, Outcome.TIMED_OUT),
+    ],
+)
+def test_what_became_of_an_aborted_transaction(
+    bumped: bool | None, v2_client: bool, open_ms: int, outcome: Outcome | None
+) -> None:
+    assert abort_outcome(bumped=bumped, v2_client=v2_client, open_ms=open_ms, timeout_ms=60_000) is outcome
+
+
+@pytest.mark.parametrize(
+    ("ended", "initialised", "is_fence"),
+    [
+        ((7, 4), (7, 5), True),
+        ((7, 4), (7, 4), False),
+        ((7, 4), (7, 6), False),
+        ((7, 32766), (8, 0), True),
+        ((7, 32767), (8, 0), True),
+        ((7, 32765), (8, 0), False),
+        ((7, 32766), (8, 1), False),
+    ],
+)
+def test_whose_empty_record_it_is(ended: tuple[int, int], initialised: tuple[int, int], is_fence: bool) -> None:
+    assert displaced(ended, initialised) is is_fence
+
+
+def test_overdue_is_beyond_the_timeout_and_the_coordinators_scan() -> None:
+    assert not is_overdue(transaction(), 175.0)
+    assert is_overdue(transaction(), 175.1)
+    assert not is_overdue(transaction(timeout=None), 1e9)
+    assert not is_overdue(transaction(started=None), 1e9)
+
+
+@given(st.integers(0, 50), st.integers(0, 50), st.booleans())
+def test_an_lso_at_or_above_the_high_watermark_never_stands(stable: int, end: int, watched: bool) -> None:
+    state = standing(None, stable, end, 10.0, 1e9, watched=watched)
+    assert (state is None) == (stable >= end)
+
+
+def test_an_lso_that_stands_keeps_its_first_instant_and_one_that_moves_begins_anew() -> None:
+    first = standing(None, 5, 9, 10.0, 1e9, watched=True)
+    assert first == Standing(5, 10.0, 1e9, exact=True)
+    assert standing(first, 5, 12, 40.0, 1e9 + 30, watched=True) is first
+    assert standing(first, 6, 12, 40.0, 1e9 + 30, watched=True) == Standing(6, 40.0, 1e9 + 30, exact=True)
+
+
+def test_a_remembered_stall_is_one_at_once_and_from_the_future_it_is_not() -> None:
+    state = Standing(5, 10.0, 1e9, exact=False)
+    assert is_stalled(remembered(state, 1e9 - 600, 10.0, 1e9), 30.0, 10.0)
+    assert not is_stalled(remembered(state, 1e9 + 600, 10.0, 1e9), 30.0, 10.0)
+    assert not is_stalled(state, 30.0, 39.9)
+    assert is_stalled(state, 30.0, 40.0)
+
+
+def test_the_holder_is_the_producer_whose_transaction_starts_at_the_lso() -> None:
+    first, second = LogProducer(7, 0, 5, None), LogProducer(8, 0, 9, None)
+    assert holder([second, first], 5) is first
+    assert holder([second, first], 6) is None
+
+
+def test_a_suspicion_needs_a_full_answer_to_begin_and_a_second_one_to_be_proven() -> None:
+    producer, nobody = LogProducer(7, 0, 5, None), Coordinators({})
+    partly = Coordinators({}, ("broker 2 is down",))
+    assert suspect(None, PLACE, producer, partly, 10.0) is None
+    doubt = suspect(None, PLACE, producer, nobody, 10.0)
+    assert doubt == Suspicion(7, 5, 10.0)
+    assert suspect(doubt, PLACE, producer, partly, 20.0) is doubt
+    assert suspect(doubt, PLACE, producer, Coordinators.of([transaction()]), 20.0) is None
+    assert suspect(doubt, PLACE, LogProducer(7, 0, 6, None), nobody, 20.0) == Suspicion(7, 6, 20.0)
+    assert not is_hanging(doubt, nobody, 30.0, 39.9)
+    assert not is_hanging(doubt, partly, 30.0, 40.0)
+    assert is_hanging(doubt, nobody, 30.0, 40.0)
+    assert not is_hanging(None, nobody, 30.0, 40.0)
+
+
+def test_a_transaction_that_does_not_write_here_is_not_the_one_that_holds_it() -> None:
+    assert not Coordinators.of([transaction()]).knows(TopicPartition("orders", 4), 7)
+    assert Coordinators.of([transaction()]).knows(PLACE, 7)
+
+
+@pytest.mark.parametrize(
+    ("state", "kind"),
+    [
+        (TransactionState.ONGOING, BlockerKind.OPEN),
+        (TransactionState.PREPARE_COMMIT, BlockerKind.COMPLETING),
+        (TransactionState.PREPARE_ABORT, BlockerKind.COMPLETING),
+    ],
+)
+@pytest.mark.parametrize("hanging", [True, False])
+def test_what_a_coordinator_knows_is_never_hanging(state: TransactionState, kind: BlockerKind, hanging: bool) -> None:
+    known = Coordinators.of([transaction(state=state)])
+    assert name_blocker(PLACE, 5, LogProducer(7, 4, 5, None), known, hanging=hanging).kind is kind
+
+
+def test_an_unknown_blocker_says_what_could_not_be_asked() -> None:
+    producer, nobody = LogProducer(7, 4, 5, None), Coordinators({})
+    moving = name_blocker(PLACE, 5, None, nobody, hanging=False)
+    assert (moving.kind, moving.producer_id) == (BlockerKind.UNKNOWN, None)
+    assert "moving" in moving.missing[0]
+    refused = name_blocker(PLACE, 5, None, nobody, hanging=False, unasked="READ is refused")
+    assert refused.missing == ("READ is refused",)
+    partly = name_blocker(PLACE, 5, producer, Coordinators({}, ("broker 2 is down",)), hanging=False, unasked="late")
+    assert partly.missing == ("late", "broker 2 is down")
+    first = name_blocker(PLACE, 5, producer, nobody, hanging=False)
+    assert (first.kind, first.missing) != (BlockerKind.HANGING, ())
+    assert name_blocker(PLACE, 5, producer, nobody, hanging=True).kind is BlockerKind.HANGING

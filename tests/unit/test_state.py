@@ -1,0 +1,67 @@
+"""What survives a restart, and that losing it is safe."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from exporter.state import StateDir
+
+
+def test_a_document_comes_back_under_its_cluster_only(tmp_path: Path) -> None:
+    StateDir(tmp_path / "deep").save("c-1", "stalls", {"orders": {"0": [1, 2.5]}})
+    again = StateDir(tmp_path / "deep")
+    assert again.load("c-1", "stalls") == {"orders": {"0": [1, 2.5]}}
+    assert again.load("c-2", "stalls") == {}
+    assert again.load("c-1", "txnlog") == {}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "null", "\x00"])
+def test_a_document_that_cannot_be_used_is_as_good_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "txnlog.json").write_text(text)
+    assert StateDir(tmp_path).load("c", "txnlog") == {}
+
+
+def test_bytes_that_are_no_text_are_as_good_as_none(tmp_path: Path) -> None:
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "txnlog.json").write_bytes(b"\xff\xfe{}")
+    assert StateDir(tmp_path).load("c", "txnlog") == {}
+
+
+def test_what_did_not_change_is_not_written_again(tmp_path: Path) -> None:
+    state = StateDir(tmp_path)
+    state.save("c", "x", {"a": 1})
+    path = tmp_path / "c" / "x.json"
+    path.unlink()
+    state.save("c", "x", {"a": 1})
+    assert not path.exists()
+    state.save("c", "x", {"a": 2})
+    assert path.exists()
+
+
+def test_a_directory_that_cannot_be_written_is_one_warning_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    state = StateDir(tmp_path / "file" / "below")
+    with caplog.at_level(logging.WARNING):
+        for number in range(3):
+            state.save("c", "x", {"a": number})
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "not writable" in caplog.text
+
+
+def test_a_cluster_id_never_leads_out_of_the_directory(tmp_path: Path) -> None:
+    inner = tmp_path / "state"
+    StateDir(inner).save("../../evil/id", "x", {"a": 1})
+    assert [path.parent.parent for path in tmp_path.rglob("x.json")] == [inner]
+
+
+def test_without_a_directory_or_a_cluster_id_nothing_is_kept(tmp_path: Path) -> None:
+    for state, cluster_id in ((StateDir(None), "c"), (StateDir(tmp_path), "")):
+        state.save(cluster_id, "x", {"a": 1})
+        assert state.load(cluster_id, "x") == {}
+    assert list(tmp_path.iterdir()) == []
