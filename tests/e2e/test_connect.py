@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,10 @@ def failures(metrics: Metrics, connector: str) -> dict[str, float]:
     found = metrics.samples(catalogue.CONNECT_TASK_FAILURES_TOTAL, **labels(connector))
     assert {each.labels["cause"] for each in found} == set(catalogue.TASK_FAILURE_CAUSES)
     return {each.labels["cause"]: each.value for each in found if each.value}
+
+
+def has_failed(connector: str, times: int, metrics: Metrics) -> bool:
+    return failures(metrics, connector) == {"other": times}
 
 
 def state(metrics: Metrics, connector: str, task: int = 0) -> list[str]:
@@ -183,7 +188,7 @@ def test_a_crash_loop_is_counted_each_time_and_its_secret_shows_nowhere(
     # Failed before, failed after, on the same worker with the same trace: only the task's own metrics tell.
     for count in (2, 3):
         stack.connect.restart_task(connector)
-        running.wait_until(lambda seen, count=count: failures(seen, connector) == {"other": count})
+        running.wait_until(partial(has_failed, connector, count))
     (failed,) = [each for each in connect_status(running)["failed"] if each["connector"] == connector]
     assert failed["error"] == f"java.lang.IllegalStateException: cannot reach jdbc:demo://{REDACTED}@db/orders"
     shown = [running.metrics().text, json.dumps(running.status()), running.get("/").text, running.log]
