@@ -89,8 +89,12 @@ class Engines:
             connect.create_file_source("lines-once", lines, "lines", transaction_boundary="interval")
             connect.create_step_source("lines", "lines")
             connect.create_step_source("steps", "steps", 2, transaction_boundary="connector")
-            secret = {"source_password": "not-for-your-eyes"}  # to see that it shows nowhere
-            connect.create_step_source("crash", "lines", fail_file=self._fail, **secret)
+            connect.create_step_source(
+                "crash",
+                "lines",
+                fail_file=self._fail,
+                source_password="not-for-your-eyes",  # noqa: S106 -- to see that it shows nowhere
+            )
             connect.create_file_sink("archive", connect.folder / "archive.txt", "lines")
             for name, tasks in (("lines", 1), ("steps", 2), ("crash", 1)):
                 connect.wait_tasks(name, tasks=tasks)
