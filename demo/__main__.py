@@ -1,7 +1,8 @@
 """``python -m demo``: a real Kafka, applications that go wrong on purpose, and the agent that tells of them.
 
 Runs until Ctrl-C. With DEMO_SECONDS in the environment it ends by itself, once every situation was seen and the agent's
-counts equal the applications' books, or after that many seconds: exit 0, or 1 with what was not seen.
+counts equal the applications' books, or after that many seconds: exit 0, or 1 with what was not seen. With DEMO_FULL=1
+two Connect workers and a Kafka Streams application run as well.
 """
 
 from __future__ import annotations
@@ -13,15 +14,21 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from demo import jars
 from demo.agent import COMMAND, Agent, AgentError, Metrics
 from demo.cluster import KafkaCluster, StartError
+from demo.connect import ConnectError
+from demo.engines import SCENES as ENGINE_SCENES
+from demo.engines import Engines
+from demo.jvm_agents import JvmAgents
 from demo.orphan import Orphan, OrphanError, make_orphan
 from demo.processes import poll
-from demo.scenes import ORPHAN_TOPIC, SCENES, abort_line, next_steps, torn
+from demo.scenes import ORPHAN_TOPIC, SCENES, Scene, abort_line, next_steps, torn
 from demo.settings import free_ports
 from demo.stage import TOPICS, Stage
 from demo.workloads.books import Books
@@ -41,21 +48,22 @@ ABORT_LINE = "the status page gives the line that ends the hanging one"
 class Checklist:
     """What was seen, when first, and what is still awaited."""
 
-    def __init__(self, orphan: Orphan) -> None:
+    def __init__(self, orphan: Orphan, scenes: Sequence[Scene] = SCENES) -> None:
         self._orphan = orphan
+        self._scenes = tuple(scenes)
         self._began = time.monotonic()
-        self._awaited = {scene.title for scene in SCENES} | {ABORT_LINE}
+        self._awaited = {scene.title for scene in scenes} | {ABORT_LINE}
         self.wrong: str | None = None
 
     @property
     def awaited(self) -> list[str]:
         """Titles not seen yet, in the order of the scenes."""
-        return [title for title in (*(scene.title for scene in SCENES), ABORT_LINE) if title in self._awaited]
+        return [title for title in (*(scene.title for scene in self._scenes), ABORT_LINE) if title in self._awaited]
 
     def look(self, agent: Agent) -> Metrics:
         """Look at /metrics and the status once, and tell of what is seen for the first time."""
         metrics = agent.metrics()
-        for scene in SCENES:
+        for scene in self._scenes:
             evidence = scene.evidence(metrics)
             if evidence is not None:
                 self._tick(scene.title, evidence)
@@ -68,7 +76,7 @@ class Checklist:
 
     def missed(self, metrics: Metrics) -> list[str]:
         """For each situation that was not seen: its title and what was seen instead."""
-        lines = [f"{s.title}: {s.instead(metrics)}" for s in SCENES if s.title in self._awaited]
+        lines = [f"{s.title}: {s.instead(metrics)}" for s in self._scenes if s.title in self._awaited]
         if ABORT_LINE in self._awaited:
             lines.append(f"{ABORT_LINE}: it does not, for start offset {self._orphan.start_offset}")
         if self.wrong is not None:
@@ -87,14 +95,16 @@ def main() -> int:
         signal.signal(number, lambda *_: over.set())
     limit = os.environ.get("DEMO_SECONDS")
     try:
-        with KafkaCluster(progress=jars.say) as cluster:
-            return _play(cluster, over, float(limit) if limit else None)
-    except (StartError, jars.JarsError, OrphanError, AgentError, TimeoutError) as error:
+        with TemporaryDirectory(prefix="kafka-eos-jvms-") as folder:
+            jvms = JvmAgents(Path(folder))
+            with KafkaCluster(progress=jars.say, jvm_options=jvms.options) as cluster:
+                return _play(cluster, jvms, over, float(limit) if limit else None)
+    except (StartError, ConnectError, jars.JarsError, OrphanError, AgentError, TimeoutError) as error:
         jars.say(f"the demo cannot go on: {error}")
         return 2
 
 
-def _play(cluster: KafkaCluster, over: threading.Event, seconds: float | None) -> int:
+def _play(cluster: KafkaCluster, jvms: JvmAgents, over: threading.Event, seconds: float | None) -> int:
     jars.classes(cluster.version)
     for topic, partitions in TOPICS.items():
         cluster.create_topic(topic, partitions)
@@ -107,19 +117,49 @@ def _play(cluster: KafkaCluster, over: threading.Event, seconds: float | None) -
     }
     arguments = [word for flag in flags.items() for word in flag]
     jars.say("starting the agent and the applications")
-    with Agent(cluster.processes, *arguments, port=port, environment=HURRY) as agent:
-        checklist = Checklist(make_orphan(cluster, ORPHAN_TOPIC))
-        with Stage(cluster) as stage:
+    environment = {**HURRY, **_jvms(jvms)}
+    with ExitStack() as full:
+        scenes = SCENES
+        if engines := _engines(cluster, jvms):
+            full.enter_context(engines)
+            scenes, environment = (*SCENES, *ENGINE_SCENES), {**environment, **engines.environment}
+        agent = full.enter_context(Agent(cluster.processes, *arguments, port=port, environment=environment))
+        checklist = Checklist(make_orphan(cluster, ORPHAN_TOPIC), scenes)
+        with Stage(cluster, jvms.options, agent.url) as stage:
             _invite(cluster, agent)
+            if engines:
+                engines.play()
             metrics = _watch(agent, stage, checklist, over, seconds)
             if over.is_set():
                 print("stopping", flush=True)
                 return 0 if seconds is None else 1
             problems = [*checklist.missed(metrics), *stage.failures, *_settle(agent, stage)]
+            problems += engines.failures if engines else []
     for problem in problems:
         print(f"NOT AS IT SHOULD BE: {problem}", flush=True)
     print("every situation was seen" if not problems else f"{len(problems)} problem(s)", flush=True)
     return 1 if problems else 0
+
+
+def _engines(cluster: KafkaCluster, jvms: JvmAgents) -> Engines | None:
+    """Connect and Kafka Streams, if DEMO_FULL asks for them."""
+    if os.environ.get("DEMO_FULL", "0") in {"", "0"}:
+        return None
+    jars.say("starting two Connect workers and a Kafka Streams application")
+    return Engines(cluster, jvms)
+
+
+def _jvms(jvms: JvmAgents) -> Mapping[str, str]:
+    """The JVMs that the agent asks, in both ways, and the door for librdkafka's statistics; by environment."""
+    return {
+        "KAFKA_EOS_CLUSTERS__0__BROKERS__0__JOLOKIA": jvms.jolokia("broker-1"),
+        "KAFKA_EOS_CLUSTERS__0__BROKERS__0__INTERVAL": "5s",
+        "KAFKA_EOS_PRODUCERS__0__JOLOKIA": jvms.jolokia("java-billing-1"),
+        "KAFKA_EOS_PRODUCERS__0__INTERVAL": "5s",
+        "KAFKA_EOS_PRODUCERS__1__JMX_EXPORTER": jvms.jmx_exporter("java-payouts-1"),
+        "KAFKA_EOS_PRODUCERS__1__INTERVAL": "5s",
+        "KAFKA_EOS_INGEST__ENABLED": "true",
+    }
 
 
 def _watch(agent: Agent, stage: Stage, checklist: Checklist, over: threading.Event, seconds: float | None) -> Metrics:

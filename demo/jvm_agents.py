@@ -51,20 +51,19 @@ class JvmAgents:
         return self._options
 
     def jolokia(self, name: str) -> str:
-        return f"http://127.0.0.1:{self._ports[name].jolokia}/jolokia"
+        """Its address; known before the process starts."""
+        return f"http://127.0.0.1:{self._ports_of(name).jolokia}/jolokia"
 
     def jmx_exporter(self, name: str) -> str:
-        return f"http://127.0.0.1:{self._ports[name].jmx_exporter}/metrics"
+        """Its address; known before the process starts."""
+        return f"http://127.0.0.1:{self._ports_of(name).jmx_exporter}/metrics"
 
     def use(self, name: str, rules: Path) -> None:
         """Change the rules of a process: its jmx_exporter rereads a file that is newer at the next scrape."""
         shutil.copyfile(rules, self._rules(name))
 
     def _options(self, name: str) -> Sequence[str]:
-        if name not in self._ports:
-            self._ports[name] = _Ports(*free_ports(2))
-            self.use(name, RULES / f"{self._spelling}.yml")
-        ports = self._ports[name]
+        ports = self._ports_of(name)
         jolokia = f"port={ports.jolokia},host=127.0.0.1,logHandlerClass={_TO_STDERR}"
         if self._credentials:
             jolokia += ",user={},password={}".format(*self._credentials)
@@ -72,6 +71,12 @@ class JvmAgents:
             f"-javaagent:{self._jolokia}={jolokia}",
             f"-javaagent:{self._jmx_exporter}=127.0.0.1:{ports.jmx_exporter}:{self._rules(name)}",
         )
+
+    def _ports_of(self, name: str) -> _Ports:
+        if name not in self._ports:
+            self._ports[name] = _Ports(*free_ports(2))
+            self.use(name, RULES / f"{self._spelling}.yml")
+        return self._ports[name]
 
     def _rules(self, name: str) -> Path:
         return self._folder / f"{name}-rules.yml"

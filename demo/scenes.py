@@ -7,11 +7,15 @@ from typing import Any, NamedTuple
 
 from demo.agent import Metrics
 from exporter.catalogue import (
+    BROKER_REQUEST_ERRORS_TOTAL,
     GROUP_BLOCKED_OFFSETS,
     HANGING_TRANSACTIONS,
     LSO_BLOCKER_INFO,
     LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
     PRODUCER_FENCES_TOTAL,
+    PRODUCER_RECORDS_SENT_TOTAL,
+    PRODUCER_TXN_SECONDS_TOTAL,
+    PRODUCER_TXN_STATE,
     RECENT_PRODUCER_FENCES,
     TRANSACTIONS_OPEN,
     TRANSACTIONS_TOTAL,
@@ -71,6 +75,19 @@ SCENES = (
     Scene("a hanging transaction is found", LSO_BLOCKER_INFO, {"topic": ORPHAN_TOPIC, "kind": "hanging"}),
     Scene("hanging transactions are counted", HANGING_TRANSACTIONS, {"topic": ORPHAN_TOPIC}),
     Scene("a consumer group is blocked", GROUP_BLOCKED_OFFSETS, {"group": GROUP, "topic": STALLED_TOPIC}),
+    Scene("the broker tells of fenced producers (Jolokia)", BROKER_REQUEST_ERRORS_TOTAL, {"request": "EndTxn"}),
+    Scene(
+        "a Java producer's commits take their time (Jolokia)",
+        PRODUCER_TXN_SECONDS_TOTAL,
+        {"client_id": "producer-billing-1", "operation": "commit"},
+        at_least=0.001,
+    ),
+    Scene(
+        "a Java producer sends records (jmx_exporter)",
+        PRODUCER_RECORDS_SENT_TOTAL,
+        {"client_id": "producer-payouts-1"},
+    ),
+    Scene("a librdkafka producer tells its state", PRODUCER_TXN_STATE, {"client_id": "checkout-1"}),
 )
 
 

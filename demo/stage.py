@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from demo.cluster import KafkaCluster
+from demo.processes import JvmOptions
 from demo.scenes import GROUP, ORPHAN_TOPIC, STALLED_PARTITION, STALLED_TOPIC
 from demo.workloads.actors import (
     aborts,
@@ -30,8 +31,11 @@ STUCK_SECONDS = 900.0
 class Stage:
     """Starts the applications and keeps their books. One thread each; ``failures`` names those that broke down."""
 
-    def __init__(self, cluster: KafkaCluster) -> None:
+    def __init__(self, cluster: KafkaCluster, jvm_options: JvmOptions = lambda _: (), report_to: str = "") -> None:
+        """The healthy applications can be asked: the Java ones by ``jvm_options``, librdkafka's reports to an agent."""
         self._cluster = cluster
+        self._jvm_options = jvm_options
+        self._report_to = report_to
         self._stop = Event()
         self._threads: list[Thread] = []
         self.books: list[Books] = []
@@ -40,9 +44,14 @@ class Stage:
     def start(self) -> None:
         """Start all applications; they are on their way when this returns."""
         v1, v2 = RdkafkaProducer, JavaProducer
-        self._act(commits, self._producer(v1, "checkout-1"), STALLED_TOPIC)
-        self._act(carries_offsets, self._producer(v2, "billing-1"), "payments", ORPHAN_TOPIC, "billing")
-        self._act(commits, self._producer(v2, "payouts-1"), "payments")
+        checkout = RdkafkaProducer(self._cluster, "checkout-1", report_to=self._report_to)
+        self._act(commits, self._booked(checkout), STALLED_TOPIC)
+        billing, payouts = (
+            self._booked(JavaProducer(self._cluster, name, jvm_options=self._jvm_options))
+            for name in ("billing-1", "payouts-1")
+        )
+        self._act(carries_offsets, billing, "payments", ORPHAN_TOPIC, "billing")
+        self._act(commits, payouts, "payments")
         self._act(aborts, self._producer(v1, "importer-1"), "imports")
         self._act(aborts, self._producer(v2, "crawler-1"), "imports")
         self._act(times_out, self._producer(v1, "reports-1", TIMEOUT_SECONDS), "reports", TIMEOUT_SECONDS)
@@ -71,7 +80,9 @@ class Stage:
         self._stop.set()
 
     def _producer(self, make: ProducerClass, transactional_id: str, timeout: float = 60.0) -> Producer:
-        producer = make(self._cluster, transactional_id, timeout=timeout)
+        return self._booked(make(self._cluster, transactional_id, timeout=timeout))
+
+    def _booked(self, producer: Producer) -> Producer:
         self.books.append(producer.books)
         return producer
 

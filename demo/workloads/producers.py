@@ -185,7 +185,10 @@ class Producer:
 
 
 class RdkafkaProducer(Producer):
-    """confluent-kafka. ``timeout`` is transaction.timeout.ms in seconds; ``settings`` in dotted names."""
+    """confluent-kafka. ``timeout`` is transaction.timeout.ms in seconds; ``settings`` in dotted names.
+
+    ``report_to`` is the address of an agent that takes its statistics.
+    """
 
     generation = "v1"
 
@@ -197,10 +200,12 @@ class RdkafkaProducer(Producer):
         timeout: float = 60.0,
         books: Books | None = None,
         settings: dict[str, str] | None = None,
+        report_to: str = "",
     ) -> None:
         program = Path(__file__).with_name("rdkafka_client.py")
         argv = [sys.executable, str(program), *_arguments(cluster, transactional_id, timeout, settings)]
-        child = cluster.processes.start(f"rdkafka-{transactional_id}", argv, pipes=True)
+        environment = {"REPORT_TO": report_to} if report_to else None
+        child = cluster.processes.start(f"rdkafka-{transactional_id}", argv, environment=environment, pipes=True)
         super().__init__(child, transactional_id, books)
 
 

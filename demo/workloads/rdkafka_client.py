@@ -2,8 +2,8 @@
 
 Each command is answered with one line of JSON; ``java/TransactionalClient.java`` speaks the same. Started by path, in a
 process of its own, so that it can be killed. Arguments: bootstrap servers, transactional.id, then further producer
-settings as key=value. The end of the input ends the process without closing anything: what a crash looks like to the
-broker.
+settings as key=value; with REPORT_TO in the environment it hands its statistics to the agent at that address. The end
+of the input ends the process without closing anything: what a crash looks like to the broker.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import json
 import os
 import sys
 import time
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from exporter.librdkafka_stats import EosStats
 
 CALL_SECONDS = 20.0
 
@@ -26,15 +29,17 @@ _ANY_PARTITION = -1
 class Client:
     """Executes commands; keeps the first delivery error until ``flush`` or ``commit`` reports it."""
 
-    def __init__(self, bootstrap: str, transactional_id: str, settings: list[str]) -> None:
+    def __init__(self, bootstrap: str, transactional_id: str, settings: list[str], report_to: str = "") -> None:
         self._bootstrap = bootstrap
-        self._settings: dict[str, str | int] = {
+        self._settings: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
             "transactional.id": transactional_id,
             "linger.ms": 0,
             "log_level": 3,
         }
         self._settings |= dict(pair.split("=", 1) for pair in settings)
+        if report_to:
+            self._settings |= {"statistics.interval.ms": 1000, "stats_cb": EosStats(report_to, transactional_id)}
         self._producer: Producer | None = None
         self._sequence = 0
         self._sent = 0
@@ -143,7 +148,7 @@ def answer(client: Client, line: str) -> dict[str, object]:
 
 
 def main() -> None:
-    client = Client(sys.argv[1], sys.argv[2], sys.argv[3:])
+    client = Client(sys.argv[1], sys.argv[2], sys.argv[3:], os.environ.get("REPORT_TO", ""))
     for line in sys.stdin:
         print(json.dumps(answer(client, line)), flush=True)
     os._exit(0)
