@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from exporter import __version__, logs
+from exporter.allocator import share_one_arena
 from exporter.applications import Grouping
 from exporter.books import Caps
 from exporter.clients import Clients
@@ -117,6 +118,7 @@ class Agent:
         """Run until SIGTERM or SIGINT. Exit code 0 after a clean stop, 2 when an address cannot be listened on."""
         # Blocked in every thread that starts from here on, so that no signal is lost in one that cannot act on it.
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        share_one_arena()
         sys.setswitchinterval(SWITCH_SECONDS)
         gc.set_threshold(*GARBAGE_THRESHOLDS)
         gc.freeze()  # what was imported stays: it need not be looked at ever again
