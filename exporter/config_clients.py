@@ -6,19 +6,14 @@ from pathlib import Path as FilePath
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
-from pydantic_core import PydanticCustomError
 
-from exporter.config_targets import Jvm, Secret, one_or_more
-from exporter.config_values import Count, Duration, Section
+from exporter.config_targets import Jvm, Secret
+from exporter.config_values import Count, Duration, Section, one_or_more, wrong
 
 TARGET = "{target}"
 """Stands in an address for each target of the files."""
 
 Paths = Annotated[tuple[FilePath, ...], BeforeValidator(one_or_more)]
-
-
-def _wrong(text: str) -> PydanticCustomError:
-    return PydanticCustomError("setting", "{text}", {"text": text})
 
 
 class Discovered(Jvm):
@@ -34,9 +29,9 @@ class Discovered(Jvm):
     def _pattern_for_files(self) -> Discovered:
         address = self.jolokia or self.jmx_exporter or ""
         if self.file_sd and TARGET not in address:
-            raise _wrong(f"has file_sd, so its address needs {TARGET} in it, as in http://{TARGET}/jolokia")
+            raise wrong(f"has file_sd, so its address needs {TARGET} in it, as in http://{TARGET}/jolokia")
         if not self.file_sd and TARGET in address:
-            raise _wrong(f"has {TARGET} in its address but no file_sd to take targets from")
+            raise wrong(f"has {TARGET} in its address but no file_sd to take targets from")
         return self
 
 
@@ -71,7 +66,7 @@ class Ingest(Section):
     @model_validator(mode="after")
     def _one_token(self) -> Ingest:
         if self.token.get_secret_value() and self.token_file:
-            raise _wrong("has token and token_file: keep one")
+            raise wrong("has token and token_file: keep one")
         if self.token_file:
             self.read_token()
         return self
@@ -84,7 +79,7 @@ class Ingest(Section):
             word = self.token_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "is no UTF-8 text"
-            raise _wrong(f"token_file cannot be read: {why}") from None
+            raise wrong(f"token_file cannot be read: {why}") from None
         if not word:
-            raise _wrong("token_file is empty")
+            raise wrong("token_file is empty")
         return word

@@ -7,15 +7,10 @@ from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, SecretStr, model_validator
-from pydantic_core import PydanticCustomError
 
-from exporter.config_values import Duration, Lower, Section
+from exporter.config_values import Duration, Lower, Section, one_or_more, wrong
 from exporter.http import Endpoint
 from exporter.jmx.reader import JvmTarget, Way
-
-
-def _wrong(text: str) -> PydanticCustomError:
-    return PydanticCustomError("setting", "{text}", {"text": text})
 
 
 def _url(value: str) -> str:
@@ -26,17 +21,12 @@ def _url(value: str) -> str:
     except ValueError:
         parts, port_is_fine = urlsplit(""), False
     if parts.scheme not in {"http", "https"} or not parts.hostname or not port_is_fine:
-        raise _wrong("must be an address such as http://127.0.0.1:8778/jolokia")
+        raise wrong("must be an address such as http://127.0.0.1:8778/jolokia")
     if parts.username or parts.password:
-        raise _wrong("must not hold credentials: set username and password_file beside it")
+        raise wrong("must not hold credentials: set username and password_file beside it")
     if parts.query or parts.fragment:
-        raise _wrong("must be without ? and #")
+        raise wrong("must be without ? and #")
     return value.strip().rstrip("/")
-
-
-def one_or_more(value: object) -> object:
-    """A single text where a list is meant."""
-    return [value] if isinstance(value, str) else value
 
 
 Url = Annotated[str, AfterValidator(_url)]
@@ -55,9 +45,9 @@ class Access(Section):
     @model_validator(mode="after")
     def _one_password(self) -> Access:
         if self.password.get_secret_value() and self.password_file:
-            raise _wrong("has password and password_file: keep one")
+            raise wrong("has password and password_file: keep one")
         if (self.password.get_secret_value() or self.password_file) and not self.username:
-            raise _wrong("has a password without username")
+            raise wrong("has a password without username")
         return self
 
     def endpoint(self, url: str) -> Endpoint:
@@ -74,7 +64,7 @@ class Jvm(Access):
     @model_validator(mode="after")
     def _one_way(self) -> Jvm:
         if (self.jolokia is None) == (self.jmx_exporter is None):
-            raise _wrong("needs either jolokia or jmx_exporter, an address such as http://127.0.0.1:8778/jolokia")
+            raise wrong("needs either jolokia or jmx_exporter, an address such as http://127.0.0.1:8778/jolokia")
         return self
 
     def target(self) -> JvmTarget:
@@ -98,7 +88,7 @@ class Connect(Access):
     @model_validator(mode="after")
     def _some_way(self) -> Connect:
         if not self.rest and not self.workers:
-            raise _wrong("needs rest, such as [http://127.0.0.1:8083], or workers, or both")
+            raise wrong("needs rest, such as [http://127.0.0.1:8083], or workers, or both")
         return self
 
 

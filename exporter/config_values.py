@@ -43,19 +43,20 @@ class Section(BaseModel):
         return {key: child for key, child in value.items() if child is not None or key not in cls.model_fields}
 
 
-def _wrong(text: str) -> PydanticCustomError:
+def wrong(text: str) -> PydanticCustomError:
+    """A problem with a setting, in a sentence that holds no secret; to be raised in a validator."""
     return PydanticCustomError("setting", "{text}", {"text": text})
 
 
 def _seconds(value: object) -> float:
     if not isinstance(value, str):
-        raise _wrong("must be a duration such as 30s")
+        raise wrong("must be a duration such as 30s")
     try:
         seconds = parse_duration(value)
     except ValueError as error:
-        raise _wrong(f"{value!r:.40} {error}") from None
+        raise wrong(f"{value!r:.40} {error}") from None
     if seconds <= 0:
-        raise _wrong("must be longer than nothing, such as 30s")
+        raise wrong("must be longer than nothing, such as 30s")
     return seconds
 
 
@@ -63,17 +64,18 @@ def _pattern(value: str) -> str:
     try:
         re.compile(value)
     except re.error as error:
-        raise _wrong(f"is no regular expression: {error.msg} at position {error.pos}") from None
+        raise wrong(f"is no regular expression: {error.msg} at position {error.pos}") from None
     return value
 
 
 def _application_pattern(value: str) -> str:
     if "application" not in re.compile(_pattern(value)).groupindex:
-        raise _wrong("needs a group of this name: (?P<application>...), as in ^(?P<application>billing)-.*")
+        raise wrong("needs a group of this name: (?P<application>...), as in ^(?P<application>billing)-.*")
     return value
 
 
-def _one_or_more(value: object) -> object:
+def one_or_more(value: object) -> object:
+    """A single text where a list is meant."""
     return [value] if isinstance(value, str) else value
 
 
@@ -92,14 +94,14 @@ def _address(value: str) -> str:
     try:
         split_address(value)
     except ValueError as error:
-        raise _wrong(f"{value!r:.60} {error}") from None
+        raise wrong(f"{value!r:.60} {error}") from None
     return value.strip()
 
 
 def _prefix(value: str) -> str:
     stripped = "/" + value.strip("/")
     if not re.fullmatch(r"/[A-Za-z0-9._~/-]*", stripped) or "//" in stripped:
-        raise _wrong("must be a path such as /eos")
+        raise wrong("must be a path such as /eos")
     return "" if stripped == "/" else stripped
 
 
@@ -107,13 +109,13 @@ def _properties(value: object) -> Properties:
     if isinstance(value, Properties):
         return value
     if not isinstance(value, dict):
-        raise _wrong("must be a mapping of Kafka properties, such as bootstrap.servers: kafka-1:9092")
+        raise wrong("must be a mapping of Kafka properties, such as bootstrap.servers: kafka-1:9092")
     try:
         return Properties.parse(value)
     except PropertiesError as error:
         raise ValidationError.from_exception_data(
             "kafka",
-            [InitErrorDetails(type=_wrong(text), loc=(name,), input=None) for name, text in error.problems],
+            [InitErrorDetails(type=wrong(text), loc=(name,), input=None) for name, text in error.problems],
             hide_input=True,
         ) from None
 
@@ -130,7 +132,7 @@ def _readable(properties: Properties) -> dict[str, str]:
 
 Duration = Annotated[float, BeforeValidator(_seconds), PlainSerializer(format_duration)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
-Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(_one_or_more)]
+Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(one_or_more)]
 Address = Annotated[str, AfterValidator(_address)]
 Count = Annotated[int, Field(ge=0)]
 Lower = BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value)
@@ -138,5 +140,5 @@ Lower = BeforeValidator(lambda value: value.lower() if isinstance(value, str) el
 
 Prefix = Annotated[str, AfterValidator(_prefix)]
 ApplicationRegex = Annotated[str, AfterValidator(_application_pattern)]
-Addresses = Annotated[tuple[Address, ...], BeforeValidator(_one_or_more), Field(min_length=1)]
+Addresses = Annotated[tuple[Address, ...], BeforeValidator(one_or_more), Field(min_length=1)]
 KafkaProperties = Annotated[Properties, BeforeValidator(_properties), PlainSerializer(_readable)]
