@@ -44,12 +44,15 @@ class PartitionProgress:
         self.lost = 0
         self.refused = False
 
+    def counts(self, offset: int) -> bool:
+        """Whether what finished at this offset is to be counted: it is new, or the last process left it unsettled."""
+        return offset >= self.position or offset in self.unsettled
+
     def count(self, offset: int) -> bool:
-        """Whether what finished at this offset is counted: it is new, or the last process left it unsettled. Once."""
-        if offset in self.unsettled:
-            self.unsettled.remove(offset)
-            return True
-        return offset >= self.position
+        """As ``counts``, for what is counted now: it is not left unsettled any more."""
+        counted = self.counts(offset)
+        self.unsettled.discard(offset)
+        return counted
 
     def read(self, offset: int) -> None:
         """The record at ``offset`` came. Offsets that never come were compacted away before they were read."""
