@@ -6,7 +6,11 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+import yaml
+
 from exporter import __version__
+from exporter.config import ConfigSource
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -38,6 +42,28 @@ def test_the_make_targets_that_the_readme_shows_are_there() -> None:
     shown = set(re.findall(r"(?:^|`)make ([a-z0-9]+)", (ROOT / "README.md").read_text(), re.MULTILINE))
     targets = set(re.findall(r"^([a-z0-9]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert {"demo", "test"} <= shown <= targets
+
+
+def test_the_settings_in_the_readme_are_all_of_them_and_can_be_used(tmp_path: Path) -> None:
+    [example] = re.findall(r"```yaml\n(state:.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    for name in ("password", "ingest-token"):
+        (tmp_path / name).write_text("made up")
+    example = re.sub(r" *ssl\.ca\.location: .*\n", "", example).replace("/etc/kafka-eos-exporter", str(tmp_path))
+    file = tmp_path / "config.yml"
+    file.write_text(example)
+    config = ConfigSource(file, {}).load()
+    shown, known = yaml.safe_load(example), yaml.safe_load(config.to_yaml())
+    assert shown.keys() == known.keys()
+    assert shown["clusters"][0].keys() == known["clusters"][0].keys()
+    for section in ("state", "web", "log"):
+        assert shown[section].keys() == known[section].keys()
+    for section in ("topics", "lso", "transactions", "groups", "posture"):
+        assert shown["clusters"][0][section].keys() == known["clusters"][0][section].keys()
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "docs" / "examples").glob("*.yml")), ids=lambda file: file.name)
+def test_every_example_of_settings_can_be_used(file: Path) -> None:
+    assert ConfigSource(file, {}).load().clusters
 
 
 def test_the_version_is_a_plain_one() -> None:
