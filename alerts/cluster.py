@@ -51,8 +51,9 @@ def alerts(settings: Settings) -> Iterator[Alert]:
         "Producers write into transactions that their coordinator does not know to be open.",
         "Broker {{ $labels.broker }} of {{ $labels.kafka_cluster }} refused writes to {{ $value | humanize }}"
         " partitions in 15 minutes because the coordinator did not know the transaction as open there (KIP-890)."
-        " Each would have left a hanging transaction; none did. Producers that were fenced or timed"
-        " out and go on writing do that, and clients with a bug. Look which application aborts, times out or is fenced at the same time.",
+        " Each would have left a hanging transaction; none did. Producers that were fenced or timed out and go on"
+        " writing do that, and clients with a bug. Look which application aborts, times out or is fenced at the same"
+        " time.",
         "kafka-eos-brokers",
         ("kafka_cluster", "broker"),
     )
@@ -62,8 +63,8 @@ def alerts(settings: Settings) -> Iterator[Alert]:
         f"min by (kafka_cluster, check, subject) (last_over_time({POSTURE_CHECK}[{_BRIDGE}])) < 1",
         "A setting that exactly-once rests on is not sound.",
         "Check {{ $labels.check }} of {{ $labels.subject }} on {{ $labels.kafka_cluster }} has failed for a quarter of"
-        " an hour. Nothing has to be wrong yet: the guarantee does not hold when the next broker, client or worker fails."
-        " `kafka-eos-exporter check posture` tells each value and what it should be.",
+        " an hour. Nothing has to be wrong yet: the guarantee does not hold when the next broker, client or worker"
+        " fails. `kafka-eos-exporter check posture` tells each value and what it should be.",
         "kafka-eos-overview",
         hold="15m",
     )

@@ -18,7 +18,7 @@ _AT = "kafka_cluster, topic, partition"
 _VARIABLES = ("kafka_cluster", "topic")
 # Not while another replica says that a coordinator knows what holds the partition.
 _HANGING = f"""\
-max by ({_AT}) ({LSO_BLOCKER_INFO}{{kind="hanging"}})
+group by ({_AT}) ({LSO_BLOCKER_INFO}{{kind="hanging"}})
 unless on ({_AT})
   {LSO_BLOCKER_INFO}{{kind=~"open|completing"}}"""
 _WHERE = "{{ $labels.topic }}-{{ $labels.partition }} on {{ $labels.kafka_cluster }}"
@@ -61,16 +61,14 @@ def _stalled(settings: Settings) -> Iterator[Alert]:
         "KafkaEosLsoStalled",
         Severity.CRITICAL,
         f"""\
-{age} > {critical}
-or
-{age} > on ({_AT})
-  max by ({_AT}) (
-    max by ({_AT}, producer_id) ({LSO_BLOCKER_INFO})
-    * on (kafka_cluster, producer_id) group_left ()
-    {patience}
-  )
-or
-{age} and on ({_AT}) ({_HANGING})""",
+{age}
+> on ({_AT}) (
+  0 * {_HANGING}
+  or
+  max by ({_AT}) ({LSO_BLOCKER_INFO} * on (kafka_cluster, producer_id) group_left () {patience})
+  or
+  {critical} * group by ({_AT}) ({LSO_STALLED_SINCE_TIMESTAMP_SECONDS})
+)""",
         summary,
         description,
         DASHBOARD,

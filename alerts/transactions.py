@@ -40,18 +40,18 @@ BURN_RATES = (
 
 P99_COMPLETION = Record(
     "kafka_cluster_application:kafka_eos_transaction_completion_seconds:p99_rate10m",
-    "histogram_quantile(0.99,"
-    f" sum by ({_BY}, le) (max by ({_BY}, le) (rate({TRANSACTION_COMPLETION_SECONDS}_bucket[10m]))))",
+    f"max by ({_BY}) (histogram_quantile(0.99, rate({TRANSACTION_COMPLETION_SECONDS}_bucket[10m])))",
 )
+
 
 
 def unclean_ratio(window: str) -> Record:
     """The share of an application's transactions that did not commit, over a window."""
-    rate = f"rate({TRANSACTIONS_TOTAL}[{window}])"
-    committed = f'rate({TRANSACTIONS_TOTAL}{{outcome="committed"}}[{window}])'
+    committed = f'sum without (outcome) (rate({TRANSACTIONS_TOTAL}{{outcome="committed"}}[{window}]))'
     return Record(
         f"kafka_cluster_application:kafka_eos_transactions_unclean:ratio_rate{window}",
-        f"1 - max by ({_BY}) ({committed})\n  / sum by ({_BY}) (max by ({_BY}, outcome) ({rate}))",
+        # A replica's counters are set against each other first: one that catches up counts its own past.
+        f"max by ({_BY}) (1 - {committed}\n  / sum without (outcome) (rate({TRANSACTIONS_TOTAL}[{window}])))",
     )
 
 
@@ -157,7 +157,7 @@ def _storm(settings: Settings) -> Alert:
 def _abort_ratio(settings: Settings) -> Iterator[Alert]:
     for severity, window, short, hold, factor in BURN_RATES:
         share = min(1.0, round(factor * settings.abort_budget, 6))
-        finished = f"sum by ({_BY}) (max by ({_BY}, outcome) (increase({TRANSACTIONS_TOTAL}[{window}])))"
+        finished = f"max by ({_BY}) (sum without (outcome) (increase({TRANSACTIONS_TOTAL}[{window}])))"
         lost = each(
             f"max by (outcome) (increase({TRANSACTIONS_TOTAL}"
             f'{{kafka_cluster=%q, application=%q, outcome!="committed"}}[{window}])) >= 1',
@@ -179,6 +179,7 @@ and {finished} >= {settings.abort_minimum}""",
             DASHBOARD,
             _LABELS,
             hold=hold,
+            keeps=short == "5m",  # the longer windows outlive what scrapes may miss
             labels=(("window", window),),
         )
 

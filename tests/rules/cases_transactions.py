@@ -1,0 +1,223 @@
+"""What became of transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.catalogue import (
+    BROKER_REQUEST_ERRORS_TOTAL,
+    LAST_TRANSACTION_TIMESTAMP_SECONDS,
+    OLDEST_COMPLETION_START_TIMESTAMP_SECONDS,
+    OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
+    OVERDUE_TRANSACTIONS,
+    PRODUCER_FENCES_TOTAL,
+    PRODUCER_INITS_TOTAL,
+    RECENT_PRODUCER_FENCES,
+    TRANSACTION_COMPLETION_SECONDS,
+    TRANSACTIONS_TOTAL,
+)
+from tests.rules.promtool import Case, Series, case, scraped, spread
+
+LONG, FENCED, STORM = "KafkaEosLongRunningTransaction", "KafkaEosProducerFenced", "KafkaEosProducerFenceStorm"
+TIMEOUTS, ABORTS, SLOW = "KafkaEosTransactionTimeouts", "KafkaEosAbortRatioHigh", "KafkaEosCompletionSlow"
+APP = ("prod", "pay")
+
+
+def of(severity: str, app: tuple[str, ...] = APP, **more: str) -> dict[str, str]:
+    return {"severity": severity, "kafka_cluster": app[0], "application": app[1], **more}
+
+
+WARNING, CRITICAL = of("warning"), of("critical")
+
+
+def cases() -> Iterator[Case]:
+    yield from _long()
+    yield from _events(FENCED, "fenced", "timed_out")
+    yield from _events(TIMEOUTS, "timed_out", "fenced")
+    yield from _restarts()
+    yield from _storms()
+    yield from _completions()
+
+
+def _long() -> Iterator[Case]:
+    def oldest(values: str, app: tuple[str, ...] = APP, agent: str = "a") -> Series:
+        return scraped(OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, *app, values=values, agent=agent)
+
+    def overdue(values: str, app: tuple[str, ...] = APP, agent: str = "a") -> Series:
+        return scraped(OVERDUE_TRANSACTIONS, *app, values=values, agent=agent)
+
+    apps = spread(APP)
+    yield case(LONG, "open for more than fifteen minutes", [oldest("-1x60")], {"14m": [], "15m": [WARNING]})
+    yield case(LONG, "fifteen minutes are not more", [oldest("0x60"), overdue("0x60")], {"15m": [], "16m": [WARNING]})
+    yield case(
+        LONG,
+        "one ticket for each application",
+        [oldest("-1x60", app) for app in apps],
+        {"15m": [of("warning", app) for app in apps]},
+    )
+    yield case(
+        LONG,
+        "replicas that differ go by the older start",
+        [oldest("-1x60"), oldest("60x60", agent="b")],
+        {"15m": [WARNING]},
+    )
+    yield case(
+        LONG,
+        "overdue for three minutes, long before fifteen, and only that application",
+        [*(oldest("0x60", app) for app in apps), overdue("0x2 1x60"), *(overdue("0x60", app) for app in apps[1:])],
+        {"5m": [], "6m": [WARNING]},
+    )
+    yield case(
+        LONG,
+        "overdue by two replicas, one of which sees it later and one more of them",
+        [oldest("0x60"), oldest("30x60", agent="b"), overdue("1x60"), overdue("0x60", agent="b")],
+        {"6m": [WARNING]},
+    )
+    yield case(
+        LONG,
+        "a coordinator that moves ends them late: overdue for two minutes",
+        [oldest("0x5 stale"), overdue("0x2 1 1 0x60")],
+        {f"{minute}m": [] for minute in range(12)},
+    )
+    yield case(
+        LONG,
+        "an application that commits all the time has no old transaction",
+        [oldest("0+60x60"), overdue("0x60")],
+        {"30m": [], "60m": []},
+    )
+    yield case(LONG, "it outlives seven minutes without data", [oldest("-1x16 stale")], {"23m": [WARNING], "24m": []})
+
+
+def _events(alert: str, outcome: str, other: str) -> Iterator[Case]:
+    def last(values: str, app: tuple[str, ...] = APP, agent: str = "a", outcome: str = outcome) -> Series:
+        return scraped(LAST_TRANSACTION_TIMESTAMP_SECONDS, *app, outcome, values=values, agent=agent)
+
+    apps = spread(APP)
+    yield case(
+        alert,
+        "the first one of an application whose series did not exist before",
+        [last("_ _ _ 170x60")],
+        {"2m": [], "3m": [WARNING], "12m": [WARNING]},
+    )
+    yield case(
+        alert,
+        "for ten minutes after it, and as long as data could be missing",
+        [last("0x60")],
+        {"9m": [WARNING], "10m": [WARNING], "16m": [WARNING], "17m": []},
+    )
+    yield case(alert, "ten minutes after it are over", [last("-600x60")], {"0m": []})
+    yield case(alert, "just within ten minutes", [last("-599x60")], {"0m": [WARNING]})
+    yield case(
+        alert, "each application", [last("0x60", app) for app in apps], {"1m": [of("warning", app) for app in apps]}
+    )
+    yield case(
+        alert,
+        "two replicas tell of it once, by the later date",
+        [last("0x60"), last("-2000x60", agent="b")],
+        {"1m": [WARNING]},
+    )
+    yield case(alert, "a replica that knows of two", [last("0x60"), last("-599x60", agent="b")], {"1m": [WARNING]})
+    yield case(
+        alert,
+        "an agent that restarts and catches up with an hour of the log tells of no old one",
+        [last("-1800x5 stale _ _ -1800x60"), last("-1800x60", agent="b")],
+        {"0m": [], "9m": [], "20m": []},
+    )
+    yield case(
+        alert,
+        "other outcomes are other alerts'",
+        [last("0+60x60", outcome=each) for each in (other, "committed", "aborted")],
+        {"1m": [], "30m": []},
+    )
+
+
+def _restarts() -> Iterator[Case]:
+    yield case(
+        FENCED,
+        "ordinary restarts initialise producers and fence none",
+        [
+            scraped(PRODUCER_INITS_TOTAL, *APP, values="0+10x60"),
+            scraped(PRODUCER_FENCES_TOTAL, *APP, values="0x60"),
+            scraped(LAST_TRANSACTION_TIMESTAMP_SECONDS, *APP, "committed", values="0+60x60"),
+        ],
+        {"30m": []},
+    )
+    yield case(
+        FENCED,
+        "Transactions V2 bumps the epoch with every transaction, and clients retry on CONCURRENT_TRANSACTIONS",
+        [
+            scraped(LAST_TRANSACTION_TIMESTAMP_SECONDS, *APP, "committed", values="0+60x60"),
+            scraped(
+                BROKER_REQUEST_ERRORS_TOTAL,
+                "prod",
+                "1",
+                "InitProducerId",
+                "CONCURRENT_TRANSACTIONS",
+                values="0+100x60",
+            ),
+        ],
+        {"30m": []},
+    )
+
+
+def _storms() -> Iterator[Case]:
+    def recent(values: str, who: tuple[str, ...] = (*APP, "pay-3"), agent: str = "a") -> Series:
+        return scraped(RECENT_PRODUCER_FENCES, *who, values=values, agent=agent)
+
+    def storm(who: tuple[str, ...] = (*APP, "pay-3")) -> dict[str, str]:
+        return of("critical", who[:2], transactional_id=who[2])
+
+    ids = spread((*APP, "pay-3"))
+    yield case(STORM, "three fences of one id", [recent("0x2 1 2 3x60")], {"4m": [], "5m": [storm()]})
+    yield case(STORM, "each id", [recent("3x9", who) for who in ids], {"1m": [storm(who) for who in ids]})
+    yield case(
+        STORM, "a rolling restart that crashes each id twice", [recent("2x9", who) for who in ids], {"5m": [], "9m": []}
+    )
+    yield case(STORM, "two replicas count the same fences", [recent("2x9"), recent("2x9", agent="b")], {"5m": []})
+    yield case(
+        STORM, "a replica that has caught up less", [recent("3x9"), recent("1x9", agent="b")], {"5m": [storm()]}
+    )
+    yield case(STORM, "it outlives seven minutes without data", [recent("5x8 stale")], {"15m": [storm()], "16m": []})
+
+
+def _completions() -> Iterator[Case]:
+    def prepared(values: str, app: tuple[str, ...] = APP, agent: str = "a") -> Series:
+        return scraped(OLDEST_COMPLETION_START_TIMESTAMP_SECONDS, *app, values=values, agent=agent)
+
+    def histogram(quick: str, slow: str, app: tuple[str, ...] = APP, agent: str = "a") -> list[Series]:
+        family = TRANSACTION_COMPLETION_SECONDS
+        return [
+            scraped(family, *app, values=quick, agent=agent, suffix="_bucket", le="10"),
+            scraped(family, *app, values=slow, agent=agent, suffix="_bucket", le="30"),
+            scraped(family, *app, values=slow, agent=agent, suffix="_bucket", le="+Inf"),
+            scraped(family, *app, values=slow, agent=agent, suffix="_count"),
+        ]
+
+    apps = spread(APP)
+    yield case(SLOW, "markers missing for more than five minutes", [prepared("-1x60")], {"4m": [], "5m": [CRITICAL]})
+    yield case(SLOW, "five minutes are not more", [prepared("0x60")], {"5m": [], "6m": [CRITICAL]})
+    yield case(SLOW, "each application", [prepared("-1x60", app) for app in apps], {"5m": [of("critical", app) for app in apps]})
+    yield case(SLOW, "replicas go by the older", [prepared("-1x60"), prepared("60x60", agent="b")], {"5m": [CRITICAL]})
+    yield case(SLOW, "a broker restarts and its markers wait for it", [prepared("0x4 stale")], {"4m": [], "9m": []})
+    yield case(SLOW, "it outlives seven minutes without data", [prepared("-1x8 stale")], {"15m": [CRITICAL], "16m": []})
+    slow, fine = histogram("0+0x90", "0+2x90"), histogram("0+200x90", "0+201x90")
+    yield case(SLOW, "slow for half an hour", slow, {"34m": [], "35m": [WARNING]})
+    yield case(
+        SLOW,
+        "each application by its own percentile",
+        [*slow, *(each for app in apps[1:] for each in histogram("0+0x90", "0+2x90", app))],
+        {"40m": [of("warning", app) for app in apps]},
+    )
+    yield case(SLOW, "ten in ten minutes are enough", histogram("0+0x90", "0+1x90"), {"39m": [], "40m": [WARNING]})
+    yield case(SLOW, "just more than ten seconds", histogram("0+9897x90", "0+10000x90"), {"60m": [WARNING]})
+    yield case(SLOW, "two replicas that see it quick enough", [*fine, *histogram("0+200x90", "0+201x90", agent="b")], {"60m": []})
+    yield case(SLOW, "two replicas, one just started", [*slow, *histogram("0+1x90", "0+1x90", agent="b")], {"60m": [WARNING]})
+    yield case(
+        SLOW,
+        "two replicas count the same few",
+        [*histogram("0+0x90", "0 0 1" + " 1" * 90), *histogram("0+0x90", "0 0 1" + " 1" * 90, agent="b")],
+        {"60m": []},
+    )
+    yield case(SLOW, "one in two hundred is not one in a hundred", fine, {"60m": []})
+    yield case(SLOW, "more than one in a hundred", histogram("0+98x90", "0+100x90"), {"60m": [WARNING]})
+    yield case(SLOW, "too few to judge", histogram("0+0x90", "0 0 0 0 0 1 1 1 1 1 2 2 2 2 2 3 3 3 3 3" + " 4" * 60), {"60m": []})

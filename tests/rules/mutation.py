@@ -1,0 +1,190 @@
+"""Every small wrong turn that a rule could have taken: each must break a case.
+
+``python -m tests.rules.mutation [ALERT...]`` runs all of them and lists the survivors; none is expected.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from alerts.files import generated
+from tests.rules.promtool import Case, bare, run
+
+Rules = dict[str, Any]
+
+_SWAPS = {
+    r"(?<![<>=!])>(?![=])": (">=", "<"),
+    r">=": (">", "<"),
+    r"(?<![<>=!])<(?![=])": ("<=", ">"),
+    r"\bmax by\b": ("min by", "sum by"),
+    r"\bmin by\b": ("max by", "sum by"),
+    r"\bsum by\b": ("max by", "min by"),
+    r"\bmin_over_time\b": ("max_over_time",),
+    r"\bmax_over_time\b": ("min_over_time",),
+    r"\bavg_over_time\b": ("max_over_time", "min_over_time"),
+    r"\blast_over_time\b": ("max_over_time", "min_over_time", "sum_over_time"),
+    r"\babsent_over_time\b": ("present_over_time",),
+    r"\bor\b": ("and", "unless"),
+    r"\band\b": ("or", "unless"),
+    r"\bunless\b": ("and", "or"),
+    r" \* ": (" + ",),
+    r" \+ ": (" - ",),
+    r" - ": (" + ",),
+    r" / ": (" * ",),
+    r" offset \w+": ("",),
+}
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_NUMBER = re.compile(r"(?<![\w.\[:])(\d+(?:\.\d+)?)(?![\w.\]])")
+_DECIMAL = re.compile(r" \d+\.\d")
+_RANGE = re.compile(r"\[(\d+)([smhd])\]")
+_LIST = re.compile(r"\b(by|on) \(([^)]*)\)")
+_MATCHER = re.compile(r"(\w+)(=~|!~|!=|=)(\"[^\"]*\")")
+_DURATION = re.compile(r"(\d+)([smhd])")
+_OUTER = re.compile(r" \(\s*(max|min|sum|group) by")
+_QUOTED = re.compile(r'"[^"]*"')
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One rule changed in one place. ``alerts`` are those whose cases must notice: a recording rule's are its readers."""
+
+    alerts: tuple[str, ...]
+    what: str
+    rules: Rules
+
+
+def mutants(rules: Mapping[str, Any]) -> Iterator[Mutant]:
+    """All mutants of these rules, without annotations."""
+    plain = bare(rules)
+    for at, group in enumerate(plain["groups"]):
+        for number, rule in enumerate(group["rules"]):
+            name = rule.get("alert", rule.get("record"))
+            noticing = (rule["alert"],) if "alert" in rule else _readers(plain, rule["record"])
+            variant = ",".join(rule.get("labels", {}).values())
+            for what, changed in _changes(rule):
+                mutated = copy.deepcopy(plain)
+                mutated["groups"][at]["rules"][number] = changed
+                for each in mutated["groups"]:  # the others cost time and say nothing
+                    each["rules"] = [other for other in each["rules"] if "record" in other or other["alert"] in noticing]
+                yield Mutant(noticing, f"{name}({variant}): {what}", mutated)
+
+
+def _readers(rules: Rules, record: str) -> tuple[str, ...]:
+    readers = (rule for group in rules["groups"] for rule in group["rules"] if "alert" in rule)
+    return tuple(dict.fromkeys(rule["alert"] for rule in readers if record in rule["expr"]))
+
+
+def _changes(rule: Rules) -> Iterator[tuple[str, Rules]]:
+    for what, expr in expressions(rule["expr"]):
+        yield what, {**rule, "expr": expr}
+    if "alert" not in rule:
+        return
+    for key in ("for", "keep_firing_for"):
+        match = _DURATION.fullmatch(rule.get(key, ""))
+        if match is None:
+            yield f"{key} 5m added", {**rule, key: "5m" if key == "for" else "20m"}
+            continue
+        count, unit = int(match[1]), match[2]
+        seconds = count * _SECONDS[unit]
+        for other in (seconds // 2, seconds * 2):
+            yield f"{key} {rule[key]} -> {other}s", {**rule, key: f"{other}s"}
+        yield f"no {key}", {each: value for each, value in rule.items() if each != key}
+    other = "warning" if rule["labels"]["severity"] == "critical" else "critical"
+    yield "other severity", {**rule, "labels": {**rule["labels"], "severity": other}}
+
+
+def expressions(expr: str) -> Iterator[tuple[str, str]]:
+    """What was changed, and the changed expression. Texts in quotes are changed as matchers only."""
+    quoted = [match.span() for match in _QUOTED.finditer(expr)]
+
+    def free(place: int) -> bool:
+        return not any(start <= place < end for start, end in quoted)
+
+    def changed(match: re.Match[str], text: str) -> tuple[str, str]:
+        line = expr.count("\n", 0, match.start()) + 1
+        what = f"line {line} column {match.start() - expr.rfind(chr(10), 0, match.start())}: {match[0]} -> {text or 'nothing'}"
+        return what, expr[: match.start()] + text + expr[match.end() :]
+
+    for pattern, others in _SWAPS.items():
+        for match in re.finditer(pattern, expr):
+            if free(match.start()):
+                for other in others:
+                    # That a computed ratio equals a decimal fraction exactly is no case that can be made.
+                    if other != ">=" or not _DECIMAL.match(expr, match.end()):
+                        yield changed(match, other)
+    for match in _NUMBER.finditer(expr):
+        if free(match.start()):
+            for other in _near(match[0]):
+                yield changed(match, other)
+    for match in _RANGE.finditer(expr):
+        seconds = int(match[1]) * _SECONDS[match[2]]
+        for other in (seconds // 2, seconds * 2):
+            yield changed(match, f"[{other}s]")
+    for match in _LIST.finditer(expr):
+        labels = [label.strip() for label in match[2].split(",") if label.strip()]
+        for gone in labels:
+            yield changed(match, f"{match[1]} ({', '.join(label for label in labels if label != gone)})")
+        # Above another aggregation there is no such label any more.
+        if match[1] == "by" and not _OUTER.match(expr, match.end()):
+            yield changed(match, f"by ({', '.join([*labels, 'instance'])})")
+    for match in _MATCHER.finditer(expr):
+        if match[1] in {"by", "on"}:
+            continue
+        opposite = {"=": "!=", "!=": "=", "=~": "!~", "!~": "=~"}[match[2]]
+        yield changed(match, f"{match[1]}{opposite}{match[3]}")
+        yield changed(match, f'{match[1]}=~".*"')
+        for part in match[3].strip('"').split("|") if "|" in match[3] else ():
+            yield changed(match, f'{match[1]}{match[2]}"{part}"')
+
+
+def _near(number: str) -> Iterable[str]:
+    if "." in number:
+        return (f"{float(number) * 1.1:g}", f"{float(number) * 0.9:g}")
+    return (str(int(number) + 1), *([str(int(number) - 1)] if int(number) else ["-1"]))
+
+
+def survivors(cases: Iterable[Case], of: Iterable[Mutant]) -> tuple[Counter[str], list[str]]:
+    """Run the mutants. Returns how many were killed, invalid and survived, and what survived."""
+    by_alert: dict[str, list[Case]] = {}
+    for each in cases:
+        by_alert.setdefault(each.alert, []).append(each)
+
+    def verdict(mutant: Mutant) -> tuple[Mutant, str]:
+        said = run(mutant.rules, [each for alert in mutant.alerts for each in by_alert.get(alert, ())])
+        invalid = "could not parse" in said or "parse error" in said
+        return mutant, "invalid" if invalid else "killed" if said else "survived"
+
+    counts: Counter[str] = Counter()
+    alive = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for mutant, found in pool.map(verdict, of):
+            counts[found] += 1
+            if found == "survived":
+                alive.append(mutant.what)
+    return counts, alive
+
+
+def main(names: list[str]) -> int:
+    from tests.rules.table import CASES  # noqa: PLC0415 -- the table is built from modules that need not be run alone
+
+    rules = yaml.safe_load(generated()["alerts/generated/rules.yaml"])
+    wanted = [each for each in mutants(rules) if not names or {*each.alerts} & {*names}]
+    counts, alive = survivors(CASES, wanted)
+    for what in alive:
+        print(f"SURVIVED {what}")
+    print(f"{len(wanted)} mutants: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    return 1 if alive else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,132 @@
+"""Cases for ``promtool test rules``, written over the catalogue's handles: a misspelt metric is an error.
+
+A test starts at Unix time 0, so an instant is also an age: at 5m, what began at -1 is 301 seconds old.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from exporter.model import Metric
+
+Labels = Mapping[str, str]
+RUN_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Series:
+    """One scraped series; ``values`` in promtool's notation, a value each step, ``stale`` for a failed scrape."""
+
+    metric: str
+    labels: Labels
+    values: str
+
+    def __str__(self) -> str:
+        return f"{self.metric}{{{', '.join(f'{key}={_quoted(value)}' for key, value in self.labels.items())}}}"
+
+
+@dataclass(frozen=True)
+class Check:
+    """The alerts of this name that fire at this time: their labels, those of severity and window included."""
+
+    at: str
+    alerts: tuple[Labels, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What an alert does with some series. ``step`` is both the scrape and the evaluation interval."""
+
+    alert: str
+    title: str
+    series: tuple[Series, ...]
+    checks: tuple[Check, ...]
+    step: str = "1m"
+
+    @property
+    def fires(self) -> bool:
+        return any(check.alerts for check in self.checks)
+
+
+def scraped(metric: Metric, *labels: str, values: str, agent: str = "a", suffix: str = "", **more: str) -> Series:
+    """A series of this family as Prometheus has it after scraping one agent."""
+    named = dict(zip(metric.labels, labels, strict=True))
+    target = {"job": "kafka-eos", "instance": f"{agent}:10618", "pod": f"exporter-{agent}"}
+    return Series(f"{metric.name}{suffix}", {**named, **more, **target}, values)
+
+
+def spread(labels: Sequence[str], other: str = "other") -> list[tuple[str, ...]]:
+    """These label values, and for each of them a set that differs in it alone: no rule may take two for one."""
+    variants = [tuple(other if place == at else value for place, value in enumerate(labels)) for at in range(len(labels))]
+    return [tuple(labels), *variants]
+
+
+def case(alert: str, title: str, series: Iterable[Series], checks: Mapping[str, Sequence[Labels]], step: str = "1m") -> Case:
+    """A case; ``checks`` are the alerts that fire by time."""
+    return Case(alert, title, tuple(series), tuple(Check(at, tuple(each)) for at, each in checks.items()), step)
+
+
+def bare(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """The rules without their annotations, which have tests of their own and cost most of the time.
+
+    The variants of a burn rate get names of their own, ``NAME WINDOW``: each is looked at alone.
+    """
+    stripped: dict[str, Any] = copy.deepcopy(dict(rules))
+    for group in stripped["groups"]:
+        for rule in group["rules"]:
+            rule.pop("annotations", None)
+            if "window" in rule.get("labels", {}):
+                rule["alert"] += f" {rule['labels']['window']}"
+    return stripped
+
+
+def run(rules: Mapping[str, Any], cases: Iterable[Case]) -> str:
+    """Run the cases against these rules. Returns "" when all hold, else what promtool says."""
+    with tempfile.TemporaryDirectory(prefix="kafka-eos-rules-") as name:
+        folder = Path(name)
+        (folder / "rules.yaml").write_text(yaml.safe_dump(dict(rules), sort_keys=False))
+        paths = []
+        for step, same in itertools.groupby(sorted(cases, key=lambda each: each.step), key=lambda each: each.step):
+            path = folder / f"test-{step}.yaml"
+            path.write_text(yaml.safe_dump(_document(step, same), sort_keys=False))
+            paths.append(str(path))
+        tool = ["promtool", "test", "rules", *paths]
+        done = subprocess.run(tool, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+        return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def _document(step: str, cases: Iterable[Case]) -> dict[str, Any]:
+    return {
+        "rule_files": ["rules.yaml"],
+        "evaluation_interval": step,
+        "tests": [_test(step, each) for each in cases],
+    }
+
+
+def _test(step: str, each: Case) -> dict[str, Any]:
+    return {
+        "interval": step,
+        "input_series": [{"series": str(series), "values": series.values} for series in each.series],
+        "alert_rule_test": [
+            {
+                "eval_time": check.at,
+                "alertname": each.alert,
+                "exp_alerts": [{"exp_labels": dict(labels)} for labels in check.alerts],
+            }
+            for check in each.checks
+        ],
+    }
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,143 @@
+"""Every alert fires and is silent when it should, in the cases of this folder, by Prometheus' own rule engine."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import alerts
+from alerts import table
+from alerts.files import generated
+from alerts.rule import Severity
+from alerts.rules import groups
+from alerts.settings import Settings, SettingsError, settings
+from exporter import catalogue
+from tests.rules.mutation import mutants, survivors
+from tests.rules.promtool import Case, bare, run
+from tests.rules.table import CASES
+
+RULES: dict[str, Any] = yaml.safe_load(generated()["alerts/generated/rules.yaml"])
+ALERTS = table.alerts(Settings())
+FOLDER = Path(alerts.__file__).parent
+SAMPLE = 40
+"""Every so-maniest mutant is tried with each run of the tests; ``make mutants`` tries all."""
+
+
+def of(name: str) -> list[Case]:
+    return [each for each in CASES if each.alert.split()[0] == name]
+
+
+@pytest.mark.parametrize("name", table.names())
+def test_the_alert_does_what_its_cases_say(name: str) -> None:
+    assert run(bare(RULES), of(name)) == ""
+
+
+@pytest.mark.parametrize("name", table.names())
+def test_every_alert_has_a_case_that_fires_and_one_that_is_silent(name: str) -> None:
+    assert any(each.fires for each in of(name))
+    assert any(not each.fires for each in of(name))
+
+
+def test_every_variant_of_an_alert_fires_in_some_case() -> None:
+    fired = {
+        (each.alert.split()[0], labels["severity"], labels.get("window", ""))
+        for each in CASES
+        for check in each.checks
+        for labels in check.alerts
+    }
+    assert fired == {(each.name, each.severity.value, dict(each.labels).get("window", "")) for each in ALERTS}
+
+
+def test_no_case_is_about_an_alert_that_does_not_exist() -> None:
+    assert {each.alert.split()[0] for each in CASES} == set(table.names())
+
+
+@pytest.mark.timeout(300)
+def test_a_sample_of_the_mutants_is_killed() -> None:
+    sample = list(mutants(RULES))[int(os.environ.get("MUTANTS_FROM", "0")) :: SAMPLE]
+    _, alive = survivors(CASES, sample)
+    assert alive == []
+
+
+def test_every_metric_of_an_expression_or_description_is_in_the_catalogue() -> None:
+    known = {row.name for row in catalogue.rows()}
+    series = known | {f"{name}{suffix}" for name in known for suffix in ("_bucket", "_count")}
+    records = {record.name for record in table.records()}
+    for each in ALERTS:
+        named = set(re.findall(r"[a-z_:]*kafka_eos_\w+", each.expr + each.description))
+        assert named <= series | records
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda each: f"{each.name}-{each.severity}")
+def test_what_an_alert_says_is_complete(alert: Any) -> None:
+    rules = [rule for group in groups(Settings()) for rule in group["rules"] if rule.get("alert") == alert.name]
+    assert "{{" not in alert.summary
+    assert alert.summary.endswith(".")
+    for rule in rules:
+        assert rule["annotations"]["runbook_url"].endswith(f"/runbooks/{alert.name}")
+        assert f"/d/{alert.dashboard}" in rule["annotations"]["dashboard_url"]
+
+
+def test_the_line_that_tears_a_transaction_stands_behind_kind_hanging_only() -> None:
+    for each in ALERTS:
+        before, line, _ = each.description.partition(" abort --topic ")
+        if line:
+            query = before[before.rindex("{{ range query") :]
+            assert 'kind="hanging"' in query
+            assert 'unless on () kafka_eos_lso_blocker_info{kafka_cluster=%q, topic=%q, partition=%q, kind=~"open|' in query
+        assert each.description.count(" abort --topic ") <= 1
+
+
+def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
+    assert {path.stem for path in (FOLDER / "runbooks").glob("*.md")} == set(table.names())
+
+
+def test_the_alerts_know_only_the_catalogue_and_the_model() -> None:
+    for path in FOLDER.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "exporter":
+                assert node.module in {"exporter.catalogue", "exporter.model"}
+
+
+def test_thresholds_and_links_are_settable() -> None:
+    ours = settings(
+        [
+            "stall_warning=10m",
+            "abort_budget=0.01",
+            "storm_fences=5",
+            "runbook_url=https://wiki.example.com/eos/",
+            "KafkaEosTransactionTimeouts.enabled=false",
+            "KafkaEosProducerFenced.severity=critical",
+            "KafkaEosSourceDown.for=1h",
+            "KafkaEosSourceDown.keep_firing_for=2h",
+            "ignored_sources=txnlog|groups",
+        ],
+        table.names(),
+    )
+    rules = {rule["alert"]: rule for rule in reversed(groups(ours)[1]["rules"])}
+    assert rules["KafkaEosLsoStalled"]["expr"].endswith("> 600")
+    assert "> 0.144\n" in rules["KafkaEosAbortRatioHigh"]["expr"]
+    assert rules["KafkaEosProducerFenceStorm"]["expr"].endswith(">= 5")
+    assert rules["KafkaEosLsoStalled"]["annotations"]["runbook_url"] == "https://wiki.example.com/eos/KafkaEosLsoStalled"
+    assert "KafkaEosTransactionTimeouts" not in rules
+    assert rules["KafkaEosProducerFenced"]["labels"]["severity"] == Severity.CRITICAL
+    assert (rules["KafkaEosSourceDown"]["for"], rules["KafkaEosSourceDown"]["keep_firing_for"]) == ("1h", "2h")
+    assert '{source!~"txnlog|groups"}' in rules["KafkaEosSourceDown"]["expr"]
+
+
+def test_every_wrong_setting_is_told_at_once() -> None:
+    wrong = ["stall_warning=soon", "nonsense=1", "KafkaEosNothing.for=5m", "storm_fences=many", "event_window"]
+    with pytest.raises(SettingsError) as error:
+        settings(wrong, table.names())
+    assert [line.split(":")[0] for line in str(error.value).splitlines()] == wrong
+
+
+def test_the_severity_of_an_alert_in_two_severities_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"KafkaEosLsoStalled\.severity"):
+        groups(settings(["KafkaEosLsoStalled.severity=warning"], table.names()))
