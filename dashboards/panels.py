@@ -59,7 +59,7 @@ def stat(
         description=description,
         targets=_targets((Query(expr),), instant=True),
         extraJson={
-            "fieldConfig": _fields(unit, steps, noValue=none),
+            "fieldConfig": _fields(unit, steps, noValue=none, mappings=[_nobody_knows(none)]),
             "options": {
                 "colorMode": "background",
                 "graphMode": "none",
@@ -248,6 +248,11 @@ def _fields(unit: str, steps: Steps, **defaults: object) -> dict[str, Any]:
         },
         "overrides": [],
     }
+
+
+def _nobody_knows(text: str) -> dict[str, Any]:
+    """Without it Grafana paints a missing value in the colour of the first step, which is green."""
+    return {"options": {"match": "null+nan", "result": {"color": GREY, "text": text}}, "type": "special"}
 
 
 def _steps(steps: Steps) -> list[dict[str, object]]:
