@@ -211,8 +211,8 @@ class Books:
         """What is known now. ``log_now`` is log time in Unix seconds."""
         for book in self._books.values():
             yield from book.samples(cluster)[1]
-            seen = self._seen.get(book.application.name, 0)
-            yield catalogue.TRANSACTIONAL_IDS(float(seen), cluster, book.application.name)
+            if (seen := self._seen.get(book.application.name)) is not None:
+                yield catalogue.TRANSACTIONAL_IDS(float(seen), cluster, book.application.name)
         for transactional_id, application, fences in self._worst(log_now):
             yield catalogue.RECENT_PRODUCER_FENCES(float(fences), cluster, application, transactional_id)
         for end in self.unclean_ends(log_now):
@@ -227,10 +227,15 @@ class Books:
         """What Connect's source tasks committed, whatever application their ids are counted under."""
         return TaskCommits(dict(self._task_commits))
 
+    @property
+    def uncounted(self) -> bool:
+        """Whether an application appeared since the last census."""
+        return not self._books.keys() <= self._seen.keys()
+
     def census(self, entries: Iterator[Entry], log_now: float) -> None:
         """Count the ids that the log showed in the last hour. Walks every id: not for every read."""
         since_ms = (log_now - HOUR) * 1000
-        seen: dict[str, int] = {}
+        seen = dict.fromkeys(self._books, 0)
         for entry in entries:
             if entry.record_ms >= since_ms:
                 seen[entry.application] = seen.get(entry.application, 0) + 1

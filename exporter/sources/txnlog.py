@@ -245,7 +245,8 @@ class TxnlogSource:
     def _gauges(self, facts: Facts) -> Iterator[Sample | Fact]:
         clock = self._cluster.clock
         wall = clock.wall()
-        if self._census_at is None or clock.monotonic() - self._census_at >= CENSUS_INTERVAL:
+        counted_at = self._census_at
+        if counted_at is None or clock.monotonic() - counted_at >= CENSUS_INTERVAL or self._books.uncounted:
             self._census_at = clock.monotonic()
             self._books.census(iter(self._ledger.entries.values()), wall)
             self._known_ids = self._count_ids()

@@ -508,6 +508,19 @@ def test_release_times_are_those_of_the_last_transaction_that_wrote_to_a_partiti
     assert dict(ended) == {("orders", 0): BEGIN_MS / 1000 + 0.005}
 
 
+def test_an_application_that_appears_is_counted_among_the_ids_at_once() -> None:
+    world = world_of()
+    story = Story(world, "old-1", "new-1")
+    source = source_of(world)
+    story["old-1"].initialise()
+    story.write()
+    read(world, source)
+    world.time.pass_(1.0)
+    story["new-1"].initialise()
+    story.write()
+    assert read(world, source).values(catalogue.TRANSACTIONAL_IDS) == {("old",): 1, ("new",): 1}
+
+
 def test_ids_that_come_and_go_leave_nothing_behind() -> None:
     world = world_of()
     story = Story(world)
