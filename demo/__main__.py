@@ -119,7 +119,7 @@ def _play(cluster: KafkaCluster, jvms: JvmAgents, over: threading.Event, seconds
     jars.say("starting the agent and the applications")
     environment = {**HURRY, **_jvms(jvms)}
     with ExitStack() as full:
-        scenes = SCENES
+        scenes: tuple[Scene, ...] = SCENES
         if engines := _engines(cluster, jvms):
             full.enter_context(engines)
             scenes, environment = (*SCENES, *ENGINE_SCENES), {**environment, **engines.environment}

@@ -115,11 +115,12 @@ class Engines:
                 RdkafkaProducer(self._cluster, "words-1") as writer,
                 JavaProducer(self._cluster, self._connect.transactional_id("steps")) as zombie,
             ):
-                writer.init()
-                writer.run(100, WORDS, 400)
                 self._over.wait(CALM_SECONDS)
                 self._fail.touch()
                 zombie.init()
+                writer.init()
+                for _ in range(10):
+                    writer.run(5, WORDS, 400)
                 self._over.wait(CALM_SECONDS)
                 self._streams.stop()
                 self._streams.lose_state()

@@ -42,11 +42,16 @@ def verdict(status: Mapping[str, Any]) -> Verdict:
     """What matters most now; all is well only where everything that was asked answered."""
     clusters = status["clusters"]
     stalled = [stall for cluster in clusters for stall in cluster["stalled_partitions"]]
-    blind = tuple(_blind_spots(clusters))
+    failed = sum(len(connect["failed"]) for cluster in clusters for connect in cluster["connect"])
+    details = blind = tuple(_blind_spots(clusters))
+    if failed:
+        details = (f"Failed in Connect, connectors and tasks: {failed}", *details)
     if stalled:
         hanging = sum(stall["blocker"]["kind"] == "hanging" for stall in stalled)
         tail = f", {hanging} by a hanging transaction" if hanging else ""
-        return Verdict("bad", f"{_count(len(stalled), 'partition')} stalled{tail}", blind)
+        return Verdict("bad", f"{_count(len(stalled), 'partition')} stalled{tail}", details)
+    if failed:
+        return Verdict("bad", "Connect has failures", details)
     if blind:
         return Verdict("blind", "Cannot see everything", blind)
     if not status["ready"]:
