@@ -10,6 +10,9 @@ from exporter.connect.trace import Cause
 TaskKey = tuple[str, str]
 """Connector and number of the task."""
 
+FORGOTTEN_AFTER = 3
+"""Complete looks without a task until it counts as deleted: one that moves or is restarted is away for a moment."""
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -33,6 +36,7 @@ class FailureBook:
     def __init__(self) -> None:
         self._last: dict[TaskKey, Look] = {}
         self._counts: dict[TaskKey, dict[Cause, int]] = {}
+        self._missed: dict[TaskKey, int] = {}
         self._looked = False
 
     @property
@@ -41,7 +45,7 @@ class FailureBook:
         return self._counts
 
     def look(self, looks: Mapping[TaskKey, Look], *, complete: bool) -> None:
-        """Take note of a look. ``complete``: what is not in it does not exist any more, and is forgotten."""
+        """Take note of a look. ``complete``: what is not in it does not exist at this moment."""
         for key, now in looks.items():
             counts = self._counts.setdefault(key, dict.fromkeys(Cause, 0))
             before = self._last.get(key)
@@ -50,8 +54,9 @@ class FailureBook:
                 counts[now.cause] += 1
             self._last[key] = now if before is None else _carried(before, now)
         if complete:
-            for gone in self._last.keys() - looks.keys():
-                del self._last[gone], self._counts[gone]
+            self._missed = {key: self._missed.get(key, 0) + 1 for key in self._last if key not in looks}
+            for gone in [key for key, times in self._missed.items() if times >= FORGOTTEN_AFTER]:
+                del self._last[gone], self._counts[gone], self._missed[gone]
             self._looked = True
 
 

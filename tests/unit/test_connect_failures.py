@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from exporter.connect.failures import FailureBook, Look
+from exporter.connect.failures import FORGOTTEN_AFTER, FailureBook, Look
 from exporter.connect.trace import Cause
 
 KEY = ("orders", "0")
@@ -65,7 +65,14 @@ def test_metrics_that_could_not_be_read_once_do_not_hide_a_restart() -> None:
 def test_a_deleted_task_is_forgotten_and_one_that_was_not_asked_about_is_kept() -> None:
     book = FailureBook()
     book.look({KEY: WELL}, complete=True)
-    book.look({}, complete=False)
+    for _ in range(5):
+        book.look({}, complete=False)
     assert KEY in book.counts
-    book.look({}, complete=True)
+    for _ in range(FORGOTTEN_AFTER):
+        assert KEY in book.counts
+        book.look({}, complete=True)
     assert not book.counts
+
+
+def test_a_task_that_is_away_for_a_moment_keeps_its_counts_and_is_not_counted_for_coming_back() -> None:
+    assert counted(WELL, FENCED, None, FENCED, None, None, FENCED) == {"fenced": 1}

@@ -11,6 +11,7 @@ import pytest
 
 from exporter import catalogue
 from exporter.connect.facts import ConnectState
+from exporter.connect.failures import FORGOTTEN_AFTER
 from exporter.connect.rest import RestAnswer, parse
 from exporter.connect.workers import QUERIES
 from exporter.jmx.answers import Answer, Missing
@@ -225,6 +226,8 @@ def test_a_deleted_connector_takes_its_counters_along(rest: Scripted) -> None:
     assert isinstance(rest.answer, RestAnswer)
     assert rest.answer.connectors is not None
     rest.answer = RestAnswer(tuple(each for each in rest.answer.connectors if each.name != "steps"), ())
+    for _ in range(FORGOTTEN_AFTER):
+        read(reader)
     assert not any(key[0] == "steps" for key in read(reader).of(catalogue.CONNECT_TASK_FAILURES_TOTAL))
 
 
