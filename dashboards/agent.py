@@ -127,7 +127,7 @@ def _last_success() -> core.Panel:
 
 def _tail() -> core.Panel:
     return lines(
-        "Tail lag",
+        "Tail lag over time",
         "Records of the transaction log that are not read yet.",
         [Query(own(TRANSACTION_LOG_TAIL_LAG_RECORDS), "{{instance}} {{kafka_cluster}}")],
     )

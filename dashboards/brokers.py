@@ -124,8 +124,8 @@ def _posture() -> core.Panel:
 
 def _unavailable() -> core.Panel:
     return table(
-        "Ids without coordinator",
-        "By application: none of these can begin or end a transaction now.",
+        "Ids without coordinator, by application",
+        "None of these can begin or end a transaction now.",
         [f"{now(TRANSACTIONAL_IDS_UNAVAILABLE)} > 0"],
         [
             Column("application", "Application", link=(TRANSACTIONS, "application", "Its transactions")),

@@ -10,6 +10,7 @@ from dashboards.queries import age, gained, now, per_second, total
 from dashboards.shared import PRODUCERS, WINDOW
 from exporter.catalogue import (
     PRODUCER_IDEMPOTENCE_STATE,
+    PRODUCER_IDEMPOTENCE_STATE_SINCE_TIMESTAMP_SECONDS,
     PRODUCER_RECORD_ERRORS_TOTAL,
     PRODUCER_RECORD_RETRIES_TOTAL,
     PRODUCER_RECORDS_SENT_TOTAL,
@@ -133,8 +134,13 @@ def _idempotence() -> core.Panel:
     return table(
         "Idempotent producers",
         "Assigned is the healthy state: a producer id is there.",
-        [now(PRODUCER_IDEMPOTENCE_STATE, _OF)],
-        [Column("client_id", "Client"), Column("state", "State", width=200), Column("target", "Target")],
-        sort="Client",
+        [age(now(PRODUCER_IDEMPOTENCE_STATE_SINCE_TIMESTAMP_SECONDS, _OF)), now(PRODUCER_IDEMPOTENCE_STATE, _OF)],
+        [
+            Column("Value #A", "In it for", "s", width=120),
+            Column("client_id", "Client"),
+            Column("state", "State", width=200),
+            Column("target", "Target"),
+        ],
+        sort="In it for",
         none="no librdkafka client",
     )

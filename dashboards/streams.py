@@ -125,8 +125,8 @@ def _latency() -> core.Panel:
 
 def _remaining() -> core.Panel:
     return lines(
-        "Records to restore",
-        "By task; a line that does not fall is a restoration that is stuck.",
+        "Records to restore, by task",
+        "A line that does not fall is a restoration that is stuck.",
         [Query(total(now(STREAMS_RESTORE_REMAINING_RECORDS, _OF), "task"), "{{task}}")],
     )
 
@@ -142,7 +142,7 @@ def _restoring() -> core.Panel:
 
 def _changelogs() -> core.Panel:
     return lines(
-        "Offsets not committed in changelogs",
+        "Offsets not committed, by changelog",
         "End minus last stable offset: what no restoring task can read yet.",
         [Query(total(now(STREAMS_CHANGELOG_LAG_OFFSETS, _OF), "topic"), "{{topic}}")],
     )

@@ -1,0 +1,153 @@
+"""What every dashboard of ours keeps to, and that all metrics are somewhere to be seen."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from dashboards.agent import AGENT
+from dashboards.board import WIDTH, Board
+from dashboards.generate import GENERATED, boards, files
+from dashboards.normalise import SCHEMA_VERSION
+from exporter.catalogue import rows
+from tests.unit.dashboards.test_linter_rules import Json, panels, queries, variable
+
+ROOT = Path(__file__).parents[3]
+NAMES = {metric.name for metric in rows()}
+# Of the process and of Prometheus.
+OTHERS = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
+NOT_SHOWN: dict[str, str] = {}
+"""Metrics that no dashboard shows and no alert asks, each with its reason: at most five."""
+
+
+def test_the_committed_files_are_what_the_code_makes() -> None:
+    made = dict(files())
+    assert {path: (ROOT / path).read_text() for path in made} == made
+    assert {path.name for path in made} == {path.name for path in (ROOT / GENERATED).glob("*.json")}
+
+
+def test_the_same_code_makes_the_same_bytes() -> None:
+    assert files() == files()
+
+
+def test_every_metric_asked_for_is_in_the_catalogue(dashboard: Json) -> None:
+    asked = [*queries(dashboard), *(note["target"]["expr"] for note in notes_of(dashboard))]
+    asked += [each["query"]["query"] for each in dashboard["templating"]["list"] if each["type"] == "query"]
+    found = {name for query in asked for name in re.findall(r"\w+(?=\{)|kafka_eos_\w+", query)}
+    assert {re.sub("_(bucket|count|sum)$", "", name) for name in found} <= NAMES | OTHERS
+
+
+def test_every_metric_is_shown_or_alerted_on_or_left_out_for_a_reason() -> None:
+    shown = "".join(files().values())
+    alerts = "".join(file.read_text() for file in (ROOT / "alerts" / "generated").glob("*.yaml"))
+    unseen = {name for name in NAMES if not re.search(rf"\b{name}(_bucket|_count)?\b", shown + alerts)}
+    assert unseen == NOT_SHOWN.keys()
+    assert len(NOT_SHOWN) <= 5
+    assert all(NOT_SHOWN.values())
+
+
+def test_every_selected_series_is_one_truth_over_the_replicas(board: Board, dashboard: Json) -> None:
+    """``max by`` of labels without instance and pod around each selector, ``min by`` for the beginnings of things."""
+    for query in queries(dashboard):
+        for selector in re.finditer(r"(\w+)\{", query):
+            around = re.findall(r"(min|max) by \(([^)]*)\) \((?:rate\(|increase\()?$", query[: selector.start()])
+            assert around, f"{selector[1]} in {query}"
+            operator, labels = around[0]
+            first = any(part in selector[1] for part in ("_since_", "_start_"))
+            assert operator == ("min" if first else "max"), query
+            if board.uid != AGENT:
+                assert not {"instance", "pod"} & set(labels.split(", ")), query
+
+
+def test_stats_say_when_nobody_knows_and_are_not_green_then(dashboard: Json) -> None:
+    for panel in panels(dashboard):
+        if panel["type"] == "stat":
+            defaults = panel["fieldConfig"]["defaults"]
+            (mapping,) = defaults["mappings"]
+            assert mapping["options"]["match"] == "null+nan"
+            assert mapping["options"]["result"]["text"] == defaults["noValue"]
+            assert mapping["options"]["result"]["color"] not in {"green", "blue"}
+            # An instant query: the last value of a range may be an old one.
+            assert [target["instant"] for target in panel["targets"]] == [True]
+
+
+def test_a_row_of_numbers_stands_on_top(dashboard: Json) -> None:
+    first, *others = dashboard["panels"]
+    assert first["type"] == "row"
+    assert {panel["type"] for panel in others if panel["gridPos"]["y"] == 1} == {"stat"}
+
+
+def test_panels_fill_the_width_and_do_not_overlap(dashboard: Json) -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in dashboard["panels"]:
+        at = panel["gridPos"]
+        cells = set(itertools.product(range(at["x"], at["x"] + at["w"]), range(at["y"], at["y"] + at["h"])))
+        assert not cells & taken, panel["title"]
+        taken |= cells
+    height = max(y for _, y in taken) + 1
+    assert taken == set(itertools.product(range(WIDTH), range(height)))
+
+
+def test_panels_are_told_apart(dashboard: Json) -> None:
+    numbers = [panel["id"] for panel in dashboard["panels"]]
+    assert len(set(numbers)) == len(numbers)
+    titles = [panel["title"] for panel in dashboard["panels"]]
+    assert len(set(titles)) == len(titles)
+
+
+def test_columns_are_labels_or_values_of_their_queries(dashboard: Json) -> None:
+    for panel in panels(dashboard):
+        if panel["type"] == "table":
+            names = panel["transformations"][-1]["options"]["renameByName"]
+            values = {f"Value #{target['refId']}" for target in panel["targets"]} | {"Value"}
+            grouped = {
+                label
+                for target in panel["targets"]
+                for group in re.findall(r"by \(([^)]*)\)", target["expr"])
+                for label in group.split(", ")
+            }
+            assert names.keys() <= grouped | values, panel["title"]
+            assert panel["options"]["sortBy"][0]["displayName"] in names.values()
+
+
+def test_links_lead_to_a_dashboard_with_that_variable_and_keep_the_others() -> None:
+    known = {board.uid: json.loads(text) for board, text in zip(boards(), files().values(), strict=True)}
+    links = [
+        property_["value"][0]["url"]
+        for dashboard in known.values()
+        for panel in panels(dashboard)
+        for override in panel["fieldConfig"]["overrides"]
+        for property_ in override["properties"]
+        if property_["id"] == "links"
+    ]
+    assert links
+    for link in links:
+        match = re.fullmatch(r"/d/([\w-]+)\?(.*)&var-(\w+)=\$\{__value\.text\}", link)
+        assert match, link
+        assert variable(known[match[1]], match[3])
+        assert match[2].startswith("${__url_time_range}&${datasource:queryparam}&${job:queryparam}")
+
+
+def test_fences_timeouts_and_coordinator_moves_are_marked(dashboard: Json) -> None:
+    assert [note["name"] for note in notes_of(dashboard)] == ["Fences", "Timeouts", "Coordinator moves"]
+    assert all(note["enable"] for note in notes_of(dashboard))
+
+
+def test_no_dashboard_holds_what_a_current_grafana_would_have_to_migrate(dashboard: Json) -> None:
+    assert dashboard["schemaVersion"] == SCHEMA_VERSION
+    assert {panel["type"] for panel in dashboard["panels"]} <= {
+        "row",
+        "stat",
+        "timeseries",
+        "table",
+        "state-timeline",
+        "heatmap",
+    }
+    assert '"null"' not in json.dumps(dashboard)
+
+
+def notes_of(dashboard: Json) -> list[dict[str, Any]]:
+    return [note for note in dashboard["annotations"]["list"] if "target" in note]
