@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
+from itertools import chain
 
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
@@ -40,16 +41,18 @@ def end_offsets(
         for topic, partition in batch:
             topics.setdefault(topic, []).append(partition)
         kind = ListOffsetsRequest.ListOffsetsTopic
-        entry = kind.ListOffsetsPartition
+        # One entry serves the partitions of this number in all topics: making thousands of them is most of the work.
+        entries = {
+            index: kind.ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=LATEST)
+            for index in set(chain.from_iterable(topics.values()))
+        }
         return ListOffsetsRequest(
             replica_id=CONSUMER,
             isolation_level=int(isolation),
             topics=[
                 kind(
                     name=topic,
-                    partitions=[
-                        entry(partition_index=index, current_leader_epoch=-1, timestamp=LATEST) for index in indexes
-                    ],
+                    partitions=[entries[index] for index in indexes],
                 )
                 for topic, indexes in topics.items()
             ],
