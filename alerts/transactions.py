@@ -44,7 +44,6 @@ P99_COMPLETION = Record(
 )
 
 
-
 def unclean_ratio(window: str) -> Record:
     """The share of an application's transactions that did not commit, over a window."""
     committed = f'sum without (outcome) (rate({TRANSACTIONS_TOTAL}{{outcome="committed"}}[{window}]))'

@@ -1,4 +1,4 @@
-"""HTTP: /metrics · / · /api/v1/status · /-/healthy · /-/ready · /-/reload · /ingest/….
+"""HTTP: /metrics · / · /api/v1/status · /runbooks/… · /-/healthy · /-/ready · /-/reload · /ingest/….
 
 Nothing here asks Kafka anything: every answer is made from what the sources said last.
 """
@@ -11,12 +11,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, NotFound
 from werkzeug.routing import Map, Rule
 from werkzeug.wrappers import Request, Response
 
 from exporter.listen import Listener, ListenError, WSGIApplication
 from exporter.page import CONTENT_SECURITY_POLICY, page
+from exporter.runbooks import names, runbook
 from exporter.textformat import CONTENT_TYPES, Format
 
 log = logging.getLogger(__name__)
@@ -63,6 +64,8 @@ class App:
             Rule(prefix + "/", endpoint=self._page, methods=["GET"]),
             Rule(prefix + "/metrics", endpoint=self._metrics, methods=["GET"]),
             Rule(prefix + "/api/v1/status", endpoint=self._document, methods=["GET"]),
+            Rule(prefix + "/runbooks", endpoint=self._runbooks, methods=["GET"]),
+            Rule(prefix + "/runbooks/<name>", endpoint=self._runbook, methods=["GET"]),
             Rule(prefix + "/-/healthy", endpoint=self._healthy, methods=["GET"]),
             Rule(prefix + "/-/ready", endpoint=self._readiness, methods=["GET"]),
             Rule(prefix + "/-/reload", endpoint=self._reload_settings, methods=["POST"]),
@@ -76,8 +79,8 @@ class App:
         if (door := self._doors.get(request.path)) is not None:
             return door(environ, start_response)
         try:
-            endpoint, _ = self._routes.bind_to_environ(environ).match()
-            response: Response = endpoint(request)
+            endpoint, arguments = self._routes.bind_to_environ(environ).match()
+            response: Response = endpoint(request, **arguments)
         except HTTPException as error:
             response = _refusal(error)
         for name, value in _HEADERS.items():
@@ -102,6 +105,15 @@ class App:
 
     def _document(self, _: Request) -> Response:
         return Response(json.dumps(self._status(), indent=1), content_type="application/json")
+
+    def _runbooks(self, _: Request) -> Response:
+        return _plain("\n".join(f"{self._prefix}/runbooks/{name}" for name in names()))
+
+    def _runbook(self, _: Request, name: str) -> Response:
+        text = runbook(name)
+        if text is None:
+            raise NotFound
+        return _plain(text.rstrip())
 
     def _healthy(self, _: Request) -> Response:
         return _plain("Healthy.")

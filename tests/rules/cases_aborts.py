@@ -20,9 +20,7 @@ VARIANTS = (
 )
 
 
-def finished(
-    phases: Sequence[tuple[int, float, float]], app: tuple[str, ...] = APP, agent: str = "a"
-) -> list[Series]:
+def finished(phases: Sequence[tuple[int, float, float]], app: tuple[str, ...] = APP, agent: str = "a") -> list[Series]:
     """The outcomes of an application. A phase is so many steps, with so many committed and timed out in each."""
     rows: dict[str, list[float]] = {"committed": [0.0], "timed_out": [0.0], "aborted": [0.0], "fenced": [0.0]}
     for steps, committed, lost in phases:
@@ -85,14 +83,18 @@ def _variant(
     yield of("twenty, in the long window", finished([(2 * long, 0, 0.34)]), {2 * long: fires})
     yield of("fewer than twenty in the long window", finished([(2 * long, 0, 0.25)]), {2 * long: none})
     yield of("nothing finishes", finished([(40, 0, 0)]), {40: none})
-    yield of("each application", [each for app in apps for each in finished(over, app)], {20: [ours(app) for app in apps]})
+    yield of(
+        "each application", [each for app in apps for each in finished(over, app)], {20: [ours(app) for app in apps]}
+    )
     yield of(
         "each application by its own share",
         [*finished(over), *(each for app in apps[1:] for each in finished(under, app))],
         {20: fires},
     )
     yield of(
-        "two replicas see one truth, one alert", [*finished(over), *finished(over, agent="b")], {hold: none, hold + 1: fires}
+        "two replicas see one truth, one alert",
+        [*finished(over), *finished(over, agent="b")],
+        {hold: none, hold + 1: fires},
     )
     yield of("two replicas do not add up", [*finished(under), *finished(under, agent="b")], {40: none})
     few = [(15, 0, 1), (20, 0, 0)]

@@ -101,7 +101,9 @@ def _pages() -> Iterator[Case]:
         [since("0x60"), timeout(3600), blocker("open")],
         {"15m": [WARNING], "16m": [WARNING, CRITICAL]},
     )
-    yield case(STALLED, "a page after fifteen minutes by whom nobody knows", [since("-1x60")], {"15m": [WARNING, CRITICAL]})
+    yield case(
+        STALLED, "a page after fifteen minutes by whom nobody knows", [since("-1x60")], {"15m": [WARNING, CRITICAL]}
+    )
     yield case(STALLED, "exactly fifteen minutes by whom nobody knows", [since("0x60")], {"15m": [WARNING]})
     yield case(
         STALLED,
@@ -148,7 +150,13 @@ def _pages() -> Iterator[Case]:
     yield case(
         STALLED,
         "replicas that disagree who holds it page by the more patient one",
-        [since("-1x60"), timeout(60), blocker("open"), timeout(480, pid="8", agent="b"), blocker("open", pid="8", agent="b")],
+        [
+            since("-1x60"),
+            timeout(60),
+            blocker("open"),
+            timeout(480, pid="8", agent="b"),
+            blocker("open", pid="8", agent="b"),
+        ],
         {"8m": [WARNING], "9m": [WARNING, CRITICAL]},
     )
     yield case(

@@ -16,7 +16,11 @@ from exporter.catalogue import (
 )
 from tests.rules.promtool import Case, Series, case, scraped, spread
 
-ISR, VERIFICATION, POSTURE = "KafkaEosTransactionLogUnderMinIsr", "KafkaEosVerificationFailures", "KafkaEosPostureFailed"
+ISR, VERIFICATION, POSTURE = (
+    "KafkaEosTransactionLogUnderMinIsr",
+    "KafkaEosVerificationFailures",
+    "KafkaEosPostureFailed",
+)
 TASK_FAILED, COMMITS = "KafkaEosConnectTaskFailed", "KafkaEosConnectCommitsFailing"
 RESTORE, DOWN, ABSENT = "KafkaEosStreamsRestoreStuck", "KafkaEosSourceDown", "KafkaEosExporterAbsent"
 
@@ -34,7 +38,11 @@ def cases() -> Iterator[Case]:
 
 def _transaction_log() -> Iterator[Case]:
     def partitions(
-        values: str, condition: str = "under_min_isr", topic: str = "__transaction_state", cluster: str = "prod", agent: str = "a"
+        values: str,
+        condition: str = "under_min_isr",
+        topic: str = "__transaction_state",
+        cluster: str = "prod",
+        agent: str = "a",
     ) -> Series:
         return scraped(INTERNAL_TOPIC_PARTITIONS, cluster, topic, condition, values=values, agent=agent)
 
@@ -44,7 +52,12 @@ def _transaction_log() -> Iterator[Case]:
     yield case(
         ISR,
         "a cluster, not a condition or a replica, is what is paged for",
-        [partitions("1x60"), partitions("2x60", "offline"), partitions("1x60", agent="b"), partitions("1x60", cluster="other")],
+        [
+            partitions("1x60"),
+            partitions("2x60", "offline"),
+            partitions("1x60", agent="b"),
+            partitions("1x60", cluster="other"),
+        ],
         {"5m": [ours, {**ours, "kafka_cluster": "other"}]},
     )
     yield case(
@@ -64,10 +77,22 @@ def _transaction_log() -> Iterator[Case]:
         ],
         {"30m": []},
     )
-    yield case(ISR, "brokers restart one after the other", [partitions("0 1 1 1 0 0 0 1 1 1 0x20")], {f"{at}m": [] for at in range(25)})
+    yield case(
+        ISR,
+        "brokers restart one after the other",
+        [partitions("0 1 1 1 0 0 0 1 1 1 0x20")],
+        {f"{at}m": [] for at in range(25)},
+    )
     yield case(ISR, "one failed scrape does not begin anew", [partitions("1 1 1 stale 1x60")], {"5m": [ours]})
-    yield case(ISR, "three minutes of failed scrapes do", [partitions("1 1 stale stale stale stale 1x60")], {"7m": [], "10m": [], "11m": [ours]})
-    yield case(ISR, "after the last data it goes on for ten minutes", [partitions("1x8 stale")], {"18m": [ours], "19m": []})
+    yield case(
+        ISR,
+        "three minutes of failed scrapes do",
+        [partitions("1 1 stale stale stale stale 1x60")],
+        {"7m": [], "10m": [], "11m": [ours]},
+    )
+    yield case(
+        ISR, "after the last data it goes on for ten minutes", [partitions("1x8 stale")], {"18m": [ours], "19m": []}
+    )
 
 
 def _verification() -> Iterator[Case]:
@@ -75,7 +100,9 @@ def _verification() -> Iterator[Case]:
         return scraped(BROKER_TXN_VERIFICATION_FAILURES_TOTAL, cluster, broker, values=values, agent=agent)
 
     ours = {"severity": "warning", "kafka_cluster": "prod", "broker": "1"}
-    yield case(VERIFICATION, "more than ten in a quarter of an hour", [failures("0x20 11x60")], {"20m": [], "25m": [ours]})
+    yield case(
+        VERIFICATION, "more than ten in a quarter of an hour", [failures("0x20 11x60")], {"20m": [], "25m": [ours]}
+    )
     yield case(VERIFICATION, "a few while a coordinator moves", [failures("0x20 9x60")], {"25m": [], "40m": []})
     yield case(VERIFICATION, "exactly ten in a quarter of an hour", [failures("0+0x5 5 10x60")], {"15m": []})
     yield case(
@@ -84,11 +111,25 @@ def _verification() -> Iterator[Case]:
         [failures("0x5 50x60"), failures("0x5 50x60", broker="2"), failures("0x5 50x60", cluster="other")],
         {"10m": [ours, {**ours, "broker": "2"}, {**ours, "kafka_cluster": "other"}]},
     )
-    yield case(VERIFICATION, "two replicas count once", [failures("0x5 7x60"), failures("0x5 7x60", agent="b")], {"10m": []})
-    yield case(VERIFICATION, "seen by one replica of two", [failures("0x5 50x60"), failures("50x60", agent="b")], {"10m": [ours]})
+    yield case(
+        VERIFICATION, "two replicas count once", [failures("0x5 7x60"), failures("0x5 7x60", agent="b")], {"10m": []}
+    )
+    yield case(
+        VERIFICATION,
+        "seen by one replica of two",
+        [failures("0x5 50x60"), failures("50x60", agent="b")],
+        {"10m": [ours]},
+    )
     yield case(VERIFICATION, "a count that was there before is no event", [failures("5000x60")], {"0m": [], "30m": []})
-    yield case(VERIFICATION, "a quarter of an hour later it is over", [failures("0x5 50x60")], {"27m": [ours], "28m": []})
-    yield case(VERIFICATION, "slowly", [failures("0 " * 20 + " ".join(str(at) for at in range(60)))], {"30m": [], "35m": [ours]})
+    yield case(
+        VERIFICATION, "a quarter of an hour later it is over", [failures("0x5 50x60")], {"27m": [ours], "28m": []}
+    )
+    yield case(
+        VERIFICATION,
+        "slowly",
+        [failures("0 " * 20 + " ".join(str(at) for at in range(60)))],
+        {"30m": [], "35m": [ours]},
+    )
 
 
 def _posture() -> Iterator[Case]:
@@ -102,13 +143,30 @@ def _posture() -> Iterator[Case]:
     yield case(POSTURE, "failed for a quarter of an hour", [check("0x60")], {"14m": [], "15m": [ours()]})
     yield case(POSTURE, "passed", [check("1x60")], {"30m": []})
     yield case(POSTURE, "unknown is not failed", [check("1x5 stale")], {"30m": []})
-    yield case(POSTURE, "each check of each subject", [check("0x60", who) for who in all_of], {"15m": [ours(who) for who in all_of]})
-    yield case(POSTURE, "two replicas, one of which read it before", [check("0x60"), check("1x60", agent="b")], {"15m": [ours()]})
+    yield case(
+        POSTURE,
+        "each check of each subject",
+        [check("0x60", who) for who in all_of],
+        {"15m": [ours(who) for who in all_of]},
+    )
+    yield case(
+        POSTURE,
+        "two replicas, one of which read it before",
+        [check("0x60"), check("1x60", agent="b")],
+        {"15m": [ours()]},
+    )
     yield case(POSTURE, "one alert for two replicas", [check("0x60"), check("0x60", agent="b")], {"15m": [ours()]})
     yield case(POSTURE, "one failed scrape does not begin anew", [check("0 0 0 stale 0x60")], {"15m": [ours()]})
-    yield case(POSTURE, "mended for a moment", [check("0x8 1 0x60")], {"15m": [], "23m": [], "24m": [ours()]})
-    yield case(POSTURE, "after the last data it goes on for ten minutes", [check("0x20 stale")], {"30m": [ours()], "31m": []})
-    yield case(POSTURE, "a check that takes long to be made again", [check("0 0 stale stale stale stale 0x60")], {"16m": [], "21m": [ours()]})
+    yield case(POSTURE, "mended for a moment", [check("0x8 1 0x60")], {"15m": [], "24m": [], "25m": [ours()]})
+    yield case(
+        POSTURE, "after the last data it goes on for ten minutes", [check("0x20 stale")], {"30m": [ours()], "31m": []}
+    )
+    yield case(
+        POSTURE,
+        "a check that takes long to be made again",
+        [check("0 0 stale stale stale stale 0x60")],
+        {"16m": [], "21m": [ours()]},
+    )
 
 
 def _tasks() -> Iterator[Case]:
@@ -122,14 +180,21 @@ def _tasks() -> Iterator[Case]:
 
     warning, critical = ours("warning"), ours("critical")
     tasks = [each for each in spread(task) if each[1] == "connect"]
-    yield case(TASK_FAILED, "a ticket at once, a page after five minutes", [state("_ 1x60")], {"0m": [], "1m": [warning], "5m": [warning], "6m": [warning, critical]})
+    yield case(
+        TASK_FAILED,
+        "a ticket at once, a page after five minutes",
+        [state("_ 1x60")],
+        {"0m": [], "1m": [warning], "5m": [warning], "6m": [warning, critical]},
+    )
     yield case(
         TASK_FAILED,
         "each task",
         [state("1x60", who) for who in tasks],
         {"5m": [ours(severity, who) for who in tasks for severity in ("warning", "critical")]},
     )
-    yield case(TASK_FAILED, "two replicas, one alert", [state("1x60"), state("1x60", agent="b")], {"5m": [warning, critical]})
+    yield case(
+        TASK_FAILED, "two replicas, one alert", [state("1x60"), state("1x60", agent="b")], {"5m": [warning, critical]}
+    )
     yield case(
         TASK_FAILED,
         "a task that was restarted is a ticket for ten minutes and no page",
@@ -168,15 +233,27 @@ def _commits() -> Iterator[Case]:
     yield case(COMMITS, "less than a tenth", [ratio("0.095x60")], {"30m": []})
     yield case(COMMITS, "those that succeed", [ratio("1x60", result="success"), ratio("0x60")], {"30m": []})
     yield case(COMMITS, "each task", [ratio("1x60", who) for who in tasks], {"10m": [ours(who) for who in tasks]})
-    yield case(COMMITS, "two replicas that read at different times", [ratio("0.2x60"), ratio("0x60", agent="b")], {"10m": [ours()]})
+    yield case(
+        COMMITS,
+        "two replicas that read at different times",
+        [ratio("0.2x60"), ratio("0x60", agent="b")],
+        {"10m": [ours()]},
+    )
     yield case(COMMITS, "two replicas do not add up", [ratio("0.06x60"), ratio("0.06x60", agent="b")], {"30m": []})
     yield case(COMMITS, "one alert", [ratio("0.2x60"), ratio("0.2x60", agent="b")], {"10m": [ours()]})
     yield case(COMMITS, "one failed scrape does not begin anew", [ratio("1 1 1 stale 1x60")], {"10m": [ours()]})
     yield case(COMMITS, "a rebalance fails a few", [ratio("0x3 1 1 1 0x60")], {f"{at}m": [] for at in range(25)})
     yield case(COMMITS, "well in between", [ratio("1x5 0 1x60")], {"15m": [], "16m": [ours()]})
     yield case(COMMITS, "small values add up to no ratio", [ratio("0.05x60")], {"30m": []})
-    yield case(COMMITS, "after the last data it goes on for ten minutes", [ratio("1x20 stale")], {"30m": [ours()], "31m": []})
-    yield case(COMMITS, "four minutes without data", [ratio("1 1 stale stale stale stale 1x60")], {"11m": [], "15m": [], "16m": [ours()]})
+    yield case(
+        COMMITS, "after the last data it goes on for ten minutes", [ratio("1x20 stale")], {"30m": [ours()], "31m": []}
+    )
+    yield case(
+        COMMITS,
+        "four minutes without data",
+        [ratio("1 1 stale stale stale stale 1x60")],
+        {"11m": [], "15m": [], "16m": [ours()]},
+    )
 
 
 def _restores() -> Iterator[Case]:
@@ -194,13 +271,33 @@ def _restores() -> Iterator[Case]:
     yield case(RESTORE, "nothing left", [left("0x60")], {"30m": []})
     yield case(RESTORE, "progress, however slow", [left("100-1x60")], {"20m": [], "40m": []})
     yield case(RESTORE, "progress long ago", [left("100 90 80 70 60 50x60")], {"19m": [], "20m": [ours()]})
-    yield case(RESTORE, "a restore that begins when another ended", [left("50 40 30 20 10 0 900 800 700 600 500 400 300 200 100 90 80")], {"15m": [], "16m": []})
+    yield case(
+        RESTORE,
+        "a restore that begins when another ended",
+        [left("50 40 30 20 10 0 900 800 700 600 500 400 300 200 100 90 80")],
+        {"15m": [], "16m": []},
+    )
     yield case(RESTORE, "writes come faster than it restores", [left("100+10x60")], {"15m": [ours()]})
     yield case(RESTORE, "each task", [left("5x60", who) for who in tasks], {"15m": [ours(who) for who in tasks]})
     yield case(RESTORE, "two replicas, one alert", [left("5x60"), left("5x60", agent="b")], {"15m": [ours()]})
-    yield case(RESTORE, "two replicas that read it at different times", [left("7x60"), left("5x60", agent="b")], {"15m": [ours()]})
-    yield case(RESTORE, "a failed scrape now and a quarter of an hour ago", [left("5 stale 5x12 stale 5 stale 5x60")], {"15m": [ours()], "16m": [ours()]})
-    yield case(RESTORE, "data of long before is no comparison", [left("5 stale stale stale stale stale 5x60")], {"15m": [ours()], "17m": [ours()], "20m": [ours()], "26m": [ours()]})
+    yield case(
+        RESTORE,
+        "two replicas that read it at different times",
+        [left("7x60"), left("5x60", agent="b")],
+        {"15m": [ours()]},
+    )
+    yield case(
+        RESTORE,
+        "a failed scrape now and a quarter of an hour ago",
+        [left("5 stale 5x12 stale 5 stale 5x60")],
+        {"15m": [ours()], "16m": [ours()]},
+    )
+    yield case(
+        RESTORE,
+        "data of long before is no comparison",
+        [left("5 stale stale stale stale stale 5x60")],
+        {"15m": [ours()], "17m": [ours()], "20m": [ours()], "26m": [ours()]},
+    )
 
 
 def _sources() -> Iterator[Case]:
@@ -216,13 +313,33 @@ def _sources() -> Iterator[Case]:
 
     yield case(DOWN, "down from the start", [up("0x60")], {"4m": [], "5m": [ours()]})
     yield case(DOWN, "down after it was up", [up("1x20 0x60")], {"30m": [], "31m": [ours()]})
-    yield case(DOWN, "a coordinator that moves costs a few reads", [up("1x20 0 0 0 1x60")], {f"{at}m": [] for at in range(20, 40)})
+    yield case(
+        DOWN,
+        "a coordinator that moves costs a few reads",
+        [up("1x20 0 0 0 1x60")],
+        {f"{at}m": [] for at in range(20, 40)},
+    )
     yield case(DOWN, "three reads of five are answered", [up("1 1 1 0 0 " * 12)], {"30m": [], "50m": []})
     yield case(DOWN, "one read of three is answered", [up("1 0 0 " * 20)], {"30m": [ours()]})
-    yield case(DOWN, "each source, target and agent for itself", [up("0x60"), up("0x60", ("prod", "lso", "other")), up("1x60", agent="b")], {"6m": [ours(), ours(("prod", "lso", "other"))]})
+    yield case(
+        DOWN,
+        "each source, target and agent for itself",
+        [up("0x60"), up("0x60", ("prod", "lso", "other")), up("1x60", agent="b")],
+        {"6m": [ours(), ours(("prod", "lso", "other"))]},
+    )
     yield case(DOWN, "failed scrapes are another matter", [up("1x20 " + "stale " * 20)], {"25m": [], "45m": []})
-    yield case(DOWN, "a scrape that fails now and then does not hide it", [up("0 stale " * 20)], {"6m": [ours()], "20m": [ours()]})
-    yield case(DOWN, "it ends some time after it is mended", [up("0x20 1x60")], {"24m": [ours()], "25m": [ours()], "32m": [ours()], "33m": []})
+    yield case(
+        DOWN,
+        "a scrape that fails now and then does not hide it",
+        [up("0 stale " * 20)],
+        {"6m": [ours()], "20m": [ours()]},
+    )
+    yield case(
+        DOWN,
+        "it ends some time after it is mended",
+        [up("0x20 1x60")],
+        {"24m": [ours()], "25m": [ours()], "32m": [ours()], "33m": []},
+    )
     yield case(DOWN, "just below a half", [up("1 1 1 1 1 0 0 0 0 0 0 " * 10)], {"60m": [ours()]})
 
 
@@ -234,6 +351,13 @@ def _absent() -> Iterator[Case]:
     yield case(ABSENT, "no agent ever", [], {"4m": [], "5m": [ours]})
     yield case(ABSENT, "no agent any more", [build("1x20 stale")], {"30m": [], "31m": [ours]})
     yield case(ABSENT, "one of two replicas is left", [build("1x5 stale"), build("1x60", agent="b")], {"60m": []})
-    yield case(ABSENT, "scrapes fail for five minutes", [build("1x5 stale stale stale stale stale 1x60")], {f"{at}m": [] for at in range(5, 20)})
-    yield case(ABSENT, "an agent restarts again and again", [build("1 stale stale stale " * 10)], {"10m": [], "30m": []})
+    yield case(
+        ABSENT,
+        "scrapes fail for five minutes",
+        [build("1x5 stale stale stale stale stale 1x60")],
+        {f"{at}m": [] for at in range(5, 20)},
+    )
+    yield case(
+        ABSENT, "an agent restarts again and again", [build("1 stale stale stale " * 10)], {"10m": [], "30m": []}
+    )
     yield case(ABSENT, "it ends when an agent is there", [build("_ " * 10 + "1x60")], {"9m": [ours], "10m": []})

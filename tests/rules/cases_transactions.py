@@ -174,9 +174,7 @@ def _storms() -> Iterator[Case]:
         STORM, "a rolling restart that crashes each id twice", [recent("2x9", who) for who in ids], {"5m": [], "9m": []}
     )
     yield case(STORM, "two replicas count the same fences", [recent("2x9"), recent("2x9", agent="b")], {"5m": []})
-    yield case(
-        STORM, "a replica that has caught up less", [recent("3x9"), recent("1x9", agent="b")], {"5m": [storm()]}
-    )
+    yield case(STORM, "a replica that has caught up less", [recent("3x9"), recent("1x9", agent="b")], {"5m": [storm()]})
     yield case(STORM, "it outlives seven minutes without data", [recent("5x8 stale")], {"15m": [storm()], "16m": []})
 
 
@@ -196,7 +194,12 @@ def _completions() -> Iterator[Case]:
     apps = spread(APP)
     yield case(SLOW, "markers missing for more than five minutes", [prepared("-1x60")], {"4m": [], "5m": [CRITICAL]})
     yield case(SLOW, "five minutes are not more", [prepared("0x60")], {"5m": [], "6m": [CRITICAL]})
-    yield case(SLOW, "each application", [prepared("-1x60", app) for app in apps], {"5m": [of("critical", app) for app in apps]})
+    yield case(
+        SLOW,
+        "each application",
+        [prepared("-1x60", app) for app in apps],
+        {"5m": [of("critical", app) for app in apps]},
+    )
     yield case(SLOW, "replicas go by the older", [prepared("-1x60"), prepared("60x60", agent="b")], {"5m": [CRITICAL]})
     yield case(SLOW, "a broker restarts and its markers wait for it", [prepared("0x4 stale")], {"4m": [], "9m": []})
     yield case(SLOW, "it outlives seven minutes without data", [prepared("-1x8 stale")], {"15m": [CRITICAL], "16m": []})
@@ -210,8 +213,15 @@ def _completions() -> Iterator[Case]:
     )
     yield case(SLOW, "ten in ten minutes are enough", histogram("0+0x90", "0+1x90"), {"39m": [], "40m": [WARNING]})
     yield case(SLOW, "just more than ten seconds", histogram("0+9897x90", "0+10000x90"), {"60m": [WARNING]})
-    yield case(SLOW, "two replicas that see it quick enough", [*fine, *histogram("0+200x90", "0+201x90", agent="b")], {"60m": []})
-    yield case(SLOW, "two replicas, one just started", [*slow, *histogram("0+1x90", "0+1x90", agent="b")], {"60m": [WARNING]})
+    yield case(
+        SLOW,
+        "two replicas that see it quick enough",
+        [*fine, *histogram("0+200x90", "0+201x90", agent="b")],
+        {"60m": []},
+    )
+    yield case(
+        SLOW, "two replicas, one just started", [*slow, *histogram("0+1x90", "0+1x90", agent="b")], {"60m": [WARNING]}
+    )
     yield case(
         SLOW,
         "two replicas count the same few",
@@ -220,4 +230,9 @@ def _completions() -> Iterator[Case]:
     )
     yield case(SLOW, "one in two hundred is not one in a hundred", fine, {"60m": []})
     yield case(SLOW, "more than one in a hundred", histogram("0+98x90", "0+100x90"), {"60m": [WARNING]})
-    yield case(SLOW, "too few to judge", histogram("0+0x90", "0 0 0 0 0 1 1 1 1 1 2 2 2 2 2 3 3 3 3 3" + " 4" * 60), {"60m": []})
+    yield case(
+        SLOW,
+        "too few to judge",
+        histogram("0+0x90", "0 0 0 0 0 1 1 1 1 1 2 2 2 2 2 3 3 3 3 3" + " 4" * 60),
+        {"60m": []},
+    )

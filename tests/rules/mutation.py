@@ -75,7 +75,9 @@ def mutants(rules: Mapping[str, Any]) -> Iterator[Mutant]:
                 mutated = copy.deepcopy(plain)
                 mutated["groups"][at]["rules"][number] = changed
                 for each in mutated["groups"]:  # the others cost time and say nothing
-                    each["rules"] = [other for other in each["rules"] if "record" in other or other["alert"] in noticing]
+                    each["rules"] = [
+                        other for other in each["rules"] if "record" in other or other["alert"] in noticing
+                    ]
                 yield Mutant(noticing, f"{name}({variant}): {what}", mutated)
 
 

@@ -66,11 +66,15 @@ def scraped(metric: Metric, *labels: str, values: str, agent: str = "a", suffix:
 
 def spread(labels: Sequence[str], other: str = "other") -> list[tuple[str, ...]]:
     """These label values, and for each of them a set that differs in it alone: no rule may take two for one."""
-    variants = [tuple(other if place == at else value for place, value in enumerate(labels)) for at in range(len(labels))]
+    variants = [
+        tuple(other if place == at else value for place, value in enumerate(labels)) for at in range(len(labels))
+    ]
     return [tuple(labels), *variants]
 
 
-def case(alert: str, title: str, series: Iterable[Series], checks: Mapping[str, Sequence[Labels]], step: str = "1m") -> Case:
+def case(
+    alert: str, title: str, series: Iterable[Series], checks: Mapping[str, Sequence[Labels]], step: str = "1m"
+) -> Case:
     """A case; ``checks`` are the alerts that fire by time."""
     return Case(alert, title, tuple(series), tuple(Check(at, tuple(each)) for at, each in checks.items()), step)
 

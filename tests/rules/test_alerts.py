@@ -90,7 +90,10 @@ def test_the_line_that_tears_a_transaction_stands_behind_kind_hanging_only() -> 
         if line:
             query = before[before.rindex("{{ range query") :]
             assert 'kind="hanging"' in query
-            assert 'unless on () kafka_eos_lso_blocker_info{kafka_cluster=%q, topic=%q, partition=%q, kind=~"open|' in query
+            assert (
+                'unless on () kafka_eos_lso_blocker_info{kafka_cluster=%q, topic=%q, partition=%q, kind=~"open|'
+                in query
+            )
         assert each.description.count(" abort --topic ") <= 1
 
 
@@ -124,7 +127,9 @@ def test_thresholds_and_links_are_settable() -> None:
     assert rules["KafkaEosLsoStalled"]["expr"].endswith("> 600")
     assert "> 0.144\n" in rules["KafkaEosAbortRatioHigh"]["expr"]
     assert rules["KafkaEosProducerFenceStorm"]["expr"].endswith(">= 5")
-    assert rules["KafkaEosLsoStalled"]["annotations"]["runbook_url"] == "https://wiki.example.com/eos/KafkaEosLsoStalled"
+    assert (
+        rules["KafkaEosLsoStalled"]["annotations"]["runbook_url"] == "https://wiki.example.com/eos/KafkaEosLsoStalled"
+    )
     assert "KafkaEosTransactionTimeouts" not in rules
     assert rules["KafkaEosProducerFenced"]["labels"]["severity"] == Severity.CRITICAL
     assert (rules["KafkaEosSourceDown"]["for"], rules["KafkaEosSourceDown"]["keep_firing_for"]) == ("1h", "2h")
