@@ -26,10 +26,10 @@ from tests.bench.scrapes import scrape, value
 from tests.bench.wire import Wire
 
 TIMEOUT_MS = 1000
-EVENT_SECONDS = 30.0
+EVENT_SECONDS = 60.0
 LOOK_SECONDS = 0.1
 STALL_AFTER_SECONDS = 30.0
-BLOCKER_SECONDS = 150.0
+BLOCKER_SECONDS = 240.0
 
 
 class Witness:

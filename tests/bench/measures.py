@@ -21,7 +21,7 @@ from tests.bench.wire import Wire
 STEADY_SECONDS = 60.0
 CYCLE_SECONDS = 5.0
 SCRAPE_SECONDS = 15.0
-SETTLE_SECONDS = 120.0
+SETTLE_SECONDS = 240.0
 TOOL = "org.apache.kafka.tools.TransactionsCommand"
 
 

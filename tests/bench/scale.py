@@ -20,6 +20,7 @@ from tests.bench.wire import Producer, Wire
 OPEN_TIMEOUT_MS = 3_600_000
 """Of the transactions that stay open: longer than the bench runs."""
 
+LEADER_SECONDS = 240.0
 _TOPICS_AT_ONCE = 10
 
 
@@ -57,6 +58,8 @@ def bench_cluster(scale: Scale) -> BenchCluster:
     """One broker, not started yet. Long transactions are allowed."""
     properties = {
         "transaction.max.timeout.ms": str(OPEN_TIMEOUT_MS),
+        # Creating ten thousand partitions keeps a busy machine busy for longer than the five seconds of the tests.
+        "broker.session.timeout.ms": "60000",
         # Ten thousand partitions of next to nothing.
         "log.index.size.max.bytes": "65536",
     }
@@ -72,7 +75,7 @@ def create_topics(cluster: KafkaCluster, scale: Scale) -> None:
         for done in admin.create_topics(wanted, operation_timeout=60.0).values():
             done.result(60)
         jars.say(f"  {min(len(names), at + _TOPICS_AT_ONCE) * scale.partitions} partitions")
-    until = Deadline.after(60)
+    until = Deadline.after(LEADER_SECONDS)
     while True:
         found = admin.list_topics(timeout=30).topics
         if all(name in found and all(each.leader >= 0 for each in found[name].partitions.values()) for name in names):

@@ -21,7 +21,7 @@ CONNECTIONS = 12
 WINDOW = 100
 """Requests of a connection that are on their way at once."""
 
-CALL_SECONDS = 30.0
+CALL_SECONDS = 120.0
 PAUSE_SECONDS = 0.05
 
 NOT_YET = frozenset({14, 15, 16, 51})
