@@ -235,7 +235,7 @@ def test_a_marker_on_its_way_is_never_hanging() -> None:
 BROKEN = ("one coordinator", "ids", "producers", "list")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.sets(st.sampled_from(BROKEN)), min_size=1, max_size=14), st.booleans())
 def test_hanging_is_claimed_exactly_when_two_full_answers_lie_the_threshold_apart(
     weather: list[set[str]], known: bool
@@ -271,7 +271,7 @@ def test_hanging_is_claimed_exactly_when_two_full_answers_lie_the_threshold_apar
         world.time.pass_(5.0)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_every_stalled_partition_has_exactly_one_blocker_and_abort_is_for_hanging_ones_only(
     data: st.DataObject,

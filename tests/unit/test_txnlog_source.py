@@ -106,7 +106,7 @@ class Story:
 # --- Every transaction once, over all processes ---
 
 
-@settings(max_examples=30, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@settings(max_examples=30, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(histories(), st.data())
 def test_over_all_restarts_every_transaction_is_counted_once_with_its_true_outcome(
     history: History, data: st.DataObject
