@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
 from demo.cluster import KafkaCluster
 
-_QUIET_MS = 2000
+_TOPIC = "__transaction_state"
+
+_QUIET_MS = (2000, 15_000)
+"""How long the tool waits for one more record before it ends. On a busy machine the first wait may end too early."""
+
+_CALL_SECONDS = 10.0
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 
 
@@ -24,17 +33,39 @@ class LogRecord(NamedTuple):
 
 def transaction_log(cluster: KafkaCluster, transactional_id: str | None = None) -> list[LogRecord]:
     """All records of the log in order, or those of one id. Tombstones are left out. Takes a few seconds."""
+    text, read = "", 0
+    for quiet_ms in _QUIET_MS:
+        text, read = _formatted(cluster, quiet_ms)
+        if read >= _records(cluster):
+            break
+    else:
+        raise RuntimeError(f"Kafka's formatter stopped after {read} of {_records(cluster)} records")
+    found = (_record(entry) for entry in _documents(text) if isinstance(entry["value"], dict))
+    return [record for record in found if transactional_id in (None, record.transactional_id)]
+
+
+def _formatted(cluster: KafkaCluster, quiet_ms: int) -> tuple[str, int]:
+    """What the tool printed, and how many records it says it read."""
     run = cluster.tool(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
-        "--topic=__transaction_state",
+        f"--topic={_TOPIC}",
         "--from-beginning",
         "--formatter=org.apache.kafka.tools.consumer.TransactionLogMessageFormatter",
-        f"--timeout-ms={_QUIET_MS}",
+        f"--timeout-ms={quiet_ms}",
     )
-    if "Processed a total of" not in run.stdout + run.stderr:
+    total = re.search(r"Processed a total of (\d+)", run.stdout + run.stderr)
+    if total is None:
         raise RuntimeError(f"Kafka's formatter failed: {run.stderr}")
-    found = (_record(entry) for entry in _documents(run.stdout) if isinstance(entry["value"], dict))
-    return [record for record in found if transactional_id in (None, record.transactional_id)]
+    return run.stdout, int(total[1])
+
+
+def _records(cluster: KafkaCluster) -> int:
+    """How many records the log has: on a cluster of minutes it begins at 0, and nothing was compacted yet."""
+    admin = cluster.admin()
+    numbers = admin.list_topics(_TOPIC, timeout=_CALL_SECONDS).topics[_TOPIC].partitions
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    ends = admin.list_offsets({TopicPartition(_TOPIC, number): latest for number in numbers})
+    return sum(int(end.result(_CALL_SECONDS).offset) for end in ends.values())
 
 
 def _documents(text: str) -> Iterator[dict[str, object]]:
