@@ -107,8 +107,8 @@ def _state(metric: Metric, states: tuple[str, ...], by: str) -> str:
 
 def _commits() -> core.Panel:
     return lines(
-        "Commits",
-        "Per second, by thread: a thread that runs and commits nothing is stuck in its transaction.",
+        "Commits by thread",
+        "Per second. A thread that runs and commits nothing is stuck in its transaction.",
         [Query(total(per_second(STREAMS_THREAD_COMMITS_TOTAL, _OF), "thread"), "{{thread}}")],
         "ops",
     )
