@@ -166,7 +166,7 @@ def test_control_c_is_quiet_and_exits_130() -> None:
             connection, _ = silent.accept()
             with connection:
                 process.send_signal(signal.SIGINT)
-                out, err = process.communicate(timeout=30)
+                out, err = process.communicate(timeout=50)
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
