@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import logging
 import os
 import socket
 import sys
@@ -122,6 +123,7 @@ def test_an_agent_that_refuses_is_no_error_of_the_application_and_is_said_once(
     agent: Agent, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(librdkafka_stats, "WAIT_SECONDS", 0.05)
+    caplog.set_level(logging.WARNING, librdkafka_stats.__name__)
     agent.status = 401
     stats = EosStats(agent.url, token="t0ken")
     for _ in range(3):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from pathlib import Path
 
 import pytest
 
+from exporter import target_files
 from exporter.clients import listed
 from exporter.config_clients import Broker
 from exporter.target_files import FileTarget, TargetFileError, TargetFiles, parse_targets
@@ -71,6 +73,7 @@ def test_a_file_is_read_again_when_it_changes_and_forgotten_when_it_is_gone(tmp_
 def test_a_file_that_is_broken_keeps_what_it_said_and_says_so_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.WARNING, target_files.__name__)
     file = tmp_path / "apps.json"
     file.write_text('[{"targets": ["app-1:1"]}]')
     files = TargetFiles([file])
