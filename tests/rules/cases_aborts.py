@@ -115,5 +115,5 @@ def _variant(
                 for each, other in zip(finished(restarted, agent="b"), finished(restarted, agent="b"), strict=True)
             ),
         ],
-        {minute: none for minute in (15, 16, 17, 18, 25, 35)},
+        dict.fromkeys((15, 16, 17, 18, 25, 35), none),
     )

@@ -243,7 +243,7 @@ def _commits() -> Iterator[Case]:
     yield case(COMMITS, "one alert", [ratio("0.2x60"), ratio("0.2x60", agent="b")], {"10m": [ours()]})
     yield case(COMMITS, "one failed scrape does not begin anew", [ratio("1 1 1 stale 1x60")], {"10m": [ours()]})
     yield case(COMMITS, "a rebalance fails a few", [ratio("0x3 1 1 1 0x60")], {f"{at}m": [] for at in range(25)})
-    yield case(COMMITS, "well in between", [ratio("1x5 0 1x60")], {"15m": [], "16m": [ours()]})
+    yield case(COMMITS, "well in between", [ratio("1x5 0 1x60")], {"16m": [], "17m": [ours()]})
     yield case(COMMITS, "small values add up to no ratio", [ratio("0.05x60")], {"30m": []})
     yield case(
         COMMITS, "after the last data it goes on for ten minutes", [ratio("1x20 stale")], {"30m": [ours()], "31m": []}

@@ -14,7 +14,6 @@ from exporter.catalogue import (
     PRODUCER_INITS_TOTAL,
     RECENT_PRODUCER_FENCES,
     TRANSACTION_COMPLETION_SECONDS,
-    TRANSACTIONS_TOTAL,
 )
 from tests.rules.promtool import Case, Series, case, scraped, spread
 

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -56,7 +56,7 @@ _QUOTED = re.compile(r'"[^"]*"')
 
 @dataclass(frozen=True)
 class Mutant:
-    """One rule changed in one place. ``alerts`` are those whose cases must notice: a recording rule's are its readers."""
+    """One rule changed in one place. ``alerts`` are those whose cases must notice: of a recording rule, its readers."""
 
     alerts: tuple[str, ...]
     what: str
@@ -74,10 +74,6 @@ def mutants(rules: Mapping[str, Any]) -> Iterator[Mutant]:
             for what, changed in _changes(rule):
                 mutated = copy.deepcopy(plain)
                 mutated["groups"][at]["rules"][number] = changed
-                for each in mutated["groups"]:  # the others cost time and say nothing
-                    each["rules"] = [
-                        other for other in each["rules"] if "record" in other or other["alert"] in noticing
-                    ]
                 yield Mutant(noticing, f"{name}({variant}): {what}", mutated)
 
 
@@ -98,11 +94,11 @@ def _changes(rule: Rules) -> Iterator[tuple[str, Rules]]:
             continue
         count, unit = int(match[1]), match[2]
         seconds = count * _SECONDS[unit]
-        for other in (seconds // 2, seconds * 2):
-            yield f"{key} {rule[key]} -> {other}s", {**rule, key: f"{other}s"}
+        for hold in (seconds // 2, seconds * 2):
+            yield f"{key} {rule[key]} -> {hold}s", {**rule, key: f"{hold}s"}
         yield f"no {key}", {each: value for each, value in rule.items() if each != key}
-    other = "warning" if rule["labels"]["severity"] == "critical" else "critical"
-    yield "other severity", {**rule, "labels": {**rule["labels"], "severity": other}}
+    severity = "warning" if rule["labels"]["severity"] == "critical" else "critical"
+    yield "other severity", {**rule, "labels": {**rule["labels"], "severity": severity}}
 
 
 def expressions(expr: str) -> Iterator[tuple[str, str]]:
@@ -113,8 +109,8 @@ def expressions(expr: str) -> Iterator[tuple[str, str]]:
         return not any(start <= place < end for start, end in quoted)
 
     def changed(match: re.Match[str], text: str) -> tuple[str, str]:
-        line = expr.count("\n", 0, match.start()) + 1
-        what = f"line {line} column {match.start() - expr.rfind(chr(10), 0, match.start())}: {match[0]} -> {text or 'nothing'}"
+        line, column = expr.count("\n", 0, match.start()) + 1, match.start() - expr.rfind("\n", 0, match.start())
+        what = f"line {line} column {column}: {match[0]} -> {text or 'nothing'}"
         return what, expr[: match.start()] + text + expr[match.end() :]
 
     for pattern, others in _SWAPS.items():
@@ -130,8 +126,8 @@ def expressions(expr: str) -> Iterator[tuple[str, str]]:
                 yield changed(match, other)
     for match in _RANGE.finditer(expr):
         seconds = int(match[1]) * _SECONDS[match[2]]
-        for other in (seconds // 2, seconds * 2):
-            yield changed(match, f"[{other}s]")
+        for window in (seconds // 2, seconds * 2):
+            yield changed(match, f"[{window}s]")
     for match in _LIST.finditer(expr):
         labels = [label.strip() for label in match[2].split(",") if label.strip()]
         for gone in labels:
@@ -155,8 +151,10 @@ def _near(number: str) -> Iterable[str]:
     return (str(int(number) + 1), *([str(int(number) - 1)] if int(number) else ["-1"]))
 
 
-def survivors(cases: Iterable[Case], of: Iterable[Mutant]) -> tuple[Counter[str], list[str]]:
-    """Run the mutants. Returns how many were killed, invalid and survived, and what survived."""
+def survivors(
+    cases: Iterable[Case], of: Iterable[Mutant], tell: Callable[[str], object] = str
+) -> tuple[Counter[str], list[str]]:
+    """Run the mutants, telling of each survivor. Returns how many were killed, invalid and survived, and which."""
     by_alert: dict[str, list[Case]] = {}
     for each in cases:
         by_alert.setdefault(each.alert, []).append(each)
@@ -173,6 +171,7 @@ def survivors(cases: Iterable[Case], of: Iterable[Mutant]) -> tuple[Counter[str]
             counts[found] += 1
             if found == "survived":
                 alive.append(mutant.what)
+                tell(f"SURVIVED {mutant.what}")
     return counts, alive
 
 
@@ -181,9 +180,7 @@ def main(names: list[str]) -> int:
 
     rules = yaml.safe_load(generated()["alerts/generated/rules.yaml"])
     wanted = [each for each in mutants(rules) if not names or {*each.alerts} & {*names}]
-    counts, alive = survivors(CASES, wanted)
-    for what in alive:
-        print(f"SURVIVED {what}")
+    counts, alive = survivors(CASES, wanted, lambda line: print(line, flush=True))
     print(f"{len(wanted)} mutants: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
     return 1 if alive else 0
 

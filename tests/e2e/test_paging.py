@@ -1,0 +1,197 @@
+"""From a broker to a pager: the page arrives with labels, evidence and runbook, and resolves after the repair."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alerts.settings import Settings, settings
+from alerts.table import names
+from demo.agent import Agent
+from demo.cluster import KafkaCluster
+from demo.monitoring import Monitoring, Pace
+from demo.orphan import make_orphan, repair
+from demo.processes import ProcessGroup
+from demo.workloads.producers import RdkafkaProducer
+from exporter.model import Deadline
+from tests.e2e.conftest import StartAgent
+
+STALL_AFTER = 5
+PAGE_SECONDS = 60.0
+PAGES, TICKETS = "kafka-eos-pages", "kafka-eos-tickets"
+# As shipped, but in seconds instead of minutes.
+QUICK = settings(
+    ["stall_warning=8s", "stall_critical=20s", "stall_slack=1s", "keep_firing_for=4s", "event_window=20s"], names()
+)
+
+Page = Mapping[str, Any]
+
+
+class Pager:
+    """A webhook receiver that keeps what it was told, newest last."""
+
+    def __init__(self) -> None:
+        self._told: list[tuple[str, Page]] = []
+        self._new = threading.Condition()
+        pager = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                with pager._new:
+                    pager._told += [(self.path.strip("/"), alert) for alert in body["alerts"]]
+                    pager._new.notify_all()
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                return
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def wait(self, receiver: str, status: str, **labels: str) -> Page:
+        """The first such notification. Raises AssertionError with all that was told instead."""
+        until = Deadline.after(PAGE_SECONDS)
+        with self._new:
+            while True:
+                for to, alert in self._told:
+                    if to == receiver and alert["status"] == status and labels.items() <= alert["labels"].items():
+                        return alert
+                if not self._new.wait(until.remaining()):
+                    told = "\n".join(f"{to} {alert['status']} {alert['labels']}" for to, alert in self._told)
+                    raise AssertionError(f"{receiver} was not told that {labels} is {status}, but:\n{told}")
+
+    def told(self, **labels: str) -> list[Page]:
+        with self._new:
+            return [alert for _, alert in self._told if labels.items() <= alert["labels"].items()]
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def pager() -> Iterator[Pager]:
+    made = Pager()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def watch(pager: Pager) -> Iterator[Callable[[Agent, Settings], Monitoring]]:
+    """Starts Prometheus and Alertmanager over an agent, and waits until they scrape it."""
+    folder = Path(tempfile.mkdtemp(prefix="kafka-eos-paging-"))
+    try:
+        with ProcessGroup(folder) as processes:
+
+            def start(agent: Agent, thresholds: Settings) -> Monitoring:
+                pace = Pace("1s", "1s", "2s")
+                made = Monitoring(processes, [f"127.0.0.1:{agent.port}"], thresholds, pace, webhook=pager.url)
+                made.wait_ready()
+                return made
+
+            yield start
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_fences_stalls_and_orphans_page_with_evidence_and_resolve_after_repair(
+    kafka_4: KafkaCluster,
+    start_agent: StartAgent,
+    watch: Callable[[Agent, Settings], Monitoring],
+    pager: Pager,
+    fresh: Callable[[str], str],
+) -> None:
+    orders, ledger, quiet = fresh("orders"), fresh("ledger"), fresh("quiet")
+    for topic in (orders, ledger, quiet):
+        kafka_4.create_topic(topic)
+    agent = start_agent(
+        *("--bootstrap-server", kafka_4.bootstrap, "--cluster.name", "prod", "--lso.stall-after", f"{STALL_AFTER}s"),
+        environment={
+            "KAFKA_EOS_CLUSTERS__0__LSO__INTERVAL": "1s",
+            "KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "3s",
+        },
+    )
+    watch(agent, QUICK)
+    orphan = make_orphan(kafka_4, ledger)
+    stuck_id, pay_id = f"{fresh('stuck')}-1", f"{fresh('pay')}-3"
+    stuck = RdkafkaProducer(kafka_4, stuck_id, timeout=600.0)
+    with stuck, RdkafkaProducer(kafka_4, pay_id) as zombie, RdkafkaProducer(kafka_4, pay_id) as successor:
+        stuck.init()
+        stuck.begin()
+        stuck.send(orders)
+        stuck.flush()
+        zombie.init()
+        zombie.begin()
+        zombie.send(quiet)
+        zombie.flush()
+        successor.init()
+
+        fenced = pager.wait(TICKETS, "firing", alertname="KafkaEosProducerFenced", application=pay_id[:-2])
+        assert fenced["labels"] == {
+            "alertname": "KafkaEosProducerFenced",
+            "severity": "warning",
+            "kafka_cluster": "prod",
+            "application": pay_id[:-2],
+        }
+        assert f"- transactional.id {pay_id}, producer id " in fenced["annotations"]["description"]
+        assert fenced["annotations"]["runbook_url"].endswith("/runbooks/KafkaEosProducerFenced")
+
+        hanging = pager.wait(PAGES, "firing", alertname="KafkaEosHangingTransaction", topic=ledger)
+        assert hanging["labels"]["partition"] == "0"
+        assert hanging["labels"]["kafka_cluster"] == "prod"
+        abort = (
+            f"kafka-transactions.sh --bootstrap-server {kafka_4.bootstrap} abort --topic {ledger} --partition 0"
+            f" --start-offset {orphan.start_offset}"
+        )
+        assert abort in hanging["annotations"]["description"].splitlines()
+        assert f"producer id {orphan.producer_id}" in hanging["annotations"]["description"]
+
+        ticket = pager.wait(TICKETS, "firing", alertname="KafkaEosLsoStalled", topic=orders)
+        assert ticket["labels"]["severity"] == "warning"
+        page = pager.wait(PAGES, "firing", alertname="KafkaEosLsoStalled", topic=orders)
+        assert page["labels"] == {
+            "alertname": "KafkaEosLsoStalled",
+            "severity": "critical",
+            "kafka_cluster": "prod",
+            "topic": orders,
+            "partition": "0",
+        }
+        story = page["annotations"]["description"]
+        assert f"transactional.id {stuck_id} of application {stuck_id[:-2]}" in story
+        assert "OPEN: its producer has not ended it." in story
+        assert "Its coordinator ends it by itself at " in story
+        force = (
+            f"kafka-transactions.sh --bootstrap-server {kafka_4.bootstrap} forceTerminateTransaction"
+            f" --transactionalId '{stuck_id}'"
+        )
+        assert force in story.splitlines()
+        assert " abort --topic " not in story
+        runbook = agent.get("/runbooks/" + page["annotations"]["runbook_url"].rpartition("/")[2])
+        assert runbook.status == 200
+        assert "KafkaEosLsoStalled" in runbook.text
+
+        stuck.commit()
+        repair(kafka_4, orphan)
+        pager.wait(PAGES, "resolved", alertname="KafkaEosLsoStalled", topic=orders)
+        pager.wait(PAGES, "resolved", alertname="KafkaEosHangingTransaction", topic=ledger)
+        pager.wait(TICKETS, "resolved", alertname="KafkaEosProducerFenced", application=pay_id[:-2])
+    assert pager.told(topic=quiet) == []
+    assert pager.told(alertname="KafkaEosExporterAbsent") == []
