@@ -1,5 +1,6 @@
-"""The books of the applications: what the ledger told, counted and dated, as samples. No I/O; the present is an
-argument.
+"""The books of the applications: what the ledger told, counted and dated, as samples.
+
+No I/O; the present is an argument.
 """
 
 from __future__ import annotations
@@ -84,8 +85,9 @@ class Book:
         self._samples = None
 
     def samples(self, cluster: str) -> tuple[tuple[Sample, ...], tuple[Sample, ...]]:
-        """What stands still when nobody answers (counters, histograms), and what does not (gauges); made anew on
-        change.
+        """What stands still when nobody answers (counters, histograms), and what does not (gauges).
+
+        Made anew only when something changed.
         """
         if self._samples is None or self._named != cluster:
             self._samples = (tuple(self._counters(cluster)), tuple(self._gauges(cluster)))

@@ -1,5 +1,6 @@
-"""The rules. Pure functions over data, with the present as an argument: what became of a transaction, whether an LSO is
-stalled, who holds it, and whether that transaction hangs. A rule that cannot know says unknown, never a guess.
+"""The rules: what became of a transaction, whether an LSO is stalled, who holds it, and whether that transaction hangs.
+
+Pure functions over data, with the present as an argument. A rule that cannot know says unknown, never a guess.
 """
 
 from __future__ import annotations
@@ -154,8 +155,7 @@ class Suspicion(NamedTuple):
 def suspect(
     before: Suspicion | None, partition: TopicPartition, producer: LogProducer, coordinators: Coordinators, now: float
 ) -> Suspicion | None:
-    """Remember since when a transaction in the log is unknown to its coordinator; None when it is known or cannot be
-    asked.
+    """Since when a transaction in the log is unknown to its coordinator; None when it is known or cannot be asked.
 
     A read that could not ask proves nothing, in either direction: an older suspicion stands and is not confirmed by it.
     """
@@ -171,8 +171,7 @@ def suspect(
 
 
 def is_hanging(suspicion: Suspicion | None, coordinators: Coordinators, wait: float, now: float) -> bool:
-    """Whether two reads, at least ``wait`` seconds apart, both had every answer and found the same offset open and
-    unknown.
+    """Whether two full answers, at least ``wait`` seconds apart, found the same offset open and unknown.
 
     The cross-check of Kafka's TransactionsCommand find-hanging, with a second read in place of its 15-minute age: a
     marker that was on its way has arrived by then.
@@ -182,7 +181,10 @@ def is_hanging(suspicion: Suspicion | None, coordinators: Coordinators, wait: fl
 
 def holder(producers: Iterable[LogProducer], last_stable_offset: int) -> LogProducer | None:
     """The producer whose open transaction starts at the LSO, which is what holds it there (ProducerStateManager)."""
-    return next((producer for producer in producers if producer.start_offset == last_stable_offset), None)
+    for producer in producers:
+        if producer.start_offset == last_stable_offset:
+            return producer
+    return None
 
 
 def name_blocker(

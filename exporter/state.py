@@ -17,8 +17,9 @@ log = logging.getLogger(__name__)
 
 
 class StateDir:
-    """One directory of documents, ``<cluster id>/<name>.json``. Unset or not writable: one warning, and nothing is
-    kept.
+    """One directory of documents, ``<cluster id>/<name>.json``.
+
+    Unset or not writable: one warning, and nothing is kept.
     """
 
     def __init__(self, directory: Path | None) -> None:
@@ -42,8 +43,9 @@ class StateDir:
         return document if isinstance(document, dict) else {}
 
     def save(self, cluster_id: str, name: str, document: dict[str, Any]) -> None:
-        """Replace the document in one step: a crash leaves the old one or the new one. Nothing is written when
-        unchanged.
+        """Replace the document in one step: a crash leaves the old one or the new one.
+
+        Nothing is written when it is unchanged.
         """
         path = self._path(cluster_id, name)
         if path is None:

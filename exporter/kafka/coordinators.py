@@ -45,8 +45,7 @@ def ask_coordinators(
     states: Sequence[str] = tuple(STATES),
     producer_ids: Sequence[int] = (),
 ) -> Asked:
-    """List the transactions in ``states`` (all states when empty), of ``producer_ids`` when given; describe the open
-    ones.
+    """List the transactions in ``states`` (empty: all), of ``producer_ids`` when given, and describe the open ones.
 
     Complete only when every partition of ``__transaction_state`` has a leader and every leader answered, and DESCRIBE
     on all transactional ids is proven: a missing ACL answers with silent emptiness, a stopped coordinator hides its

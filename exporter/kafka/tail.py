@@ -58,8 +58,9 @@ class TailReader(Protocol):
 
 
 class Tail:
-    """Reads partitions of one topic. Not thread-safe: it belongs to one worker. Never blocks beyond the time it is
-    given.
+    """Reads partitions of one topic. Not thread-safe: it belongs to one worker.
+
+    Never blocks beyond the time it is given.
     """
 
     def __init__(self, properties: Properties, topic: str) -> None:

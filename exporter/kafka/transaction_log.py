@@ -1,5 +1,4 @@
-"""The records of ``__transaction_state``: the coordinator's own journal, and Kafka's only account of how transactions
-end.
+"""The records of ``__transaction_state``: the coordinator's journal, Kafka's only account of how transactions end.
 
 Layouts: TransactionLogKey v0 and TransactionLogValue v0 (fixed lengths) and v1 (flexible, with tagged fields; written
 since ``transaction.version`` 1), as in Kafka's transaction-coordinator/src/main/resources/common/message. A key or
@@ -73,8 +72,9 @@ _TAG_FIELDS = {0: (0, _INT64), 1: (1, _INT64), 2: (2, _INT16), 3: (3, _INT16)}
 
 
 class LogValue(NamedTuple):
-    """One decoded value. Times are Unix milliseconds, -1 where Kafka has none; ``partitions`` is None in Empty
-    records.
+    """One decoded value. Times are Unix milliseconds, -1 where Kafka has none.
+
+    ``partitions`` is None in Empty records.
     """
 
     layout: int

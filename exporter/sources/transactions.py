@@ -1,5 +1,6 @@
-"""What the coordinators and the cluster say: identity, the internal topics that exactly-once rests on, and, where the
-transaction log cannot be read, the open transactions by polling.
+"""What the coordinators and the cluster say: identity, and the internal topics that exactly-once rests on.
+
+And, where the transaction log cannot be read, the open transactions by polling.
 """
 
 from __future__ import annotations

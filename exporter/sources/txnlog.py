@@ -59,9 +59,7 @@ class TxnlogSettings:
 
 
 class TxnlogSource:
-    """Source ``txnlog`` of one cluster. Counters and gauges of transactions, from the log, while READ on it is
-    granted.
-    """
+    """Source ``txnlog`` of one cluster: what became of transactions, from the log, while READ on it is granted."""
 
     name = "txnlog"
     interval = CHECK_INTERVAL
