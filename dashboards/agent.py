@@ -121,7 +121,7 @@ def _last_success() -> core.Panel:
             Column("instance", "Instance"),
             Column("Value #B", "Last read took", "s", width=140),
         ],
-        sort="Ago",
+        sort=["Ago"],
     )
 
 
@@ -183,7 +183,7 @@ def _clusters() -> core.Panel:
             Column("bootstrap_servers", "Bootstrap servers"),
             Column("transaction_version", "Transaction version", width=150),
         ],
-        sort="Cluster",
+        sort=["Cluster"],
     )
 
 
@@ -198,7 +198,7 @@ def _builds() -> core.Panel:
             Column("revision", "Revision", width=120),
             Column("python", "Python", width=90),
         ],
-        sort="Instance",
+        sort=["Instance"],
     )
 
 
@@ -208,6 +208,6 @@ def _dropped() -> core.Panel:
         "By metric: raise the cap, or look at _other.",
         [f"max by (metric) ({series(SERIES_DROPPED)})"],
         [Column("metric", "Metric"), Column("Value #A", "Series", "short", width=90)],
-        sort="Series",
+        sort=["Series"],
         none="none",
     )

@@ -117,7 +117,7 @@ def _posture() -> core.Panel:
             Column("subject", "Subject"),
             Column("kafka_cluster", "Cluster", width=110),
         ],
-        sort="Check",
+        sort=["Check"],
         none="all passed",
     )
 
@@ -131,7 +131,7 @@ def _unavailable() -> core.Panel:
             Column("application", "Application", link=(TRANSACTIONS, "application", "Its transactions")),
             Column("Value #A", "Ids", "none", steps=((None, RED),), width=80),
         ],
-        sort="Ids",
+        sort=["Ids"],
         none="none",
     )
 
@@ -181,7 +181,7 @@ def _versions() -> core.Panel:
             Column("version", "Version", width=100),
             Column("Value #A", "Per second", "reqps", steps=((None, BLUE),), width=130),
         ],
-        sort="Per second",
+        sort=["Per second"],
     )
 
 

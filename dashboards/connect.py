@@ -130,7 +130,7 @@ def _failed() -> core.Panel:
             Column("state", "State", colours=_COLOURS, width=130),
             Column("connect", "Connect cluster", width=150),
         ],
-        sort="Connector",
+        sort=["Connector"],
         none="all run",
     )
 
@@ -147,7 +147,7 @@ def _connectors() -> core.Panel:
             Column("transaction_boundary", "Transaction boundary", width=180),
             Column("connect", "Connect cluster", width=150),
         ],
-        sort="Connector",
+        sort=["Connector"],
     )
 
 

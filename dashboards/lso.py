@@ -20,7 +20,7 @@ from dashboards.panels import (
     timeline,
 )
 from dashboards.queries import now, total
-from dashboards.shared import LSO, STALL_STEPS, holders, stalled_partitions
+from dashboards.shared import LSO, STALL_STEPS, groups_held_up, holders, stalled_partitions
 from exporter.catalogue import (
     GROUP_BLOCKED_OFFSETS,
     GROUP_READ_COMMITTED_LAG_OFFSETS,
@@ -88,8 +88,8 @@ def _now() -> tuple[core.Panel, ...]:
         ),
         stat(
             "Groups held up",
-            "Consumer groups with offsets that a read_committed reader cannot get yet because a transaction is open.",
-            f"sum(max by (kafka_cluster, group) ({now(GROUP_BLOCKED_OFFSETS, OF_TOPIC, OF_GROUP)}) > bool 0)",
+            "Consumer groups that wait for a stalled partition: there is more than a read_committed reader can get.",
+            groups_held_up(OF_TOPIC, OF_GROUP),
             steps=((None, GREEN), (1, ORANGE)),
         ),
         stat(
@@ -192,5 +192,5 @@ def _groups() -> core.Panel:
             Column("Value #A", "Held up", "short", steps=((None, GREEN), (1, ORANGE)), width=160),
             Column("Value #B", "Behind", "short", width=160),
         ],
-        sort="Held up",
+        sort=["Held up"],
     )

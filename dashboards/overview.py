@@ -13,6 +13,7 @@ from dashboards.shared import (
     WINDOW,
     fenced_ids,
     fences,
+    groups_held_up,
     holders,
     not_committed,
     outcomes,
@@ -64,8 +65,8 @@ def _health() -> tuple[core.Panel, ...]:
         ),
         stat(
             "Groups held up",
-            "Consumer groups with offsets that a read_committed reader cannot get yet because a transaction is open.",
-            f"sum(max by (kafka_cluster, group) ({now(GROUP_BLOCKED_OFFSETS)}) > bool 0)",
+            "Consumer groups that wait for a stalled partition: there is more than a read_committed reader can get.",
+            groups_held_up(),
             steps=((None, GREEN), (1, ORANGE)),
         ),
         fences(),
@@ -154,5 +155,5 @@ def _by_application() -> core.Panel:
             Column("Value #E", "Open now", "none", width=100),
             Column("Value #F", "Oldest open", "s", steps=((None, GREEN), (60, YELLOW), (900, RED)), width=120),
         ],
-        sort="Fenced",
+        sort=["Fenced", "Timed out", "Aborted", "Committed"],
     )

@@ -30,7 +30,7 @@ class Query(NamedTuple):
 class Column:
     """A column of a table: the label or, for a query's result, ``Value #A``, ``Value #B`` and so on.
 
-    ``link`` is a dashboard to go to, with the variable that takes the cell's value.
+    ``link`` is a dashboard to go to, with the variable that takes the cell's value; ``empty`` stands for an empty text.
     """
 
     field: str
@@ -40,6 +40,7 @@ class Column:
     steps: Steps = ()
     link: tuple[str, str, str] | None = None
     width: int = 0
+    empty: str = ""
 
 
 class _Heatmap(core.Panel):  # type: ignore[misc]  # grafanalib ships no types
@@ -184,11 +185,11 @@ def table(
     queries: Sequence[str],
     columns: Sequence[Column],
     *,
-    sort: str,
+    sort: Sequence[str],
     newest_first: bool = False,
     none: str = "",
 ) -> core.Panel:
-    """What is now, one row for each set of labels. ``sort`` is the title of a column, the largest on top, or with
+    """What is now, one row for each set of labels. ``sort`` are titles of columns, the largest on top, or with
     ``newest_first`` the smallest.
     """
     config = _fields("short", ((None, GREY),), custom={"align": "left", "filterable": True})
@@ -222,7 +223,7 @@ def table(
             "options": {
                 "cellHeight": "sm",
                 "showHeader": True,
-                "sortBy": [{"desc": not newest_first, "displayName": sort}],
+                "sortBy": [{"desc": not newest_first, "displayName": title} for title in sort],
             },
         },
     )
@@ -278,6 +279,9 @@ def _column(column: Column) -> dict[str, Any]:
             for index, (text, colour) in enumerate(column.colours.items())
         }
         properties.append({"id": "mappings", "value": [{"options": mapped, "type": "value"}]})
+    if column.empty:
+        nothing = {"options": {"match": "empty", "result": {"color": GREY, "text": column.empty}}, "type": "special"}
+        properties.append({"id": "mappings", "value": [nothing]})
     if column.steps:
         properties.append({"id": "thresholds", "value": {"mode": "absolute", "steps": _steps(column.steps)}})
     if column.colours or column.steps:

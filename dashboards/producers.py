@@ -125,7 +125,7 @@ def _states() -> core.Panel:
             Column("state", "State", colours=_BAD, width=200),
             Column("target", "Target"),
         ],
-        sort="In it for",
+        sort=["In it for"],
         none="no librdkafka client",
     )
 
@@ -141,6 +141,6 @@ def _idempotence() -> core.Panel:
             Column("state", "State", width=200),
             Column("target", "Target"),
         ],
-        sort="In it for",
+        sort=["In it for"],
         none="no librdkafka client",
     )

@@ -19,6 +19,7 @@ from dashboards.panels import (
 )
 from dashboards.queries import age, gained, now, per_second, total
 from exporter.catalogue import (
+    GROUP_BLOCKED_OFFSETS,
     LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
     LSO_BLOCKER_INFO,
     LSO_LAG_OFFSETS,
@@ -85,6 +86,14 @@ def not_committed(*matchers: str) -> core.Panel:
     )
 
 
+def groups_held_up(*matchers: str) -> str:
+    """How many groups have unreadable offsets in a topic with a stalled partition; those of a healthy open transaction,
+    which come and go, do not count. Absent when either is not known.
+    """
+    waits, stalled = f"{now(GROUP_BLOCKED_OFFSETS, *matchers)} > bool 0", f"{now(STALLED_PARTITIONS)} > bool 0"
+    return f"sum(max by (kafka_cluster, group) (({waits}) * on (kafka_cluster, topic) group_left () ({stalled})))"
+
+
 def holders(*matchers: str) -> core.Panel:
     """Where it stands, and who holds it: one row a stalled partition."""
     blockers = now(LSO_BLOCKER_INFO, *matchers)
@@ -102,14 +111,14 @@ def holders(*matchers: str) -> core.Panel:
             Column("partition", "Partition", width=90),
             Column("kind", "Kind", colours=KIND_COLOURS, width=110),
             Column("application", "Application", link=_TO_APPLICATION),
-            Column("transactional_id", "Transactional id"),
+            Column("transactional_id", "Transactional id", empty="not known"),
             Column("producer_id", "Producer id", width=110),
             Column("producer_epoch", "Epoch", width=80),
             Column("start_offset", "Start offset", width=110),
             Column("Value #B", "Offsets behind it", "short", width=140),
             Column("kafka_cluster", "Cluster", width=120),
         ],
-        sort="Stalled for",
+        sort=["Stalled for"],
         none="nothing is stalled",
     )
 
@@ -149,7 +158,7 @@ def unclean_ends(*matchers: str) -> core.Panel:
             Column("producer_id", "Producer id", width=110),
             Column("producer_epoch", "Epoch", width=80),
         ],
-        sort="Ago",
+        sort=["Ago"],
         newest_first=True,
         none="none in the last hour",
     )
@@ -166,6 +175,6 @@ def fenced_ids(*matchers: str) -> core.Panel:
             Column("transactional_id", "Transactional id"),
             Column("application", "Application", link=_TO_APPLICATION),
         ],
-        sort="Fences, 10 min",
+        sort=["Fences, 10 min"],
         none="none in 10 minutes",
     )

@@ -148,7 +148,7 @@ def _open_table() -> core.Panel:
             Column("producer_epoch", "Epoch", width=80),
             Column("kafka_cluster", "Cluster", width=120),
         ],
-        sort="Open for",
+        sort=["Open for"],
         none="none open",
     )
 
@@ -251,5 +251,5 @@ def _applications() -> core.Panel:
             Column("application", "Application"),
             Column("kind", "Kind", width=130),
         ],
-        sort="Last commit ago",
+        sort=["Last commit ago"],
     )

@@ -1,14 +1,16 @@
-"""Pictures of the dashboards, from a real Prometheus's answers: ``python -m scripts.preview URL [DIR]``.
+"""Pictures of the dashboards, from a real Prometheus's answers: ``python -m scripts.preview URL``.
 
 They show what the panels ask and how they are laid out. They are drawn by matplotlib and a browser, not by Grafana.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from PIL import Image
@@ -17,14 +19,19 @@ from dashboards.generate import GENERATED, boards
 from scripts.preview.answers import Prometheus
 from scripts.preview.page import HEIGHT, WIDTH, page
 
-MINUTES = 15
 _MARGIN = 90
 
 
 def main() -> int:
-    prometheus = Prometheus(sys.argv[1], MINUTES)
-    output = Path(sys.argv[2] if len(sys.argv) > 2 else "docs/dashboards")
-    wanted = set(sys.argv[3:])
+    parser = argparse.ArgumentParser(prog="python -m scripts.preview", description=__doc__)
+    parser.add_argument("url", help="of a Prometheus, such as `python -m demo.panorama` starts")
+    parser.add_argument("uid", nargs="*", help="of the dashboards to draw (all)")
+    parser.add_argument("--output", type=Path, default=Path("docs/dashboards"))
+    parser.add_argument("--minutes", type=int, default=15, help="to show (%(default)s)")
+    parser.add_argument("--at", type=float, default=None, help="Unix time of the right edge (now)")
+    options = parser.parse_args()
+    prometheus = Prometheus(options.url, options.minutes, options.at or time.time())
+    output, wanted = options.output, set(options.uid)
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         for name in (board.uid for board in boards() if not wanted or board.uid in wanted):

@@ -76,8 +76,8 @@ def lines(frame: Frame, drawn: Sequence[Line], config: dict[str, Any], marks: Se
     if custom.get("scaleDistribution", {}).get("type") == "log":
         axes.set_yscale("log")
     elif drawn:
-        top = max(axes.get_ylim()[1], 1e-9)
-        axes.set_ylim(0, top * 1.05 if top > 1e-6 else 1)
+        anything = any(value > 0 for line in drawn for value in line.series.values)
+        axes.set_ylim(0, axes.get_ylim()[1] if anything else 1)
     if "thresholdsStyle" in custom:
         for step in config["defaults"]["thresholds"]["steps"]:
             if step["value"] is not None and step["value"] < axes.get_ylim()[1]:
@@ -88,7 +88,7 @@ def lines(frame: Frame, drawn: Sequence[Line], config: dict[str, Any], marks: Se
                 _dates([mark.at]),
                 [0.0],
                 marker="^",
-                markersize=4,
+                markersize=4 if len(marks) < 60 else 2.5,
                 color=colour(mark.colour),
                 clip_on=False,
                 transform=axes.get_xaxis_transform(),
@@ -162,6 +162,7 @@ def _axes(frame: Frame, left: float = 0.0) -> tuple[Figure, Any]:
     axes.tick_params(colors=INK, length=0)
     axes.grid(color=GRID, linewidth=0.7)
     axes.margins(left, 0.05)
+    axes.set_axisbelow(True)
     for spine in axes.spines.values():
         spine.set_visible(False)
     return figure, axes

@@ -145,9 +145,9 @@ def _table(panel: dict[str, Any], prometheus: Prometheus) -> str:
     if not rows:
         return f"<div class=none>{_text(panel['fieldConfig']['defaults'].get('noValue', 'No data'))}</div>"
     fields = sorted((field for field in names if field != "Value"), key=lambda field: int(order[field]))
-    sort = panel["options"]["sortBy"][0]
-    key = next(field for field in fields if names[field] == sort["displayName"])
-    rows.sort(key=lambda row: (key in row, row.get(key, 0)), reverse=sort["desc"])
+    for sort in reversed(panel["options"]["sortBy"]):
+        key = next(field for field in fields if names[field] == sort["displayName"])
+        rows.sort(key=lambda row, key=key: (key in row, row.get(key, 0)), reverse=sort["desc"])  # type: ignore[misc]
     room = panel["gridPos"]["h"] * HEIGHT // 29 - 2
     head = "".join(f"<th>{_text(names[field])}" for field in fields)
     body = "".join(
@@ -173,8 +173,11 @@ def _value(value: float | str, properties: Sequence[dict[str, Any]]) -> str:
     ink = ""
     if "thresholds" in by_id and isinstance(value, float):
         ink = of_steps(by_id["thresholds"]["steps"], value)
-    if "mappings" in by_id:
-        ink = by_id["mappings"][0]["options"].get(str(value), {}).get("color", "")
+    for mapping in by_id.get("mappings", ()):
+        if mapping["type"] == "special":
+            text = text or mapping["options"]["result"]["text"]
+        else:
+            ink = mapping["options"].get(str(value), {}).get("color", "")
     if ink:
         return f"<b style='color:{colour(ink)};font-weight:600'>{_text(text)}</b>"
     return f"<a>{_text(text)}</a>" if "links" in by_id else _text(text)

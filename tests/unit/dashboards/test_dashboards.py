@@ -110,7 +110,7 @@ def test_columns_are_labels_or_values_of_their_queries(dashboard: Json) -> None:
                 for label in group.split(", ")
             }
             assert names.keys() <= grouped | values, panel["title"]
-            assert panel["options"]["sortBy"][0]["displayName"] in names.values()
+            assert {sort["displayName"] for sort in panel["options"]["sortBy"]} <= set(names.values())
 
 
 def test_links_lead_to_a_dashboard_with_that_variable_and_keep_the_others() -> None:
