@@ -108,7 +108,13 @@ def lines(
         extraJson={
             "fieldConfig": config,
             "options": {
-                "legend": {"calcs": ["lastNotNull", "max"], "displayMode": "table", "placement": "right"},
+                "legend": {
+                    "calcs": ["lastNotNull", "max"],
+                    "displayMode": "table",
+                    "placement": "right",
+                    "sortBy": "Last *",
+                    "sortDesc": True,
+                },
                 "tooltip": {"mode": "multi", "sort": "desc"},
             },
         },

@@ -129,9 +129,13 @@ def _legend(drawn: Sequence[Line], config: dict[str, Any]) -> str:
     rows = "".join(
         f"<tr><td><i style='background:{line.colour}'></i>{_text(line.name)}<td>{written(line.series.values[-1], unit)}"
         f"<td>{written(max(_numbers(line.series.values), default=0), unit)}"
-        for line in drawn[:_ROWS_OF_A_LEGEND]
+        for line in sorted(drawn, key=_last, reverse=True)[:_ROWS_OF_A_LEGEND]
     )
     return f"<div class=legend><table><tr><th><th>Last<th>Max{rows}</table></div>"
+
+
+def _last(line: Line) -> float:
+    return next(iter(reversed(_numbers(line.series.values))), 0.0)
 
 
 def _numbers(values: Sequence[float]) -> list[float]:
