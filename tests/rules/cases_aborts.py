@@ -50,8 +50,8 @@ def _variant(
         step = f"{minutes}m" if minutes < 60 else f"{minutes // 60}h"
         return case(f"{ABORTS} {window}", title, series, {f"{at * minutes}m": now for at, now in checks.items()}, step)
 
-    def part(steps: int, of_share: float) -> tuple[int, float, float]:
-        return steps, 1000 * (1 - of_share * share), 1000 * of_share * share
+    def part(steps: int, of_share: float, traffic: float = 1) -> tuple[int, float, float]:
+        return steps, 1000 * traffic * (1 - of_share * share), 1000 * traffic * of_share * share
 
     over, under = [part(40, 1.02)], [part(40, 0.98)]
     none, fires = (), [ours()]
@@ -66,6 +66,18 @@ def _variant(
         "a bad time that is over",
         finished([part(long, 1.05), part(short + 10, 0.97)]),
         {long: fires, long + short + 10: none},
+    )
+    # What commits and what finishes are counted over the same time, also while there is more and more of it.
+    yield of(
+        "a short burst while traffic grows",
+        finished([part(long // 2, 0.97, 0.01), part(long // 2, 0.97), part(short + hold + 2, 1.05)]),
+        dict.fromkeys(range(long // 2 + 2, 2 * (long // 2) + short + hold + 2), none),
+    )
+    growing = range(long + short + 10, long + short + 10 + short // 2 + hold + 2)
+    yield of(
+        "a bad time that is over while traffic grows",
+        finished([part(long, 1.05), part(short + 10, 0.97), part(len(growing), 0.97, 4)]),
+        dict.fromkeys(growing, none),
     )
     crossing = int(share * long) + 1
     yield of(

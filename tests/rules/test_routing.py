@@ -1,0 +1,59 @@
+"""What Alertmanager makes of the alerts, by amtool and by the configuration itself."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from alerts import table
+from alerts.files import generated
+
+TEXT = generated()["alerts/generated/alertmanager.yaml"]
+CONFIG = yaml.safe_load(TEXT)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    path = tmp_path / "alertmanager.yml"
+    path.write_text(TEXT)
+    return str(path)
+
+
+def test_amtool_accepts_it(config: str) -> None:
+    done = subprocess.run(["amtool", "check-config", config], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("severity", "receiver"), [("critical", "kafka-eos-pages"), ("warning", "kafka-eos-tickets")])
+def test_severity_decides_who_is_told(config: str, severity: str, receiver: str) -> None:
+    labels = ["alertname=KafkaEosLsoStalled", f"severity={severity}", "kafka_cluster=prod", "topic=orders"]
+    tool = ["amtool", "config", "routes", "test", f"--config.file={config}", *labels]
+    done = subprocess.run(tool, capture_output=True, text=True, timeout=30, check=False)
+    assert done.stdout.split() == [receiver]
+
+
+def test_forty_stalled_partitions_are_one_page() -> None:
+    for route in CONFIG["route"]["routes"]:
+        assert route["group_by"] == ["alertname", "kafka_cluster"]
+
+
+def test_every_alert_that_inhibits_or_is_inhibited_exists() -> None:
+    for rule in CONFIG["inhibit_rules"]:
+        for matcher in (*rule["source_matchers"], *rule["target_matchers"]):
+            name, is_regex, value = re.fullmatch(r'(\w+)=(~?)"(.*)"', matcher).groups()  # type: ignore[union-attr]
+            if name == "alertname":
+                assert [each for each in table.names() if re.fullmatch(value if is_regex else re.escape(value), each)]
+
+
+def test_a_page_that_is_out_is_withheld_by_nothing_but_the_hanging_one_of_its_own_partition() -> None:
+    pages = [rule for rule in CONFIG["inhibit_rules"] if 'severity="warning"' not in rule["target_matchers"]]
+    withheld = [
+        (rule["target_matchers"], rule["equal"])
+        for rule in pages
+        if rule["target_matchers"] != ['alertname="KafkaEosProducerFenced"']  # a ticket always
+    ]
+    assert withheld == [(['alertname="KafkaEosLsoStalled"'], ["kafka_cluster", "topic", "partition"])]
