@@ -75,3 +75,15 @@ def test_a_description_that_comes_too_late_is_dropped() -> None:
     watch = StallWatch(30.0)
     watch.described(PLACE, (LogProducer(7, 0, 5, None),))
     assert watch.strangers(NOBODY) == set()
+
+
+def test_what_hung_is_not_claimed_to_hang_where_the_producers_gave_no_answer_this_time() -> None:
+    watch = StallWatch(30.0)
+    for now, producers in ((NOW, (LogProducer(7, 0, 5, None),)), (NOW + 30, None)):
+        watch.look(PLACE, 5, 9, now, WALL + now - NOW)
+        watch.described(PLACE, producers, None if producers else "READ is refused")
+        watch.cross_check(NOBODY)
+    assert watch.hanging(PLACE, NOBODY) == frozenset()
+    assert not watch.answerable(PLACE, NOBODY)
+    (stall,) = watch.stalls(NOBODY, None, {})
+    assert (stall.blocker.kind, stall.blocker.missing) == (BlockerKind.UNKNOWN, ("READ is refused",))
