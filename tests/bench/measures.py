@@ -9,8 +9,9 @@ from demo.agent import Agent
 from demo.jars import say
 from demo.processes import poll
 from exporter.catalogue import LSO_BLOCKER_INFO, TRANSACTION_LOG_TAIL_LAG_RECORDS
+from exporter.jmx.reader import Way
 from exporter.model import Deadline
-from tests.bench import jmx, log_tail
+from tests.bench import jmx, jvms, log_tail
 from tests.bench.events import blocker_delays, event_delays
 from tests.bench.machine import cpu_seconds, load, peak_rss_mb
 from tests.bench.report import Row
@@ -119,6 +120,18 @@ class Bench:
         beside = (best.wall, f"{name}, {best.size / 1e6:.1f} MB")
         self._row(f"GET /metrics p50, {_as_prometheus().name}", self._scrape, "s", None, beside)
         self._row("CPU of a steady cycle", self._cycle, "CPU s", None, (best.cpu, f"a scrape of {name}, in the broker"))
+        self._jvm_readers(port)
+
+    def _jvm_readers(self, jmx_exporter_port: int) -> None:
+        say("one broker's facts through Jolokia and through jmx_exporter")
+        url = f"http://127.0.0.1:{jvms.attach_jolokia(self._cluster)}/jolokia"
+        jolokia = jvms.read(self._cluster, Way.JOLOKIA, url)
+        scraped = jvms.read(self._cluster, Way.JMX_EXPORTER, f"http://127.0.0.1:{jmx_exporter_port}/metrics")
+        note = f"{jolokia.samples} samples, and {scraped.samples} through jmx_exporter"
+        what, beside = "one broker's facts through Jolokia", "the same through jmx_exporter, catch-all"
+        self._row(f"{what}, wall clock", jolokia.wall, "s", None, (scraped.wall, beside), note=note)
+        self._row(f"{what}, in the broker", jolokia.broker_cpu, "CPU s", None, (scraped.broker_cpu, beside))
+        self._row(f"{what}, in the agent", jolokia.own_cpu, "CPU s", None, (scraped.own_cpu, beside))
 
     def _row(
         self,
