@@ -15,13 +15,13 @@ import threading
 import urllib.error
 import urllib.parse
 import urllib.request
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import yaml
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from demo import jars
 from demo.agent import Agent
@@ -34,7 +34,7 @@ from demo.scenes import ORPHAN_TOPIC
 from demo.settings import free_ports
 from demo.stage import TOPICS, Stage
 from demo.streams import StreamsApp
-from demo.workloads.producers import JavaProducer
+from demo.workloads.producers import JavaProducer, ProducerError
 from exporter.librdkafka_stats import EosStats
 from exporter.model import Deadline
 
@@ -158,10 +158,11 @@ class Panorama:
 
 
 def _write(client: JavaProducer, over: threading.Event) -> None:
-    while not over.wait(0.5):
-        client.begin()
-        client.send("payments", 2)
-        client.commit()
+    with suppress(ProducerError):  # it is stopped with the stack, wherever it is
+        while not over.wait(0.5):
+            client.begin()
+            client.send("payments", 2)
+            client.commit()
 
 
 def _write_metered(bootstrap: str, tell: list[EosStats], over: threading.Event) -> None:
@@ -173,11 +174,12 @@ def _write_metered(bootstrap: str, tell: list[EosStats], over: threading.Event) 
 
     settings = {"bootstrap.servers": bootstrap, "transactional.id": "metered-1", "log_level": 0}
     producer = Producer({**settings, "statistics.interval.ms": 2000, "stats_cb": statistics})
-    producer.init_transactions(CALL_SECONDS)
-    while not over.wait(1):
-        producer.begin_transaction()
-        producer.produce("payments", b"metered")
-        producer.commit_transaction(CALL_SECONDS)
+    with suppress(KafkaException):  # as above
+        producer.init_transactions(CALL_SECONDS)
+        while not over.wait(1):
+            producer.begin_transaction()
+            producer.produce("payments", b"metered")
+            producer.commit_transaction(CALL_SECONDS)
 
 
 def _settings(cluster: KafkaCluster, connect: ConnectCluster, jvms: JvmAgents) -> dict[str, object]:
