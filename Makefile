@@ -18,7 +18,7 @@ WORKERS ?= 3
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit golden e2e test demo bench generate lock clean
+.PHONY: help setup check format unit golden rules mutants e2e test demo bench generate lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -48,10 +48,19 @@ golden: $(READY) ## whole /metrics pages, linted by promtool
 	@scripts/install-prometheus
 	$(BIN)/pytest tests/golden $(ARGS)
 
+rules: $(READY) ## the alerts, by Prometheus' own rule engine, and a sample of their mutants
+	@scripts/install-prometheus
+	$(BIN)/pytest tests/rules $(ARGS)
+
+mutants: $(READY) ## every small change of every alert must break a case: minutes; ARGS="KafkaEosLsoStalled" for one
+	@scripts/install-prometheus
+	$(PY) -m tests.rules.mutation $(ARGS)
+
 e2e: $(READY) ## real brokers of two Kafka versions: minutes
+	@scripts/install-prometheus
 	$(BIN)/pytest tests/e2e -n $(WORKERS) --dist loadfile $(ARGS)
 
-test: check unit golden e2e ## all of the above
+test: check unit golden rules e2e ## all of the above
 
 demo: $(READY) ## a real Kafka that goes wrong on purpose; Ctrl-C ends it, or DEMO_SECONDS=120
 	@exec $(PY) -m demo

@@ -93,10 +93,12 @@ def _long_running(settings: Settings) -> Alert:
         "KafkaEosLongRunningTransaction",
         Severity.WARNING,
         f"""\
-{age} > {settings.long_transaction.seconds}
-or
-{age} and on ({_BY})
-  max by ({_BY}) (min_over_time({OVERDUE_TRANSACTIONS}[{_OVERDUE_WINDOW}])) > 0""",
+{age}
+> on ({_BY}) (
+  0 * group by ({_BY}) (min_over_time({OVERDUE_TRANSACTIONS}[{_OVERDUE_WINDOW}]) > 0)
+  or
+  {settings.long_transaction.seconds} * group by ({_BY}) ({OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS})
+)""",
         "A transaction is open for long, or for longer than its own timeout allows.",
         "The oldest open transaction of "
         + _WHO

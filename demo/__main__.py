@@ -19,7 +19,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from demo import jars
+from alerts.settings import Settings
+from demo import jars, monitoring
 from demo.agent import COMMAND, Agent, AgentError, Metrics
 from demo.cluster import KafkaCluster, StartError
 from demo.connect import ConnectError
@@ -126,7 +127,7 @@ def _play(cluster: KafkaCluster, jvms: JvmAgents, over: threading.Event, seconds
         agent = full.enter_context(Agent(cluster.processes, *arguments, port=port, environment=environment))
         checklist = Checklist(make_orphan(cluster, ORPHAN_TOPIC), scenes)
         with Stage(cluster, jvms.options, agent.url) as stage:
-            _invite(cluster, agent)
+            _invite(cluster, agent, _alerts(cluster, agent))
             if engines:
                 engines.play()
             metrics = _watch(agent, stage, checklist, over, seconds)
@@ -160,6 +161,15 @@ def _jvms(jvms: JvmAgents) -> Mapping[str, str]:
         "KAFKA_EOS_PRODUCERS__1__INTERVAL": "5s",
         "KAFKA_EOS_INGEST__ENABLED": "true",
     }
+
+
+def _alerts(cluster: KafkaCluster, agent: Agent) -> list[str]:
+    """Start Prometheus and Alertmanager with our rules if they are installed. Returns what to say of them."""
+    if not monitoring.installed():
+        return [f"  alerts        none: {monitoring.HOW_TO_GET_THEM} installs Prometheus and Alertmanager"]
+    rules = Settings(runbook_url=f"{agent.url}/runbooks")
+    made = monitoring.Monitoring(cluster.processes, [f"127.0.0.1:{agent.port}"], rules, monitoring.Pace())
+    return [f"  alerts        {made.prometheus}/alerts", f"  pages         {made.alertmanager}"]
 
 
 def _watch(agent: Agent, stage: Stage, checklist: Checklist, over: threading.Event, seconds: float | None) -> Metrics:
@@ -215,7 +225,7 @@ def _words(outcomes: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items() if count) or "nothing finished"
 
 
-def _invite(cluster: KafkaCluster, agent: Agent) -> None:
+def _invite(cluster: KafkaCluster, agent: Agent, alerts: list[str]) -> None:
     """What to open, what to type, what to look for."""
     command = shlex.quote(os.path.relpath(COMMAND) if COMMAND.is_relative_to(Path.cwd()) else str(COMMAND))
     lines = [
@@ -224,6 +234,7 @@ def _invite(cluster: KafkaCluster, agent: Agent) -> None:
         f"  status page   {agent.url}/",
         f"  metrics       {agent.url}/metrics",
         f"  as JSON       {agent.url}/api/v1/status",
+        *alerts,
         "",
         "  on the terminal:",
         *(

@@ -84,6 +84,20 @@ def _long() -> Iterator[Case]:
         [oldest("0+60x60"), overdue("0x60")],
         {"30m": [], "60m": []},
     )
+    yield case(
+        LONG,
+        "overdue in two replicas is one ticket",
+        [oldest("0x60"), oldest("0x60", agent="b"), overdue("1x60"), overdue("1x60", agent="b")],
+        {"6m": [WARNING]},
+    )
+    yield case(
+        LONG,
+        "long in two replicas is one ticket",
+        [oldest("-1x60"), oldest("-1x60", agent="b")],
+        {"15m": [WARNING]},
+    )
+    yield case(LONG, "overdue after the first second", [oldest("359x60"), overdue("1x60")], {"6m": [WARNING]})
+    yield case(LONG, "of no age at all", [oldest("360x60"), overdue("1x60")], {"6m": []})
     yield case(LONG, "it outlives seven minutes without data", [oldest("-1x16 stale")], {"23m": [WARNING], "24m": []})
 
 
@@ -204,6 +218,12 @@ def _completions() -> Iterator[Case]:
     yield case(SLOW, "it outlives seven minutes without data", [prepared("-1x8 stale")], {"15m": [CRITICAL], "16m": []})
     slow, fine = histogram("0+0x90", "0+2x90"), histogram("0+200x90", "0+201x90")
     yield case(SLOW, "slow for half an hour", slow, {"34m": [], "35m": [WARNING]})
+    yield case(
+        SLOW,
+        "slow for half an hour, then quick: its window ends it, then its seven minutes",
+        histogram("0+0x40 20+20x60", "0+2x40 100+20x60"),
+        {"41m": [WARNING], "56m": [WARNING], "57m": []},
+    )
     yield case(
         SLOW,
         "each application by its own percentile",
