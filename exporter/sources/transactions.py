@@ -36,10 +36,15 @@ CONFIRM_INTERVAL = 30.0
 
 @dataclass(frozen=True, slots=True)
 class TransactionsSettings:
-    """``open_transactions`` is how many are shown by id, beside the blockers."""
+    """``open_transactions`` is how many are shown by id, beside the blockers.
+
+    ``tail_grace`` is how many seconds after the start polled transactions become samples at the earliest: most tails
+    have caught up with the log by then, and serve them.
+    """
 
     interval: float = 5.0
     open_transactions: int = 20
+    tail_grace: float = 4.0
     timeout: float = 10.0
 
 
@@ -58,6 +63,8 @@ class TransactionsSource:
         self._configured_at: float | None = None
         self._config_faults: tuple[Fault, ...] = ()
         self._confirmed_at: float | None = None
+        # Both begin at once, and the same series must not come from both: the tail gets time to catch up first.
+        self._wait_until = cluster.clock.monotonic() + settings.tail_grace
         self._confirm_faults: tuple[Fault, ...] = ()
 
     @property
@@ -164,6 +171,8 @@ class TransactionsSource:
         if opened is None:
             return
         yield opened
+        if clock.monotonic() < self._wait_until:
+            return
         most = self._settings.open_transactions
         known = facts.get(KnownIds)
         applications = {each for group in known.by_partition.values() for each in group} if known else set()

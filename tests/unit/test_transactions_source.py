@@ -24,7 +24,7 @@ def world_of() -> World:
 
 
 def source_of(world: World) -> TransactionsSource:
-    return TransactionsSource(world.cluster(), TransactionsSettings())
+    return TransactionsSource(world.cluster(), TransactionsSettings(tail_grace=0.0))
 
 
 def test_the_cluster_says_who_it_is() -> None:
@@ -166,4 +166,14 @@ def test_a_cluster_that_is_down_is_one_fault_and_comes_back() -> None:
     assert [fault.reason for fault in seen.faults] == [Reason.UNREACHABLE]
     assert seen.samples == []
     world.down = set()
+    assert read(world, source).value(OPEN, "app", "ongoing") == 1
+
+
+def test_polled_transactions_are_told_at_once_and_shown_once_the_tail_had_time_to_catch_up() -> None:
+    world = world_of()
+    source = TransactionsSource(world.cluster(), TransactionsSettings(tail_grace=4.0))
+    early = read(world, source)
+    assert OpenTransactions in early.facts
+    assert early.values(OPEN) == {}
+    world.time.monotonic += 5
     assert read(world, source).value(OPEN, "app", "ongoing") == 1
