@@ -25,7 +25,7 @@ def alerts(settings: Settings) -> Iterator[Alert]:
     yield Alert(
         "KafkaEosTransactionLogUnderMinIsr",
         Severity.CRITICAL,
-        f"max by (kafka_cluster) (last_over_time({INTERNAL_TOPIC_PARTITIONS}{broken}[{_BRIDGE}])) > 0",
+        f"group by (kafka_cluster) (last_over_time({INTERNAL_TOPIC_PARTITIONS}{broken}[{_BRIDGE}]) > 0)",
         "Partitions of __transaction_state take no writes: their transactions can neither begin nor end.",
         "__transaction_state of {{ $labels.kafka_cluster }}:"
         + each(

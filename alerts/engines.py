@@ -61,7 +61,7 @@ def _task_failed() -> Iterator[Alert]:
     yield Alert(
         "KafkaEosConnectTaskFailed",
         Severity.WARNING,
-        f"max by ({_TASK}) (max_over_time({failed}[10m]))",
+        f"group by ({_TASK}) (present_over_time({failed}[10m]))",
         summary,
         description,
         "kafka-eos-connect",
@@ -71,7 +71,7 @@ def _task_failed() -> Iterator[Alert]:
     yield Alert(
         "KafkaEosConnectTaskFailed",
         Severity.CRITICAL,
-        f"max by ({_TASK}) (last_over_time({failed}[{_BRIDGE}]))",
+        f"group by ({_TASK}) (present_over_time({failed}[{_BRIDGE}]))",
         summary,
         description,
         "kafka-eos-connect",
@@ -105,4 +105,6 @@ max by ({by}) (min_over_time({remaining}[{window}]))
         " stalled partition of that topic names who. Otherwise look at fetch errors in the application's log.",
         "kafka-eos-streams",
         ("kafka_cluster", "target"),
+        hold="5m",  # what one restore had left at its end is less than what the next one has all the time
+        keeps=False,
     )

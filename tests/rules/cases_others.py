@@ -49,6 +49,7 @@ def _transaction_log() -> Iterator[Case]:
     ours = {"severity": "critical", "kafka_cluster": "prod"}
     for condition in ("under_min_isr", "offline"):
         yield case(ISR, f"{condition} for five minutes", [partitions("1x60", condition)], {"4m": [], "5m": [ours]})
+    yield case(ISR, "five minutes are counted from the first", [partitions("0 1x60")], {"5m": [], "6m": [ours]})
     yield case(
         ISR,
         "a cluster, not a condition or a replica, is what is paged for",
@@ -266,38 +267,42 @@ def _restores() -> Iterator[Case]:
         return {"severity": "warning", **dict(zip(("kafka_cluster", "target", "thread", "task"), who, strict=True))}
 
     tasks = spread(task)
-    yield case(RESTORE, "no progress for a quarter of an hour", [left("100x60")], {"14m": [], "15m": [ours()]})
-    yield case(RESTORE, "one record is a record", [left("1x60")], {"15m": [ours()]})
+    yield case(RESTORE, "no progress for twenty minutes", [left("100x60")], {"19m": [], "20m": [ours()]})
+    yield case(RESTORE, "one record is a record", [left("1x60")], {"20m": [ours()]})
     yield case(RESTORE, "nothing left", [left("0x60")], {"30m": []})
     yield case(RESTORE, "progress, however slow", [left("100-1x60")], {"20m": [], "40m": []})
-    yield case(RESTORE, "progress long ago", [left("100 90 80 70 60 50x60")], {"19m": [], "20m": [ours()]})
+    yield case(RESTORE, "progress long ago", [left("100 90 80 70 60 50x60")], {"24m": [], "25m": [ours()]})
     yield case(
         RESTORE,
         "a restore that begins when another ended",
-        [left("50 40 30 20 10 0 900 800 700 600 500 400 300 200 100 90 80")],
-        {"15m": [], "16m": []},
-    )
-    yield case(RESTORE, "writes come faster than it restores", [left("100+10x60")], {"15m": [ours()]})
-    yield case(RESTORE, "each task", [left("5x60", who) for who in tasks], {"15m": [ours(who) for who in tasks]})
-    yield case(RESTORE, "two replicas, one alert", [left("5x60"), left("5x60", agent="b")], {"15m": [ours()]})
-    yield case(
-        RESTORE,
-        "two replicas that read it at different times",
-        [left("7x60"), left("5x60", agent="b")],
-        {"15m": [ours()]},
+        [left("50 40 30 20 10 5 900-10x30")],
+        {f"{at}m": [] for at in range(15, 36)},
     )
     yield case(
         RESTORE,
-        "a failed scrape now and a quarter of an hour ago",
-        [left("5 stale 5x12 stale 5 stale 5x60")],
-        {"15m": [ours()], "16m": [ours()]},
+        "one that hardly begins, after one that ended",
+        [left("10 10 10 10 900-1x60")],
+        {f"{at}m": [] for at in range(15, 36)},
+    )
+    yield case(RESTORE, "stuck from the start of the next one", [left("5 900x60")], {"20m": [ours()]})
+    yield case(RESTORE, "writes come faster than it restores", [left("100+10x60")], {"20m": [ours()]})
+    yield case(RESTORE, "each task", [left("5x60", who) for who in tasks], {"20m": [ours(who) for who in tasks]})
+    yield case(RESTORE, "two replicas, one alert", [left("5x60"), left("5x60", agent="b")], {"20m": [ours()]})
+    yield case(RESTORE, "two replicas, read apart", [left("7x60"), left("5x60", agent="b")], {"20m": [ours()]})
+    yield case(RESTORE, "progress that two replicas see", [left("100-1x60"), left("100-1x60", agent="b")], {"30m": []})
+    yield case(
+        RESTORE, "progress that one replica sees late", [left("100-1x60"), left("50-1x40", agent="b")], {"30m": []}
+    )
+    yield case(
+        RESTORE, "two failed scrapes a quarter of an hour ago", [left("5 5 stale stale 5x60")], {"20m": [ours()]}
     )
     yield case(
         RESTORE,
         "data of long before is no comparison",
         [left("5 stale stale stale stale stale 5x60")],
-        {"15m": [ours()], "17m": [ours()], "20m": [ours()], "26m": [ours()]},
+        {"20m": [], "25m": [], "26m": [ours()]},
     )
+    yield case(RESTORE, "without data it ends with its window", [left("5x30 stale")], {"45m": [ours()], "46m": []})
 
 
 def _sources() -> Iterator[Case]:

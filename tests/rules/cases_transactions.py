@@ -239,13 +239,12 @@ def _completions() -> Iterator[Case]:
         {"60m": []},
     )
     yield case(
-        SLOW, "two replicas, one just started", [*slow, *histogram("0+1x90", "0+1x90", agent="b")], {"60m": [WARNING]}
+        SLOW, "two replicas, one just started", [*slow, *histogram("0x90", "0x90", agent="b")], {"60m": [WARNING]}
     )
+    few = histogram("0+0x90", "0+0.6x90")
+    yield case(SLOW, "six in ten minutes are too few", few, {"60m": []})
     yield case(
-        SLOW,
-        "two replicas count the same few",
-        [*histogram("0+0x90", "0 0 1" + " 1" * 90), *histogram("0+0x90", "0 0 1" + " 1" * 90, agent="b")],
-        {"60m": []},
+        SLOW, "two replicas count the same six", [*few, *histogram("0+0x90", "0+0.6x90", agent="b")], {"60m": []}
     )
     yield case(SLOW, "one in two hundred is not one in a hundred", fine, {"60m": []})
     yield case(SLOW, "more than one in a hundred", histogram("0+98x90", "0+100x90"), {"60m": [WARNING]})

@@ -118,7 +118,7 @@ def expressions(expr: str) -> Iterator[tuple[str, str]]:
             if free(match.start()):
                 for other in others:
                     # That a computed ratio equals a decimal fraction exactly is no case that can be made.
-                    if other != ">=" or not _DECIMAL.match(expr, match.end()):
+                    if other not in {">=", "<="} or not _DECIMAL.match(expr, match.end()):
                         yield changed(match, other)
     for match in _NUMBER.finditer(expr):
         if free(match.start()):
