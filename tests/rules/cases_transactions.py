@@ -241,6 +241,8 @@ def _completions() -> Iterator[Case]:
     yield case(
         SLOW, "two replicas, one just started", [*slow, *histogram("0x90", "0x90", agent="b")], {"60m": [WARNING]}
     )
+    quick = histogram("0+20x90", "0+20x90", agent="b")
+    yield case(SLOW, "two replicas, one of which sees it quick", [*slow, *quick], {"60m": [WARNING]})
     few = histogram("0+0x90", "0+0.6x90")
     yield case(SLOW, "six in ten minutes are too few", few, {"60m": []})
     yield case(
