@@ -15,10 +15,11 @@ PY := $(BIN)/python
 READY := $(VENV)/.ready
 # The end-to-end tests mostly wait for timeouts of Kafka's own: more of them than cores may run at once.
 WORKERS ?= 3
+SPARK_WORKERS ?= 2
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit golden rules mutants e2e test demo bench generate lock clean
+.PHONY: help setup check format unit golden rules mutants e2e spark test demo bench generate lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -56,9 +57,16 @@ mutants: $(READY) ## every small change of every alert must break a case: minute
 	@scripts/install-prometheus
 	$(PY) -m tests.rules.mutation $(ARGS)
 
+# Tests on real servers run in the order of their files, which share clusters; one that fails on a busy machine runs once
+# more, and the summary says so (RERUN).
+REAL := --dist loadfile -p no:randomly --reruns 1 -rR
+
 e2e: $(READY) ## real brokers of two Kafka versions: minutes
 	@scripts/install-prometheus
-	$(BIN)/pytest tests/e2e -n $(WORKERS) --dist loadfile $(ARGS)
+	$(BIN)/pytest tests/e2e --ignore tests/e2e/spark -n $(WORKERS) $(REAL) $(ARGS)
+
+spark: $(READY) ## streaming progress, history and audit on a real Spark and a real broker: minutes
+	$(BIN)/pytest tests/e2e/spark -n $(SPARK_WORKERS) $(REAL) $(ARGS)
 
 test: check unit golden rules e2e ## all of the above
 

@@ -79,14 +79,18 @@ def test_no_check_is_unknown_where_everything_may_be_asked_and_faults_are_named(
     done = _check("--config", str(place.config), "--output", "json")
     checks = done.checks()
     assert {check["verdict"] for check in checks.values()} == {"passed", "failed"}
-    failed = {key for key, check in checks.items() if check["verdict"] == "failed"}
+    # Not those of the test of the group, which may have run before; and the workers' own config topic is written to in
+    # transactions by their leader.
+    failed = {
+        (name, subject)
+        for (name, subject), check in checks.items()
+        if check["verdict"] == "failed" and not subject.startswith(("holder-", "impatient-", "etl-connect-"))
+    }
     assert failed == {
         ("unclean_leader_election", POOR),
         ("topic_min_isr", POOR),
         ("transaction_clients", APPLICATIONS[1]),
         ("connect_offsets_topic", "main/lines"),
-        # The workers' own config topic is written to in transactions by their leader.
-        *(key for key in failed if key[0] == "topic_min_isr" and "-connect-" in key[1]),
     }
     assert checks["connect_worker_exactly_once", "main/lines"]["verdict"] == "passed"
     assert checks["transaction_clients", APPLICATIONS[0]]["verdict"] == "passed"
