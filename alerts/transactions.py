@@ -197,7 +197,7 @@ def _completion(settings: Settings) -> Iterator[Alert]:
         "KafkaEosCompletionSlow",
         Severity.WARNING,
         f"""\
-{P99_COMPLETION} > {settings.completion_slow}
+{P99_COMPLETION} > {settings.completion_slow:g}
 and max by ({_BY}) (increase({TRANSACTION_COMPLETION_SECONDS}_count[10m])) \
 >= {settings.completion_minimum}""",
         summary,
