@@ -1,8 +1,8 @@
 """The table as a file of the Helm chart, with a mark wherever a setting stands, for the chart's own values to fill.
 
 The rows are written by the same functions as everybody's: the settings that they are given here write
-``<<storm_fences>>`` instead of a number. What the chart makes of a mark is in its templates/_alerts.tpl; the tests hold both to the rules
-that ``generate alerts`` prints for the same settings.
+``<<storm_fences>>`` instead of a number. What the chart makes of a mark is in its templates/_alerts.tpl; the tests hold
+it to the rules that ``generate alerts`` prints for the same settings.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class _Length(Duration):
     """A duration that is not known yet."""
 
     __slots__ = ("name",)
+    name: str
 
     def __new__(cls, name: str) -> Self:
         made = str.__new__(cls, _mark(name))
@@ -75,14 +76,15 @@ class _Share(float):
 
 
 def marked_rules() -> str:
-    """The rules file of the chart."""
-    return document(
-        {"groups": groups(replace(Settings(), **{each.name: _unknown(each) for each in _knobs()}))}, _HEADER
-    )
+    """The rules file of the chart, and before the rules the settings that it knows, with their defaults."""
+    knobs = [knob for knob in fields(Settings) if knob.name != "overrides"]
+    unknown: dict[str, Any] = {knob.name: _unknown(knob) for knob in knobs}
+    defaults = {knob.name: _plain(knob.default) for knob in knobs}
+    return document({"settings": defaults, "groups": groups(replace(Settings(), **unknown))}, _HEADER)
 
 
-def _knobs() -> list[Any]:
-    return [each for each in fields(Settings) if each.name != "overrides"]
+def _plain(default: object) -> object:
+    return str(default) if isinstance(default, str) else default
 
 
 def _unknown(knob: Any) -> object:  # noqa: ANN401 -- dataclasses.Field of whatever it holds
