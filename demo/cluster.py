@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from demo import jars
 from demo.access import Access
 from demo.processes import Child, JvmOptions, ProcessGroup, java, poll, run_to_end
-from demo.settings import Node, Security, Shape, nodes_of, server_properties
+from demo.settings import SASL, Node, Security, Shape, nodes_of, server_properties
 from exporter.model import Deadline
 
 START_SECONDS = 90.0
@@ -103,7 +103,10 @@ class KafkaCluster:
         self._progress = progress or _quiet
         self._library = jars.library(version, self._progress)
         self._shape = Shape(
-            nodes_of(brokers, sasl=security is not None), transaction_partitions, security, dict(properties or {})
+            nodes_of(brokers, security.protocols if security is not None else ()),
+            transaction_partitions,
+            security,
+            dict(properties or {}),
         )
         self._jvm_options = jvm_options
         self._cluster_uuid = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "x")
@@ -120,21 +123,29 @@ class KafkaCluster:
 
     @property
     def sasl_bootstrap(self) -> str:
-        """Addresses of the SASL_PLAINTEXT listeners."""
-        return ",".join(f"127.0.0.1:{broker.node.sasl_port}" for broker in self.brokers)
+        """Addresses of the listeners with SASL."""
+        return self.secured_bootstrap(SASL)
 
-    def client_properties(self, user: str | None = None) -> dict[str, str]:
-        """Kafka properties, in the usual dotted names, of an anonymous client or of a user of ``security``."""
+    def secured_bootstrap(self, listener: str) -> str:
+        """Addresses of the secured listeners of this name."""
+        return ",".join(f"127.0.0.1:{broker.node.secured[listener]}" for broker in self.brokers)
+
+    def client_properties(self, user: str | None = None, mechanism: str | None = None) -> dict[str, str]:
+        """Kafka properties, in the usual dotted names, of an anonymous client or of a user of ``security``.
+
+        A user comes by SASL, with the first of the listener's mechanisms unless another one with a password is named.
+        """
         if user is None:
             return {"bootstrap.servers": self.bootstrap}
         if self.security is None:
             raise ValueError("the cluster was started without security")
         return {
             "bootstrap.servers": self.sasl_bootstrap,
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": self.security.mechanism,
+            "security.protocol": self.security.protocols[SASL],
+            "sasl.mechanism": mechanism or self.security.mechanisms[0],
             "sasl.username": user,
             "sasl.password": self.security.users[user],
+            **({"ssl.ca.location": self.security.tls.authority} if self.security.tls is not None else {}),
         }
 
     def broker(self, node_id: int) -> Broker:
@@ -223,7 +234,8 @@ class KafkaCluster:
 
     def _argv(self, node: Node, heap_mb: int) -> list[str]:
         argv = java(heap_mb, self._library, "kafka.Kafka", str(self._properties_file(node)))
-        return [argv[0], *self._jvm_options(f"broker-{node.id}"), *argv[1:]]
+        secured = self.security.jvm_options() if self.security is not None else []
+        return [argv[0], *secured, *self._jvm_options(f"broker-{node.id}"), *argv[1:]]
 
     def _properties_file(self, node: Node) -> Path:
         return self.folder / f"node-{node.id}.properties"

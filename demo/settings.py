@@ -5,60 +5,120 @@ from __future__ import annotations
 import random
 import secrets
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 PLAINTEXT = "PLAINTEXT"
 SASL = "SASL"
+MTLS = "MTLS"
+EXPIRED = "EXPIRED"
 CONTROLLER = "CONTROLLER"
+
+AUDIENCE = "kafka"
+"""Whom an OAuth token must be for."""
+
+_HANDLERS = "org.apache.kafka.common.security.oauthbearer"
+
+
+class Tls(NamedTuple):
+    """PEM files of the brokers: whom they trust, and their stores, which are a key and its certificate in one file."""
+
+    authority: str
+    server: str
+    expired: str
 
 
 @dataclass(frozen=True)
 class Security:
-    """A second listener with SASL_PLAINTEXT, and StandardAuthorizer on the cluster.
+    """A listener with SASL, and StandardAuthorizer on the cluster.
 
     The PLAINTEXT listener stays for the brokers and for whoever prepares a test: its principal, User:ANONYMOUS, is the
     super user. ``users`` are the names on the SASL listener, with made-up passwords; they may do nothing until allowed.
+
+    With ``tls`` the listener is SASL_SSL, and there are two more with SSL: MTLS wants a client certificate, whose CN is
+    the user's name, and EXPIRED shows a certificate of the day before yesterday. OAUTHBEARER takes the tokens that the
+    key set at ``jwks_url`` has signed; their subject is the user's name.
     """
 
     users: Mapping[str, str]
-    mechanism: str = "SCRAM-SHA-512"
+    mechanisms: tuple[str, ...] = ("SCRAM-SHA-512",)
+    tls: Tls | None = None
+    jwks_url: str = ""
 
     @classmethod
     def of(cls, *names: str, mechanism: str = "SCRAM-SHA-512") -> Security:
-        """Security for these users, each with a random password."""
-        return cls({name: secrets.token_urlsafe(12) for name in names}, mechanism)
+        """Security without TLS for these users, each with a random password."""
+        return cls(passwords(*names), (mechanism,))
 
     def __repr__(self) -> str:
-        return f"Security(users={sorted(self.users)}, mechanism={self.mechanism!r})"
+        return f"Security(users={sorted(self.users)}, mechanisms={self.mechanisms!r}, tls={self.tls!r})"
+
+    @property
+    def protocols(self) -> dict[str, str]:
+        """The security protocol of each listener."""
+        if self.tls is None:
+            return {SASL: "SASL_PLAINTEXT"}
+        return {SASL: "SASL_SSL", MTLS: "SSL", EXPIRED: "SSL"}
 
     def scram_arguments(self) -> list[str]:
         """Arguments of ``kafka-storage format`` that create the SCRAM users (KIP-900)."""
-        if not self.mechanism.startswith("SCRAM-"):
-            return []
-        credentials = [f"{self.mechanism}=[name={user},password={word}]" for user, word in self.users.items()]
+        scram = [mechanism for mechanism in self.mechanisms if mechanism.startswith("SCRAM-")]
+        credentials = [f"{each}=[name={user},password={word}]" for each in scram for user, word in self.users.items()]
         return [part for credential in credentials for part in ("-S", credential)]
+
+    def jvm_options(self) -> list[str]:
+        """What a broker's JVM must be told: whose key sets it may fetch (Kafka 4.0 and later)."""
+        return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.jwks_url}"] if self.jwks_url else []
 
     def broker_properties(self) -> dict[str, str]:
         prefix = f"listener.name.{SASL.lower()}"
-        key = f"{prefix}.{self.mechanism.lower()}.sasl.jaas.config"
-        if self.mechanism == "PLAIN":
+        properties = {f"{prefix}.sasl.enabled.mechanisms": ",".join(self.mechanisms)}
+        for mechanism in self.mechanisms:
+            own = f"{prefix}.{mechanism.lower()}"
+            properties[f"{own}.sasl.jaas.config"] = self._jaas(mechanism)
+            if mechanism == "OAUTHBEARER":
+                properties |= {
+                    f"{own}.sasl.server.callback.handler.class": f"{_HANDLERS}.OAuthBearerValidatorCallbackHandler",
+                    "sasl.oauthbearer.jwks.endpoint.url": self.jwks_url,
+                    "sasl.oauthbearer.expected.audience": AUDIENCE,
+                }
+        return properties | (self._tls_properties(self.tls) if self.tls is not None else {})
+
+    def _jaas(self, mechanism: str) -> str:
+        if mechanism == "PLAIN":
             users = " ".join(f'user_{user}="{word}"' for user, word in self.users.items())
-            jaas = f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
-        else:
-            jaas = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-        return {f"{prefix}.sasl.enabled.mechanisms": self.mechanism, key: jaas}
+            return f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
+        if mechanism == "OAUTHBEARER":
+            return f"{_HANDLERS}.OAuthBearerLoginModule required;"
+        return "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
+    def _tls_properties(self, tls: Tls) -> dict[str, str]:
+        properties = {
+            "ssl.keystore.type": "PEM",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": tls.authority,
+            "ssl.principal.mapping.rules": "RULE:^CN=([^,]*).*$/$1/,DEFAULT",
+            f"listener.name.{MTLS.lower()}.ssl.client.auth": "required",
+        }
+        stores = {SASL: tls.server, MTLS: tls.server, EXPIRED: tls.expired}
+        return properties | {f"listener.name.{name.lower()}.ssl.keystore.location": at for name, at in stores.items()}
+
+
+def passwords(*names: str) -> dict[str, str]:
+    """A random password for each."""
+    return {name: secrets.token_urlsafe(12) for name in names}
 
 
 class Node(NamedTuple):
-    """One process of the cluster and the ports it listens on; a port it has no listener for is None."""
+    """One process of the cluster and the ports it listens on, secured ones by the listener's name."""
 
     id: int
     is_broker: bool
     is_controller: bool
     port: int | None = None
-    sasl_port: int | None = None
+    secured: Mapping[str, int] = MappingProxyType({})
     controller_port: int | None = None
 
 
@@ -76,19 +136,19 @@ class Shape:
         return tuple(node for node in self.nodes if node.is_broker)
 
 
-def nodes_of(brokers: int, *, sasl: bool) -> tuple[Node, ...]:
+def nodes_of(brokers: int, secured: Collection[str] = ()) -> tuple[Node, ...]:
     """One or three combined nodes; two brokers get a controller of their own, so that the quorum outlives either."""
     if not 1 <= brokers <= 3:
         raise ValueError("one to three brokers")
     combined = brokers != 2
-    ports = iter(free_ports(3 * brokers + 1))
+    ports = iter(free_ports((2 + len(secured)) * brokers + 1))
     nodes = [
         Node(
             id=number,
             is_broker=True,
             is_controller=combined,
             port=next(ports),
-            sasl_port=next(ports) if sasl else None,
+            secured={name: next(ports) for name in secured},
             controller_port=next(ports) if combined else None,
         )
         for number in range(1, brokers + 1)
@@ -102,14 +162,15 @@ def server_properties(shape: Shape, node: Node, data: str) -> str:
     """The properties file of one node; ``shape.extra`` wins over everything here."""
     copies = min(3, len(shape.brokers))
     roles = [role for role, has in (("broker", node.is_broker), ("controller", node.is_controller)) if has]
-    listeners = {PLAINTEXT: node.port, SASL: node.sasl_port, CONTROLLER: node.controller_port}
+    listeners = {PLAINTEXT: node.port, **node.secured, CONTROLLER: node.controller_port}
+    protocols = {PLAINTEXT: "PLAINTEXT", CONTROLLER: "PLAINTEXT"} | (shape.security.protocols if shape.security else {})
     voters = ",".join(f"{n.id}@127.0.0.1:{n.controller_port}" for n in shape.nodes if n.is_controller)
     properties = {
         "process.roles": ",".join(roles),
         "node.id": str(node.id),
         "controller.quorum.voters": voters,
         "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in listeners.items() if port is not None),
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT",
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
         "inter.broker.listener.name": PLAINTEXT,
         "controller.listener.names": CONTROLLER,
         "log.dirs": data,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.kafka.certificates import Authority
+from demo.certificates import Authority
 
 
 @pytest.fixture(scope="session")

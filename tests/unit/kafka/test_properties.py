@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import Consumer
 from kafka.admin import KafkaAdminClient
 
+from demo.certificates import Authority
 from exporter.kafka.properties import HIDDEN, Properties, PropertiesError
 from exporter.kafka.property_rules import split_address
-from tests.unit.kafka.certificates import Authority
 
 SERVERS = {"bootstrap.servers": "k1:9092"}
 SCRAM = SERVERS | {
@@ -92,7 +92,7 @@ def test_the_mechanism_has_two_names() -> None:
 
 
 def test_javas_pem_stores_become_certificate_files(authority: Authority) -> None:
-    certificate, key = authority.issue("java-client")
+    certificate, key, _ = authority.issue("java-client")
     both = authority.folder / "java-both.pem"
     both.write_text(Path(key).read_text() + Path(certificate).read_text())
     properties = Properties.parse(
@@ -116,7 +116,7 @@ def test_javas_pem_stores_become_certificate_files(authority: Authority) -> None
 
 
 def test_javas_inline_pem_becomes_librdkafkas(authority: Authority) -> None:
-    certificate, key = authority.issue("inline")
+    certificate, key, _ = authority.issue("inline")
     properties = Properties.parse(
         SERVERS
         | {
@@ -309,8 +309,8 @@ def test_a_file_that_is_no_certificate_is_named(tmp_path: Path) -> None:
 
 
 def test_a_key_of_another_certificate_is_refused(authority: Authority) -> None:
-    certificate, _ = authority.issue("one")
-    _, key = authority.issue("other")
+    certificate, _, _ = authority.issue("one")
+    _, key, _ = authority.issue("other")
     found = problems(
         SERVERS | {"security.protocol": "SSL", "ssl.certificate.location": certificate, "ssl.key.location": key}
     )
@@ -318,7 +318,7 @@ def test_a_key_of_another_certificate_is_refused(authority: Authority) -> None:
 
 
 def test_an_encrypted_key_asks_for_its_password_here_and_not_on_a_terminal(authority: Authority) -> None:
-    certificate, key = authority.issue("locked", password="open sesame")
+    certificate, key, _ = authority.issue("locked", password="open sesame")
     dotted = SERVERS | {"security.protocol": "SSL", "ssl.certificate.location": certificate, "ssl.key.location": key}
     assert "set ssl.key.password" in problems(dotted)["ssl.key.location"]
     assert "does not open the key" in problems(dotted | {"ssl.key.password": "wrong"})["ssl.key.password"]
