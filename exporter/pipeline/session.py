@@ -1,0 +1,235 @@
+"""A Spark session with the settings that the jobs need, and a clear word where it cannot be had.
+
+Started by ``kafka-eos-exporter`` itself, Spark's own output (Ivy's resolution, log4j) goes to a file that is named and
+quoted when something fails. Under ``spark-submit`` the session is the one that was made there: its master, memory and
+jars are left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA = 17
+"""Spark 4 runs on Java 17 and later."""
+JAVA_SECONDS = 20.0
+STOP_SECONDS = 10.0
+POSTGRESQL = "org.postgresql:postgresql:42.7.4"
+EXCLUDED_JARS = ("com.google.code.findbugs:jsr305", "org.scala-lang.modules:scala-parallel-collections_2.13")
+"""Transitive jars that the Kafka connector names and does not need here; some mirrors lack them."""
+# Names of options whose values Spark must never show: beside its own secret, password, token and access key, Kafka's.
+REDACTED = r"(?i)secret|password|passwd|token|credential|access[.]?key|jaas|keystore[.]key|key[.]pem"
+LOG_LINES = 15
+_LOG4J = Path(__file__).with_name("log4j2.properties")
+_UNRESOLVED = re.compile(r"unresolved dependency: ([^:\s]+#[^;\s]+;\S+?)(?::|\s|$)")
+
+
+class SessionError(Exception):
+    """Spark cannot be started or used. The text is for a person, and says what to do."""
+
+
+def kafka_connector() -> str:
+    """Coordinates of Spark's Kafka source, of pyspark's own version. Raises SessionError where there is no pyspark."""
+    return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{_pyspark_version()}"
+
+
+def settings(packages: Sequence[str] = ()) -> dict[str, str]:
+    """What our jobs set unless the user did: times are UTC, no web UI, nothing secret in plans or event logs."""
+    chosen = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "8",
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "kafka-eos-exporter-warehouse"),
+        "spark.redaction.regex": REDACTED,
+        "spark.sql.redaction.options.regex": f"{REDACTED}|(?i)url",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "2g",
+        # Java's host name may resolve to an address that nothing listens on; a local run needs loopback only.
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
+        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.driver.python": sys.executable,
+    }
+    if packages:
+        chosen["spark.jars.packages"] = ",".join(packages)
+        chosen["spark.jars.excludes"] = ",".join(EXCLUDED_JARS)
+    return chosen
+
+
+@contextlib.contextmanager
+def spark_session(
+    name: str,
+    *,
+    master: str = "local[*]",
+    packages: Sequence[str] = (),
+    conf: Mapping[str, str] | None = None,
+    quiet: bool = True,
+) -> Iterator[SparkSession]:
+    """A session for one job, stopped at the end; not for use within another one.
+
+    ``packages`` are Maven coordinates; ``conf`` wins over ``settings``, so that ``spark.jars.packages`` in it replaces
+    them. ``quiet`` keeps what Spark itself prints in a file. Raises SessionError when there is no pyspark, no Java 17,
+    or Spark does not start, which a connector that cannot be resolved is the usual reason for.
+    """
+    _pyspark_version()
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit
+        with _submitted(name, conf or {}) as session:
+            yield session
+        return
+    check_java()
+    chosen = {**settings(packages), **(conf or {})}
+    if not _is_local(master):
+        # Workers of a cluster must find the driver, and have a Python of their own.
+        for key in ("spark.driver.host", "spark.driver.bindAddress", "spark.pyspark.python"):
+            if key not in (conf or {}):
+                del chosen[key]
+    folder = Path(tempfile.mkdtemp(prefix="kafka-eos-spark-"))
+    try:
+        with (folder / "spark.log").open("w+", encoding="utf-8", errors="replace") as log:
+            context = _start(name, master, chosen, log if quiet else None)
+            try:
+                yield _session(context)
+            finally:
+                _stop(context)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_java() -> None:
+    """Raises SessionError without a Java that Spark 4 runs on."""
+    home = os.environ.get("JAVA_HOME")
+    program = str(Path(home) / "bin" / "java") if home else "java"
+    advice = f"Spark needs Java {OLDEST_JAVA} or later: install it, or set JAVA_HOME"
+    try:
+        done = subprocess.run(  # noqa: S603 -- the user's own Java
+            [program, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        raise SessionError(f"{program} cannot be run. {advice}") from None
+    found = java_major(done.stderr + done.stdout)
+    if found is None or found < OLDEST_JAVA:
+        raise SessionError(f"{program} is version {found or 'unknown'}. {advice}")
+
+
+def java_major(text: str) -> int | None:
+    """The major version in the output of ``java -version``; None where it has none."""
+    match = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(match[1]) if match else None
+
+
+def _pyspark_version() -> str:
+    try:
+        found = installed_version("pyspark")
+    except PackageNotFoundError:
+        found = ""
+    if not found or any(find_spec(module) is None for module in ("pyspark", "pyarrow", "pandas")):
+        raise SessionError("pyspark is not installed: pip install 'kafka-eos-exporter[spark]'")
+    return found
+
+
+def _is_local(master: str) -> bool:
+    return master.partition("[")[0] == "local"
+
+
+@contextlib.contextmanager
+def _submitted(name: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
+    from pyspark import SparkConf  # noqa: PLC0415 -- pyspark is an extra: the rest of the program runs without it
+    from pyspark.sql import SparkSession  # noqa: PLC0415 -- as above
+
+    given = SparkConf()
+    builder = SparkSession.Builder().appName(name)
+    mine = {key: value for key, value in settings().items() if key.startswith(("spark.sql.", "spark.redaction"))}
+    for key, value in {**mine, **conf}.items():
+        if not given.contains(key):
+            builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def _start(name: str, master: str, chosen: Mapping[str, str], log: IO[str] | None) -> SparkContext:
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 -- as above
+    from pyspark.errors import PySparkException  # noqa: PLC0415 -- as above
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 -- as above
+
+    conf = SparkConf(loadDefaults=False).setAppName(name).setMaster(master).setAll(list(chosen.items()))
+    # What Spark prints is no result of ours: never to standard output.
+    sink: IO[str] = log if log is not None else sys.stderr
+    try:
+        gateway = launch_gateway(conf, {"stdout": sink, "stderr": sink})  # type: ignore[no-untyped-call]
+        context = SparkContext(conf=conf, gateway=gateway)
+    except (PySparkException, OSError) as error:
+        raise SessionError(_why_not(master, chosen, log, error)) from None
+    except Exception as error:  # noqa: BLE001 -- py4j raises what Java threw: an unreachable master, a wrong setting
+        raise SessionError(_why_not(master, chosen, log, error)) from None
+    context.setLogLevel("WARN")
+    return context
+
+
+def _session(context: SparkContext) -> SparkSession:
+    from pyspark.sql import SparkSession  # noqa: PLC0415 -- as above
+
+    return SparkSession(context)
+
+
+def _stop(context: SparkContext) -> None:
+    """Stop Spark and its JVM, so that nothing of it outlives the job and a next one starts with its own settings."""
+    from pyspark import SparkContext  # noqa: PLC0415 -- as above
+    from pyspark.sql import SparkSession  # noqa: PLC0415 -- as above
+
+    gateway: Any = context._gateway  # noqa: SLF001 -- pyspark keeps the JVM for the life of the process and has no way to end it
+    with contextlib.suppress(Exception):  # the JVM may be gone already
+        active = SparkSession.getActiveSession()
+        if active is not None:
+            active.stop()
+    with contextlib.suppress(Exception):
+        context.stop()
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 -- as above
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    with contextlib.suppress(Exception):
+        gateway.shutdown()
+    if process is not None:
+        if process.stdin is not None:
+            process.stdin.close()  # the gateway's JVM ends when this pipe does
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _why_not(master: str, chosen: Mapping[str, str], log: IO[str] | None, error: Exception) -> str:
+    said = ""
+    if log is not None:
+        log.seek(0)
+        said = log.read()
+    if missing := sorted(set(_UNRESOLVED.findall(said))):
+        names = ", ".join(each.replace("#", ":").replace(";", ":") for each in missing)
+        return (
+            f"Spark could not resolve {names} (asked for: {chosen.get('spark.jars.packages', '')})."
+            " Behind a mirror give --conf spark.jars.repositories=URL or --conf spark.jars.ivySettings=FILE;"
+            " without a network --conf spark.jars.packages= --conf spark.jars=FILE,FILE with the jars themselves."
+        )
+    lines = [line for line in said.splitlines() if line.strip()][-LOG_LINES:]
+    cause = "\n".join(lines) or str(error).splitlines()[0]
+    return f"Spark did not start on master {master}:\n{cause}"
