@@ -14,6 +14,7 @@ from exporter import catalogue
 from exporter.applications import Application, Grouping
 from exporter.ledger import Entry, Finished
 from exporter.model import Distribution, Metric, Outcome, Sample, TaskCommits, UncleanEnd
+from exporter.shard import WHOLE, Shard
 
 HOUR = 3600.0
 MOST_SECTIONS = 10_000
@@ -32,9 +33,14 @@ class Histogram:
         self._counts = [0] * (len(metric.buckets) + 1)
         self._total = 0.0
 
-    def observe(self, value: float) -> None:
-        self._counts[bisect_left(self._bounds, value)] += 1
-        self._total += value
+    def observe(self, ms: int) -> None:
+        """Take in a duration in milliseconds. One below 0, of clocks that differ, is none."""
+        if ms > 0:
+            seconds = ms / 1000
+            self._counts[bisect_left(self._bounds, seconds)] += 1
+            self._total += seconds
+        else:
+            self._counts[0] += 1
 
     def value(self) -> Distribution:
         steps = []
@@ -66,8 +72,8 @@ class Book:
         if transaction.begun_ms >= 0:
             if (histogram := self.open_seconds.get(outcome)) is None:
                 histogram = self.open_seconds[outcome] = Histogram(catalogue.TRANSACTION_OPEN_SECONDS)
-            histogram.observe(max(0, transaction.prepared_ms - transaction.begun_ms) / 1000)
-        self.completion_seconds.observe(max(0, transaction.completed_ms - transaction.prepared_ms) / 1000)
+            histogram.observe(transaction.prepared_ms - transaction.begun_ms)
+        self.completion_seconds.observe(transaction.completed_ms - transaction.prepared_ms)
         self._samples = None
 
     def date(self, outcome: Outcome, instant: float) -> None:
@@ -121,12 +127,18 @@ class Caps:
 
 
 class Books:
-    """The ledger's ``Sink``. ``counted`` says whether what finished at an offset is to be counted, or only dated."""
+    """The ledger's ``Sink``. ``counted`` says whether what finished at an offset is to be counted, or only dated.
 
-    def __init__(self, grouping: Grouping, caps: Caps, counted: Callable[[int, int], bool]) -> None:
+    Only the applications of ``shard`` have a book; what those of others commit for Connect is still told.
+    """
+
+    def __init__(
+        self, grouping: Grouping, caps: Caps, counted: Callable[[int, int], bool], shard: Shard = WHOLE
+    ) -> None:
         self._grouping = grouping
         self._caps = caps
         self._counted = counted
+        self._shard = shard
         self._books: dict[str, Book] = {}
         self._folded: set[str] = set()
         self._fences: dict[str, tuple[str, deque[float]]] = {}
@@ -141,7 +153,7 @@ class Books:
         return tuple(self._books)
 
     def group(self, transactional_id: str) -> str:
-        """Name the application of an id that appears: its own, or the overflow when there are too many."""
+        """Name the application of an id that appears: its own, or the overflow when this shard has too many."""
         if self._grouping.learn(transactional_id):
             for known in self._books.values():
                 if (better := self._grouping.of(known.example)).name == known.application.name:
@@ -149,11 +161,13 @@ class Books:
         if self._grouping.is_connect_task(transactional_id):
             self._task_commits.setdefault(transactional_id, 0)
         application = self._grouping.of(transactional_id)
+        if not self._shard.holds(application.name):
+            return application.name
         book = self._books.get(application.name)
         if book is None:
             if len(self._books) >= self._caps.applications:
                 self._folded.add(application.name)
-                application = Application(catalogue.OVERFLOW, "other")
+                application = Application(self._shard.overflow, "other")
             book = self._books.setdefault(application.name, Book(application, transactional_id))
         book.ids += 1
         return application.name
@@ -161,13 +175,16 @@ class Books:
     # --- Sink ---
 
     def finished(self, entry: Entry, transaction: Finished) -> None:
-        book = self._books[entry.application]
         if entry.section not in self._sections:
             self._learn(entry)
-        if self._counted(transaction.log_partition, transaction.offset):
+        counted = self._counted(transaction.log_partition, transaction.offset)
+        if counted and transaction.outcome is Outcome.COMMITTED and entry.transactional_id in self._task_commits:
+            self._task_commits[entry.transactional_id] += 1
+        book = self._books.get(entry.application)
+        if book is None:  # another shard's
+            return
+        if counted:
             book.count(transaction)
-            if transaction.outcome is Outcome.COMMITTED and entry.transactional_id in self._task_commits:
-                self._task_commits[entry.transactional_id] += 1
         ended = transaction.completed_ms / 1000
         book.date(transaction.outcome, ended)
         if transaction.outcome is Outcome.COMMITTED:
@@ -182,17 +199,20 @@ class Books:
             instants.append(ended)
 
     def initialised(self, entry: Entry, log_partition: int, offset: int) -> None:
-        if self._counted(log_partition, offset):
-            self._books[entry.application].initialised()
+        book = self._books.get(entry.application)
+        if book is not None and self._counted(log_partition, offset):
+            book.initialised()
 
     def removed(self, entry: Entry) -> None:
-        book = self._books[entry.application]
-        book.ids -= 1
         self._task_commits.pop(entry.transactional_id, None)
+        book = self._books.get(entry.application)
+        if book is None:
+            return
+        book.ids -= 1
         if not book.ids:
             del self._books[entry.application]
             self._seen.pop(entry.application, None)
-            if entry.application == catalogue.OVERFLOW:
+            if entry.application == self._shard.overflow:
                 self._folded.clear()
 
     def _learn(self, entry: Entry) -> None:
@@ -239,8 +259,8 @@ class Books:
         since_ms = (log_now - HOUR) * 1000
         seen = dict.fromkeys(self._books, 0)
         for entry in entries:
-            if entry.record_ms >= since_ms:
-                seen[entry.application] = seen.get(entry.application, 0) + 1
+            if entry.record_ms >= since_ms and entry.application in seen:
+                seen[entry.application] += 1
         self._seen = seen
 
     def unclean_ends(self, log_now: float) -> tuple[UncleanEnd, ...]:

@@ -15,13 +15,14 @@ from exporter.kafka.transaction_log import (
     HEAD,
     HEAD_SIZE,
     NO_TIMEOUT_MS,
+    PLAIN,
+    PLAIN_SIZE,
     PREVIOUS_ID_TAGS,
     PREVIOUS_ID_TAGS_SIZE,
     TIMES,
     V2_CLIENT_TAGS,
     V2_CLIENT_TAGS_SIZE,
     V2_CLIENT_TAGS_START,
-    Status,
     UndecodableRecord,
     decode_key,
     head,
@@ -45,6 +46,7 @@ __all__ = ["Entry", "Finished", "Ledger", "LogPartition", "Sink"]
 V2 = 2
 """ClientTransactionVersion of a Transactions V2 client."""
 _NONE_FIXED = (b"\xff\xff\xff\xff", b"\x00\x00\x00\x00")  # layout 0: null, and an empty array
+_NOT_PLAIN: tuple[int, ...] = (-1,) * 8
 _STATUSES = {state: int(status) for status, state in OPEN_STATES.items()}
 
 
@@ -96,71 +98,99 @@ class Ledger:
             if entry is not None:
                 self._remove(key, entry)
             return
-        if len(value) <= HEAD_SIZE:
-            head(value)
-            raise UndecodableRecord("a value that ends before its partitions")
-        layout, producer_id, epoch, timeout_ms, status = HEAD.unpack_from(value)
-        if not (0 <= layout <= 1 and 0 <= status <= 5):
-            head(value)
-        # Where the partitions end, and their encoded form when it is a new one.
+        # Where the record names partitions: their encoded form, when it is a new one.
         section: bytes | None = None
-        if layout == 1 and value[HEAD_SIZE] < 2:  # null, or an empty array
-            end = HEAD_SIZE + 1
-            if 0 < status < 4:
-                section = b""
-        elif (
-            entry is not None
-            and entry.layout == layout
-            and entry.section
-            and value.startswith(entry.section, HEAD_SIZE)
-        ):
-            end = HEAD_SIZE + len(entry.section)
-        elif layout == 0 and value[HEAD_SIZE : HEAD_SIZE + 4] in _NONE_FIXED:
-            end = HEAD_SIZE + 4
-            if 0 < status < 4:
-                section = b""
-        else:
-            end = partitions_end(value, layout)
-            section = value[HEAD_SIZE:end]
-        rest = len(value) - end - 16
-        if rest < 0:
-            raise UndecodableRecord("a value that ends within its times")
-        update_ms, start_ms = TIMES.unpack_from(value, end)
-        if layout == 0:
+        rest = len(value) - PLAIN_SIZE
+        client_version = -1
+        if rest == PREVIOUS_ID_TAGS_SIZE and value.startswith(PREVIOUS_ID_TAGS, PLAIN_SIZE):
             client_version = 0
-            if rest:
-                tags_at(value, 0, end + 16)
         elif (
             rest == V2_CLIENT_TAGS_SIZE
             and value.endswith(V2_CLIENT_TAGS)
-            and value.startswith(V2_CLIENT_TAGS_START, end + 16)
+            and value.startswith(V2_CLIENT_TAGS_START, PLAIN_SIZE)
         ):
-            client_version = 2
-        elif rest == PREVIOUS_ID_TAGS_SIZE and value.startswith(PREVIOUS_ID_TAGS, end + 16):
-            client_version = 0
-        else:
-            client_version = tags_at(value, 1, end + 16).client_version
+            client_version = V2
+        layout, producer_id, epoch, timeout_ms, status, count, update_ms, start_ms = (
+            PLAIN.unpack_from(value) if client_version >= 0 else _NOT_PLAIN
+        )
+        # Empty and Complete records look like that. All others, and all that is odd, take the long way.
+        if layout != 1 or count > 1 or not (status == 0 or 4 <= status <= 5):
+            if len(value) <= HEAD_SIZE:
+                head(value)
+                raise UndecodableRecord("a value that ends before its partitions")
+            layout, producer_id, epoch, timeout_ms, status = HEAD.unpack_from(value)
+            if not (0 <= layout <= 1 and 0 <= status <= 5):
+                head(value)
+            if (
+                entry is not None
+                and entry.section
+                and entry.layout == layout
+                and value.startswith(entry.section, HEAD_SIZE)
+            ):
+                end = HEAD_SIZE + len(entry.section)
+            elif layout == 1 and value[HEAD_SIZE] < 2:  # null, or an empty array
+                end = HEAD_SIZE + 1
+                if 0 < status < 4:
+                    section = b""
+            elif layout == 0 and value[HEAD_SIZE : HEAD_SIZE + 4] in _NONE_FIXED:
+                end = HEAD_SIZE + 4
+                if 0 < status < 4:
+                    section = b""
+            else:
+                end = partitions_end(value, layout)
+                section = value[HEAD_SIZE:end]
+            rest = len(value) - end - 16
+            if rest < 0:
+                raise UndecodableRecord("a value that ends within its times")
+            update_ms, start_ms = TIMES.unpack_from(value, end)
+            if layout == 0:
+                client_version = 0
+                if rest:
+                    tags_at(value, 0, end + 16)
+            elif rest == PREVIOUS_ID_TAGS_SIZE and value.startswith(PREVIOUS_ID_TAGS, end + 16):
+                client_version = 0
+            elif (
+                rest == V2_CLIENT_TAGS_SIZE
+                and value.endswith(V2_CLIENT_TAGS)
+                and value.startswith(V2_CLIENT_TAGS_START, end + 16)
+            ):
+                client_version = V2
+            else:
+                client_version = tags_at(value, 1, end + 16).client_version
 
         if entry is None:
             transactional_id = decode_key(key)
             entry = self.entries[key] = Entry(transactional_id, self._group(transactional_id), log.number)
-        if status == 1:
+        # A Complete record is written again when its first append timed out (TransactionMarkerChannelManager).
+        if status >= 4:
+            if entry.status != status or entry.start_ms != start_ms or entry.update_ms != update_ms:
+                self._complete(
+                    entry,
+                    log,
+                    offset,
+                    record_ms,
+                    producer_id,
+                    epoch,
+                    client_version,
+                    timeout_ms,
+                    status,
+                    update_ms,
+                    start_ms,
+                )
+                self.open.pop(key, None)
+        elif status == 1:
             if entry.pending is not None:
                 self._settle(entry, Outcome.ABORTED)
             entry.client_version = client_version
             entry.prepared_ms = -1
             entry.begun_offset = offset
             self.open[key] = entry
-        elif status == 0:
-            self._initialise(entry, log.number, offset, record_ms, producer_id, epoch)
-            self.open.pop(key, None)
-        elif status < 4:
+        elif status:
             self._prepare(entry, start_ms, client_version)
             entry.prepared_ms = record_ms
             self.open[key] = entry
-        # A Complete record is written again when its first append timed out (TransactionMarkerChannelManager).
-        elif entry.status != status or entry.start_ms != start_ms or entry.update_ms != update_ms:
-            self._complete(entry, log, offset, record_ms, value, update_ms, start_ms, client_version)
+        else:
+            self._initialise(entry, log.number, offset, record_ms, producer_id, epoch)
             self.open.pop(key, None)
         if section is not None:
             entry.section = section
@@ -211,8 +241,8 @@ class Ledger:
         """Fix with which epoch the transaction that is ending was written. Only its own Ongoing record proves it."""
         if entry.pending is not None:
             self._settle(entry, Outcome.ABORTED)
-        same = entry.open and entry.start_ms == start_ms
-        if same and entry.status == Status.ONGOING:
+        same = 0 < entry.status < 4 and entry.start_ms == start_ms
+        if same and entry.status == 1:
             entry.previous_epoch = entry.epoch
         elif not same:
             entry.previous_epoch = UNKNOWN_EPOCH
@@ -227,12 +257,14 @@ class Ledger:
         log: LogPartition,
         offset: int,
         record_ms: int,
-        value: bytes,
+        producer_id: int,
+        epoch: int,
+        client_version: int,
+        timeout_ms: int,
+        status: int,
         update_ms: int,
         start_ms: int,
-        client_version: int,
     ) -> None:
-        _, producer_id, epoch, timeout_ms, status = HEAD.unpack_from(value)
         decided_ms = entry.update_ms
         if entry.status not in (2, 3) or entry.start_ms != start_ms:
             # The Prepare record is gone; the last update that Complete tells is the same instant.
@@ -240,13 +272,13 @@ class Ledger:
             entry.prepared_ms = decided_ms = update_ms
         # An exhausted epoch rotates the producer id with the Complete record: the transaction was the old one's.
         owner, last_epoch = producer_id, epoch
-        if entry.open and entry.start_ms == start_ms:
+        if 0 < entry.status < 4 and entry.start_ms == start_ms:
             owner, last_epoch = entry.producer_id, entry.epoch
         known = entry.previous_epoch != UNKNOWN_EPOCH
         v2_client = entry.client_version >= V2
         outcome: Outcome | None = Outcome.COMMITTED
         bumped: bool | None = None
-        if status == Status.COMPLETE_ABORT:
+        if status == 5:
             if known:
                 bumped = owner != producer_id or epoch != entry.previous_epoch
             elif v2_client:  # Transactions V2 always bumps (KIP-890)

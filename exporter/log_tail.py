@@ -17,7 +17,7 @@ from exporter.model import Clock, Deadline, Fault, Reason
 
 log = logging.getLogger(__name__)
 
-BATCH = 1_000
+BATCH = 300
 """Messages taken at once: few enough to be still in the processor's cache when their turn comes."""
 DELIVERY_SLACK_MS = 500
 """At the end of the log its time runs this far behind the clock, for records that are on their way."""

@@ -17,9 +17,9 @@ from exporter.kafka.properties import Properties
 from exporter.kafka.tail import Polled, Tail, is_end
 from exporter.kafka.transaction_log import TOPIC
 from exporter.ledger import Ledger
+from exporter.log_tail import BATCH
 from tests.bench.machine import Cost, ToolError, run
 
-BATCH = 1_000
 FORMATTER_RECORDS = 300_000
 TOOL_SECONDS = 180.0
 
