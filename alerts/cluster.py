@@ -14,9 +14,6 @@ from exporter.catalogue import (
     TRANSACTIONAL_IDS_UNAVAILABLE,
 )
 
-_BRIDGE = "3m"
-"""How far back a gauge that has to last is looked for: a failed scrape must not set ``for`` back to its start."""
-
 
 def alerts(settings: Settings) -> Iterator[Alert]:
     """The transaction log without its replicas, and writes that verification refused."""
@@ -25,7 +22,7 @@ def alerts(settings: Settings) -> Iterator[Alert]:
     yield Alert(
         "KafkaEosTransactionLogUnderMinIsr",
         Severity.CRITICAL,
-        f"group by (kafka_cluster) (last_over_time({INTERNAL_TOPIC_PARTITIONS}{broken}[{_BRIDGE}]) > 0)",
+        f"group by (kafka_cluster) (last_over_time({INTERNAL_TOPIC_PARTITIONS}{broken}[{settings.bridge}]) > 0)",
         "Partitions of __transaction_state take no writes: their transactions can neither begin nor end.",
         "__transaction_state of {{ $labels.kafka_cluster }}:"
         + each(
@@ -60,7 +57,7 @@ def alerts(settings: Settings) -> Iterator[Alert]:
     yield Alert(
         "KafkaEosPostureFailed",
         Severity.WARNING,
-        f"min by (kafka_cluster, check, subject) (last_over_time({POSTURE_CHECK}[{_BRIDGE}])) < 1",
+        f"min by (kafka_cluster, check, subject) (last_over_time({POSTURE_CHECK}[{settings.bridge}])) < 1",
         "A setting that exactly-once rests on is not sound.",
         "Check {{ $labels.check }} of {{ $labels.subject }} on {{ $labels.kafka_cluster }} has failed for a quarter of"
         " an hour. Nothing has to be wrong yet: the guarantee does not hold when the next broker, client or worker"

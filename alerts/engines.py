@@ -18,16 +18,15 @@ from exporter.catalogue import (
 _TASK = "kafka_cluster, connect, connector, task"
 _TASK_LABELS = ("kafka_cluster", "connect", "connector", "task")
 _WHICH = "Task {{ $labels.task }} of connector {{ $labels.connector }} (Connect cluster {{ $labels.connect }})"
-_BRIDGE = "3m"
 
 
 def alerts(settings: Settings) -> Iterator[Alert]:
     """Connect tasks that fail or cannot commit, and Streams tasks that cannot restore."""
-    yield from _task_failed()
+    yield from _task_failed(settings)
     yield Alert(
         "KafkaEosConnectCommitsFailing",
         Severity.WARNING,
-        f'max by ({_TASK}) (last_over_time({CONNECT_TASK_OFFSET_COMMIT_RATIO}{{result="failure"}}[{_BRIDGE}]))'
+        f'max by ({_TASK}) (last_over_time({CONNECT_TASK_OFFSET_COMMIT_RATIO}{{result="failure"}}[{settings.bridge}]))'
         f" > {settings.connect_commit_failures:g}",
         "A Connect task cannot commit its offsets.",
         _WHICH
@@ -41,7 +40,7 @@ def alerts(settings: Settings) -> Iterator[Alert]:
     yield _restore(settings)
 
 
-def _task_failed() -> Iterator[Alert]:
+def _task_failed(settings: Settings) -> Iterator[Alert]:
     """A failure that is over is a ticket; one that lasts, or comes back again and again, a page."""
     failed = f'{CONNECT_TASK_STATE}{{state="failed"}}'
     summary = "A Connect task has failed; nothing restarts it by itself."
@@ -61,7 +60,7 @@ def _task_failed() -> Iterator[Alert]:
     yield Alert(
         "KafkaEosConnectTaskFailed",
         Severity.WARNING,
-        f"group by ({_TASK}) (present_over_time({failed}[10m]))",
+        f"group by ({_TASK}) (present_over_time({failed}[{settings.event_window}]))",
         summary,
         description,
         "kafka-eos-connect",
@@ -71,7 +70,7 @@ def _task_failed() -> Iterator[Alert]:
     yield Alert(
         "KafkaEosConnectTaskFailed",
         Severity.CRITICAL,
-        f"group by ({_TASK}) (present_over_time({failed}[{_BRIDGE}]))",
+        f"group by ({_TASK}) (present_over_time({failed}[{settings.bridge}]))",
         summary,
         description,
         "kafka-eos-connect",
@@ -89,7 +88,7 @@ def _restore(settings: Settings) -> Alert:
         Severity.WARNING,
         f"""\
 max by ({by}) (min_over_time({remaining}[{window}]))
->= max by ({by}) (last_over_time({remaining}[{_BRIDGE}] offset {window}))
+>= max by ({by}) (last_over_time({remaining}[{settings.bridge}] offset {window}))
 > 0""",
         "A Kafka Streams task restores its state and makes no progress.",
         "Task {{ $labels.task }} on thread {{ $labels.thread }} ({{ $labels.target }}) has {{ $value }} records to"

@@ -58,6 +58,13 @@ class Settings:
             "meaning": "how long an alert goes on without data; longer than a failure of all scrapes should hide"
         },
     )
+    bridge: Duration = field(
+        default=Duration("3m"),
+        metadata={
+            "meaning": "how far back a value is looked for, so that a failed scrape does not begin a wait anew; more"
+            " than two scrape intervals"
+        },
+    )
     stall_warning: Duration = field(
         default=Duration("5m"), metadata={"meaning": "a last stable offset that stands still this long is a ticket"}
     )
@@ -77,7 +84,8 @@ class Settings:
         },
     )
     event_window: Duration = field(
-        default=Duration("10m"), metadata={"meaning": "how long after a fence or a timeout its alert fires"}
+        default=Duration("10m"),
+        metadata={"meaning": "how long after a fence, a timeout or a failed task its ticket stays open"},
     )
     storm_fences: int = field(
         default=3, metadata={"meaning": "fences of one transactional.id within 10m that are a storm"}

@@ -22,6 +22,7 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(str, _text)
+_Dumper.add_multi_representer(str, _text)  # durations are text too
 
 
 def document(content: Mapping[str, Any], header: str = HEADER) -> str:

@@ -6,6 +6,7 @@ import json
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,10 +18,12 @@ from alerts.settings import Settings, settings
 from alerts.table import names
 from demo.agent import Agent
 from demo.cluster import KafkaCluster
+from demo.connect import ConnectCluster
 from demo.monitoring import Monitoring, Pace
 from demo.orphan import make_orphan, repair
 from demo.processes import ProcessGroup
 from demo.workloads.producers import RdkafkaProducer
+from exporter.catalogue import CONNECT_TASK_STATE
 from exporter.model import Deadline
 from tests.e2e.conftest import StartAgent
 
@@ -29,7 +32,11 @@ PAGE_SECONDS = 60.0
 PAGES, TICKETS = "kafka-eos-pages", "kafka-eos-tickets"
 # As shipped, but in seconds instead of minutes.
 QUICK = settings(
-    ["stall_warning=8s", "stall_critical=20s", "stall_slack=1s", "keep_firing_for=4s", "event_window=20s"], names()
+    [
+        *("stall_warning=8s", "stall_critical=20s", "stall_slack=1s", "keep_firing_for=4s", "event_window=20s"),
+        *("bridge=4s", "KafkaEosConnectTaskFailed.for=2s"),
+    ],
+    names(),
 )
 
 Page = Mapping[str, Any]
@@ -118,6 +125,7 @@ def test_fences_stalls_and_orphans_page_with_evidence_and_resolve_after_repair(
     watch: Callable[[Agent, Settings], Monitoring],
     pager: Pager,
     fresh: Callable[[str], str],
+    record_property: Callable[[str, object], None],
 ) -> None:
     orders, ledger, quiet = fresh("orders"), fresh("ledger"), fresh("quiet")
     for topic in (orders, ledger, quiet):
@@ -143,8 +151,12 @@ def test_fences_stalls_and_orphans_page_with_evidence_and_resolve_after_repair(
         zombie.send(quiet)
         zombie.flush()
         successor.init()
+        began = time.monotonic()
 
         fenced = pager.wait(TICKETS, "firing", alertname="KafkaEosProducerFenced", application=pay_id[:-2])
+        seconds = round(time.monotonic() - began, 1)
+        record_property("seconds from the fence to the ticket", seconds)
+        print(f"{seconds} s from the fence to the ticket: scrapes and rules every second, groups wait another one")
         assert fenced["labels"] == {
             "alertname": "KafkaEosProducerFenced",
             "severity": "warning",
@@ -195,3 +207,53 @@ def test_fences_stalls_and_orphans_page_with_evidence_and_resolve_after_repair(
         pager.wait(TICKETS, "resolved", alertname="KafkaEosProducerFenced", application=pay_id[:-2])
     assert pager.told(topic=quiet) == []
     assert pager.told(alertname="KafkaEosExporterAbsent") == []
+
+
+def test_a_failed_connect_task_pages_with_its_cause_and_resolves_once_it_is_restarted(
+    kafka_4: KafkaCluster,
+    start_agent: StartAgent,
+    watch: Callable[[Agent, Settings], Monitoring],
+    pager: Pager,
+    fresh: Callable[[str], str],
+    tmp_path: Path,
+) -> None:
+    group, connector, topic = fresh("etl"), fresh("feed"), fresh("lines")
+    kafka_4.create_topic(topic)
+    fail = tmp_path / "fail"
+    with ConnectCluster(kafka_4, group, workers=1) as connect:
+        connect.create_step_source(connector, topic, fail_file=fail)
+        connect.wait_tasks(connector)
+        config = tmp_path / "agent.yml"
+        config.write_text(
+            json.dumps(
+                {
+                    "clusters": [{"name": "prod", "kafka": {"bootstrap.servers": kafka_4.bootstrap}}],
+                    "connect": [{"name": "main", "group_id": group, "rest": list(connect.urls), "interval": "500ms"}],
+                }
+            )
+        )
+        agent = start_agent("--config", str(config))
+        agent.wait_until(lambda seen: seen.value(CONNECT_TASK_STATE, connector=connector, state="running") == 1)
+        watch(agent, QUICK)
+        assert pager.told(alertname="KafkaEosConnectTaskFailed") == []
+        fail.touch()
+
+        page = pager.wait(PAGES, "firing", alertname="KafkaEosConnectTaskFailed", connector=connector)
+        assert page["labels"] == {
+            "alertname": "KafkaEosConnectTaskFailed",
+            "severity": "critical",
+            "kafka_cluster": "prod",
+            "connect": "main",
+            "connector": connector,
+            "task": "0",
+        }
+        story = page["annotations"]["description"]
+        assert f"Task 0 of connector {connector} (Connect cluster main) failed." in story
+        assert "In the last hour by cause other: 1" in story
+        restart = f"POST /connectors/{connector}/tasks/0/restart"
+        assert restart in story
+        assert agent.get("/runbooks/KafkaEosConnectTaskFailed").status == 200
+
+        fail.unlink()
+        connect.call(*restart.split(" "))
+        pager.wait(PAGES, "resolved", alertname="KafkaEosConnectTaskFailed", connector=connector)

@@ -15,7 +15,7 @@ import alerts
 from alerts import table
 from alerts.files import generated
 from alerts.rule import Severity
-from alerts.rules import groups
+from alerts.rules import groups, rules_file
 from alerts.settings import Settings, SettingsError, settings
 from exporter import catalogue
 from tests.rules.mutation import mutants, survivors
@@ -125,7 +125,9 @@ def test_thresholds_and_links_are_settable() -> None:
         ],
         table.names(),
     )
-    rules = {rule["alert"]: rule for rule in reversed(groups(ours)[1]["rules"])}
+    written = yaml.safe_load(rules_file(ours))
+    assert written == {"groups": groups(ours)}
+    rules = {rule["alert"]: rule for rule in reversed(written["groups"][1]["rules"])}
     assert rules["KafkaEosLsoStalled"]["expr"].endswith("> 600")
     assert "> 0.144\n" in rules["KafkaEosAbortRatioHigh"]["expr"]
     assert rules["KafkaEosProducerFenceStorm"]["expr"].endswith(">= 5")
