@@ -13,6 +13,8 @@ PREFIX = "kafka_eos_"
 K = ("kafka_cluster",)
 A = ("kafka_cluster", "application")
 CONNECT = ("kafka_cluster", "target", "connect")
+SPARK = ("kafka_cluster", "target", "spark_application", "query")
+AUDIT = ("kafka_cluster", "target", "audit", "topic")
 
 OVERFLOW = "_other"
 """The application that takes what overflows the cap, so that sums stay true."""
@@ -104,6 +106,39 @@ RDKAFKA_IDEMPOTENCE_STATES = (
     "wait_txn_abort",
     "unknown",
 )
+SPARK_QUERY_STATES = ("running", "idle", "terminated", "failed")
+"""idle: the last trigger found nothing to do; terminated: stopped, or its application ended; failed: by an error."""
+SPARK_TERMINATION_REASONS = (
+    "stopped",
+    "data_loss",
+    "concurrent_run",
+    "fenced",
+    "kafka",
+    "checkpoint",
+    "user_code",
+    "other",
+)
+"""How a query ended: stopped on purpose, or by an error of this group. data_loss: offsets that it needed are gone from
+the topic; concurrent_run: another run writes the same checkpoint; fenced: a transactional producer of its was fenced;
+kafka: any other error of Kafka's client; checkpoint: its checkpoint or state cannot be read or does not fit;
+user_code: a function of the user raised.
+"""
+SPARK_BATCH_PHASES = (
+    "trigger_execution",
+    "latest_offset",
+    "query_planning",
+    "wal_commit",
+    "get_batch",
+    "add_batch",
+    "commit_batch",
+    "commit_offsets",
+)
+"""``durationMs`` of a progress event (ProgressReporter); trigger_execution is the whole of a trigger."""
+AUDIT_KINDS = ("duplicate", "gap", "reordered", "aborted_visible", "missing", "repeated", "ahead")
+"""What an audit finds: in a topic a record twice, a number left out or out of order, an aborted record that a reader
+takes for good; in a sink against its topic a record left out, twice, or not stable yet.
+"""
+AUDIT_VERDICTS = ("clean", "findings", "unknown")
 APPLICATION_KINDS = ("connect_leader", "connect_task", "streams", "flink", "producer", "other")
 
 # --- The agent itself ---------------------------------------------------------------------------------------------
@@ -113,6 +148,11 @@ EXPORTER_BUILD_INFO = Metric(
     Kind.GAUGE,
     "Version and revision of the exporter and of the Python it runs on; always 1.",
     ("version", "revision", "python"),
+)
+EXPORTER_SHARDS = Metric(
+    "kafka_eos_exporter_shards",
+    Kind.GAUGE,
+    "How many shards there are, as each of them was told; absent without --shard.",
 )
 SOURCE_UP = Metric(
     "kafka_eos_source_up",
@@ -179,6 +219,20 @@ TRANSACTION_LOG_LOST_RECORDS_TOTAL = Metric(
     K,
     "txnlog",
 )
+
+OF_EACH_AGENT = (
+    EXPORTER_BUILD_INFO,
+    EXPORTER_SHARDS,
+    SOURCE_UP,
+    SOURCE_READ_DURATION_SECONDS,
+    SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
+    SOURCE_FAULTS_TOTAL,
+    SERIES_DROPPED,
+    TRANSACTION_LOG_TAIL_LAG_RECORDS,
+    TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL,
+    TRANSACTION_LOG_LOST_RECORDS_TOTAL,
+)
+"""What an agent says of itself. Of several shards each says it, with a label ``shard``; all else is said by one."""
 
 # --- Transactions, from the log -----------------------------------------------------------------------------------
 
@@ -628,6 +682,106 @@ STREAMS_CLIENT_STATE = Metric(
     "The state that a Kafka Streams client is in now; always 1.",
     (*K, "target", "client_id", "state"),
     "streams",
+)
+
+# --- Clients and engines: Spark Structured Streaming ----------------------------------------------------------------
+
+SPARK_BATCHES_TOTAL = Metric(
+    "kafka_eos_spark_batches_total",
+    Kind.COUNTER,
+    "Micro-batches that a streaming query completed since its checkpoint was made, by their number.",
+    SPARK,
+    "spark",
+)
+SPARK_INPUT_ROWS_TOTAL = Metric(
+    "kafka_eos_spark_input_rows_total",
+    Kind.COUNTER,
+    "Rows that a streaming query processed since its application was started; not known from a checkpoint.",
+    SPARK,
+    "spark",
+)
+SPARK_BATCH_DURATION_SECONDS = Metric(
+    "kafka_eos_spark_batch_duration_seconds",
+    Kind.GAUGE,
+    "Time that the last batch of a streaming query took, in seconds, by phase; trigger_execution is all of it.",
+    (*SPARK, "phase"),
+    "spark",
+)
+SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS = Metric(
+    "kafka_eos_spark_last_progress_timestamp_seconds",
+    Kind.GAUGE,
+    "Unix time at which a streaming query last completed a batch or said that it is idle; where only its checkpoint is "
+    "read, of the last batch.",
+    SPARK,
+    "spark",
+)
+SPARK_SOURCE_LAG_OFFSETS = Metric(
+    "kafka_eos_spark_source_lag_offsets",
+    Kind.GAUGE,
+    "Offsets between what a streaming query completed and the high watermark, summed over its partitions of the topic.",
+    (*SPARK, "topic"),
+    "spark",
+)
+SPARK_SOURCE_BLOCKED_OFFSETS = Metric(
+    "kafka_eos_spark_source_blocked_offsets",
+    Kind.GAUGE,
+    "Offsets that a read_committed query cannot read yet because a transaction is open: high watermark minus last "
+    "stable offset, or minus what the query completed if that is later, summed over its partitions of the topic.",
+    (*SPARK, "topic"),
+    "spark",
+)
+SPARK_UNCOMMITTED_BATCHES = Metric(
+    "kafka_eos_spark_uncommitted_batches",
+    Kind.GAUGE,
+    "Batches that a streaming query began and did not commit: 1 while it works, or while it is stuck or dead in one; "
+    "known from its checkpoint alone.",
+    SPARK,
+    "spark",
+)
+SPARK_QUERY_STATE = Metric(
+    "kafka_eos_spark_query_state",
+    Kind.GAUGE,
+    "The state that a streaming query is in now; always 1; absent when its driver has fallen silent.",
+    (*SPARK, "state"),
+    "spark",
+)
+SPARK_QUERY_TERMINATIONS_TOTAL = Metric(
+    "kafka_eos_spark_query_terminations_total",
+    Kind.COUNTER,
+    "Times a streaming query was seen to end, by what ended it.",
+    (*SPARK, "reason"),
+    "spark",
+)
+
+# --- Audits ---------------------------------------------------------------------------------------------------------
+
+AUDIT_FINDINGS = Metric(
+    "kafka_eos_audit_findings",
+    Kind.GAUGE,
+    "Findings of the last run of an audit, by kind; absent for a kind that it did not look for.",
+    (*AUDIT, "kind"),
+    "audits",
+)
+AUDIT_RECORDS = Metric(
+    "kafka_eos_audit_records",
+    Kind.GAUGE,
+    "Records that the last run of an audit looked at.",
+    AUDIT,
+    "audits",
+)
+AUDIT_LAST_RUN_TIMESTAMP_SECONDS = Metric(
+    "kafka_eos_audit_last_run_timestamp_seconds",
+    Kind.GAUGE,
+    "Unix time at which the last run of an audit ended.",
+    AUDIT,
+    "audits",
+)
+AUDIT_VERDICT = Metric(
+    "kafka_eos_audit_verdict",
+    Kind.GAUGE,
+    "What the last run of an audit says of the topic; always 1; unknown where it could not tell.",
+    (*AUDIT, "verdict"),
+    "audits",
 )
 
 

@@ -1,0 +1,214 @@
+"""The result of one audit: what the job writes and posts, and what the agent reads.
+
+One JSON object. ``verdict``, ``records``, ``aborted_records`` and ``findings`` are what ``audit --output json`` prints;
+what is beside them names the audit and says when it ended and what it covered::
+
+    {"audit": "orders", "kafka_cluster": "prod", "finished_at": 1795255200.5,
+     "verdict": "findings", "records": 1000, "aborted_records": 12, "checked": ["duplicate", "gap"],
+     "topics": {"orders": {"verdict": "findings", "records": 1000, "aborted_records": 12}},
+     "findings": [{"kind": "duplicate", "topic": "orders", "count": 1,
+                   "examples": [{"partition": 0, "offset": 17, "first_offset": 3}]}]}
+
+Keys that are not known are passed over, so that an older agent takes what a newer job writes. ``parse_result`` refuses
+what is misshapen in one sentence, which never repeats a record.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from exporter.catalogue import AUDIT_KINDS, AUDIT_VERDICTS
+from exporter.model import Word
+
+LONGEST_NAME = 249  # as long as the name of a topic may be
+MOST_TOPICS = 1000
+
+Example: TypeAlias = Mapping[str, Any]
+"""The evidence of one finding: JSON values by name, ``partition`` and ``offset`` among them."""
+
+
+class Verdict(Word):
+    """What an audit says of a topic: the label values of ``audit_verdict{verdict}``."""
+
+    CLEAN = "clean"
+    FINDINGS = "findings"
+    UNKNOWN = "unknown"
+
+
+class AuditResultError(ValueError):
+    """A document that is no result of an audit; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one kind in one topic: how often, and the worst few with their evidence."""
+
+    kind: str
+    topic: str
+    count: int
+    examples: tuple[Example, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicResult:
+    """What was looked at of one topic; None for a number that is not known."""
+
+    verdict: Verdict
+    records: int | None = None
+    aborted_records: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """One run of one audit.
+
+    ``finished_at`` is Unix seconds. ``kafka_cluster`` is the agent's name of the cluster, "" for the only one it
+    watches. ``checked`` are the kinds that were looked for: of these no finding means none. ``unknown`` says in
+    sentences what could not be told, where the verdict is unknown.
+    """
+
+    audit: str
+    finished_at: float
+    verdict: Verdict
+    topics: Mapping[str, TopicResult]
+    findings: tuple[Finding, ...] = ()
+    records: int | None = None
+    aborted_records: int | None = None
+    checked: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    kafka_cluster: str = ""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Further keys that the job writes for people: settings, seconds. Written, and not read back."""
+
+
+def dump_result(result: AuditResult, most_examples: int | None = None) -> str:
+    """The result as JSON; with ``most_examples``, no more of each finding, as for posting it to the agent."""
+    document: dict[str, Any] = {
+        "audit": result.audit,
+        "kafka_cluster": result.kafka_cluster,
+        "finished_at": result.finished_at,
+        "verdict": result.verdict,
+        "records": result.records,
+        "aborted_records": result.aborted_records,
+        "checked": list(result.checked),
+        "unknown": list(result.unknown),
+        "topics": {
+            name: {"verdict": topic.verdict, "records": topic.records, "aborted_records": topic.aborted_records}
+            for name, topic in result.topics.items()
+        },
+        "findings": [
+            {
+                "kind": finding.kind,
+                "topic": finding.topic,
+                "count": finding.count,
+                "examples": [dict(example) for example in finding.examples[:most_examples]],
+            }
+            for finding in result.findings
+        ],
+    }
+    return json.dumps({**result.more, **document}, ensure_ascii=False, allow_nan=False)
+
+
+def parse_result(content: bytes | str) -> AuditResult:
+    """The result in this JSON. Raises AuditResultError."""
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        raise AuditResultError("is no JSON") from None
+    top = _object(document, "the result")
+    topics = _object(top.get("topics", {}), "topics")
+    if not topics or len(topics) > MOST_TOPICS:
+        raise AuditResultError(f"topics must name 1 to {MOST_TOPICS} topics")
+    verdict = _verdict(top.get("verdict"), "verdict")
+    findings = tuple(_finding(each, topics) for each in _list(top.get("findings", []), "findings"))
+    if (verdict is Verdict.CLEAN) and any(finding.count for finding in findings):
+        raise AuditResultError("verdict is clean and there are findings")
+    return AuditResult(
+        audit=_name(top.get("audit"), "audit"),
+        finished_at=_seconds(top.get("finished_at")),
+        verdict=verdict,
+        topics={_name(name, "topics"): _topic(each) for name, each in topics.items()},
+        findings=findings,
+        records=_count(top.get("records"), "records"),
+        aborted_records=_count(top.get("aborted_records"), "aborted_records"),
+        checked=tuple(_kind(each, "checked") for each in _list(top.get("checked", []), "checked")),
+        unknown=tuple(_text(each, "unknown") for each in _list(top.get("unknown", []), "unknown")),
+        kafka_cluster=_text(top.get("kafka_cluster", ""), "kafka_cluster"),
+    )
+
+
+def _finding(value: object, topics: Mapping[str, Any]) -> Finding:
+    finding = _object(value, "each of findings")
+    topic = _name(finding.get("topic"), "topic of a finding")
+    if topic not in topics:
+        raise AuditResultError("topic of a finding is none of topics")
+    count = _count(finding.get("count"), "count of a finding")
+    if count is None:
+        raise AuditResultError("count of a finding is missing")
+    examples = tuple(_object(each, "each of examples") for each in _list(finding.get("examples", []), "examples"))
+    return Finding(_kind(finding.get("kind"), "kind of a finding"), topic, count, examples)
+
+
+def _topic(value: object) -> TopicResult:
+    topic = _object(value, "each of topics")
+    return TopicResult(
+        _verdict(topic.get("verdict"), "verdict of a topic"),
+        _count(topic.get("records"), "records of a topic"),
+        _count(topic.get("aborted_records"), "aborted_records of a topic"),
+    )
+
+
+def _object(value: object, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise AuditResultError(f"{what} must be a JSON object")
+    return value
+
+
+def _list(value: object, what: str) -> list[object]:
+    if not isinstance(value, list):
+        raise AuditResultError(f"{what} must be a list")
+    return value
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise AuditResultError(f"{what} must be a text")
+    return value
+
+
+def _name(value: object, what: str) -> str:
+    name = _text(value, what)
+    if not name or len(name) > LONGEST_NAME or not name.isprintable():
+        raise AuditResultError(f"{what} must be a text of 1 to {LONGEST_NAME} printable characters")
+    return name
+
+
+def _kind(value: object, what: str) -> str:
+    if value not in AUDIT_KINDS:
+        raise AuditResultError(f"{what} must be one of {', '.join(AUDIT_KINDS)}")
+    return str(value)
+
+
+def _verdict(value: object, what: str) -> Verdict:
+    if value not in AUDIT_VERDICTS:
+        raise AuditResultError(f"{what} must be one of {', '.join(AUDIT_VERDICTS)}")
+    return Verdict(str(value))
+
+
+def _count(value: object, what: str) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**63:
+        raise AuditResultError(f"{what} must be a whole number, not negative")
+    return value
+
+
+def _seconds(value: object) -> float:
+    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+    if not good or not isinstance(value, int | float):
+        raise AuditResultError("finished_at must be Unix seconds")
+    return float(value)
