@@ -1,0 +1,77 @@
+{{/* The pod of an agent. Takes root and shard. */}}
+{{- define "kafka-eos-exporter.pod" -}}
+{{- $root := .root -}}
+{{- $values := $root.Values -}}
+{{- $selector := include "kafka-eos-exporter.workload-selector" . | fromYaml -}}
+metadata:
+  labels:
+    {{- include "kafka-eos-exporter.labels" $root | nindent 4 }}
+    {{- omit $selector "app.kubernetes.io/name" "app.kubernetes.io/instance" | toYaml | nindent 4 }}
+    {{- with $values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  annotations:
+    kubectl.kubernetes.io/default-container: kafka-eos-exporter
+    {{- if include "kafka-eos-exporter.own-config" $root }}
+    checksum/config: {{ toJson $values.config | sha256sum }}
+    {{- end }}
+    {{- with $values.webConfig.content }}
+    checksum/web: {{ toJson . | sha256sum }}
+    {{- end }}
+    {{- with $values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  serviceAccountName: {{ include "kafka-eos-exporter.serviceAccount" $root }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: {{ int $values.terminationGracePeriodSeconds }}
+  {{- with $values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $values.podSecurityContext }}
+  securityContext:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $values.initContainers }}
+  initContainers:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  containers:
+    - {{- include "kafka-eos-exporter.container" . | nindent 6 }}
+    {{- with $values.extraContainers }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  volumes:
+    {{- include "kafka-eos-exporter.volumes" (dict "root" $root) | trim | nindent 4 }}
+  {{- with $values.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  {{- with $values.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $values.tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $values.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $values.topologySpreadConstraints }}
+  topologySpreadConstraints:
+    {{- range . }}
+    - {{- merge (deepCopy .) (dict "labelSelector" (dict "matchLabels" $selector)) | toYaml | nindent 6 }}
+    {{- end }}
+  {{- end }}
+  {{- with $values.hostAliases }}
+  hostAliases:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $values.dnsConfig }}
+  dnsConfig:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
