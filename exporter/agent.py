@@ -15,6 +15,7 @@ from exporter import __version__, logs
 from exporter.allocator import share_one_arena
 from exporter.applications import Grouping
 from exporter.books import Caps
+from exporter.catalogue import EXPORTER_SHARDS
 from exporter.clients import Clients
 from exporter.config import Cluster as ClusterConfig
 from exporter.config import Config, ConfigError, split_address
@@ -92,7 +93,7 @@ def sources_of(cluster: Cluster, config: ClusterConfig, engines: Engines) -> tup
         TxnlogSource(cluster, TxnlogSettings(caps, config.transactions.open_transactions)),
         GroupsSource(cluster, groups),
         PostureSource(cluster, PostureSettings(config.posture.interval, config.posture.ignore)),
-        *engine_sources(cluster, engines),
+        *(engine_sources(cluster, engines) if cluster.shard.first else ()),
     )
 
 
@@ -104,10 +105,11 @@ class Agent:
         self._load = load
         self._clock = clock or Clock()
         self._state = StateDir(config.state.dir)
-        self._exposition = Exposition(self._clock, own=ProcessMetrics())
+        self._shard = config.shard.shard()
+        self._exposition = Exposition(self._clock, own=ProcessMetrics(), shard=self._shard)
         self._watched = {key: self._watch(key, cluster) for key, cluster in _by_key(config).items()}
         self._fleet = Fleet((each.group for each in self._watched.values()), self._exposition, self._clock)
-        inbox = self._inbox() if config.ingest.enabled else None
+        inbox = self._inbox() if config.ingest.enabled and self._shard.first else None
         self._clients = Clients(self._fleet, inbox, self._clock)
         doors = {INGEST_PATH: IngestDoor(inbox, config.ingest.read_token)} if inbox else {}
         app = App(self._exposition, self.status, self._fleet.ready, self.reload, config.web.route_prefix, doors)
@@ -138,10 +140,11 @@ class Agent:
         self._exposition.swap({("agent",): self._own_snapshot()})
         self._servers.open()
         self._exposition.start()
-        self._clients.apply(self._config, self._clusters())
+        self._read_clients()
         self._fleet.start()
         self._clients.start()
-        log.info("watching %d cluster(s), version %s", len(self._watched), __version__)
+        part = "" if self._shard.whole else f", shard {self._shard}"
+        log.info("watching %d cluster(s)%s, version %s", len(self._watched), part, __version__)
 
     def stop(self) -> None:
         """Stop within five seconds, reads that hang or not."""
@@ -172,6 +175,7 @@ class Agent:
             now=self._clock.wall(),
             ready=self._fleet.ready(),
             version=__version__,
+            shard=self._shard,
         )
 
     def reload(self) -> Sequence[str]:
@@ -190,8 +194,8 @@ class Agent:
         if config.log != self._config.log:
             logs.configure(config.log.level, config.log.format)
         old = self._config
-        if (config.web, config.state, config.ingest) != (old.web, old.state, old.ingest):
-            log.warning("web, state and ingest take effect at the next start only")
+        if (config.web, config.state, config.ingest, config.shard) != (old.web, old.state, old.ingest, old.shard):
+            log.warning("web, state, ingest and shard take effect at the next start only")
         wanted = _by_key(config)
         same_applications = config.applications == self._config.applications
         kept = {
@@ -210,8 +214,12 @@ class Agent:
         self._watched = {key: came.get(key) or self._watched[key] for key in wanted}
         for watched in came.values():
             self._fleet.add(watched.group)
-        self._clients.apply(config, self._clusters())
+        self._read_clients()
         log.info("settings reread: %d cluster(s) as before, %d new or changed", len(kept), len(came))
+
+    def _read_clients(self) -> None:
+        if self._shard.first:
+            self._clients.apply(self._config, {key: watched.cluster for key, watched in self._watched.items()})
 
     def _watch(self, key: str, config: ClusterConfig) -> _Watched:
         engines = engines_of(self._config, key)
@@ -222,13 +230,11 @@ class Agent:
             self._state,
             config.name,
             self._clock,
+            shard=self._shard,
         )
         return _Watched(
             config, engines, cluster, Group(key, sources_of(cluster, config, engines), cluster.client.close)
         )
-
-    def _clusters(self) -> dict[str, Cluster]:
-        return {key: watched.cluster for key, watched in self._watched.items()}
 
     def _inbox(self) -> Inbox:
         ingest = self._config.ingest
@@ -241,7 +247,7 @@ class Agent:
             target="",
             cluster="",
             interval=math.inf,
-            samples=(build_info(),),
+            samples=(build_info(), *(() if self._shard.whole else (EXPORTER_SHARDS(float(self._shard.count)),))),
             faults=(),
             facts=(),
             duration=0.0,

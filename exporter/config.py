@@ -11,20 +11,16 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from exporter.config_clients import Broker, Ingest, Producers
 from exporter.config_layers import (
-    LIST,
-    PROPERTIES,
-    TEXT,
     Layer,
     Path,
     Problem,
-    Shape,
     Tree,
     did_you_mean,
     dotted,
@@ -32,6 +28,7 @@ from exporter.config_layers import (
     from_yaml,
     merged,
 )
+from exporter.config_problems import problem_of, shape_of
 from exporter.config_targets import Connect, Streams
 from exporter.config_values import (
     DEFAULT_PORT,
@@ -44,9 +41,9 @@ from exporter.config_values import (
     Patterns,
     Prefix,
     Section,
+    Sharding,
     split_address,
 )
-from exporter.kafka.properties import Properties
 
 
 class ConfigError(Exception):
@@ -146,6 +143,7 @@ class Config(Section):
     state: State = State()
     web: Web = Web()
     log: Log = Log()
+    shard: Sharding = Sharding()
     clusters: tuple[Cluster, ...]
     applications: tuple[ApplicationPattern, ...] = ()
     producers: tuple[Producers, ...] = ()
@@ -176,7 +174,7 @@ class ConfigSource:
     def load(self) -> Config:
         """The settings. Raises ConfigError with every problem found."""
         below = self._from_file()
-        environment = from_environment(self.environ, _shape(Config))
+        environment = from_environment(self.environ, shape_of(Config))
         tree = merged(below.tree, environment.tree)
         flags = _from_flags(self.flags, len(tree.get("clusters") or ()))
         tree = merged(tree, flags.tree)
@@ -289,64 +287,16 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-_WORDS = {
-    "missing": "is required",
-    "model_type": "must be a section: a mapping of keys",
-    "tuple_type": "must be a list",
-    "string_type": "must be a text",
-    "int_parsing": "must be a whole number",
-    "int_type": "must be a whole number",
-    "path_type": "must be a path",
-}
-
-
 def _problem(details: Any, origins: Mapping[Path, str]) -> Problem:  # noqa: ANN401 -- pydantic's ErrorDetails
-    path: Path = tuple(details["loc"])
-    kind, context = details["type"], details.get("ctx", {})
-    if kind == "extra_forbidden":
-        section, key = path[:-1], str(path[-1])
-        text = f"unknown key; {did_you_mean(key, _known(section))}"
-    elif path == ("clusters",) and kind == "missing":
+    found = problem_of(details, Config, origins)
+    if details["type"] != "missing":
+        return found
+    if found.path == ("clusters",):
         text = "no cluster is configured: give --bootstrap-server HOST:PORT, or clusters in the file of --config"
-    elif path[-1:] == ("kafka",) and kind == "missing":
-        text = "is required, with at least bootstrap.servers"
-    elif kind == "literal_error":
-        text = f"must be one of {context['expected']}"
-    elif kind == "greater_than_equal":
-        text = f"must be {context['ge']} or more"
-    elif kind == "too_short":
-        text = "must not be empty"
-    else:
-        text = _WORDS.get(kind) or str(details["msg"])
-    return Problem(
-        path, text, next((origins[path[:end]] for end in range(len(path), 0, -1) if path[:end] in origins), "")
-    )
-
-
-def _known(path: Path) -> tuple[str, ...]:
-    shape: Shape = _shape(Config)
-    for step in path:
-        if isinstance(shape, tuple):
-            shape = shape[0]
-        elif not isinstance(shape, str):
-            shape = shape[str(step)]
-    return () if isinstance(shape, str) else tuple(map(str, shape))
-
-
-def _shape(model: type[BaseModel]) -> Mapping[str, Shape]:
-    """The keys of a section and what each may hold, for the environment and for the hints on unknown keys."""
-    return {name: _shape_of(info.annotation) for name, info in model.model_fields.items()}
-
-
-def _shape_of(annotation: Any) -> Shape:  # noqa: ANN401 -- an annotation is anything
-    if annotation is Properties:
-        return PROPERTIES
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return _shape(annotation)
-    if get_origin(annotation) is tuple:
-        item = get_args(annotation)[0]
-        return (_shape(item),) if isinstance(item, type) and issubclass(item, BaseModel) else LIST
-    return TEXT
+        return found._replace(text=text)
+    if found.path[-1:] == ("kafka",):
+        return found._replace(text="is required, with at least bootstrap.servers")
+    return found
 
 
 __all__ = ["Cluster", "Config", "ConfigError", "ConfigSource", "Problem", "dotted", "split_address"]

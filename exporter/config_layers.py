@@ -21,7 +21,7 @@ Path: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = dict[Any, Any]
 
 # What a key may hold: a section, a list of sections (a tuple of one shape), Kafka's dotted properties, a list of texts,
-# a text.
+# a text. A section that may be written as one text has TEXT under the key "".
 Shape: TypeAlias = "Mapping[str, Shape] | tuple[Shape] | str"
 PROPERTIES, LIST, TEXT = "properties", "list", "text"
 
@@ -162,6 +162,9 @@ def from_environment(environ: Mapping[str, str], shape: Shape) -> Layer:
         except KeyError as unknown:
             problems.append(Problem((), str(unknown.args[0]), _shown(name)))
             continue
+        if whole := next((origins[path[:end]] for end in range(1, len(path)) if path[:end] in origins), ""):
+            problems.append(Problem((), f"{whole} is set, too, and means the whole section: keep one", _shown(name)))
+            continue
         origins[path] = name
         _put(tree, path, _texts(environ[name]) if leaf == LIST else environ[name])
     return Layer(_lists(tree), origins, tuple(problems))
@@ -181,9 +184,12 @@ def _resolve(steps: Sequence[str], shape: Shape) -> tuple[Path, str]:
             raise KeyError(f"unknown variable: {dotted(path)} has no keys below it")
         elif step.lower() not in shape:
             place = f" in {dotted(path)}" if path else ""
-            raise KeyError(f"unknown variable: no key {_shown(step.lower())}{place}; {did_you_mean(step, shape)}")
+            hint = did_you_mean(step, filter(None, shape))
+            raise KeyError(f"unknown variable: no key {_shown(step.lower())}{place}; {hint}")
         else:
             path, shape = (*path, step.lower()), shape[step.lower()]
+    if isinstance(shape, Mapping) and "" in shape:
+        return path, TEXT
     if not isinstance(shape, str) or shape == PROPERTIES:
         raise KeyError(f"names no single key: {dotted(path)} is a whole section; go on with __ and a key of it")
     return path, shape

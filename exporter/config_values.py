@@ -7,7 +7,7 @@ cannot be a secret.
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import (
     AfterValidator,
@@ -23,6 +23,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from exporter.durations import format_duration, parse_duration
 from exporter.kafka.properties import Properties, PropertiesError
+from exporter.shard import Shard
 
 DEFAULT_PORT = 10618
 
@@ -41,6 +42,36 @@ class Section(BaseModel):
         if not isinstance(value, dict):
             return value
         return {key: child for key, child in value.items() if child is not None or key not in cls.model_fields}
+
+
+class Sharding(Section):
+    """Which part of the clusters this agent reads: ``INDEX/COUNT``, or both as keys. Unset: the whole."""
+
+    written_as_text: ClassVar[bool] = True
+
+    index: Annotated[int, Field(ge=0)] = 0
+    count: Annotated[int, Field(ge=1)] = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        try:
+            shard = Shard.parse(value)
+        except ValueError as error:
+            raise wrong(f"{value!r:.40} {error}") from None
+        return {"index": shard.index, "count": shard.count}
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Sharding:
+        if problem := self.shard().problem:
+            raise wrong(problem)
+        return self
+
+    def shard(self) -> Shard:
+        """The part that is meant."""
+        return Shard(self.index, self.count)
 
 
 def wrong(text: str) -> PydanticCustomError:

@@ -10,11 +10,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from exporter import catalogue
 from exporter.model import Clock, Distribution, Kind, Metric, Sample, Snapshot
+from exporter.shard import WHOLE, Shard
 from exporter.textformat import (
     END_OF_OPENMETRICS,
     Block,
@@ -79,11 +80,17 @@ class Exposition:
         clock: Clock | None = None,
         families: Iterable[Metric] | None = None,
         own: Callable[[Format], bytes] | None = None,
+        shard: Shard = WHOLE,
     ) -> None:
-        """``families`` give the order; ``own`` writes the families of the process itself, put at the end."""
+        """``families`` give the order; ``own`` writes the families of the process itself, put at the end.
+
+        What each agent says of itself gets a label ``shard``, unless this one is the whole.
+        """
         self._clock = clock or Clock()
+        self._shard = (str(shard.index),)
+        self._sharded = {} if shard.whole else {each: _with_shard(each) for each in catalogue.OF_EACH_AGENT}
         rows = catalogue.rows() if families is None else families
-        self._order = {metric: place for place, metric in enumerate(rows)}
+        self._order = {self._sharded.get(metric, metric): place for place, metric in enumerate(rows)}
         self._own = own
         self._headers: dict[tuple[Metric, Format], Piece] = {}
         self._lock = threading.Lock()  # guards the five below; held for moments only
@@ -136,9 +143,13 @@ class Exposition:
         families: dict[Metric, dict[Labels, Value]] = {}
         current: Metric | None = None
         values: dict[Labels, Value] = {}
+        shard: Labels = ()
         for metric, labels, value in samples:
             if metric is not current:
-                current, values = metric, families.setdefault(metric, {})
+                current, told = metric, self._sharded.get(metric)
+                values, shard = families.setdefault(told or metric, {}), self._shard if told else ()
+            if shard:
+                labels += shard  # noqa: PLW2901  # as it is exposed
             if labels in values:
                 value = self._settle(metric, values[labels], value)  # noqa: PLW2901  # the merged one is exposed
             values[labels] = value
@@ -146,7 +157,7 @@ class Exposition:
 
     def _settle(self, metric: Metric, earlier: Value, later: Value) -> Value:
         """One value for two samples with the same labels: Prometheus refuses a whole scrape that has a series twice."""
-        if metric == catalogue.SERIES_DROPPED:
+        if metric.name == catalogue.SERIES_DROPPED.name:
             return _number(earlier) + _number(later)  # each source reports what it dropped itself
         with self._lock:
             count = self._duplicates[metric.name] = self._duplicates.get(metric.name, 0) + 1
@@ -259,6 +270,10 @@ class Exposition:
             wanted = [key for key, asked in self._asked.items() if now - asked < ASKED_LATELY]
             self._bodies = {key: body for key, body in self._bodies.items() if key in wanted}
         return wanted
+
+
+def _with_shard(metric: Metric) -> Metric:
+    return replace(metric, labels=(*metric.labels, "shard"))
 
 
 def _number(value: Value) -> float:

@@ -246,9 +246,13 @@ class Stall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stalls(Fact):
-    """The stalled partitions of one cluster, longest first."""
+    """The stalled partitions of one cluster, longest first; with shards, those of this shard's topics.
+
+    ``elsewhere`` are producer ids of this shard's applications that hold stalled partitions of other shards' topics.
+    """
 
     stalls: tuple[Stall, ...]
+    elsewhere: frozenset[int] = frozenset()
 
 
 class UncleanEnd(NamedTuple):

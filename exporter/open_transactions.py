@@ -74,7 +74,7 @@ def _shown(
     shown = {
         each.transactional_id: each for each in nlargest(most, transactions, key=lambda each: overdue_by(each, now))
     }
-    blockers = {stall.blocker.producer_id for stall in stalls.stalls} if stalls is not None else set()
+    blockers = {stall.blocker.producer_id for stall in stalls.stalls} | stalls.elsewhere if stalls is not None else ()
     if blockers:
         shown |= {each.transactional_id: each for each in transactions if each.producer_id in blockers}
     return list(shown.values())

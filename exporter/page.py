@@ -40,7 +40,7 @@ class Verdict(NamedTuple):
 
 def verdict(status: Mapping[str, Any]) -> Verdict:
     """What matters most now; all is well only where everything that was asked answered."""
-    clusters = status["clusters"]
+    clusters, shard = status["clusters"], status["shard"]
     stalled = [stall for cluster in clusters for stall in cluster["stalled_partitions"]]
     failed = sum(len(connect["failed"]) for cluster in clusters for connect in cluster["connect"])
     details = blind = tuple(_blind_spots(clusters))
@@ -56,7 +56,8 @@ def verdict(status: Mapping[str, Any]) -> Verdict:
         return Verdict("blind", "Cannot see everything", blind)
     if not status["ready"]:
         return Verdict("blind", "Starting: not every source has answered yet")
-    return Verdict("good", "All fine", ("No partition is stalled, and every source answers.",))
+    part = "" if shard is None else f" of this shard ({shard['index']}/{shard['count']})"
+    return Verdict("good", "All fine", (f"No partition{part} is stalled, and every source answers.",))
 
 
 def _blind_spots(clusters: Iterable[Mapping[str, Any]]) -> Iterable[str]:

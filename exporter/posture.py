@@ -303,9 +303,13 @@ def _expiration(evidence: Evidence) -> Iterator[Check]:
 
 
 def _groups(evidence: Evidence) -> Iterator[Check]:
+    return group_checks(evidence.beyond_lso)
+
+
+def group_checks(beyond_lso: frozenset[tuple[str, str]]) -> Iterator[Check]:
     """Only what is proven: a group that stays below the LSO may do so for many reasons."""
     topics: dict[str, list[str]] = {}
-    for group, topic in sorted(evidence.beyond_lso):
+    for group, topic in sorted(beyond_lso):
         topics.setdefault(group, []).append(topic)
     for group, beyond in topics.items():
         found = f"offsets committed above the last stable offset of {', '.join(beyond)}"

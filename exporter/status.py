@@ -22,6 +22,7 @@ from exporter.model import (
 )
 from exporter.next_step import NextStep, next_step
 from exporter.runner import GroupState, SourceState
+from exporter.shard import WHOLE, Shard
 
 Document = dict[str, Any]
 
@@ -43,9 +44,11 @@ def document(
     now: float,
     ready: bool,
     version: str,
+    shard: Shard = WHOLE,
 ) -> Document:
     """The document of ``/api/v1/status``. ``settings`` are by group key, ``now`` is Unix seconds.
 
+    With shards it tells of this one: of the stalled partitions of its topics, and of its applications.
     Instants are RFC 3339 in UTC, and ``*_timestamp`` beside them Unix seconds. An empty list means none only where
     ``known`` says so.
     """
@@ -54,11 +57,12 @@ def document(
         "generated_at": instant(now),
         "generated_at_timestamp": now,
         "ready": ready,
-        "clusters": [_cluster(group, settings.get(group.key, ClusterSettings("", "")), now) for group in groups],
+        "shard": None if shard.whole else {"index": shard.index, "count": shard.count},
+        "clusters": [_cluster(group, settings.get(group.key, ClusterSettings("", "")), now, shard) for group in groups],
     }
 
 
-def _cluster(group: GroupState, settings: ClusterSettings, now: float) -> Document:
+def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Shard) -> Document:
     identity = group.facts.get(ClusterIdentity)
     stalls = group.facts.get(Stalls)
     opened = group.facts.get(OpenTransactions)
@@ -82,7 +86,9 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float) -> Docume
         "stalled_partitions": [
             stall_document(stall, bootstrap_servers, transactions, now) for stall in (stalls.stalls if stalls else ())
         ],
-        "open_transactions": [open_transaction_document(transaction, now) for transaction in transactions],
+        "open_transactions": [
+            open_transaction_document(each, now) for each in transactions if shard.tells_of(each.application)
+        ],
         "unclean_ends": [unclean_end_document(end, now) for end in (ends.ends if ends else ())],
         "connect": [_connect(state) for state in sorted(group.facts.all(ConnectState), key=lambda each: each.name)],
     }

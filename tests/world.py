@@ -18,6 +18,7 @@ from exporter.kafka.properties import Properties
 from exporter.kafka.tail import Polled
 from exporter.kafka.transactions import coordinator_partition
 from exporter.model import Clock, Deadline, Fact, Facts, Fault, Metric, Reason, Sample, Source, TopicPartition
+from exporter.shard import WHOLE, Shard
 from exporter.sources.cluster import Cluster
 from exporter.state import StateDir
 from tests.coordinator import LogRecord
@@ -244,7 +245,13 @@ class World:
     def requests(self, name: str) -> list[Any]:
         return [request for _, asked, request in self.asked if asked == name]
 
-    def cluster(self, directory: Path | None = None, name: str = "prod", grouping: Grouping | None = None) -> Cluster:
+    def cluster(
+        self,
+        directory: Path | None = None,
+        name: str = "prod",
+        grouping: Grouping | None = None,
+        shard: Shard = WHOLE,
+    ) -> Cluster:
         return Cluster(
             Properties({"bootstrap.servers": "k1:9092"}),
             cast("ClusterClient", self),
@@ -252,6 +259,7 @@ class World:
             StateDir(directory),
             name,
             self.time.clock,
+            shard=shard,
         )
 
     def tail(self, properties: Properties, topic: str) -> FakeTail:

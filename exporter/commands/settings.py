@@ -47,6 +47,7 @@ RUN = (
     Flag("--web.route-prefix", ("web", "route_prefix"), "PATH", "prefix of all paths, for a proxy in front"),
     Flag("--state.dir", ("state", "dir"), "DIR", "what survives a restart is kept here; unset: nothing is"),
     Flag("--lso.stall-after", ("clusters", "lso", "stall_after"), "DURATION", "how long an LSO stands still (30s)"),
+    Flag("--shard", ("shard",), "INDEX/COUNT", "tell of this part only, 0/3 for the first of three; 0/1 is the whole"),
     Flag("--log.level", ("log", "level"), "LEVEL", "debug, info, warning or error (info)"),
     Flag("--log.format", ("log", "format"), "FORMAT", "text or json (text)"),
 )

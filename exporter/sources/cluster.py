@@ -9,6 +9,7 @@ from exporter.applications import Grouping
 from exporter.kafka.client import ClusterClient, Metadata
 from exporter.kafka.properties import Properties
 from exporter.model import Clock, Deadline
+from exporter.shard import WHOLE, Shard
 from exporter.state import StateDir
 
 
@@ -23,6 +24,7 @@ class Cluster:
     configured_name: str = ""
     clock: Clock = field(default_factory=Clock)
     cluster_id: str = ""
+    shard: Shard = WHOLE
 
     @property
     def name(self) -> str:

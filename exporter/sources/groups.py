@@ -59,7 +59,8 @@ class GroupsSource:
         # Groups without DESCRIBE are left out in silence.
         if (refused := describe_group_grant(client, metadata, deadline)) is not None:
             yield refused
-        names = sorted({group for groups in listed.values.values() for group in groups})
+        shard = self._cluster.shard
+        names = sorted({group for groups in listed.values.values() for group in groups if shard.holds(group)})
         chosen, dropped = choose(names, self._settings)
         committed = committed_offsets(client, metadata, chosen, deadline)
         yield from committed.faults

@@ -48,6 +48,9 @@ class LsoSource:
 
     Cost follows open transactions, not partitions: those of open transactions, and those last seen with the LSO below
     the high watermark, are read at every ``interval``; all others once in ``sweep_interval``.
+
+    A shard watches its own topics. Of others, only the partitions that its own applications' transactions have kept
+    open for a while: no series are made of them, but a transaction that holds one is shown by id like any holder.
     """
 
     name = "lso"
@@ -62,6 +65,7 @@ class LsoSource:
         self._exclude = re.compile("|".join(f"(?:{each})" for each in settings.exclude) or "(?!)")
         self._metadata: Metadata | None = None
         self._watched: frozenset[TopicPartition] = frozenset()
+        self._elsewhere: frozenset[TopicPartition] = frozenset()  # of other shards' topics
         self._swept_at: float | None = None
         self._remembered = False
         self._stale = False
@@ -82,6 +86,9 @@ class LsoSource:
         now = self._cluster.clock.monotonic()
         opened = facts.get(OpenTransactions)
         hot = {partition for each in opened.transactions for partition in each.partitions} if opened else set()
+        held = self._held_elsewhere(opened)
+        if not self._cluster.shard.whole:
+            hot = self._own(hot) | held
         self._notice_topics(hot)
         sweep = self._swept_at is None or now - self._swept_at >= self._settings.sweep_interval - self.interval / 2
         try:
@@ -89,9 +96,10 @@ class LsoSource:
         except AskError as error:
             yield error.fault
             return
-        targets = self._watched
+        self._watch_elsewhere(held, metadata)
+        targets = self._watched | self._elsewhere
         if not sweep:
-            targets = frozenset((hot & self._watched) | self._watch.standing.keys() | self._pulse(metadata))
+            targets = frozenset((hot & targets) | self._watch.standing.keys() | self._pulse(metadata))
             if self._stale:  # what was lost is looked for until it is back
                 targets |= self._watched - self._watch.readings.keys()
         faults, answered = self._look(metadata, targets, deadline)
@@ -112,18 +120,48 @@ class LsoSource:
     def _refresh(self, deadline: Deadline, *, sweep: bool) -> Metadata:
         if self._metadata is None or sweep or self._stale or not self._watched:
             self._metadata = metadata = self._cluster.metadata(deadline)
-            internal = metadata.internal
             self._watched = frozenset(
                 TopicPartition(topic, number)
                 for topic, partitions in metadata.topics.items()
-                if (topic in internal or self._include.search(topic)) and not self._exclude.search(topic)
+                if self._is_meant(topic, metadata) and self._cluster.shard.holds(topic)
                 for number in partitions
             )
             if not self._remembered:
                 self._remembered = True
                 self._watch.remember(self._cluster.state.load(self._cluster.cluster_id, "stalls"))
-            self._watch.keep(self._watched)
+            self._watch.keep(self._watched | self._elsewhere)
         return self._metadata
+
+    def _is_meant(self, topic: str, metadata: Metadata) -> bool:
+        included = topic in metadata.internal or self._include.search(topic) is not None
+        return included and not self._exclude.search(topic)
+
+    # --- Of other shards' topics ---
+
+    def _own(self, partitions: AbstractSet[TopicPartition]) -> set[TopicPartition]:
+        topics = {topic for topic in {each.topic for each in partitions} if self._cluster.shard.holds(topic)}
+        return {each for each in partitions if each.topic in topics}
+
+    def _held_elsewhere(self, opened: OpenTransactions | None) -> AbstractSet[TopicPartition]:
+        """Partitions that this shard's applications may hold among other shards' topics: open there for a while."""
+        shard = self._cluster.shard
+        if shard.whole or opened is None:
+            return self._elsewhere
+        before = self._cluster.clock.wall() - self.interval
+        found = {
+            partition
+            for each in opened.transactions
+            if (each.started is None or each.started <= before) and shard.tells_of(each.application)
+            for partition in each.partitions
+        }
+        return found - self._own(found)
+
+    def _watch_elsewhere(self, held: AbstractSet[TopicPartition], metadata: Metadata) -> None:
+        topics = {each.topic for each in held} & metadata.topics.keys()
+        meant = {topic for topic in topics if self._is_meant(topic, metadata)}
+        now = frozenset(each for each in held if each.topic in meant)
+        self._watch.forget(self._elsewhere - now)
+        self._elsewhere = now
 
     def _notice_topics(self, hot: AbstractSet[TopicPartition]) -> None:
         """A transaction writes to a topic that the metadata does not have yet: look again. Once: it may be deleted."""
@@ -235,14 +273,16 @@ class LsoSource:
     ) -> Iterator[Sample | Fact]:
         name = self.cluster
         leaders = metadata.leaders(self._watch.standing)
-        stalls = sorted(self._watch.stalls(coordinators, releases, leaders), key=lambda each: each.since)
+        found = sorted(self._watch.stalls(coordinators, releases, leaders), key=lambda each: each.since)
+        stalls = [each for each in found if each.partition not in self._elsewhere]
         lags: dict[str, int] = {}
-        for (topic, _), reading in self._watch.readings.items():
-            lags[topic] = max(lags.get(topic, 0), reading.lag)
+        for partition, reading in self._watch.readings.items():
+            if partition not in self._elsewhere:
+                lags[partition.topic] = max(lags.get(partition.topic, 0), reading.lag)
         stalled = dict.fromkeys(lags, 0)
         hanging = dict.fromkeys(lags, 0)
         unasked = set()
-        for partition in self._watch.standing:
+        for partition in self._watch.standing.keys() - self._elsewhere:
             hanging[partition.topic] += len(self._watch.hanging(partition, coordinators))
             if not self._watch.answerable(partition, coordinators):
                 unasked.add(partition.topic)
@@ -255,7 +295,8 @@ class LsoSource:
                 yield catalogue.HANGING_TRANSACTIONS(float(hanging[topic]), name, topic)
         for stall in stalls:
             yield from stall_samples(name, stall)
-        yield Stalls(tuple(stalls))
+        blockers = [each.blocker for each in found if each.partition in self._elsewhere]
+        yield Stalls(tuple(stalls), frozenset(each.producer_id for each in blockers if each.producer_id is not None))
 
     def _save(self) -> None:
         self._cluster.state.save(self._cluster.cluster_id, "stalls", self._watch.memory())

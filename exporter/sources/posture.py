@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from exporter import catalogue
@@ -20,7 +20,7 @@ from exporter.model import (
     Sample,
     TransactionUse,
 )
-from exporter.posture import Evidence, Posture, Settings, Verdict, checks_of
+from exporter.posture import Check, Evidence, Posture, Settings, Verdict, checks_of, group_checks
 from exporter.sources.cluster import Cluster
 
 BROKER_KEYS = (
@@ -44,7 +44,7 @@ class PostureSettings:
 
 
 class PostureSource:
-    """Source ``posture`` of one cluster."""
+    """Source ``posture`` of one cluster; of shards, the first asks, the others only judge their own groups."""
 
     name = "posture"
 
@@ -67,6 +67,14 @@ class PostureSource:
         """Nothing is held."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        if self._cluster.shard.first:
+            yield from self._read(deadline, facts)
+        else:
+            self.pace = min(self.interval, 15.0)  # nothing is asked
+            beyond = facts.get(GroupsBeyondLso)
+            yield from self._say(group_checks(beyond.pairs if beyond is not None else frozenset()))
+
+    def _read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         use = facts.get(TransactionUse)
         # Soon after the start the other sources have not told yet what is used: look again before long.
         self.pace = self.interval if use is not None and self._begun else min(self.interval, 15.0)
@@ -102,9 +110,12 @@ class PostureSource:
             connects=facts.all(ConnectState),
             transactional_ids=use.connect_ids if use is not None else None,
         )
+        yield from self._say(checks_of(evidence))
+
+    def _say(self, found: Iterable[Check]) -> Iterator[Sample | Fact]:
         checks = tuple(
             check
-            for check in checks_of(evidence)
+            for check in found
             if check.name not in self._settings.ignore and f"{check.name}:{check.subject}" not in self._settings.ignore
         )
         for check in checks:

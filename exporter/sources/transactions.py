@@ -117,7 +117,8 @@ class TransactionsSource:
     def _identity(self, metadata: Metadata) -> Iterator[Sample | Fact]:
         servers = self._cluster.properties.bootstrap_servers
         version = "" if self._version is None else str(self._version)
-        yield catalogue.CLUSTER_INFO(1.0, self.cluster, metadata.cluster_id, servers, version)
+        if self._cluster.shard.first:
+            yield catalogue.CLUSTER_INFO(1.0, self.cluster, metadata.cluster_id, servers, version)
         yield ClusterIdentity(metadata.cluster_id, servers, self._version, len(metadata.brokers))
 
     def _internal_topics(self, metadata: Metadata) -> Iterator[Sample | Fault]:
@@ -125,7 +126,7 @@ class TransactionsSource:
             fault = metadata.errors.get(topic)
             if fault is not None and fault.reason is not Reason.UNKNOWN_TOPIC:
                 yield fault
-            if (partitions := metadata.topics.get(topic)) is None:
+            if (partitions := metadata.topics.get(topic)) is None or not self._cluster.shard.first:
                 continue
             values = {
                 "total": len(partitions),
@@ -176,9 +177,8 @@ class TransactionsSource:
         most = self._settings.open_transactions
         known = facts.get(KnownIds)
         applications = {each for group in known.by_partition.values() for each in group} if known else set()
-        yield from open_transaction_samples(
-            self.cluster, opened.transactions, applications, facts.get(Stalls), most, clock.wall()
-        )
+        own = [each for each in opened.transactions if self._cluster.shard.tells_of(each.application)]
+        yield from open_transaction_samples(self.cluster, own, applications, facts.get(Stalls), most, clock.wall())
 
     def _ask(self, deadline: Deadline) -> tuple[OpenTransactions | None, tuple[Fault, ...]]:
         grouping = self._cluster.grouping

@@ -72,7 +72,7 @@ class TxnlogSource:
         self._open_tail = open_tail
         self._settings = settings
         self.timeout = settings.timeout
-        self._books = Books(cluster.grouping, settings.caps, self._counted)
+        self._books = Books(cluster.grouping, settings.caps, self._counted, cluster.shard)
         self._ledger = Ledger(self._books, self._books.group)
         self._log: LogTail | None = None  # None until the topic was seen
         self._at_start: frozenset[int] | None = None  # log partitions that were there at the first look
@@ -249,11 +249,7 @@ class TxnlogSource:
             self._books.census(iter(self._ledger.entries.values()), wall)
             self._known_ids = self._count_ids()
         yield self._known_ids
-        if self._use is None or clock.monotonic() - self._used_at >= USE_INTERVAL:
-            self._used_at = clock.monotonic()
-            of = self._cluster.grouping.of
-            self._use = transaction_use(self._ledger.entries.values(), self._books.topics, of, (wall - HOUR) * 1000)
-        yield self._use
+        yield from self._transaction_use(wall)
         transactions = tuple(entry.transaction() for entry in self._ledger.open.values())
         yield from self._books.gauges(self.cluster, wall)
         yield from self._open_samples(transactions, facts.get(Stalls), wall)
@@ -264,6 +260,17 @@ class TxnlogSource:
             self._release_times = self._releases()
         yield self._release_times
 
+    def _transaction_use(self, wall: float) -> Iterator[TransactionUse]:
+        """What the posture of the cluster is judged by: the first shard's."""
+        if not self._cluster.shard.first:
+            return
+        now = self._cluster.clock.monotonic()
+        if self._use is None or now - self._used_at >= USE_INTERVAL:
+            self._used_at = now
+            of = self._cluster.grouping.of
+            self._use = transaction_use(self._ledger.entries.values(), self._books.topics, of, (wall - HOUR) * 1000)
+        yield self._use
+
     def _open_samples(
         self, transactions: tuple[OpenTransaction, ...], stalls: Stalls | None, wall: float
     ) -> tuple[Sample, ...]:
@@ -272,9 +279,8 @@ class TxnlogSource:
         if age >= min(CHECK_INTERVAL - PACE / 2, len(transactions) / OPEN_PER_SECOND):
             self._open_made_at = self._cluster.clock.monotonic()
             most, applications = self._settings.open_transactions, self._books.applications
-            self._open_made = tuple(
-                open_transaction_samples(self.cluster, transactions, applications, stalls, most, wall)
-            )
+            own = [each for each in transactions if self._cluster.shard.tells_of(each.application)]
+            self._open_made = tuple(open_transaction_samples(self.cluster, own, applications, stalls, most, wall))
         return self._open_made
 
     def _missing(self) -> tuple[str, ...]:
@@ -291,9 +297,11 @@ class TxnlogSource:
 
     def _count_ids(self) -> KnownIds:
         by_partition: dict[int, dict[str, int]] = {}
+        own = frozenset(self._books.applications)
         for entry in self._ledger.entries.values():
-            applications = by_partition.setdefault(entry.log_partition, {})
-            applications[entry.application] = applications.get(entry.application, 0) + 1
+            if entry.application in own:
+                applications = by_partition.setdefault(entry.log_partition, {})
+                applications[entry.application] = applications.get(entry.application, 0) + 1
         return KnownIds(by_partition)
 
     def _releases(self) -> ReleaseTimes:

@@ -84,7 +84,7 @@ clusters:
     groups: {limit: many}
   - {}
 applications: [{pattern: "^x"}, {pattern: "("}]
-spark: []
+nonsense: []
 """,
     ) == [
         f"web.listen_address[0]: ':99999' is no address; {ADDRESS}",
@@ -96,7 +96,8 @@ spark: []
         "clusters[1].kafka: is required, with at least bootstrap.servers",
         "applications[0].pattern: needs a group of this name: (?P<application>...), as in ^(?P<application>billing)-.*",
         "applications[1].pattern: is no regular expression: missing ), unterminated subpattern at position 0",
-        "spark: unknown key; known here: applications, clusters, connect, ingest, log, producers, state, streams, web",
+        "nonsense: unknown key; "
+        "known here: applications, clusters, connect, ingest, log, producers, shard, state, streams, web",
     ]
 
 

@@ -1,0 +1,78 @@
+"""Which part of a very large cluster this agent tells of: ``--shard 0/3`` is the first of three.
+
+Topics, applications and groups are shared out by name, each to exactly one shard; what belongs to the cluster as a
+whole is the first shard's. Whose a name is says its SHA-256: the first eight bytes, as a big-endian number, modulo the
+number of shards. So it stays over restarts, versions and machines, and any tool can tell.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+
+from exporter.catalogue import OVERFLOW
+
+_FORM = re.compile(r"(\d{1,4})/(\d{1,4})")
+MOST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Shard ``index``, from 0, of ``count``; one of one is the whole."""
+
+    index: int = 0
+    count: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """The shard that ``INDEX/COUNT`` means. Raises ValueError, whose text says what to write instead."""
+        match = _FORM.fullmatch(text.strip())
+        if match is None:
+            raise ValueError("is no shard; write INDEX/COUNT, such as 0/3 for the first of three")
+        shard = cls(int(match[1]), int(match[2]))
+        if problem := shard.problem:
+            raise ValueError(problem)
+        return shard
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with it, as the end of a sentence; "" if nothing is."""
+        if not 1 <= self.count <= MOST:
+            return f"is no shard: there must be from 1 to {MOST} of them"
+        if not 0 <= self.index < self.count:
+            return f"is no shard: they are counted from 0, so the last of {self.count} is {self.count - 1}/{self.count}"
+        return ""
+
+    @property
+    def whole(self) -> bool:
+        """Whether there is nothing to share."""
+        return self.count == 1
+
+    @property
+    def first(self) -> bool:
+        """Whether what belongs to the cluster as a whole is this shard's."""
+        return self.index == 0
+
+    @property
+    def overflow(self) -> str:
+        """The application that takes what this shard's cap keeps out: one for each shard, so that sums stay true."""
+        return OVERFLOW if self.whole else f"{OVERFLOW}_{self.index}"
+
+    def tells_of(self, application: str) -> bool:
+        """Whether the series of this application are this shard's: one of its own, or its overflow."""
+        return self.holds(application) or application == self.overflow
+
+    def holds(self, name: str) -> bool:
+        """Whether the topic, application or group of this name is this shard's."""
+        if self.whole:
+            return True
+        # A name may hold what UTF-8 does not: then its lone surrogates count as they are.
+        digest = sha256(name.encode("utf-8", "surrogatepass")).digest()
+        return int.from_bytes(digest[:8], "big") % self.count == self.index
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+
+WHOLE = Shard()
