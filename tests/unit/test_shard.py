@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from exporter import catalogue
+from exporter.applications import Grouping
+from exporter.books import Books, Caps
 from exporter.config import ConfigError, ConfigSource
+from exporter.exposition import Exposition
+from exporter.kafka.transaction_log import Status, decode_key, decode_value
+from exporter.model import Fact, Sample, Snapshot, Source
 from exporter.shard import WHOLE, Shard
+from exporter.sources.groups import GroupsSettings, GroupsSource
+from exporter.sources.lso import LsoSettings, LsoSource
+from exporter.sources.posture import PostureSettings, PostureSource
+from exporter.sources.transactions import TransactionsSettings, TransactionsSource
+from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
+from exporter.textformat import Format
+from tests.coordinator import BEGIN_MS, History, histories
+from tests.world import LOG, OFFSETS, Partition, Transaction, World, Writer, partitions, read
 
 NAMES = st.text(st.characters(), max_size=40)
 
@@ -111,3 +127,144 @@ def test_what_is_no_shard_is_said_with_what_to_write_instead(file: Path, text: s
 def test_both_forms_at_once_are_refused(file: Path) -> None:
     [problem] = problems(file, "", SHARD="0/3", SHARD__INDEX="1")
     assert problem == "KAFKA_EOS_SHARD__INDEX: KAFKA_EOS_SHARD is set, too, and means the whole section: keep one"
+
+
+# --- All together say what one says -----------------------------------------------------------------------------------
+
+INTERVAL = 5.0
+CYCLES = 9
+TOPICS = ("orders", "payments")
+
+
+class Agent:
+    """The sources of one cluster, which hand each other facts as the runner lets them."""
+
+    def __init__(self, world: World, shard: Shard, most: int = 0, caps: Caps | None = None) -> None:
+        cluster = world.cluster(grouping=Grouping(["^(?P<application>app-[0-9]+)"]), shard=shard)
+        self._world = world
+        self._facts: dict[type[Fact], Fact] = {}
+        self.sources: tuple[Source, ...] = (
+            TxnlogSource(cluster, TxnlogSettings(caps or Caps(), most), world.tail),
+            TransactionsSource(cluster, TransactionsSettings(open_transactions=most)),
+            LsoSource(cluster, LsoSettings(stall_after=10.0, sweep_interval=15.0)),
+            GroupsSource(cluster, GroupsSettings()),
+            PostureSource(cluster, PostureSettings()),
+        )
+        self.samples: dict[tuple[str, tuple[str, ...]], object] = {}
+
+    def read(self) -> None:
+        self.samples.clear()
+        for source in self.sources:
+            seen = read(self._world, source, *self._facts.values())
+            self._facts |= seen.facts
+            for sample in seen.samples:
+                key = (sample.metric.name, sample.labels)
+                assert key not in self.samples or sample.metric in catalogue.OF_EACH_AGENT, key
+                if sample.metric not in catalogue.OF_EACH_AGENT:
+                    self.samples[key] = sample.value
+
+
+def stand(world: World) -> None:
+    """What is open in the log holds its partitions, the oldest first; the coordinators know of it."""
+    world.transactions.clear()
+    for rows in world.log.values():
+        for record in rows:
+            name, value = decode_key(record.key), record.value and decode_value(record.value)
+            if not value or value.status not in {Status.ONGOING, Status.PREPARE_COMMIT, Status.PREPARE_ABORT}:
+                world.transactions.pop(name, None)
+                continue
+            state = {Status.ONGOING: "Ongoing", Status.PREPARE_COMMIT: "PrepareCommit"}.get(value.status)
+            world.transactions[name] = Transaction(
+                value.producer_id,
+                state or "PrepareAbort",
+                [(each.topic, each.partition) for each in value.partitions or ()],
+                value.producer_epoch,
+                value.timeout_ms,
+                value.start_ms,
+            )
+    for topic in TOPICS:
+        for number, partition in enumerate(world.topics[topic]):
+            holders = [each for each in world.transactions.values() if (topic, number) in each.partitions]
+            partition.writers = [
+                Writer(each.producer_id, 10 + at, each.epoch)
+                for at, each in enumerate(sorted(holders, key=lambda each: each.start_ms))
+            ]
+            partition.stable = min((each.start_offset for each in partition.writers), default=None)
+
+
+@settings(max_examples=15, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(histories(most_ids=8), st.integers(2, 4), st.booleans(), st.data())
+def test_shards_are_disjoint_and_together_say_what_one_agent_says(
+    history: History, count: int, log_is_refused: bool, data: st.DataObject
+) -> None:
+    world = World(topics={LOG: partitions(history.log_partitions), OFFSETS: partitions(1)})
+    world.topics |= {topic: partitions(3, lambda: Partition(high_watermark=100)) for topic in TOPICS}
+    world.groups = {f"readers-{number}": {("orders", number % 3): 7, ("payments", 0): 200} for number in range(5)}
+    world.settings[LOG] = {"min.insync.replicas": "1"}
+    world.read_refused = log_is_refused
+    world.time.wall = BEGIN_MS / 1000
+    whole = Agent(world, WHOLE)
+    shards = [Agent(world, shard) for shard in all_of(count)]
+    records = list(history.records)
+    for agent in (whole, *shards):
+        agent.read()
+    while records:
+        size = data.draw(st.integers(1, len(records)), label="records")
+        world.write(records[:size])
+        world.time.pass_(max(0.0, records[size - 1].ms / 1000 - world.time.wall))
+        del records[:size]
+        stand(world)
+        for _ in range(CYCLES):
+            for agent in (whole, *shards):
+                agent.read()
+            world.time.pass_(INTERVAL)
+        times = Counter(key for shard in shards for key in shard.samples)
+        assert [key for key, said in times.items() if said > 1] == []
+        together = {key: value for shard in shards for key, value in shard.samples.items()}
+        assert together == whole.samples
+
+
+def test_what_a_cap_folds_has_a_name_of_each_shards_own() -> None:
+    books = [Books(Grouping(), Caps(applications=1), lambda *_: True, shard) for shard in all_of(2)]
+    names = [f"application-{letter}" for letter in "abcdefgh"]
+    called = [[each.group(name) for each in books] for name in names]
+    assert {application for each in books for application in each.applications} & {"_other_0", "_other_1"}
+    for name, (first, second) in zip(names, called, strict=True):
+        mine, other = (first, second) if Shard(0, 2).holds(name) else (second, first)
+        assert other == name
+        assert mine in {name, f"_other_{[first, second].index(mine)}"}
+    alone = Books(Grouping(), Caps(applications=1), lambda *_: True)
+    assert {alone.group(name) for name in names} == {names[0], "_other"}
+
+
+# --- What is said of the agent itself ---------------------------------------------------------------------------------
+
+
+def exposed(shard: Shard, *samples: Sample) -> list[str]:
+    exposition = Exposition(shard=shard)
+    snapshot = Snapshot("agent", "", "", 60.0, samples, (), (), 0.0, time.monotonic(), 0.0)
+    exposition.swap({("agent",): snapshot, ("other",): snapshot})
+    return [line for line in exposition.body(Format.TEXT).decode().splitlines() if not line.startswith("#")]
+
+
+def test_what_each_agent_says_of_itself_names_its_shard_and_nothing_else_does() -> None:
+    up = catalogue.SOURCE_UP(1.0, "prod", "lso", "prod")
+    dropped = catalogue.SERIES_DROPPED(3.0, "kafka_eos_transactions_total")
+    open_now = catalogue.TRANSACTIONS_OPEN(2.0, "prod", "app", "ongoing")
+    rest = '{kafka_cluster="prod",application="app",state="ongoing"} 2.0'
+    assert exposed(Shard(1, 3), up, dropped, open_now) == [
+        'kafka_eos_source_up{kafka_cluster="prod",source="lso",target="prod",shard="1"} 1.0',
+        'kafka_eos_series_dropped{metric="kafka_eos_transactions_total",shard="1"} 6.0',
+        f"kafka_eos_transactions_open{rest}",
+    ]
+    assert exposed(WHOLE, up, dropped, open_now) == [
+        'kafka_eos_source_up{kafka_cluster="prod",source="lso",target="prod"} 1.0',
+        'kafka_eos_series_dropped{metric="kafka_eos_transactions_total"} 6.0',
+        f"kafka_eos_transactions_open{rest}",
+    ]
+
+
+def test_the_families_of_each_agent_are_those_about_itself() -> None:
+    about_itself = {row for row in catalogue.rows() if row.source == "agent"}
+    assert about_itself < set(catalogue.OF_EACH_AGENT)
+    assert {row.source for row in set(catalogue.OF_EACH_AGENT) - about_itself} == {"txnlog"}
