@@ -5,9 +5,10 @@
 {{- $selector := include "kafka-eos-exporter.workload-selector" . | fromYaml -}}
 metadata:
   labels:
-    {{- include "kafka-eos-exporter.labels" $root | nindent 4 }}
-    {{- omit $selector "app.kubernetes.io/name" "app.kubernetes.io/instance" | toYaml | nindent 4 }}
-    {{- with $values.podLabels }}
+    {{- toYaml $selector | nindent 4 }}
+    app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+    app.kubernetes.io/part-of: kafka-eos-exporter
+    {{- with merge (deepCopy $values.podLabels) $values.commonLabels }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
   annotations:
