@@ -38,6 +38,8 @@ from exporter.sources.transactions import TransactionsSettings, TransactionsSour
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.state import StateDir
 from exporter.status import ClusterSettings, Document, document
+from exporter.web_file import WebFile
+from exporter.web_guard import Guard
 
 log = logging.getLogger(__name__)
 
@@ -112,8 +114,19 @@ class Agent:
         inbox = self._inbox() if config.ingest.enabled and self._shard.first else None
         self._clients = Clients(self._fleet, inbox, self._clock)
         doors = {INGEST_PATH: IngestDoor(inbox, config.ingest.read_token)} if inbox else {}
-        app = App(self._exposition, self.status, self._fleet.ready, self.reload, config.web.route_prefix, doors)
-        self._servers = Servers([split_address(address) for address in config.web.listen_address], app)
+        self._web = WebFile(config.web.config_file)
+        app = App(
+            self._exposition,
+            self.status,
+            self._fleet.ready,
+            self.reload,
+            config.web.route_prefix,
+            doors,
+            Guard(lambda: self._web.config),
+            doors_have_keys=config.ingest.has_token,
+        )
+        addresses = [split_address(address) for address in config.web.listen_address]
+        self._servers = Servers(addresses, app, lambda: self._web.config.tls)
         self._reloading = threading.Lock()
 
     def run(self) -> int:
@@ -139,6 +152,7 @@ class Agent:
         """Listen, then read. Raises ListenError before anything asks Kafka."""
         self._exposition.swap({("agent",): self._own_snapshot()})
         self._servers.open()
+        self._web.start()
         self._exposition.start()
         self._read_clients()
         self._fleet.start()
@@ -149,6 +163,7 @@ class Agent:
     def stop(self) -> None:
         """Stop within five seconds, reads that hang or not."""
         log.info("stopping")
+        self._web.close()
         self._clients.stop()
         closing = threading.Thread(target=self._servers.close, daemon=True)
         closing.start()
@@ -186,6 +201,8 @@ class Agent:
             except ConfigError as error:
                 problems = [str(problem) for problem in error.problems]
                 log.warning("the settings were refused, the old ones stay: %s", "; ".join(problems))
+                return problems
+            if problems := list(self._web.reread()):
                 return problems
             self._apply(config)
             return []

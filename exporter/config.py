@@ -44,6 +44,7 @@ from exporter.config_values import (
     Sharding,
     split_address,
 )
+from exporter.web_config import read_web_config
 
 
 class ConfigError(Exception):
@@ -64,9 +65,13 @@ class State(Section):
 
 
 class Web(Section):
-    """The HTTP server. ``listen_address`` is one address or several; ``route_prefix`` is "" or begins with a slash."""
+    """The HTTP server. ``listen_address`` is one address or several; ``route_prefix`` is "" or begins with a slash.
+
+    ``config_file`` sets TLS and users, in exporter-toolkit's format.
+    """
 
     listen_address: Addresses = (f":{DEFAULT_PORT}",)
+    config_file: FilePath | None = None
     route_prefix: Prefix = ""
 
 
@@ -164,12 +169,14 @@ class ConfigSource:
     """Where the settings come from; ``load`` may be called again to reread them.
 
     ``flags`` are settings by path, as texts, with the flag that each came from. A path ``("clusters", "lso", ...)``
-    without a number is meant for every cluster.
+    without a number is meant for every cluster. ``serving`` looks into the web-config file as well: whoever only asks
+    a cluster something may not be allowed to read its key.
     """
 
     file: FilePath | None = None
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     flags: Mapping[Path, tuple[str, object]] = field(default_factory=dict, repr=False)
+    serving: bool = False
 
     def load(self) -> Config:
         """The settings. Raises ConfigError with every problem found."""
@@ -183,6 +190,8 @@ class ConfigSource:
         config, found = _checked(tree, origins)
         # A file that could not be read gives nothing: what is missing because of that is no problem of its own.
         problems += found if not below.problems else [problem for problem in found if problem.origin]
+        if config is not None and config.web.config_file and self.serving:
+            problems += read_web_config(config.web.config_file).problems
         if config is None or problems:
             raise ConfigError(problems)
         return config
@@ -271,7 +280,7 @@ def _engine_problems(config: Config) -> Iterator[Problem]:
 
 def _ingest_problems(config: Config) -> Iterator[Problem]:
     """Who can reach the port may hand in statistics, so from other machines a token is needed."""
-    if not config.ingest.enabled or config.ingest.token.get_secret_value() or config.ingest.token_file:
+    if not config.ingest.enabled or config.ingest.has_token:
         return
     for address in config.web.listen_address:
         if not _is_loopback(split_address(address)[0]):

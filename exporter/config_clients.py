@@ -71,6 +71,11 @@ class Ingest(Section):
             self.read_token()
         return self
 
+    @property
+    def has_token(self) -> bool:
+        """Whether clients must show one."""
+        return bool(self.token.get_secret_value()) or self.token_file is not None
+
     def read_token(self) -> str:
         """The token, read anew from its file; "" when there is none to be given."""
         if self.token_file is None:

@@ -1,22 +1,25 @@
 """An HTTP listener that slow, broken and many clients cannot tie up.
 
-cheroot serves each request on one of a few threads. Left alone, ten clients that connect and say nothing hold all ten.
-So here a connection gets a thread only when the head of its request has arrived, and keeps it for a limited time.
+A connection gets one of the few threads only when its whole request has arrived, and keeps it for a limited time; one
+address gets not all of them. When there are more connections than may be, those who hold most give one up.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
+import resource
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from cheroot import wsgi
-from cheroot.server import HTTPConnection
+
+from exporter.connection import MAX_BODY_BYTES, MAX_HEAD_BYTES, Arrival, Connection
+from exporter.web_tls import Tls
 
 log = logging.getLogger(__name__)
 
@@ -26,72 +29,71 @@ THREADS = 10
 THREADS_PER_CLIENT = 8
 """No single address gets all of them, however slowly it reads."""
 
-MAX_HEAD_BYTES = 16 * 1024
-MAX_BODY_BYTES = 64 * 1024
 MAX_CONNECTIONS = 512
-"""Beyond these the newest is closed at once: file descriptors are also needed for the brokers."""
+"""At most, and at most a quarter of the files that the process may open: brokers need some too."""
+
+MAX_PENDING_BYTES = 4 * 1024 * 1024
+SMALL_BYTES = 4096
+"""Of all requests that have not come in full: above it, those that are not small are given up."""
+
+BACKLOG = 1024
+"""What the kernel accepts for us meanwhile; more would have to try again, a second later."""
 
 IDLE_SECONDS = 10
-"""For the head of a request to arrive, for one read or write of its body, and between two requests."""
+"""For a handshake and a request to arrive, and between two requests; also for one write that makes no progress."""
 
 EXCHANGE_SECONDS = 30.0
 """For one request and its response altogether, however fast single bytes come and go."""
 
 STOP_SECONDS = 1
-PEEK_INTERVAL = 0.05
+LOOK_SECONDS = 0.25
 
 
 class ListenError(Exception):
     """The address cannot be listened on; the text names it and says why."""
 
 
-class _Connection(HTTPConnection):
-    """A connection that tells its listener while it occupies a thread, and when it closes."""
-
-    def communicate(self) -> Any:  # noqa: ANN401 -- cheroot's own signature
-        self.server.enter(self)
-        try:
-            return super().communicate()  # type: ignore[no-untyped-call]
-        finally:
-            self.server.leave(self)
-
-    def close(self) -> None:
-        self.server.forget(self)
-        super().close()
-
-
 class Listener(wsgi.Server):
     """One address, served by a few threads. ``open`` binds and serves in the background until ``close``."""
 
-    ConnectionClass = _Connection
+    ConnectionClass = Connection
     max_request_header_size = MAX_HEAD_BYTES
     max_request_body_size = MAX_BODY_BYTES
-    keep_alive_conn_limit = MAX_CONNECTIONS
 
-    def __init__(self, host: str, port: int, app: WSGIApplication, exchange_seconds: float = EXCHANGE_SECONDS) -> None:
-        """``host`` "" means every address of the machine, IPv4 and IPv6; ``port`` 0 takes a free one."""
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        app: WSGIApplication,
+        tls: Callable[[], Tls | None] = lambda: None,
+        exchange_seconds: float = EXCHANGE_SECONDS,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
+        """``host`` "" means every address of the machine, IPv4 and IPv6; ``port`` 0 takes a free one.
+
+        ``tls`` is asked at each new connection: None is plain HTTP.
+        """
         self._host = host
         everywhere = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
+        self.most_connections = min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
+        self.keep_alive_conn_limit = self.most_connections
         super().__init__(
             (host or everywhere, port),
             app,
             numthreads=THREADS,
             max=THREADS,
             server_name="kafka-eos-exporter",
-            request_queue_size=128,
-            timeout=IDLE_SECONDS,
+            request_queue_size=BACKLOG,
+            timeout=idle_seconds,  # type: ignore[arg-type]  # goes to settimeout, which takes fractions
             shutdown_timeout=STOP_SECONDS,
-            accepted_queue_size=MAX_CONNECTIONS,
-            # The accepting thread waits no longer for room in the queue, then answers 503.
-            accepted_queue_timeout=PEEK_INTERVAL,  # type: ignore[arg-type]  # goes to Queue.put, which takes fractions
         )
+        self.tls = tls
         self._exchange_seconds = exchange_seconds
         self._lock = threading.Lock()  # guards the four below
-        self._open: set[HTTPConnection] = set()
-        self._waiting: dict[HTTPConnection, float] = {}  # some of the head has come; until when we wait for more
-        self._handed_over: set[HTTPConnection] = set()  # to the threads
-        self._served: dict[HTTPConnection, float] = {}  # on a thread now; until when
-        self._news = threading.Event()
+        self._open: set[Connection] = set()
+        self._pending: dict[Connection, int] = {}  # bytes of a request that has not come in full
+        self._waiting: dict[Connection, None] = {}  # whole, oldest first, while their client has all threads it may
+        self._handed_over: set[Connection] = set()  # to the threads
         self._closed = threading.Event()
 
     # --- Life ---------------------------------------------------------------------------------------------------------
@@ -118,7 +120,7 @@ class Listener(wsgi.Server):
             reason = re.search(r"\[Errno -?\d+\] ([^)]*)", str(refused[0]))
             text = (reason[1] if reason else str(refused[0])).strip().lower()
             raise ListenError(f"cannot listen on {self.address}: {text}") from refused[0]
-        threading.Thread(target=self._keep_the_door, name=f"door {self.address}", daemon=True).start()
+        threading.Thread(target=self._watch_the_clock, name=f"limits {self.address}", daemon=True).start()
 
     @property
     def address(self) -> str:
@@ -134,92 +136,110 @@ class Listener(wsgi.Server):
         """Stop accepting, let what is being served finish for a moment, and return within about two seconds."""
         until = time.monotonic() + STOP_SECONDS
         with self._lock:
-            self._served = {conn: min(limit, until) for conn, limit in self._served.items()}
-        self.stop()
-        self._closed.set()
-        self._news.set()
-        with self._lock:
+            for conn in self._handed_over:
+                conn.limit = min(conn.limit, until)
             waiting, self._waiting = self._waiting, {}
         for conn in waiting:
             conn.close()
+        self.stop()
+        self._closed.set()
+
+    # --- Who is let in ------------------------------------------------------------------------------------------------
+
+    def process_conn(self, conn: Connection) -> None:
+        """Take a connection that is new or that something has come on; called by the accepting thread, never waits."""
+        if conn.last_used is None and not self._admit(conn):
+            conn.close()
+            return
+        self._look(conn)
+
+    def put_conn(self, conn: Connection) -> None:
+        """A thread has served a request, and its connection stays open for the next."""
+        if not self.ready:
+            conn.close()
+            return
+        conn.limit = time.monotonic() + self.timeout
+        self._look(conn)
+
+    def _admit(self, conn: Connection) -> bool:
+        conn.since = time.monotonic()
+        conn.limit = conn.since + self.timeout
+        with self._lock:
+            if len(self._open) >= self.most_connections:
+                crowd = Counter(each.remote_addr for each in self._open)
+                idle = (each for each in self._open if not each.leaving and each not in self._handed_over)
+                victim = max(idle, key=lambda each: (crowd[each.remote_addr], -each.since), default=None)
+                if victim is None or len(self._open) >= self.most_connections + THREADS:
+                    return False
+                victim.cut()
+                if victim in self._waiting:  # nobody else would see that it was cut
+                    victim.limit = 0.0
+            self._open.add(conn)
+        return True
+
+    def _look(self, conn: Connection) -> None:
+        match conn.arrive():
+            case Arrival.WHOLE:
+                self._hand_over(conn)
+            case Arrival.MORE if self._has_room(conn):
+                super().put_conn(conn)  # the selector tells when something comes, and drops it when nothing does
+            case _:
+                conn.close()
+
+    def _has_room(self, conn: Connection) -> bool:
+        size = len(conn.rfile.buffer)
+        with self._lock:
+            self._pending[conn] = size
+            return size <= SMALL_BYTES or sum(self._pending.values()) <= MAX_PENDING_BYTES
 
     # --- Who gets a thread --------------------------------------------------------------------------------------------
 
-    def process_conn(self, conn: HTTPConnection) -> None:
-        """Take a connection that is new or that something has come on; called by the accepting thread, never waits."""
-        if conn.last_used is None:
-            with self._lock:
-                crowded = len(self._open) >= MAX_CONNECTIONS
-                if not crowded:
-                    self._open.add(conn)
-            if crowded:
-                conn.close()
-            else:
-                self.put_conn(conn)  # the selector tells when its first byte is here, and drops it if none comes
-            return
-        if not self._hand_over(conn):
-            with self._lock:
-                self._waiting[conn] = time.monotonic() + IDLE_SECONDS
-            self._news.set()
-
-    def _hand_over(self, conn: HTTPConnection) -> bool:
-        """Give the connection to the threads, if one of them could get on with it and its client has room left."""
-        # What TLS has read cannot be peeked at; there the limit on the whole exchange has to do.
-        if not (conn.rfile.has_data() or self.ssl_adapter is not None or _head_has_arrived(conn.socket)):
-            return False
+    def _hand_over(self, conn: Connection) -> None:
+        """Give the connection to the threads as soon as its client has room left there."""
         with self._lock:
+            self._pending.pop(conn, None)
             if sum(each.remote_addr == conn.remote_addr for each in self._handed_over) >= THREADS_PER_CLIENT:
-                return False
+                self._waiting[conn] = None
+                return
             self._handed_over.add(conn)
         super().process_conn(conn)
-        return True
 
-    def enter(self, conn: HTTPConnection) -> None:
+    def enter(self, conn: Connection) -> None:
         """A thread begins to serve this connection."""
-        limit = STOP_SECONDS if self._closed.is_set() or not self.ready else self._exchange_seconds
-        with self._lock:
-            self._served[conn] = time.monotonic() + limit
+        seconds = STOP_SECONDS if self._closed.is_set() or not self.ready else self._exchange_seconds
+        conn.limit = time.monotonic() + seconds
 
-    def leave(self, conn: HTTPConnection) -> None:
-        """The thread is done with it."""
+    def leave(self, conn: Connection) -> None:
+        """The thread is done with it: the next of the same client may have it."""
         with self._lock:
-            self._served.pop(conn, None)
             self._handed_over.discard(conn)
+            following = next((each for each in self._waiting if each.remote_addr == conn.remote_addr), None)
+            if following is not None:
+                del self._waiting[following]
+        if following is not None:
+            self._hand_over(following)
 
-    def forget(self, conn: HTTPConnection) -> None:
-        """It is closed."""
+    def forget(self, conn: Connection) -> None:
+        """It is being closed."""
         with self._lock:
             self._open.discard(conn)
             self._handed_over.discard(conn)
+            self._pending.pop(conn, None)
 
-    def _keep_the_door(self) -> None:
-        while not self._closed.is_set():
-            with self._lock:
-                waiting = bool(self._waiting)
-            if waiting:
-                self._closed.wait(PEEK_INTERVAL)
-            else:
-                self._news.wait(0.5)
-            self._news.clear()
+    def _watch_the_clock(self) -> None:
+        while not self._closed.wait(LOOK_SECONDS):
             now = time.monotonic()
-            self._look_again(now)
             with self._lock:
-                late = [conn for conn, limit in self._served.items() if now >= limit]
-            for conn in late:  # its thread then meets the end of the stream or a broken pipe, and closes it
-                with contextlib.suppress(OSError):
-                    conn.socket.shutdown(socket.SHUT_RDWR)
-
-    def _look_again(self, now: float) -> None:
-        with self._lock:
-            waiting, self._waiting = self._waiting, {}
-        for conn, limit in waiting.items():
-            if self._hand_over(conn):
-                continue
-            if now >= limit:
+                gone = [conn for conn in self._waiting if now >= conn.limit]
+                for conn in gone:
+                    del self._waiting[conn]
+                for conn in self._open:
+                    if now >= conn.limit and not conn.leaving and conn not in gone:
+                        conn.cut()
+            for conn in gone:
                 conn.close()
-            else:
-                with self._lock:
-                    self._waiting[conn] = limit
+
+    # --- cheroot's other ways -----------------------------------------------------------------------------------------
 
     @staticmethod
     def bind_socket(socket_: socket.socket, bind_addr: tuple[str, int]) -> socket.socket:
@@ -235,18 +255,3 @@ class Listener(wsgi.Server):
         """What cheroot has to say: a failure of ours is an error, a client's is for those who debug."""
         ours = level >= logging.ERROR
         log.log(level if ours else logging.DEBUG, "%s", msg, exc_info=traceback)
-
-
-def _head_has_arrived(sock: socket.socket) -> bool:
-    """Whether a thread could go on with this connection: the head is here, or too long, or the client is gone."""
-    before = sock.gettimeout()
-    sock.setblocking(False)
-    try:
-        head = sock.recv(MAX_HEAD_BYTES, socket.MSG_PEEK)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    finally:
-        sock.settimeout(before)
-    return not head or b"\r\n\r\n" in head or b"\n\n" in head or len(head) >= MAX_HEAD_BYTES

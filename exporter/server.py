@@ -19,6 +19,8 @@ from exporter.listen import Listener, ListenError, WSGIApplication
 from exporter.page import CONTENT_SECURITY_POLICY, page
 from exporter.runbooks import names, runbook
 from exporter.textformat import CONTENT_TYPES, Format
+from exporter.web_guard import Guard, Refusal
+from exporter.web_tls import Tls
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +57,17 @@ class App:
         reload: Callable[[], Sequence[str]],
         prefix: str = "",
         doors: Mapping[str, WSGIApplication] | None = None,
+        guard: Guard | None = None,
+        *,
+        doors_have_keys: bool = False,
     ) -> None:
-        """``doors`` are applications of their own by their path."""
+        """``doors`` are applications of their own by their path; ``guard`` decides who is served.
+
+        Doors with keys of their own are left to them: a request has one Authorization header, so nobody could show a
+        password as well.
+        """
+        self._guard = guard or Guard()
+        self._doors_have_keys = doors_have_keys
         self._bodies, self._status, self._ready, self._reload, self._prefix = bodies, status, ready, reload, prefix
         self._doors = {prefix + path: door for path, door in (doors or {}).items()}
         self._reloading = threading.Lock()
@@ -76,17 +87,26 @@ class App:
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:  # noqa: ANN401 -- WSGI
         request = Request(environ)
-        if (door := self._doors.get(request.path)) is not None:
+        door = self._doors.get(request.path)
+        if door is not None and self._doors_have_keys:
             return door(environ, start_response)
+        # Before anything is looked up: who is not let in learns not even what there is.
+        refusal = self._guard.refusal(environ)
+        if door is not None and refusal is None:
+            return door(environ, start_response)
+        response = self._answer(request, environ) if refusal is None else _turned_away(refusal)
+        for name, value in {**_HEADERS, **self._guard.headers}.items():
+            response.headers.setdefault(name, value)
+        log.debug("%s %s %d", request.method, request.path, response.status_code, extra={"client": request.remote_addr})
+        return response(environ, start_response)
+
+    def _answer(self, request: Request, environ: dict[str, Any]) -> Response:
         try:
             endpoint, arguments = self._routes.bind_to_environ(environ).match()
             response: Response = endpoint(request, **arguments)
         except HTTPException as error:
-            response = _refusal(error)
-        for name, value in _HEADERS.items():
-            response.headers.setdefault(name, value)
-        log.debug("%s %s %d", request.method, request.path, response.status_code, extra={"client": request.remote_addr})
-        return response(environ, start_response)
+            return _refusal(error)
+        return response
 
     def _metrics(self, request: Request) -> Response:
         fmt, content_type = negotiate(request)
@@ -181,12 +201,21 @@ def _refusal(error: HTTPException) -> Response:
     return _plain(f"{error.code} {error.name}", error.code or 500, headers)
 
 
+def _turned_away(refusal: Refusal) -> Response:
+    return _plain(f"{refusal.status.value} {refusal.status.phrase}", refusal.status.value, refusal.headers)
+
+
 class Servers:
     """The application on one or several addresses."""
 
-    def __init__(self, addresses: Sequence[tuple[str, int]], app: App) -> None:
-        """``addresses`` are pairs of host and port; host "" is every address of the machine."""
-        self._listeners = [Listener(host, port, app) for host, port in addresses]
+    def __init__(
+        self, addresses: Sequence[tuple[str, int]], app: App, tls: Callable[[], Tls | None] = lambda: None
+    ) -> None:
+        """``addresses`` are pairs of host and port; host "" is every address of the machine.
+
+        ``tls`` is asked at each new connection: None is plain HTTP.
+        """
+        self._listeners = [Listener(host, port, app, tls) for host, port in addresses]
 
     def open(self) -> None:
         """Listen on all of them or on none. Raises ListenError."""

@@ -49,7 +49,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
 
 def _config(options: argparse.Namespace) -> int:
     try:
-        config = ConfigSource(options.file, os.environ).load()
+        config = ConfigSource(options.file, os.environ, serving=True).load()
     except ConfigError as error:
         for problem in error.problems:
             print(problem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from typing import Any
 
 from exporter import logs
@@ -35,7 +36,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
 
 
 def _run(options: argparse.Namespace) -> int:
-    source = config_source(options)
+    source = dataclasses.replace(config_source(options), serving=True)
     config = source.load()
     if options.print_config:
         print(config.to_yaml(), end="")

@@ -44,6 +44,7 @@ RUN = (
         "where to serve (:10618); repeatable",
         True,
     ),
+    Flag("--web.config.file", ("web", "config_file"), "FILE", "TLS and users, in exporter-toolkit's format"),
     Flag("--web.route-prefix", ("web", "route_prefix"), "PATH", "prefix of all paths, for a proxy in front"),
     Flag("--state.dir", ("state", "dir"), "DIR", "what survives a restart is kept here; unset: nothing is"),
     Flag("--lso.stall-after", ("clusters", "lso", "stall_after"), "DURATION", "how long an LSO stands still (30s)"),

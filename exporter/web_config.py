@@ -1,0 +1,160 @@
+"""The web-config file: TLS, users and headers of the agent's own endpoint, in exporter-toolkit's format.
+
+The format is that of Prometheus, Alertmanager and its exporters (exporter-toolkit, docs/web-configuration.md), so that
+one file can serve all of them. What is wrong is told at once, each with its path; nothing told holds a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
+
+from exporter.config_layers import Problem, from_yaml
+from exporter.config_problems import problem_of
+from exporter.config_values import Section, wrong
+from exporter.logins import Users, hash_problem
+from exporter.web_tls import Tls, TlsServer, build
+
+# exporter-toolkit's list, closed on purpose, and the values that it takes.
+_HEADERS: Mapping[str, tuple[str, ...]] = {
+    "Content-Security-Policy": (),
+    "Strict-Transport-Security": (),
+    "X-Content-Type-Options": ("nosniff",),
+    "X-Frame-Options": ("deny", "sameorigin"),
+    "X-XSS-Protection": (),
+}
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_GO_DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|ms|s|m|h))+")
+_GO_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _go_seconds(value: object) -> float:
+    """A duration as Go writes it (``1s``, ``250ms``); a number alone is nanoseconds there."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        return int(value) * 1e-9
+    if not isinstance(value, str) or not _GO_DURATION.fullmatch(value):
+        raise wrong("must be a duration such as 1s or 250ms")
+    return sum(float(number) * _GO_UNITS[unit] for number, unit in re.findall(r"([0-9.]+)([a-zµ]+)", value))
+
+
+def _header_values(headers: dict[str, str]) -> dict[str, str]:
+    """Headers that may be set, without those left blank. Raises a problem for any other."""
+    for name, value in headers.items():
+        if name not in _HEADERS:
+            raise wrong(f"{name!r:.60} cannot be set; known here: {', '.join(_HEADERS)}")
+        if value and _HEADERS[name] and value not in _HEADERS[name]:
+            raise wrong(f"{name} must be {' or '.join(_HEADERS[name])}")
+        if not (value.isascii() and (value.isprintable() or not value)):
+            raise wrong(f"{name} must be one line of plain characters")
+    return {name: value for name, value in headers.items() if value}
+
+
+class _Http(Section):
+    """``http_server_config``."""
+
+    http2: bool | None = None
+    headers: Annotated[dict[str, str], AfterValidator(_header_values)] = Field(default_factory=dict)
+
+
+class _RateLimit(Section):
+    """``rate_limit``: so many requests at once, and one more each ``interval``; 0 is no limit."""
+
+    interval: Annotated[float, BeforeValidator(_go_seconds)] = 0.0
+    burst: int = 0
+
+
+class _File(Section):
+    """The whole file."""
+
+    tls_server_config: TlsServer | None = None
+    http_server_config: _Http = _Http()
+    basic_auth_users: dict[str, SecretStr] = Field(default_factory=dict)
+    rate_limit: _RateLimit = _RateLimit()
+
+
+class RateLimit(NamedTuple):
+    """A token bucket: ``burst`` requests at once, then one each ``interval`` seconds."""
+
+    interval: float
+    burst: int
+
+
+class WebConfig(NamedTuple):
+    """What is in force at the endpoint. The default is plain HTTP for everybody."""
+
+    tls: Tls | None = None
+    users: Users = _NOTHING
+    headers: Mapping[str, str] = _NOTHING
+    rate_limit: RateLimit | None = None
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Without the hashes."""
+        return f"WebConfig(tls={self.tls is not None}, users={len(self.users)})"
+
+
+class Reading(NamedTuple):
+    """The file as it was read: ``config`` is None when anything is wrong. ``files`` are all that it rests on."""
+
+    config: WebConfig | None
+    problems: tuple[Problem, ...]
+    files: tuple[Path, ...]
+
+
+def read_web_config(path: Path) -> Reading:
+    """Read the file and those that it names. Never raises."""
+    origin = str(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else "is no UTF-8 text"
+        return Reading(None, (Problem((), why, origin),), (path,))
+    layer = from_yaml(text, origin)
+    if layer.problems:
+        return Reading(None, layer.problems, (path,))
+    try:
+        file = _File.model_validate(layer.tree)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)
+        return Reading(None, tuple(problem_of(each, _File, {(): origin}) for each in found), (path,))
+    files = (path, *(file.tls_server_config.files(path.parent) if file.tls_server_config else ()))
+    tls, problems = None, [problem._replace(origin=origin) for problem in _problems(file)]
+    if layer.tree.get("tls_server_config") and file.tls_server_config:
+        tls, found_wrong = build(file.tls_server_config, path.parent)
+        problems += [Problem(each.path, each.text, origin) for each in found_wrong]
+    if problems:
+        return Reading(None, tuple(problems), files)
+    return Reading(_config(file, tls), (), files)
+
+
+def _problems(file: _File) -> Iterator[Problem]:
+    for user, hashed in file.basic_auth_users.items():
+        if not user or ":" in user:
+            yield Problem(("basic_auth_users",), "a name must not be empty nor have a colon in it")
+        elif text := hash_problem(hashed.get_secret_value()):
+            yield Problem(("basic_auth_users", user), text)
+    if file.rate_limit.interval > 0 and file.rate_limit.burst < 1:
+        yield Problem(("rate_limit", "burst"), "must be 1 or more, or nobody would be served")
+
+
+def _config(file: _File, tls: Tls | None) -> WebConfig:
+    limit = file.rate_limit
+    notes = []
+    if file.http_server_config.http2:
+        notes.append("http2 is ignored: HTTP/1.1 is spoken here, which every client of it speaks too")
+    if tls is None and not file.basic_auth_users:
+        notes.append("the web-config file sets neither TLS nor users: everybody who reaches the port is served")
+    elif tls is None:
+        notes.append("passwords are asked for without TLS: whoever sees the traffic sees them")
+    return WebConfig(
+        tls=tls,
+        users={user: hashed.get_secret_value().encode() for user, hashed in file.basic_auth_users.items()},
+        headers=file.http_server_config.headers,
+        rate_limit=RateLimit(limit.interval, limit.burst) if limit.interval > 0 else None,
+        notes=tuple(notes),
+    )
