@@ -65,19 +65,30 @@ class Authority:
             _put(Path(path), content)
         return issued
 
-    def issue_pkcs12(self, name: str, password: str) -> str:
+    def issue_pkcs12(self, name: str, password: str, life: dt.timedelta = LIFE) -> str:
         """The path of ``NAME.p12``: a new certificate with its key and this authority."""
-        key, certificate = self._sign(name, LOOPBACK, LIFE)
+        key, certificate = self._sign(name, LOOPBACK, life)
         how: KeySerializationEncryption = BestAvailableEncryption(password.encode()) if password else NoEncryption()
         content = pkcs12.serialize_key_and_certificates(name.encode(), key, certificate, [self._own], how)
         _put(self.folder / f"{name}.p12", content)
         return str(self.folder / f"{name}.p12")
 
+    def trust_store(self, password: str) -> bytes:
+        """A PKCS#12 store with this authority alone, as keytool makes it."""
+        return pkcs12.serialize_java_truststore(
+            [pkcs12.PKCS12Certificate(self._own, b"authority")], BestAvailableEncryption(password.encode())
+        )
+
     def server(
-        self, name: str = "server", names: tuple[str, ...] = LOOPBACK, *, demand: bool = False
+        self,
+        name: str = "server",
+        names: tuple[str, ...] = LOOPBACK,
+        *,
+        demand: bool = False,
+        life: dt.timedelta = LIFE,
     ) -> ssl.SSLContext:
         """A listener's context; ``demand`` asks clients for a certificate of this authority."""
-        issued = self.issue(name, names)
+        issued = self.issue(name, names, life=life)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(issued.certificate, issued.key)
         if demand:

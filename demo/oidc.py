@@ -80,7 +80,9 @@ class IdentityProvider:
                 form = parse_qs(self.rfile.read(int(self.headers.get("Content-Length", 0))).decode())
                 client, secret = _basic(self.headers.get("Authorization", ""))
                 provider.asked.append(client)
-                if form.get("grant_type") != ["client_credentials"]:
+                if self.path != "/token":
+                    self.answer(404, {})
+                elif form.get("grant_type") != ["client_credentials"]:
                     self.answer(400, {"error": "unsupported_grant_type"})
                 elif not secret or provider.clients.get(client) != secret:
                     self.answer(401, {"error": "invalid_client", "error_description": "the client or its secret"})

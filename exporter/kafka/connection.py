@@ -21,10 +21,10 @@ from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
 from exporter.kafka.faults import UNSUPPORTED_VERSION, AskError
-from exporter.kafka.oauth import TokenProvider
+from exporter.kafka.oauth import TokenError, TokenProvider
 from exporter.kafka.properties import Properties
 from exporter.kafka.sasl import SaslRefusedError, authenticate
-from exporter.kafka.tls import TlsError, tls_advice
+from exporter.kafka.tls import TlsError, client_certificate_advice, tls_advice
 from exporter.model import Deadline, Fault, Reason
 
 Request = ApiMessage
@@ -126,7 +126,7 @@ class Connection:
         except TimeoutError:
             raise AskError(self._timeout("the TLS handshake")) from None
         except ssl.SSLError as error:
-            raise AskError(self._refused(tls_advice(error))) from None
+            raise AskError(self._refused(tls_advice(error, self._properties.raw))) from None
         except OSError as error:
             raise AskError(
                 self._refused(f"the TLS handshake was cut off ({_reason(error)}): is it a TLS listener?")
@@ -156,12 +156,20 @@ class Connection:
         def exchange(request: Request) -> Response:
             return self._exchange(request, self._version(request), deadline)
 
+        remedy = f"check sasl.username and {self._properties.where('sasl.password')}"
         try:
-            lifetime = authenticate(exchange, name, self._properties.sasl(self._tokens), self._tokens)
+            if self._tokens is not None:
+                remedy = self._tokens.remedy
+                self._tokens.refresh(deadline)
+            lifetime = authenticate(exchange, name, self._properties.sasl(self._tokens), remedy)
+        except TokenError as error:
+            raise AskError(Fault(error.reason, f"{self._label}: {name}: {error}")) from None
         except SaslRefusedError as error:
+            if self._tokens is not None:
+                self._tokens.forget()
             raise AskError(self._refused(str(error))) from None
         except ConnectionBrokenError:
-            text = f"the connection was closed during {name}: check the user, the password and security.protocol"
+            text = f"the connection was closed during {name}: {remedy}; is security.protocol right?"
             raise AskError(self._refused(text)) from None
         if lifetime:
             self.session_seconds = REAUTHENTICATE * lifetime
@@ -242,7 +250,7 @@ class Connection:
         except ssl.SSLError as error:
             # TLS 1.3: that a client certificate is refused is only heard after the handshake.
             if self._versions is None:
-                raise AskError(self._refused(tls_advice(error))) from None
+                raise AskError(self._refused(tls_advice(error, self._properties.raw))) from None
             raise ConnectionBrokenError(self._unreachable(f"the connection broke: {_reason(error)}")) from None
         except OSError as error:
             raise ConnectionBrokenError(self._unreachable(f"the connection broke: {_reason(error)}")) from None
@@ -294,8 +302,8 @@ class Connection:
         """TLS 1.3 refuses a client certificate after the handshake, and the alert that says so is easily lost."""
         if "SSL" in self._properties.security_protocol.removeprefix("SASL_"):
             return self._refused(
-                "the connection was closed right after the TLS handshake, as by a listener that wants a client "
-                "certificate and did not like ours: check ssl.certificate.location"
+                "the connection was closed right after the TLS handshake; perhaps "
+                + client_certificate_advice(self._properties.raw)
             )
         return self._unreachable("the connection was closed at once: check security.protocol; is it a TLS listener?")
 

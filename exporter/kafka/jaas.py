@@ -13,6 +13,7 @@ _OPTION = re.compile(
 )
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
+_EXTENSION = "extension_"  # OAuthBearerLoginModule.java; Confluent Cloud's logicalCluster and identityPoolId
 _PASSWORD_MODULES = {"PlainLoginModule", "ScramLoginModule"}
 _OPTIONS = {
     "PlainLoginModule": {"username": "sasl.username", "password": "sasl.password"},
@@ -37,6 +38,9 @@ def parse_jaas(text: str) -> dict[str, str]:
         )
     options = _options(entry["options"])
     found = {name: options[key] for key, name in _OPTIONS[module].items() if key in options}
+    extensions = {key.removeprefix(_EXTENSION): text for key, text in options.items() if key.startswith(_EXTENSION)}
+    if extensions and module == "OAuthBearerLoginModule":
+        found["sasl.oauthbearer.extensions"] = ",".join(f"{key}={text}" for key, text in extensions.items())
     if module in _PASSWORD_MODULES and len(found) < 2:
         raise ValueError("lacks username or password")
     return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import ssl
 import threading
 import time
 import urllib.error
@@ -14,13 +16,27 @@ from typing import Any
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from exporter.model import Deadline, Reason
+
 TIMEOUT = 5.0
 EARLY = 0.8
 """A token is replaced after this part of its life, so that none expires on its way to a broker."""
+PAUSE = 2.0
+"""Seconds for which a failure stands: the connections to a hundred brokers must not all ask in vain."""
+
+_REFUSED = frozenset({400, 401, 403})  # RFC 6749, 5.2; 403 is what gateways say
+_ERROR_CODE = re.compile(r"[a-z_]{1,40}")
+
+Fetch = Callable[[urllib.request.Request, ssl.SSLContext | None, float], bytes]
+"""Sends a request within so many seconds and gives the body of a good answer. Raises as urlopen does."""
 
 
 class TokenError(Exception):
-    """No token. The text names the endpoint and the answer's status, never a secret."""
+    """No token. The text names the endpoint, the answer's status and what to do, never a secret."""
+
+    def __init__(self, reason: Reason, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
 
 
 class TokenProvider(AbstractTokenProvider):
@@ -29,7 +45,7 @@ class TokenProvider(AbstractTokenProvider):
     def __init__(
         self,
         properties: Callable[[], Mapping[str, str]],
-        fetch: Callable[[urllib.request.Request], bytes] | None = None,
+        fetch: Fetch | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -39,48 +55,114 @@ class TokenProvider(AbstractTokenProvider):
         self._lock = threading.Lock()
         self._token = ""
         self._until = 0.0
+        self._failed: tuple[TokenError, float] | None = None
+
+    def refresh(self, deadline: Deadline) -> None:
+        """Make sure that the token is still good. Raises TokenError, by the deadline or after 5 s."""
+        until = deadline.within(TIMEOUT)
+        if not self._lock.acquire(timeout=until.remaining()):
+            raise TokenError(Reason.TIMEOUT, f"{self._where} did not answer in time")
+        try:
+            now = self._monotonic()
+            if self._token and now < self._until:
+                return
+            if self._failed is not None and now < self._failed[1]:
+                raise TokenError(self._failed[0].reason, str(self._failed[0]))
+            try:
+                self._token, life = self._ask(max(0.1, until.remaining()))
+            except TokenError as error:
+                self._failed = error, self._monotonic() + PAUSE
+                raise
+            self._failed, self._until = None, self._monotonic() + EARLY * life
+        finally:
+            self._lock.release()
 
     def token(self) -> str:
         """A token that is still good. Blocks for up to 5 s. Raises TokenError."""
-        with self._lock:
-            if not self._token or self._monotonic() >= self._until:
-                self._token, life = self._ask()
-                self._until = self._monotonic() + EARLY * life
-            return self._token
+        self.refresh(Deadline.after(TIMEOUT))
+        return self._token
+
+    def extensions(self) -> dict[str, str]:
+        """SASL extensions (KIP-342) that go with the token."""
+        pairs = self._properties().get("sasl.oauthbearer.extensions", "").split(",")
+        return {key.strip(): value.strip() for key, found, value in (pair.partition("=") for pair in pairs) if found}
 
     def forget(self) -> None:
         """A broker refused the token: ask for a new one next time."""
         with self._lock:
             self._token = ""
 
-    def _ask(self) -> tuple[str, float]:
+    @property
+    def remedy(self) -> str:
+        """What to look at when a broker does not take a token."""
+        return f"does it expect the audience, issuer and scope of the tokens of {self._where}?"
+
+    @property
+    def _where(self) -> str:
+        url = urllib.parse.urlsplit(self._properties()["sasl.oauthbearer.token.endpoint.url"])
+        return f"the token endpoint {url.hostname}"
+
+    def _ask(self, seconds: float) -> tuple[str, float]:
         properties = self._properties()
-        url = properties["sasl.oauthbearer.token.endpoint.url"]
-        client = properties["sasl.oauthbearer.client.id"], properties["sasl.oauthbearer.client.secret"]
-        form = {"grant_type": "client_credentials"}
-        if scope := properties.get("sasl.oauthbearer.scope"):
-            form["scope"] = scope
-        basic = b64encode(":".join(map(urllib.parse.quote_plus, client)).encode()).decode()
-        request = urllib.request.Request(  # noqa: S310  # the address is the operator's own setting
-            url,
-            urllib.parse.urlencode(form).encode(),
-            {"Authorization": f"Basic {basic}", "Accept": "application/json"},
-        )
-        where = f"the token endpoint {urllib.parse.urlsplit(url).hostname}"
+        where = self._where
         try:
-            answer: Any = json.loads(self._fetch(request))
+            answer: Any = json.loads(self._fetch(_request(properties), _trust(properties), seconds))
             return str(answer["access_token"]), float(answer.get("expires_in", 60))
         except urllib.error.HTTPError as error:
-            error.close()
-            raise TokenError(
-                f"{where} answered {error.code}: check sasl.oauthbearer.client.id and client.secret"
-            ) from None
+            raise _refusal(where, error) from None
         except OSError as error:
-            raise TokenError(f"{where} cannot be reached: {getattr(error, 'reason', error)}") from None
+            raise _silence(where, error) from None
         except (ValueError, KeyError, TypeError):
-            raise TokenError(f"{where} gave no access_token") from None
+            text = f"{where} gave no access_token: check sasl.oauthbearer.token.endpoint.url"
+            raise TokenError(Reason.MALFORMED, text) from None
 
 
-def _fetch(request: urllib.request.Request) -> bytes:
-    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310  # the operator's own setting
+def _request(properties: Mapping[str, str]) -> urllib.request.Request:
+    client = properties["sasl.oauthbearer.client.id"], properties["sasl.oauthbearer.client.secret"]
+    form = {"grant_type": "client_credentials"}
+    if scope := properties.get("sasl.oauthbearer.scope"):
+        form["scope"] = scope
+    basic = b64encode(":".join(map(urllib.parse.quote_plus, client)).encode()).decode()
+    return urllib.request.Request(  # noqa: S310  # the address is the operator's own setting
+        properties["sasl.oauthbearer.token.endpoint.url"],
+        urllib.parse.urlencode(form).encode(),
+        {"Authorization": f"Basic {basic}", "Accept": "application/json"},
+    )
+
+
+def _trust(properties: Mapping[str, str]) -> ssl.SSLContext | None:
+    """The endpoint's authorities where they are not the system's. Raises OSError."""
+    location, pem = properties.get("https.ca.location"), properties.get("https.ca.pem")
+    return ssl.create_default_context(cafile=location, cadata=pem) if location or pem else None
+
+
+def _refusal(where: str, error: urllib.error.HTTPError) -> TokenError:
+    with error:
+        try:
+            code = str(json.loads(error.read(100_000))["error"])
+        except (OSError, ValueError, KeyError, TypeError):
+            code = ""
+    # Only what looks like a code of the RFC's is repeated: the rest of an answer may hold anything.
+    said = f"{where} answered {error.code}" + (f" {code}" if _ERROR_CODE.fullmatch(code) else "")
+    if error.code in _REFUSED:
+        names = "sasl.oauthbearer.client.id, client.secret and scope"
+        return TokenError(Reason.AUTHENTICATION, f"{said}: check {names}")
+    if error.code < 500:
+        return TokenError(Reason.AUTHENTICATION, f"{said}: check sasl.oauthbearer.token.endpoint.url")
+    return TokenError(Reason.UNREACHABLE, f"{said}: it is in trouble itself")
+
+
+def _silence(where: str, error: OSError) -> TokenError:
+    cause = getattr(error, "reason", error)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        text = f"{where} has a certificate that is not trusted ({cause.verify_message}): set https.ca.location"
+        return TokenError(Reason.AUTHENTICATION, text)
+    if isinstance(cause, TimeoutError):
+        return TokenError(Reason.TIMEOUT, f"{where} did not answer in time")
+    why = (getattr(cause, "strerror", None) or str(cause)).lower()
+    return TokenError(Reason.UNREACHABLE, f"{where} cannot be reached: {why}")
+
+
+def _fetch(request: urllib.request.Request, trust: ssl.SSLContext | None, seconds: float) -> bytes:
+    with urllib.request.urlopen(request, timeout=seconds, context=trust) as answer:  # noqa: S310  # the operator's own setting
         return bytes(answer.read(1_000_000))

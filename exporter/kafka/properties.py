@@ -9,16 +9,24 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from exporter.kafka.jaas import parse_jaas
 from exporter.kafka.oauth import TokenProvider
 from exporter.kafka.property_rules import NUMBERS, SECRETS, check, read_secret
+from exporter.kafka.stores import StoreError, open_stores
 from exporter.kafka.tls import TlsError, tls_context
 
 HIDDEN = "[hidden]"
 
 # librdkafka waits up to 10 s between connection attempts; a broker that is back should be seen sooner.
 _CONFLUENT_DEFAULTS = {"reconnect.backoff.max.ms": "3000", "socket.keepalive.enable": "true"}
+_FROM_JAAS = ("sasl.username", "sasl.password", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret",
+              "sasl.oauthbearer.scope", "sasl.oauthbearer.extensions")  # fmt: skip
+_FILES = (
+    "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.crl.location", "ssl.keystore.location",
+    "ssl.truststore.location", "https.ca.location",
+)  # fmt: skip
 # Their meaning in librdkafka is another one (the producer's acknowledgement), or they have none there.
 _NOT_FOR_CONFLUENT = frozenset({"request.timeout.ms", "connections.max.idle.ms", "retry.backoff.ms"})
 
@@ -31,12 +39,13 @@ class PropertiesError(ValueError):
         self.problems = problems
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Properties:
     """Checked properties. ``repr``, ``str`` and ``items`` hide the secrets; ``raw`` is for the two translators only.
 
     ``raw`` is canonical: librdkafka's names, texts only. Secrets that came from a file are read again by ``current``,
-    so that a password that was changed there is used by the next connection.
+    so that a password that was changed there is used by the next connection. Two are equal when they name the same
+    files, whatever is in those by now.
     """
 
     raw: Mapping[str, str]
@@ -73,6 +82,26 @@ class Properties:
 
     __str__ = __repr__
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Properties) and self._settings() == other._settings()
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._settings().items()))
+
+    def _settings(self) -> dict[str, str]:
+        """What was set, without what only stands in files."""
+        settings = dict(self.raw)
+        for name, path in self.secret_files.items():
+            settings[f"{name}.file"] = path
+            for read in (name, *(_FROM_JAAS if name == "sasl.jaas.config" else ())):
+                settings.pop(read, None)
+        return settings
+
+    def stamp(self) -> tuple[tuple[int, int, int] | None, ...]:
+        """Changes when a secret, a certificate or a store is replaced; None stands for a file that is not there."""
+        paths = (*self.secret_files.values(), *(self.raw[name] for name in _FILES if name in self.raw))
+        return tuple(map(_stamp, paths))
+
     def current(self) -> Mapping[str, str]:
         """``raw`` with the secret files as they are now; one that cannot be read keeps its last value."""
         values = dict(self.raw)
@@ -83,6 +112,11 @@ class Properties:
             except (OSError, ValueError):
                 continue
         return values
+
+    def where(self, name: str) -> str:
+        """A setting by its name, and by its file when it stands in one: where to look when it is wrong."""
+        path = self.secret_files.get(name) or self.secret_files.get("sasl.jaas.config")
+        return f"{name}.file {path}" if path and name in SECRETS else name
 
     def tls_context(self) -> ssl.SSLContext | None:
         """A new context with the files as they are now; None without TLS. Raises TlsError."""
@@ -95,9 +129,15 @@ class Properties:
         return TokenProvider(self.current)
 
     def for_confluent(self, **extra: object) -> dict[str, object]:
-        """The configuration of a confluent-kafka client; ``extra`` wins. Holds secrets: never log it."""
+        """The configuration of a confluent-kafka client; ``extra`` wins. Holds secrets: never log it.
+
+        Raises TlsError.
+        """
         values: dict[str, object] = dict(_CONFLUENT_DEFAULTS)
-        current = self.current()
+        try:
+            current = open_stores(self.current())
+        except StoreError as error:
+            raise TlsError(error.name, error.text) from None
         values |= {name: value for name, value in current.items() if name not in _NOT_FOR_CONFLUENT}
         if "request.timeout.ms" in current:
             values.setdefault("socket.timeout.ms", current["request.timeout.ms"])
@@ -135,3 +175,11 @@ class Properties:
             "sasl_plain_username": current["sasl.username"],
             "sasl_plain_password": current["sasl.password"],
         }
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from exporter.kafka.jaas import parse_jaas
+from exporter.kafka.stores import is_binary
 
 DEFAULT_CLIENT_ID = "kafka-eos-exporter"
 DEFAULT_PORT = 9092
@@ -48,7 +49,8 @@ _TEXTS = frozenset({
     "bootstrap.servers", "client.id", "sasl.username", "sasl.password", "ssl.ca.location", "ssl.ca.pem",
     "ssl.certificate.location", "ssl.certificate.pem", "ssl.key.location", "ssl.key.pem", "ssl.key.password",
     "ssl.crl.location", "ssl.cipher.suites", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret",
-    "sasl.oauthbearer.scope", "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.scope", "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.extensions",
+    "https.ca.location", "https.ca.pem",
 })  # fmt: skip
 _JAVA_ONLY = frozenset({
     "sasl.jaas.config", "ssl.truststore.location", "ssl.truststore.type", "ssl.truststore.password",
@@ -74,9 +76,11 @@ _OIDC_NEEDS = (
     "sasl.oauthbearer.client.id",
     "sasl.oauthbearer.client.secret",
 )
+_STORES = {
+    "ssl.truststore": ("ssl.ca.location",),
+    "ssl.keystore": ("ssl.certificate.location", "ssl.key.location"),
+}
 _OIDC_HANDLERS = ("OAuthBearerLoginCallbackHandler",)
-_TO_PEM = "keytool -list -rfc -keystore {path} > {stem}.pem"
-_KEY_TO_PEM = "openssl pkcs12 -in {path} -out {stem}.pem"
 
 
 def check(dotted: Mapping[str, object]) -> tuple[dict[str, str], dict[str, str], tuple[Problem, ...]]:
@@ -140,8 +144,7 @@ def _canonical(texts: Mapping[str, str], problems: list[Problem]) -> dict[str, s
             canonical = _ALIASES.get(name, name)
             if values.setdefault(canonical, text) != text:
                 problems.append((name, f"differs from {canonical}: keep one of the two"))
-    _truststore(texts, values, problems)
-    _keystore(texts, values, problems)
+    _stores(texts, values)
     if jaas := texts.get("sasl.jaas.config"):
         try:
             for name, text in parse_jaas(jaas).items():
@@ -169,33 +172,17 @@ def _canonical(texts: Mapping[str, str], problems: list[Problem]) -> dict[str, s
     return values
 
 
-def _truststore(texts: Mapping[str, str], values: dict[str, str], problems: list[Problem]) -> None:
-    path = texts.get("ssl.truststore.location")
-    if path is None:
-        return
-    if _is_pem(path, texts.get("ssl.truststore.type")):
-        values.setdefault("ssl.ca.location", path)
-    else:
-        command = _TO_PEM.format(path=path, stem=Path(path).with_suffix(""))
-        problems.append(("ssl.truststore.location", f"must be PEM, not JKS or PKCS12; convert it: {command}"))
-
-
-def _keystore(texts: Mapping[str, str], values: dict[str, str], problems: list[Problem]) -> None:
-    path = texts.get("ssl.keystore.location")
-    if path is None:
-        return
-    if _is_pem(path, texts.get("ssl.keystore.type")):
-        values.setdefault("ssl.certificate.location", path)
-        values.setdefault("ssl.key.location", path)
-    else:
-        command = _KEY_TO_PEM.format(path=path, stem=Path(path).with_suffix(""))
-        problems.append(("ssl.keystore.location", f"must be PEM, not JKS or PKCS12; convert it: {command}"))
-
-
-def _is_pem(path: str, kind: str | None) -> bool:
-    if kind is not None:
-        return kind.upper() == "PEM"
-    return not path.lower().endswith((".jks", ".p12", ".pfx", ".pkcs12", ".keystore", ".truststore"))
+def _stores(texts: Mapping[str, str], values: dict[str, str]) -> None:
+    """Java's stores in PEM are librdkafka's files; PKCS#12 stays as it is, to be opened anew whenever it is used."""
+    for store, names in _STORES.items():
+        path = texts.get(f"{store}.location")
+        if path is None:
+            continue
+        if is_binary(path):
+            values |= {f"{store}.location": path, f"{store}.password": texts.get(f"{store}.password", "")}
+        else:
+            for name in names:
+                values.setdefault(name, path)
 
 
 def _unknown(name: str) -> str:
@@ -253,6 +240,10 @@ def _check_security(values: Mapping[str, str], problems: list[Problem]) -> None:
         used = next((name for name in values if name.startswith("ssl.")), None)
         if used is not None:
             problems.append((used, f"has no effect with security.protocol={protocol}: set SSL or SASL_SSL"))
+    for store, pem in (("ssl.keystore.location", "ssl.certificate"), ("ssl.truststore.location", "ssl.ca")):
+        other = next((name for name in (f"{pem}.location", f"{pem}.pem") if name in values), None)
+        if store in values and other is not None:
+            problems.append((store, f"{other} is set as well: keep one of the two"))
     for one, other in (("ssl.key.location", "ssl.certificate.location"), ("ssl.certificate.pem", "ssl.key.pem")):
         if one in values and other not in values:
             problems.append((one, f"needs {other} too"))

@@ -9,7 +9,6 @@ from kafka.net.sasl import get_sasl_mechanism
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from exporter.kafka.faults import error_code
-from exporter.kafka.oauth import TokenError, TokenProvider
 
 UNSUPPORTED_SASL_MECHANISM = 33
 
@@ -21,12 +20,11 @@ class SaslRefusedError(Exception):
     """The broker did not let us in. The text has its words and no secret."""
 
 
-def authenticate(
-    exchange: Exchange, mechanism_name: str, settings: Mapping[str, object], tokens: TokenProvider | None
-) -> float:
+def authenticate(exchange: Exchange, mechanism_name: str, settings: Mapping[str, object], remedy: str) -> float:
     """Seconds until the broker ends the session (KIP-368), 0 for never.
 
-    ``settings`` are kafka-python's keywords. Raises SaslRefusedError, and what ``exchange`` raises.
+    ``settings`` are kafka-python's keywords; ``remedy`` says what to look at when they are refused. Raises
+    SaslRefusedError, TokenError, and what ``exchange`` raises.
     """
     handshake = exchange(SaslHandshakeRequest(mechanism=mechanism_name))
     if handshake.error_code == UNSUPPORTED_SASL_MECHANISM:
@@ -43,13 +41,9 @@ def authenticate(
         while not mechanism.is_done():
             answer = exchange(SaslAuthenticateRequest(auth_bytes=mechanism.auth_bytes()))
             if answer.error_code:
-                if tokens is not None:
-                    tokens.forget()
-                raise SaslRefusedError(f"{who}: {answer.error_message or error_code(answer.error_code).advice}")
+                raise SaslRefusedError(f"{who}: {answer.error_message or 'refused'}: {remedy}")
             mechanism.receive(answer.auth_bytes)
             lifetime = answer.session_lifetime_ms or 0
-    except TokenError as error:
-        raise SaslRefusedError(f"{mechanism_name}: {error}") from None
     except (ValueError, KeyError, TypeError):
         # SCRAM: the broker could not prove that it knows the password.
         raise SaslRefusedError(f"{who}: the broker's answer does not fit: is it the right cluster?") from None

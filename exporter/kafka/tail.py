@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -11,6 +12,7 @@ from confluent_kafka import TopicPartition as Position
 
 from exporter.kafka.client import AskError
 from exporter.kafka.properties import Properties
+from exporter.kafka.tls import TlsError
 from exporter.model import Deadline, Fault, Reason
 
 log = logging.getLogger(__name__)
@@ -33,6 +35,9 @@ _SETTINGS: dict[str, object] = {
     "fetch.wait.max.ms": 200,
     "reconnect.backoff.max.ms": 2000,
 }
+LOOK_INTERVAL = 1.0
+"""Seconds between two looks at the files that secrets and certificates come from."""
+
 _AUTHORIZATION = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
 
@@ -60,23 +65,36 @@ class TailReader(Protocol):
 class Tail:
     """Reads partitions of one topic. Not thread-safe: it belongs to one worker.
 
-    Never blocks beyond the time it is given.
+    Never blocks beyond the time it is given. librdkafka keeps the secrets and certificates that it was made with, so a
+    new client takes over, where the old one stood, when the files that they came from are replaced.
     """
 
-    def __init__(self, properties: Properties, topic: str) -> None:
+    def __init__(self, properties: Properties, topic: str, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """Connects to nothing yet. Raises AskError when the certificates or keys of the properties are no good."""
+        self._properties = properties
         self._topic = topic
+        self._monotonic = monotonic
         self._trouble: Fault | None = None
-        self._consumer = Consumer({**properties.for_confluent(**_SETTINGS), "error_cb": self._on_error}, logger=log)
+        self._cause: KafkaError | None = None
+        self._assigned: dict[int, int] = {}
+        self._stamp = properties.stamp()
+        self._looked = monotonic()
+        try:
+            self._consumer = self._connect()
+        except (KafkaException, TlsError) as error:
+            raise AskError(Fault(Reason.AUTHENTICATION, f"reading {topic}: {_why(error)}")) from None
 
     def assign(self, positions: Mapping[int, int]) -> None:
         """Read these partitions, from these offsets, and no others."""
+        self._assigned = dict(positions)
         self._consumer.assign([Position(self._topic, number, offset) for number, offset in positions.items()])
 
     def poll(self, limit: int, seconds: float) -> list[Polled]:
         """Up to ``limit`` messages, ends of partitions and errors among them, waiting at most ``seconds`` for them."""
+        self._keep_up()
         messages = cast("list[Polled]", self._consumer.consume(limit, seconds))
         if messages:
-            self._trouble = None
+            self._trouble = self._cause = None
         return messages
 
     def offsets_since(self, partitions: Iterable[int], since: float, deadline: Deadline) -> dict[int, int | None]:
@@ -98,10 +116,45 @@ class Tail:
     def close(self) -> None:
         self._consumer.close()
 
+    def _connect(self) -> Consumer:
+        return Consumer({**self._properties.for_confluent(**_SETTINGS), "error_cb": self._on_error}, logger=log)
+
+    def _keep_up(self) -> None:
+        """Take over with what the files hold now, if that is something else and can be used."""
+        now = self._monotonic()
+        if now - self._looked < LOOK_INTERVAL:
+            return
+        self._looked = now
+        stamp = self._properties.stamp()
+        if stamp == self._stamp:
+            return
+        try:
+            fresh = self._connect()
+        except (KafkaException, TlsError) as error:
+            # Perhaps one of two files is not there yet: the old client reads on, and the next look tries again.
+            log.warning("the replaced secrets or certificates cannot be used yet: %s", _why(error))
+            return
+        old, self._consumer, self._stamp = self._consumer, fresh, stamp
+        log.info("reading %s on with the replaced secrets or certificates", self._topic)
+        reached = old.position([Position(self._topic, number) for number in self._assigned])
+        self.assign(self._assigned | {each.partition: each.offset for each in reached if each.offset >= 0})
+        self._trouble = self._cause = None
+        old.close()
+
     def _on_error(self, error: KafkaError) -> None:
+        code = error.code()
         # Down is said once for each broker and once for all: only the last means that nothing can come.
-        if error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION) or error.fatal():
+        if code == KafkaError._AUTHENTICATION or error.fatal():
             self._trouble = fault_of(error, self._topic)
+        elif code == KafkaError._ALL_BROKERS_DOWN:
+            self._trouble = self._trouble or fault_of(self._cause or error, self._topic)
+        elif code == KafkaError._SSL:
+            self._cause = error
+
+
+def _why(error: KafkaException | TlsError) -> str:
+    """What a client cannot be made of, without the values."""
+    return str(error) if isinstance(error, TlsError) else str(error.args[0].str())
 
 
 def is_end(error: KafkaError) -> bool:
@@ -113,6 +166,8 @@ def fault_of(error: KafkaError, topic: str) -> Fault:
     """A librdkafka error as a fault."""
     if error.code() in _AUTHORIZATION:
         return Fault(Reason.AUTHORIZATION, f"reading {topic} is refused: grant READ on Topic:{topic}")
+    if error.code() == KafkaError._SSL:
+        return Fault(Reason.AUTHENTICATION, f"reading {topic}: TLS failed: {error.str()}")
     if error.code() == KafkaError._AUTHENTICATION:
         return Fault(Reason.AUTHENTICATION, f"the broker refused the credentials: {error.str()}")
     if error.code() in (KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT):

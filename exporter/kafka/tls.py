@@ -5,10 +5,22 @@ A context is built for every connection, so that certificate files that were rep
 
 from __future__ import annotations
 
+import os
 import ssl
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+
+from exporter.kafka.stores import StoreError, open_stores, own_certificate_end
+
+_NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE"})
+_NO_COMMON_GROUND = frozenset({
+    "TLSV1_ALERT_PROTOCOL_VERSION", "SSLV3_ALERT_HANDSHAKE_FAILURE", "TLSV1_ALERT_INSUFFICIENT_SECURITY",
+})  # fmt: skip
+_AUTHORITIES = ("ssl.truststore.location", "ssl.ca.pem", "ssl.ca.location")
+_OWN = ("ssl.keystore.location", "ssl.certificate.location", "ssl.certificate.pem")
 
 
 class TlsError(ValueError):
@@ -22,6 +34,10 @@ class TlsError(ValueError):
 
 def tls_context(properties: Mapping[str, str]) -> ssl.SSLContext:
     """A client's context from librdkafka's property names. Raises TlsError."""
+    try:
+        properties = open_stores(properties)
+    except StoreError as error:
+        raise TlsError(error.name, error.text) from None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if properties.get("enable.ssl.certificate.verification") == "false":
@@ -39,21 +55,53 @@ def tls_context(properties: Mapping[str, str]) -> ssl.SSLContext:
     return context
 
 
-def tls_advice(error: ssl.SSLError) -> str:
-    """A TLS failure as one sentence: what to look at."""
+def tls_advice(error: ssl.SSLError, properties: Mapping[str, str]) -> str:
+    """A failure to agree on TLS as one sentence: what is wrong, and what to do about it."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        text = error.verify_message.rstrip(".")
-        if error.verify_code == 10:  # X509_V_ERR_CERT_HAS_EXPIRED
-            return f"its certificate has expired ({text})"
-        if error.verify_code in {62, 64}:  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
-            return f"its certificate is for another host ({text})"
-        return f"its certificate is not signed by an authority in ssl.ca.location ({text})"
+        return _untrusted(error, properties)
     reason = error.reason or str(error)
-    if "ALERT" in reason:
-        return f"it refuses our certificate, or wants one and got none ({reason}): check ssl.certificate.location"
-    if reason in {"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE"}:
+    if reason in _NOT_TLS:
         return f"it does not speak TLS ({reason}): check security.protocol and the port"
-    return f"TLS failed ({reason})"
+    if "ALERT" not in reason:
+        return f"TLS failed ({reason})"
+    if reason in _NO_COMMON_GROUND:
+        return f"it offers no TLS version or cipher of ours ({reason}): TLS 1.2 is the least; check ssl.cipher.suites"
+    return f"{client_certificate_advice(properties)} ({reason})"
+
+
+def client_certificate_advice(properties: Mapping[str, str]) -> str:
+    """Why a broker may not like the certificate that we show it."""
+    name = next((each for each in _OWN if properties.get(each)), None)
+    if name is None:
+        return "it wants a client certificate: set ssl.certificate.location and ssl.key.location"
+    where = name if name.endswith(".pem") else f"{name} {properties[name]}"
+    end = own_certificate_end(properties)
+    if end is not None and end < datetime.now(UTC):
+        return f"it refuses our certificate, which expired at {end:%Y-%m-%d %H:%M} UTC: renew {where}"
+    return f"it refuses our certificate: {where} must be signed by an authority that the broker trusts"
+
+
+def _untrusted(error: ssl.SSLCertVerificationError, properties: Mapping[str, str]) -> str:
+    text = error.verify_message.rstrip(".")
+    match error.verify_code:
+        case 9:  # X509_V_ERR_CERT_NOT_YET_VALID
+            return f"its certificate is not valid yet ({text}): compare the clocks of the broker and of this host"
+        case 10:  # X509_V_ERR_CERT_HAS_EXPIRED
+            return f"its certificate has expired ({text}): renew it on the broker"
+        case 23:  # X509_V_ERR_CERT_REVOKED
+            return f"its certificate was revoked ({text}): renew it on the broker"
+        case 3:  # X509_V_ERR_UNABLE_TO_GET_CRL
+            return f"ssl.crl.location has no list of the authority that signed its certificate ({text})"
+        case 62 | 64:  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+            return (
+                f"its certificate is for another host ({text}): use a name that the certificate has, in "
+                "bootstrap.servers and in the broker's advertised.listeners"
+            )
+    name = next((each for each in _AUTHORITIES if properties.get(each)), None)
+    if name is None:
+        return f"no authority that this host trusts has signed its certificate ({text}): set ssl.ca.location"
+    where = name if name.endswith(".pem") else f"{name} {properties[name]}"
+    return f"its certificate is not signed by an authority in {where} ({text}): put the one that signed it there"
 
 
 def _load_authorities(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
@@ -94,13 +142,28 @@ def _load_own_certificate(context: ssl.SSLContext, properties: Mapping[str, str]
         name = "ssl.key.location" if key else "ssl.certificate.location"
         _load_chain(context, certificate, key, password, name)
     elif certificate_pem and key_pem:
-        # OpenSSL's Python binding reads a chain from files only: the two are on disk for as long as that takes.
-        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-            file.write(f"{certificate_pem}\n{key_pem}\n")
-            file.flush()
-            _load_chain(context, file.name, None, password, "ssl.key.pem")
+        with _as_file(f"{certificate_pem}\n{key_pem}\n") as path:
+            _load_chain(context, path, None, password, "ssl.key.pem")
     elif certificate_pem or key_pem:
         raise TlsError("ssl.key.pem", "ssl.certificate.pem and ssl.key.pem are needed together")
+
+
+@contextmanager
+def _as_file(text: str) -> Iterator[str]:
+    """A path to read the text from: Python's binding to OpenSSL takes a chain from files only.
+
+    In memory on Linux, where the file system may be read-only; elsewhere on disk for as long as it is needed.
+    """
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("pem"), "w") as file:
+            file.write(text)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+            file.write(text)
+            file.flush()
+            yield file.name
 
 
 def _load_chain(context: ssl.SSLContext, certificate: str, key: str | None, password: str | None, name: str) -> None:

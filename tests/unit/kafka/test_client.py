@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import socket
 import struct
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from kafka.protocol.admin import ListTransactionsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
-from demo.certificates import Authority
+from demo.certificates import LIFE, Authority
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.metadata import metadata_request
 from exporter.kafka.properties import Properties
@@ -401,7 +403,7 @@ def test_a_refused_password_is_told_with_the_brokers_reason_and_without_the_pass
     with broker(handler) as one, client_of(one, settings=PLAIN) as client:
         fault = fault_of(client)
     assert fault.reason is Reason.AUTHENTICATION
-    assert "PLAIN as eos: invalid credentials" in fault.detail
+    assert "PLAIN as eos: invalid credentials: check sasl.username and sasl.password" in fault.detail
     assert "hunter2" not in fault.detail
 
 
@@ -492,23 +494,56 @@ def test_tls_with_a_known_authority_and_a_client_certificate_works(authority: Au
 
 
 @pytest.mark.parametrize(
-    ("name", "known", "demand", "text"),
+    ("name", "known", "life", "text"),
     [
-        ("elsewhere.example", True, False, "its certificate is for another host"),
-        ("127.0.0.1", False, False, "not signed by an authority in ssl.ca.location"),
-        ("127.0.0.1", True, True, "check ssl.certificate.location"),
+        ("elsewhere.example", True, LIFE, "its certificate is for another host"),
+        ("127.0.0.1", False, LIFE, "no authority that this host trusts has signed its certificate"),
+        ("127.0.0.1", True, -LIFE / 2, "its certificate has expired"),
     ],
 )
-def test_a_tls_refusal_says_what_to_look_at(
-    authority: Authority, name: str, known: bool, demand: bool, text: str
+def test_a_brokers_certificate_that_is_no_good_says_what_to_look_at(
+    authority: Authority, name: str, known: bool, life: dt.timedelta, text: str
 ) -> None:
     settings: dict[str, object] = {"security.protocol": "SSL"}
     if known:
         settings["ssl.ca.location"] = authority.certificate
-    with (
-        broker(tls=authority.server("refused", (name,), demand=demand)) as one,
-        client_of(one, settings=settings) as client,
-    ):
+    context = authority.server("refused", (name,), life=life)
+    with broker(tls=context) as one, client_of(one, settings=settings) as client:
+        fault = fault_of(client)
+    assert fault.reason is Reason.AUTHENTICATION
+    assert text in fault.detail
+
+
+def test_a_certificate_of_another_authority_than_the_one_that_is_trusted_says_which(
+    authority: Authority, tmp_path: Path
+) -> None:
+    other = Authority(tmp_path, "another authority").certificate
+    settings = {"security.protocol": "SSL", "ssl.ca.location": other}
+    with broker(tls=authority.server()) as one, client_of(one, settings=settings) as client:
+        assert f"not signed by an authority in ssl.ca.location {other}" in fault_of(client).detail
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("none", "it wants a client certificate: set ssl.certificate.location and ssl.key.location"),
+        ("foreign", "must be signed by an authority that the broker trusts"),
+        ("expired", "it refuses our certificate, which expired at 20"),
+        ("expired store", "renew ssl.keystore.location"),
+    ],
+)
+def test_a_certificate_of_ours_that_is_refused_says_why(
+    authority: Authority, tmp_path: Path, kind: str, text: str
+) -> None:
+    settings: dict[str, object] = {"security.protocol": "SSL", "ssl.ca.location": authority.certificate}
+    if kind == "expired store":
+        store = authority.issue_pkcs12("past", "changeit", life=-LIFE / 2)
+        settings |= {"ssl.keystore.location": store, "ssl.keystore.password": "changeit"}
+    elif kind != "none":
+        signer = Authority(tmp_path, "another authority") if kind == "foreign" else authority
+        certificate, key, _ = signer.issue("unwanted", life=-LIFE / 2 if kind == "expired" else LIFE)
+        settings |= {"ssl.certificate.location": certificate, "ssl.key.location": key}
+    with broker(tls=authority.server(demand=True)) as one, client_of(one, settings=settings) as client:
         fault = fault_of(client)
     assert fault.reason is Reason.AUTHENTICATION
     assert text in fault.detail

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -160,12 +161,13 @@ def test_oauth_is_client_credentials() -> None:
             "sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer."
             "OAuthBearerLoginCallbackHandler",
             "sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
-            'clientId="me" clientSecret="s3" scope="kafka";',
+            'clientId="me" clientSecret="s3" scope="kafka" extension_logicalCluster="lkc-1";',
         }
     )
     confluent = properties.for_confluent()
     assert confluent["sasl.oauthbearer.method"] == "oidc"
     assert confluent["sasl.oauthbearer.client.id"] == "me"
+    assert confluent["sasl.oauthbearer.extensions"] == "logicalCluster=lkc-1"
     assert properties.for_kafka_python()["sasl_oauth_token_provider"] is not None
     assert "s3" not in repr(properties)
 
@@ -288,12 +290,115 @@ def test_a_bad_sasl_setting_is_named(changes: dict[str, str], name: str, text: s
     assert text in problems(SCRAM | changes)[name]
 
 
-@pytest.mark.parametrize("name", ["ssl.truststore.location", "ssl.keystore.location"])
-@pytest.mark.parametrize("path", ["/etc/kafka/store.jks", "/etc/kafka/store.p12"])
-def test_java_stores_are_refused_with_the_command_that_converts_them(name: str, path: str) -> None:
-    text = problems(SERVERS | {"security.protocol": "SSL", name: path})[name]
-    assert path in text
-    assert "/etc/kafka/store.pem" in text
+# --- Java's stores ---
+
+
+def test_pkcs12_stores_serve_both_clients_whatever_their_names_end_in(authority: Authority, tmp_path: Path) -> None:
+    keys = Path(authority.issue_pkcs12("with-store", "changeit")).rename(tmp_path / "client.keystore.jks")
+    trusted = tmp_path / "client.truststore.jks"
+    trusted.write_bytes(authority.trust_store("changeit"))
+    properties = Properties.parse(
+        SERVERS
+        | {
+            "security.protocol": "SSL",
+            "ssl.keystore.location": str(keys),
+            "ssl.keystore.password": "changeit",
+            "ssl.key.password": "changeit",
+            "ssl.truststore.location": str(trusted),
+            "ssl.truststore.password": "changeit",
+        }
+    )
+    context = properties.tls_context()
+    assert context is not None
+    assert "test authority" in str(context.get_ca_certs())
+    confluent = properties.for_confluent(**{"group.id": "g"})
+    assert {"ssl.ca.pem", "ssl.certificate.pem", "ssl.key.pem"} <= confluent.keys()
+    assert not any(name.startswith(("ssl.keystore", "ssl.truststore")) for name in confluent)
+    Consumer(confluent).close()
+    assert "changeit" not in repr(properties)
+
+
+def test_a_store_that_is_no_store_or_locked_is_named(authority: Authority, tmp_path: Path) -> None:
+    keys = authority.issue_pkcs12("locked-store", "changeit")
+    dotted = SERVERS | {"security.protocol": "SSL", "ssl.keystore.location": keys}
+    assert keys in problems(dotted | {"ssl.keystore.password": "wrong"})["ssl.keystore.password"]
+    trusted = tmp_path / "trust.p12"
+    trusted.write_bytes(authority.trust_store("changeit"))
+    empty = dotted | {"ssl.keystore.location": str(trusted), "ssl.keystore.password": "changeit"}
+    assert "holds no private key" in problems(empty)["ssl.keystore.location"]
+
+
+def test_a_store_in_the_old_format_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:
+    old = tmp_path / "store.jks"
+    old.write_bytes(bytes.fromhex("feedfeed00000002"))
+    for name in ("ssl.truststore.location", "ssl.keystore.location"):
+        text = problems(SERVERS | {"security.protocol": "SSL", name: str(old)})[name]
+        assert f"keytool -importkeystore -srckeystore {old} -destkeystore {tmp_path}/store.p12" in text
+
+
+def test_a_store_beside_the_files_that_it_stands_for_is_one_too_many(authority: Authority) -> None:
+    keys = authority.issue_pkcs12("twice", "changeit")
+    certificate, key, _ = authority.issue("twice")
+    dotted = SERVERS | {"security.protocol": "SSL", "ssl.keystore.location": keys, "ssl.key.location": key}
+    found = problems(dotted | {"ssl.certificate.location": certificate})
+    assert "ssl.certificate.location is set as well" in found["ssl.keystore.location"]
+
+
+def test_keys_in_memory_need_no_folder_to_write_to(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    keys = authority.issue_pkcs12("read-only", "changeit")
+    dotted = {"security.protocol": "SSL", "ssl.keystore.location": keys, "ssl.keystore.password": "changeit"}
+    assert Properties.parse(SERVERS | dotted).tls_context() is not None
+
+
+# --- What is replaced while we run ---
+
+
+def test_the_stamp_changes_with_the_files_and_not_without(authority: Authority, tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    password.write_text("old")
+    dotted = {name: text for name, text in SCRAM.items() if name != "sasl.password"} | {
+        "security.protocol": "SASL_SSL",
+        "sasl.password.file": str(password),
+        "ssl.ca.location": authority.certificate,
+        "ssl.certificate.location": authority.issue("stamped").certificate,
+        "ssl.key.location": authority.issue("stamped").key,
+    }
+    properties = Properties.parse(dotted)
+    first = properties.stamp()
+    assert properties.stamp() == first
+    authority.issue("stamped")
+    second = properties.stamp()
+    assert second != first
+    password.unlink()
+    assert properties.stamp() not in (first, second)
+
+
+def test_settings_are_the_same_whatever_their_files_hold_by_now(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("old")
+    dotted = {name: text for name, text in SCRAM.items() if name != "sasl.password"}
+    before = Properties.parse(dotted | {"sasl.password.file": str(file)})
+    file.write_text("new")
+    after = Properties.parse(dotted | {"sasl.password.file": str(file)})
+    assert before == after
+    assert hash(before) == hash(after)
+    assert before != Properties.parse(dotted | {"sasl.password": "old"})
+    assert before != Properties.parse(dotted | {"sasl.password.file": str(file), "client.id": "other"})
+
+
+def test_a_secret_is_looked_for_where_it_stands(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("old")
+    dotted = {name: text for name, text in SCRAM.items() if name != "sasl.password"}
+    assert Properties.parse(SCRAM).where("sasl.password") == "sasl.password"
+    from_file = Properties.parse(dotted | {"sasl.password.file": str(file)})
+    assert from_file.where("sasl.password") == f"sasl.password.file {file}"
+
+
+# --- TLS ---
 
 
 def test_a_missing_certificate_file_is_named() -> None:

@@ -1,0 +1,105 @@
+"""Java's key and trust stores: PKCS#12 as PEM texts, which both clients take; the old JKS is told how to become one.
+
+The one home of ``cryptography``, which is loaded only when needed: it weighs more than the rest of this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
+
+KEY_STORE = "ssl.keystore.location"
+TRUST_STORE = "ssl.truststore.location"
+_JKS = b"\xfe\xed\xfe\xed"
+_SEQUENCE = b"\x30"
+"""How DER begins, and so PKCS#12 (RFC 7292)."""
+
+
+class StoreError(ValueError):
+    """A store cannot be used. The text holds no key material and no password."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(f"{name}: {text}")
+        self.name = name
+        self.text = text
+
+
+def is_binary(path: str) -> bool:
+    """Whether a file is a store of Java's, by what is in it: keytool has made PKCS#12 of ``.jks`` since Java 9."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(4).startswith((_JKS, _SEQUENCE))
+    except OSError:
+        return False
+
+
+def open_stores(properties: Mapping[str, str]) -> Mapping[str, str]:
+    """The properties with PEM texts in place of stores, read anew. Raises StoreError."""
+    if KEY_STORE not in properties and TRUST_STORE not in properties:
+        return properties
+    values = {name: text for name, text in properties.items() if not name.startswith(("ssl.keystore.", "ssl.trust"))}
+    if path := properties.get(KEY_STORE):
+        values["ssl.certificate.pem"], values["ssl.key.pem"] = _key_and_chain(
+            path, properties.get("ssl.keystore.password", "")
+        )
+        values.pop("ssl.key.password", None)  # a PKCS#12 store has one password for all
+    if path := properties.get(TRUST_STORE):
+        values["ssl.ca.pem"] = _authorities(path, properties.get("ssl.truststore.password", ""))
+    return values
+
+
+def own_certificate_end(properties: Mapping[str, str]) -> datetime | None:
+    """When the certificate that we show to brokers expires; None without one, or when it cannot be read."""
+    from cryptography import x509  # noqa: PLC0415
+
+    try:
+        opened = open_stores(properties)
+        pem = opened.get("ssl.certificate.pem", "").encode()
+        data = pem or Path(opened["ssl.certificate.location"]).read_bytes()
+        return x509.load_pem_x509_certificate(data).not_valid_after_utc
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _key_and_chain(path: str, password: str) -> tuple[str, str]:
+    """The certificate with its chain, and the key, which is not encrypted any more: for memory only."""
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat  # noqa: PLC0415
+
+    store = _load(KEY_STORE, path, password)
+    if store.key is None or store.cert is None:
+        raise StoreError(KEY_STORE, f"{path} holds no private key with its certificate")
+    chain = (store.cert, *store.additional_certs)
+    key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return "".join(each.certificate.public_bytes(Encoding.PEM).decode() for each in chain), key.decode()
+
+
+def _authorities(path: str, password: str) -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415
+
+    store = _load(TRUST_STORE, path, password)
+    if not store.additional_certs:
+        raise StoreError(TRUST_STORE, f"{path} holds no certificate of an authority")
+    return "".join(each.certificate.public_bytes(Encoding.PEM).decode() for each in store.additional_certs)
+
+
+def _load(name: str, path: str, password: str) -> PKCS12KeyAndCertificates:
+    from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415
+
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise StoreError(name, f"{path}: {error.strerror}") from None
+    if data.startswith(_JKS):
+        target = Path(path).with_suffix(".p12")
+        command = f"keytool -importkeystore -srckeystore {path} -destkeystore {target} -deststoretype PKCS12"
+        raise StoreError(name, f"{path} is in the old JKS format; make PKCS12 of it: {command}")
+    try:
+        return pkcs12.load_pkcs12(data, password.encode())
+    except ValueError:
+        key = name.replace("location", "password")
+        raise StoreError(key, f"does not open {path}, or it is no PKCS12 store") from None
