@@ -114,6 +114,15 @@ class Settings:
     restore_window: Duration = field(
         default=Duration("15m"), metadata={"meaning": "a restore that makes no progress for so long is stuck"}
     )
+    spark_stalled: Duration = field(
+        default=Duration("10m"),
+        metadata={
+            "meaning": "a streaming query without progress for so long is stalled; more than its trigger interval"
+        },
+    )
+    audit_overdue: Duration = field(
+        default=Duration("8d"), metadata={"meaning": "an audit that has not run for so long does not run any more"}
+    )
     source_success: float = field(
         default=0.5, metadata={"meaning": "share of the reads of a source in 10m that should succeed"}
     )

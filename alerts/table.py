@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from alerts import agent, cluster, engines, lso, transactions
+from alerts import agent, audits, cluster, engines, lso, spark, transactions
 from alerts.rule import Alert, Record
 from alerts.settings import Settings
 
-SUBJECTS = (lso, transactions, cluster, engines, agent)
+SUBJECTS = (lso, transactions, cluster, engines, spark, audits, agent)
 
 
 def alerts(settings: Settings) -> tuple[Alert, ...]:

@@ -82,15 +82,20 @@ def case(
 def bare(rules: Mapping[str, Any]) -> dict[str, Any]:
     """The rules without their annotations, which have tests of their own and cost most of the time.
 
-    The variants of a burn rate get names of their own, ``NAME WINDOW``: each is looked at alone.
+    Variants with a label of their own get a name of their own, ``NAME LABEL``: each is looked at alone.
     """
     stripped: dict[str, Any] = copy.deepcopy(dict(rules))
     for group in stripped["groups"]:
         for rule in group["rules"]:
             rule.pop("annotations", None)
-            if "window" in rule.get("labels", {}):
-                rule["alert"] += f" {rule['labels']['window']}"
+            if variant := variant_of(rule.get("labels", {})):
+                rule["alert"] += f" {variant}"
     return stripped
+
+
+def variant_of(labels: Labels) -> str:
+    """What tells the variants of an alert apart that have the same severity; "" where none does."""
+    return labels.get("window", "") or labels.get("reason", "")
 
 
 def run(rules: Mapping[str, Any], cases: Iterable[Case]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.rules import cases_aborts, cases_lso, cases_others, cases_transactions
+from tests.rules import cases_aborts, cases_audits, cases_lso, cases_others, cases_spark, cases_transactions
 from tests.rules.promtool import Case
 
 CASES: tuple[Case, ...] = (
@@ -10,4 +10,6 @@ CASES: tuple[Case, ...] = (
     *cases_transactions.cases(),
     *cases_aborts.cases(),
     *cases_others.cases(),
+    *cases_spark.cases(),
+    *cases_audits.cases(),
 )

@@ -19,7 +19,7 @@ from alerts.rules import groups, rules_file
 from alerts.settings import Settings, SettingsError, settings
 from exporter import catalogue
 from tests.rules.mutation import mutants, survivors
-from tests.rules.promtool import Case, bare, run
+from tests.rules.promtool import Case, bare, run, variant_of
 from tests.rules.table import CASES
 
 RULES: dict[str, Any] = yaml.safe_load(generated()["alerts/generated/rules.yaml"])
@@ -49,12 +49,12 @@ def test_every_alert_has_a_case_that_fires_and_one_that_is_silent(name: str) -> 
 
 def test_every_variant_of_an_alert_fires_in_some_case() -> None:
     fired = {
-        (each.alert.split()[0], labels["severity"], labels.get("window", ""))
+        (each.alert.split()[0], labels["severity"], variant_of(labels))
         for each in CASES
         for check in each.checks
         for labels in check.alerts
     }
-    assert fired == {(each.name, each.severity.value, dict(each.labels).get("window", "")) for each in ALERTS}
+    assert fired == {(each.name, each.severity.value, variant_of(dict(each.labels))) for each in ALERTS}
 
 
 def test_no_case_is_about_an_alert_that_does_not_exist() -> None:

@@ -1,0 +1,72 @@
+"""Rows about audits: what the last run of each found, could not tell, or is too old to tell.
+
+Of two replicas each may have another run, when a result was handed to one of them only: the newest one counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from alerts.evidence import each
+from alerts.rule import Alert, Severity
+from alerts.settings import Settings
+from exporter.catalogue import AUDIT_FINDINGS, AUDIT_LAST_RUN_TIMESTAMP_SECONDS, AUDIT_RECORDS, AUDIT_VERDICT
+
+DASHBOARD = "kafka-eos-audit"
+_AUDIT = "kafka_cluster, audit, topic"
+_LABELS = ("kafka_cluster", "audit", "topic")
+_AT = "{kafka_cluster=%q, audit=%q, topic=%q}"
+_NEWEST = f"""\
+({AUDIT_LAST_RUN_TIMESTAMP_SECONDS} == on ({_AUDIT}) group_left ()
+  max by ({_AUDIT}) ({AUDIT_LAST_RUN_TIMESTAMP_SECONDS}))"""
+_WHAT = "Audit {{ $labels.audit }} of topic {{ $labels.topic }}"
+_RAN = each(
+    f"floor(max by (audit) ({AUDIT_LAST_RUN_TIMESTAMP_SECONDS}{_AT}))",
+    " Its last run ended at {{ .Value | humanizeTimestamp }}.",
+    *_LABELS,
+) + each(f"max by (audit) ({AUDIT_RECORDS}{_AT})", " It looked at {{ .Value }} records.", *_LABELS)
+
+
+def alerts(settings: Settings) -> Iterator[Alert]:
+    """Findings, an unknown verdict, and an audit that does not run any more."""
+    yield _alert(
+        "findings",
+        f"group by ({_AUDIT}) ({AUDIT_FINDINGS} > 0 and ignoring (kind) {_NEWEST})",
+        "An audit found records that break exactly-once.",
+        _WHAT
+        + " has findings."
+        + each(
+            f"max by (kind) ({AUDIT_FINDINGS}{_AT}) > 0",
+            " {{ .Labels.kind }}: {{ .Value }}.",
+            *_LABELS,
+        )
+        + _RAN
+        + "\nIts report has the evidence: partition, offset and key of the worst ones.",
+    )
+    yield _alert(
+        "unknown",
+        f'group by ({_AUDIT}) ({AUDIT_VERDICT}{{verdict="unknown"}} and ignoring (verdict) {_NEWEST})',
+        "An audit could not tell whether a topic is exactly-once.",
+        _WHAT + " ended without a verdict." + _RAN + "\nIts report says what could not be told, and why.",
+    )
+    yield _alert(
+        "overdue",
+        f"time() - max by ({_AUDIT}) ({AUDIT_LAST_RUN_TIMESTAMP_SECONDS}) > {settings.audit_overdue.seconds}",
+        "An audit has not run for long: what it last said is old.",
+        _WHAT
+        + " last ran {{ $value | humanizeDuration }} ago."
+        + "\nLook at what runs it. An audit that is not wanted any more is forgotten when its result file is deleted.",
+    )
+
+
+def _alert(reason: str, expr: str, summary: str, description: str) -> Alert:
+    return Alert(
+        "KafkaEosAuditFinding",
+        Severity.WARNING,
+        expr,
+        summary,
+        description,
+        DASHBOARD,
+        _LABELS,
+        labels=(("reason", reason),),
+    )

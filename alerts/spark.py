@@ -1,0 +1,159 @@
+"""Rows about Spark Structured Streaming.
+
+A query is told by its application and its name alone: what one way sees of it (a listener, an event log) and what
+another one does (its checkpoint) have different targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from alerts.evidence import each
+from alerts.rule import Alert, Severity
+from alerts.settings import Settings
+from exporter.catalogue import (
+    LSO_BLOCKER_INFO,
+    LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
+    SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS,
+    SPARK_QUERY_STATE,
+    SPARK_QUERY_TERMINATIONS_TOTAL,
+    SPARK_SOURCE_BLOCKED_OFFSETS,
+    SPARK_SOURCE_LAG_OFFSETS,
+    SPARK_UNCOMMITTED_BATCHES,
+)
+
+DASHBOARD = "kafka-eos-spark"
+_QUERY = "kafka_cluster, spark_application, query"
+_LABELS = ("kafka_cluster", "spark_application", "query")
+_AT = "{kafka_cluster=%q, spark_application=%q, query=%q}"
+_WHICH = "Query {{ $labels.query }} of Spark application {{ $labels.spark_application }}"
+_OVER = f'{SPARK_QUERY_STATE}{{state=~"terminated|failed"}}'
+
+
+def alerts(settings: Settings) -> Iterator[Alert]:
+    """Queries that do not get on, and queries that an error ended."""
+    yield _no_progress(settings)
+    yield _blocked(settings)
+    yield from _terminated(settings)
+
+
+def _no_progress(settings: Settings) -> Alert:
+    lag = f"max by ({_QUERY}, topic) ({SPARK_SOURCE_LAG_OFFSETS})"
+    return Alert(
+        "KafkaEosSparkQueryStalled",
+        Severity.WARNING,
+        # A query that has a state, or whose checkpoint or lag says that there is work. As long as there is none, a
+        # checkpoint alone cannot tell an idle query from a dead one.
+        f"""\
+time() - max by ({_QUERY}) ({SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS}) > {settings.spark_stalled.seconds}
+and on ({_QUERY}) (
+  {SPARK_QUERY_STATE}
+  or
+  {SPARK_UNCOMMITTED_BATCHES} > 0
+  or
+  (group by ({_QUERY}, topic) ({SPARK_SOURCE_LAG_OFFSETS} > 0) unless
+    max by ({_QUERY}, topic) ({SPARK_SOURCE_BLOCKED_OFFSETS}) >= {lag})
+)
+unless on ({_QUERY}) {_OVER}""",
+        "A Spark streaming query makes no progress, and does not say that it is idle.",
+        _WHICH
+        + " completed no batch for {{ $value | humanizeDuration }}, nor said that it is idle."
+        + each(
+            f"max by (query) ({SPARK_UNCOMMITTED_BATCHES}{_AT}) > 0",
+            " Its checkpoint has {{ .Value }} batch(es) that it began and did not commit.",
+            *_LABELS,
+        )
+        + each(
+            f"topk(5, max by (topic) ({SPARK_SOURCE_LAG_OFFSETS}{_AT}) > 0)",
+            "\n- {{ .Labels.topic }}: {{ .Value }} offsets behind",
+            *_LABELS,
+        )
+        + "\nIs its driver alive? Then look in the driver's log and in Spark's page of streaming queries for what the"
+        " batch waits for: a sink, a lock, executors. If it is gone, start it again: it goes on from its checkpoint.",
+        DASHBOARD,
+        _LABELS,
+        labels=(("reason", "no_progress"),),
+    )
+
+
+def _blocked(settings: Settings) -> Alert:
+    return Alert(
+        "KafkaEosSparkQueryStalled",
+        Severity.WARNING,
+        f"""\
+group by ({_QUERY}, topic) ({SPARK_SOURCE_BLOCKED_OFFSETS} > 0)
+and on (kafka_cluster, topic)
+  time() - {LSO_STALLED_SINCE_TIMESTAMP_SECONDS} > {settings.spark_stalled.seconds}
+unless on ({_QUERY}) {_OVER}""",
+        "A Spark streaming query looks idle: what it should read is withheld by a transaction that does not end.",
+        _WHICH
+        + " cannot read on in {{ $labels.topic }}: the last stable offset of a partition of it stands still."
+        + each(
+            f"max by (topic) ({SPARK_SOURCE_BLOCKED_OFFSETS}"
+            "{kafka_cluster=%q, spark_application=%q, query=%q, topic=%q})",
+            " {{ .Value }} offsets are withheld from it.",
+            *_LABELS,
+            "topic",
+        )
+        + " To Spark such a query is idle and healthy."
+        + each(
+            f"topk(5, max by (partition, application, transactional_id, producer_id, kind) ({LSO_BLOCKER_INFO}"
+            "{kafka_cluster=%q, topic=%q}))",
+            "\n- partition {{ .Labels.partition }}: held by transactional.id {{ .Labels.transactional_id }} of"
+            " application {{ .Labels.application }} (producer id {{ .Labels.producer_id }}), {{ .Labels.kind }}",
+            "kafka_cluster",
+            "topic",
+        )
+        + "\nNothing is wrong with the query: mend the stall (KafkaEosLsoStalled has the next step), and it goes on.",
+        DASHBOARD,
+        _LABELS,
+        labels=(("reason", "blocked"),),
+    )
+
+
+def _terminated(settings: Settings) -> Iterator[Alert]:
+    """A failure that is over is a ticket; one that lasts, or comes back again and again, a page."""
+    failed = f'{SPARK_QUERY_STATE}{{state="failed"}}'
+    ended = f'{SPARK_QUERY_TERMINATIONS_TOTAL}{{reason!="stopped"}}'
+    summary = "A Spark streaming query was ended by an error."
+    description = (
+        _WHICH
+        + " was ended by an error."
+        + each(
+            f"max by (reason) (increase({SPARK_QUERY_TERMINATIONS_TOTAL}"
+            '{kafka_cluster=%q, spark_application=%q, query=%q, reason!="stopped"}[1h])) > 0',
+            " In the last hour by {{ .Labels.reason }}: {{ .Value | humanize }}.",
+            *_LABELS,
+        )
+        + " The exception is on the agent's status page and in the driver's log."
+        "\ndata_loss: offsets that it needed are deleted: do not set failOnDataLoss=false before you know which."
+        " concurrent_run: a second driver uses the same checkpoint: stop one. fenced: so does a producer of its with"
+        " the same transactional.id. Mended, start it again with the same checkpoint."
+    )
+    # A query may come back between two reads: then its state never told, and the count does. One that had failed when
+    # it was first seen is told by its state.
+    yield Alert(
+        "KafkaEosSparkQueryTerminated",
+        Severity.WARNING,
+        f"""\
+group by ({_QUERY}) (
+  present_over_time({failed}[{settings.event_window}])
+  or
+  increase({ended}[{settings.event_window}]) > 0
+)""",
+        summary,
+        description,
+        DASHBOARD,
+        _LABELS,
+        keeps=False,
+    )
+    yield Alert(
+        "KafkaEosSparkQueryTerminated",
+        Severity.CRITICAL,
+        f"group by ({_QUERY}) (present_over_time({failed}[{settings.bridge}]))",
+        summary,
+        description,
+        DASHBOARD,
+        _LABELS,
+        hold="5m",
+    )

@@ -1,0 +1,342 @@
+"""Spark's streaming queries: that do not get on, and that an error ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.catalogue import (
+    LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
+    SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS,
+    SPARK_QUERY_STATE,
+    SPARK_QUERY_TERMINATIONS_TOTAL,
+    SPARK_SOURCE_BLOCKED_OFFSETS,
+    SPARK_SOURCE_LAG_OFFSETS,
+    SPARK_UNCOMMITTED_BATCHES,
+)
+from tests.rules.promtool import Case, Series, case, scraped, spread
+
+SLOW, STARVED = "KafkaEosSparkQueryStalled no_progress", "KafkaEosSparkQueryStalled blocked"
+ENDED = "KafkaEosSparkQueryTerminated"
+Who = tuple[str, ...]
+QUERY: Who = ("prod", "etl", "orders")
+NAMES = ("kafka_cluster", "spark_application", "query")
+
+
+def named(who: Who) -> dict[str, str]:
+    return dict(zip(NAMES, who, strict=True))
+
+
+def progress(values: str, who: Who = QUERY, agent: str = "a", target: str = "log") -> Series:
+    metric = SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS
+    return scraped(metric, who[0], target, *who[1:], values=values, agent=agent)
+
+
+def state(values: str, state: str = "running", who: Who = QUERY, agent: str = "a", target: str = "log") -> Series:
+    return scraped(SPARK_QUERY_STATE, who[0], target, *who[1:], state, values=values, agent=agent)
+
+
+def uncommitted(values: str, who: Who = QUERY, agent: str = "a") -> Series:
+    return scraped(SPARK_UNCOMMITTED_BATCHES, who[0], "checkpoint", *who[1:], values=values, agent=agent)
+
+
+def lag(values: str, topic: str = "in", who: Who = QUERY, agent: str = "a") -> Series:
+    return scraped(SPARK_SOURCE_LAG_OFFSETS, who[0], "log", *who[1:], topic, values=values, agent=agent)
+
+
+def blocked(values: str, topic: str = "in", who: Who = QUERY, agent: str = "a", target: str = "log") -> Series:
+    return scraped(SPARK_SOURCE_BLOCKED_OFFSETS, who[0], target, *who[1:], topic, values=values, agent=agent)
+
+
+def cases() -> Iterator[Case]:
+    yield from _slow()
+    yield from _idle()
+    yield from _starved()
+    yield from _ended()
+    yield from _pages()
+
+
+def _slow() -> Iterator[Case]:
+    def ours(who: Who = QUERY) -> dict[str, str]:
+        return {"severity": "warning", "reason": "no_progress", **named(who)}
+
+    for claimed in ("running", "idle"):
+        yield case(
+            SLOW,
+            f"{claimed}, and silent for more than ten minutes",
+            [progress("-1x60"), state("1x60", claimed)],
+            {"9m": [], "10m": [ours()]},
+        )
+    yield case(SLOW, "ten minutes are not more", [progress("0x60"), state("1x60")], {"10m": [], "11m": [ours()]})
+    yield case(
+        SLOW,
+        "a batch that was begun and not committed, by the checkpoint alone",
+        [progress("-1x60", target="checkpoint"), uncommitted("1x60")],
+        {"9m": [], "10m": [ours()]},
+    )
+    yield case(
+        SLOW,
+        "a driver that was killed: no state any more, and records to read",
+        [progress("-1x60"), state("1 1 stale"), lag("0x5 3x60"), blocked("0x60")],
+        {"10m": [ours()]},
+    )
+    yield case(
+        SLOW, "a query of uncommitted reads has nothing blocked", [progress("-1x60"), lag("1x60")], {"10m": [ours()]}
+    )
+    yield case(
+        SLOW,
+        "of two topics one has more than what is blocked",
+        [progress("-1x60"), lag("5x60"), blocked("5x60"), lag("3x60", "more"), blocked("2x60", "more")],
+        {"10m": [ours()]},
+    )
+    yield case(
+        SLOW,
+        "the state tells by one way, the checkpoint by another",
+        [progress("-1x60", target="checkpoint"), state("1x60", target="listener")],
+        {"10m": [ours()]},
+    )
+    whos = spread(QUERY)
+    yield case(
+        SLOW,
+        "each query of each application",
+        [each for who in whos for each in (progress("-1x60", who), state("1x60", who=who))],
+        {"10m": [ours(who) for who in whos]},
+    )
+    yield case(
+        SLOW,
+        "another query's work is not its own",
+        [*(progress("-1x60", who) for who in whos), uncommitted("1x60")],
+        {"10m": [ours()]},
+    )
+    yield case(
+        SLOW,
+        "another query's end is not its own",
+        [each for who in whos for each in (progress("-1x60", who), state("1x60", who=who))]
+        + [state("1x60", "terminated")],
+        {"10m": [ours(who) for who in whos[1:]]},
+    )
+    yield case(
+        SLOW,
+        "two replicas, one alert",
+        [each for agent in "ab" for each in (progress("299x60", agent=agent), state("1x60", agent=agent))],
+        {"14m": [], "15m": [ours()]},
+    )
+    yield case(
+        SLOW,
+        "records that only the replica that looked later has seen",
+        [progress("-1x60"), lag("5x60"), blocked("0x60"), lag("0x60", agent="b"), blocked("0x60", agent="b")],
+        {"10m": [ours()]},
+    )
+    yield case(
+        SLOW,
+        "what is blocked does not add up over replicas",
+        [progress("-1x60"), lag("5x60"), blocked("3x60"), lag("5x60", agent="b"), blocked("3x60", agent="b")],
+        {"10m": [ours()]},
+    )
+    yield case(
+        SLOW,
+        "seven minutes without data neither resolve it nor hold it longer",
+        [progress("-1x12 stale"), state("1x12 stale")],
+        {"12m": [ours()], "19m": [ours()], "20m": []},
+    )
+
+
+def _idle() -> Iterator[Case]:
+    yield case(
+        SLOW, "progress every five minutes", [progress("0x4 300x4 600x4 900x4 1200x4"), state("1x30")], {"20m": []}
+    )
+    yield case(
+        SLOW,
+        "an idle query, by its checkpoint alone, has no newer batch",
+        [progress("-1x60", target="checkpoint"), uncommitted("0x60"), lag("0x60"), blocked("0x60")],
+        {"10m": [], "50m": []},
+    )
+    yield case(
+        SLOW,
+        "what a transaction withholds is another variant's",
+        [progress("-1x60"), lag("5x60"), blocked("5x60")],
+        {"10m": [], "50m": []},
+    )
+    yield case(
+        SLOW,
+        "what another topic's transaction withholds as well",
+        [progress("-1x60"), lag("5x60"), blocked("5x60"), lag("0x60", "more"), blocked("0x60", "more")],
+        {"10m": []},
+    )
+    for over in ("terminated", "failed"):
+        yield case(
+            SLOW,
+            f"a query that is {over}",
+            [progress("-1x60"), state("1x60", over), uncommitted("1x60"), lag("9x60")],
+            {"10m": [], "50m": []},
+        )
+        yield case(
+            SLOW,
+            f"a query that is {over}, as only one replica knows",
+            [progress("-1x60"), state("1x60", over), progress("-1x60", agent="b"), state("1x60", agent="b")],
+            {"10m": []},
+        )
+    yield case(
+        SLOW,
+        "seen to go on by one replica of two",
+        [progress("-1x60"), state("1x60"), progress("0+60x60", agent="b"), state("1x60", agent="b")],
+        {"10m": [], "30m": []},
+    )
+    yield case(
+        SLOW,
+        "replicas that read the lag apart",
+        [progress("-1x60"), lag("5x60"), blocked("5x60"), lag("4x60", agent="b"), blocked("4x60", agent="b")],
+        {"10m": []},
+    )
+    yield case(
+        SLOW, "a query of uncommitted reads at the end of its topic", [progress("-1x60"), lag("0x60")], {"10m": []}
+    )
+    yield case(SLOW, "both failed for longer than it takes", [progress("0 stale"), state("1 stale")], {"20m": []})
+
+
+def _starved() -> Iterator[Case]:
+    def ours(who: Who = QUERY, topic: str = "in") -> dict[str, str]:
+        return {"severity": "warning", "reason": "blocked", **named(who), "topic": topic}
+
+    def since(values: str, topic: str = "in", cluster: str = "prod", partition: str = "0", agent: str = "a") -> Series:
+        place = (cluster, topic, partition)
+        return scraped(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, *place, values=values, agent=agent)
+
+    yield case(
+        STARVED,
+        "idle and healthy by its own account, behind a stall of more than ten minutes",
+        [blocked("5x60"), since("-1x60"), state("1x60", "idle"), progress("0+60x60")],
+        {"9m": [], "10m": [ours()]},
+    )
+    yield case(STARVED, "ten minutes are not more", [blocked("1x60"), since("0x60")], {"10m": [], "11m": [ours()]})
+    yield case(STARVED, "nothing to read behind the stall", [blocked("0x60"), since("-1x60")], {"30m": []})
+    yield case(STARVED, "transactions that come and go", [blocked("50x60")], {"30m": []})
+    yield case(
+        STARVED,
+        "each query and each of its topics",
+        [
+            *(blocked("5x60", who=who) for who in spread(QUERY)),
+            blocked("5x60", "more"),
+            *(since("-1x60", topic, cluster) for topic in ("in", "more") for cluster in ("prod", "other")),
+        ],
+        {"10m": [*(ours(who) for who in spread(QUERY)), ours(topic="more")]},
+    )
+    yield case(
+        STARVED,
+        "another topic's stall, and another cluster's",
+        [blocked("5x60"), since("-1x60", "more"), since("-1x60", cluster="other")],
+        {"30m": []},
+    )
+    yield case(
+        STARVED,
+        "the oldest stall of its partitions, as the replica that saw it first dates it",
+        [blocked("5x60"), since("-1x60"), since("500x60", partition="1"), since("400x60", agent="b")],
+        {"10m": [ours()]},
+    )
+    for over in ("terminated", "failed"):
+        yield case(
+            STARVED, f"a query that is {over}", [blocked("5x60"), since("-1x60"), state("1x60", over)], {"30m": []}
+        )
+    yield case(
+        STARVED,
+        "another query's end is not its own",
+        [
+            *(blocked("5x60", who=who) for who in spread(QUERY)),
+            since("-1x60"),
+            since("-1x60", cluster="other"),
+            state("1x60", "terminated"),
+        ],
+        {"10m": [ours(who) for who in spread(QUERY)[1:]]},
+    )
+    yield case(
+        STARVED,
+        "two replicas, one of which could not read the query's offsets, and two ways that see it",
+        [blocked("5x60"), since("-1x60", agent="b"), blocked("4x60", target="checkpoint"), blocked("0x60", agent="b")],
+        {"10m": [ours()]},
+    )
+    yield case(
+        STARVED,
+        "seven minutes without data neither resolve it nor hold it longer",
+        [blocked("5x12 stale"), since("-1x12 stale")],
+        {"12m": [ours()], "19m": [ours()], "20m": []},
+    )
+
+
+def ended(values: str, reason: str = "other", who: Who = QUERY, agent: str = "a") -> Series:
+    return scraped(SPARK_QUERY_TERMINATIONS_TOTAL, who[0], "log", *who[1:], reason, values=values, agent=agent)
+
+
+def is_over(severity: str, who: Who = QUERY) -> dict[str, str]:
+    return {"severity": severity, **named(who)}
+
+
+TICKET, PAGE = is_over("warning"), is_over("critical")
+
+
+def _ended() -> Iterator[Case]:
+    yield case(
+        ENDED,
+        "it came back between two reads: its first end is not missed, and is a ticket for ten minutes",
+        [ended("0 0 1x60"), state("1x60")],
+        {"1m": [], "2m": [TICKET], "11m": [TICKET], "12m": []},
+    )
+    yield case(
+        ENDED,
+        "it had failed when it was first seen",
+        [ended("_ 1 1 1 1"), state("_ 1 1 stale", "failed"), state("_ _ _ 1x60")],
+        {"0m": [], "1m": [TICKET], "3m": [TICKET], "12m": [TICKET], "13m": []},
+    )
+    for reason in ("data_loss", "concurrent_run", "fenced", "kafka", "checkpoint", "user_code", "other"):
+        yield case(ENDED, f"by {reason}", [ended("0x5 1x60", reason)], {"5m": [], "6m": [TICKET]})
+    yield case(
+        ENDED, "stopped on purpose", [ended("0x5 1x60", "stopped"), state("1x60", "terminated")], {"6m": [], "30m": []}
+    )
+    for other in ("running", "idle", "terminated"):
+        yield case(ENDED, f"a query that is {other}", [ended("7x60"), state("1x60", other)], {"0m": [], "30m": []})
+    yield case(
+        ENDED,
+        "each query",
+        [*(ended("0x5 1x60", who=who) for who in spread(QUERY)), ended("0x5 1x60", "kafka")],
+        {"6m": [is_over("warning", who) for who in spread(QUERY)]},
+    )
+    yield case(
+        ENDED,
+        "one ticket for two replicas, one of which restarts",
+        [ended("0x5 1x60"), ended("0x5 1 1 stale stale 1x40", agent="b")],
+        {"6m": [TICKET], "15m": [TICKET], "16m": []},
+    )
+    yield case(ENDED, "an agent that restarts counts on", [ended("0x5 1x20 stale stale 1x40")], {"27m": [], "30m": []})
+
+
+def _pages() -> Iterator[Case]:
+    both = [TICKET, PAGE]
+    yield case(
+        ENDED,
+        "failed, and nobody starts it again: a page after five minutes",
+        [state("_ 1x60", "failed")],
+        {"1m": [TICKET], "5m": [TICKET], "6m": both},
+    )
+    yield case(
+        ENDED,
+        "each query that stays failed",
+        [state("1x60", "failed", who) for who in spread(QUERY)],
+        {"5m": [is_over(severity, who) for who in spread(QUERY) for severity in ("warning", "critical")]},
+    )
+    yield case(
+        ENDED,
+        "one page",
+        [state("1x60", "failed"), state("1x60", "failed", agent="b", target="listener")],
+        {"5m": both},
+    )
+    yield case(
+        ENDED,
+        "a loop of restarts pages though it runs most of the time",
+        [state("1 stale stale " * 10, "failed"), state("_ 1 1 " * 10)],
+        {"4m": [TICKET], "5m": both, "20m": both},
+    )
+    yield case(
+        ENDED,
+        "failing every fifth minute is a ticket",
+        [state("1 stale stale stale stale " * 10, "failed")],
+        {"12m": [TICKET], "20m": [TICKET], "30m": [TICKET]},
+    )
+    yield case(ENDED, "after the last data", [state("1x8 stale", "failed")], {"18m": both, "19m": []})
