@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from alerts.evidence import each
 from alerts.rule import Alert, Severity
 from alerts.settings import Settings
-from exporter.catalogue import EXPORTER_BUILD_INFO, SOURCE_FAULTS_TOTAL, SOURCE_UP
+from exporter.catalogue import EXPORTER_BUILD_INFO, EXPORTER_SHARDS, SOURCE_FAULTS_TOTAL, SOURCE_UP
 
 DASHBOARD = "kafka-eos-exporter"
+_SHARD = "\n- {{ .Labels.shard }}/{{ .Value }}, {{ .Labels.instance }}"
 
 
 def alerts(settings: Settings) -> Iterator[Alert]:
-    """One source down, and no agent at all."""
+    """One source down, no agent at all, and not every shard of it."""
     ignored = f'{{source!~"{settings.ignored_sources}"}}' if settings.ignored_sources else ""
     yield Alert(
         "KafkaEosSourceDown",
@@ -44,6 +45,22 @@ def alerts(settings: Settings) -> Iterator[Alert]:
         "Prometheus has had no sample of any kafka-eos-exporter for 10 minutes. Is it running, does Prometheus find it"
         " (its target page), and does GET /-/healthy answer from there? Until then no other alert of this set can"
         " fire.",
+        DASHBOARD,
+        (),
+        hold="5m",
+        keeps=False,
+    )
+    yield Alert(
+        "KafkaEosExporterAbsent",
+        Severity.CRITICAL,
+        # Each is one of as many as it was told: these parts add up to 1 when all are there and agree.
+        f"round(sum without (shard) (1 / avg by (job, shard) (last_over_time({EXPORTER_SHARDS}[5m]))), 0.001) != 1",
+        "Not every shard of the agent is scraped: nothing watches exactly-once on a part of the cluster.",
+        "Of the shards of job {{ $labels.job }}, not all have been there for 10 minutes, or they do not agree on how"
+        " many there are. The topics, applications and groups of a missing shard are on no page and in no alert."
+        " Those that are there:"
+        + each(f"max by (shard, instance) ({EXPORTER_SHARDS}{{job=%q}})", _SHARD, "job")
+        + "\nRun one agent with --shard INDEX/COUNT for each INDEX from 0 to COUNT - 1, all with the same COUNT.",
         DASHBOARD,
         (),
         hold="5m",

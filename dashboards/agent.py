@@ -6,11 +6,10 @@ from grafanalib import core
 
 from dashboards.board import Board, Line, Row
 from dashboards.panels import GREEN, RED, YELLOW, Column, Query, lines, stat, table, timeline
-from dashboards.queries import age, now, own, own_per_second, series, total
+from dashboards.queries import age, dropped, now, own, own_per_second, total
 from exporter.catalogue import (
     CLUSTER_INFO,
     EXPORTER_BUILD_INFO,
-    SERIES_DROPPED,
     SOURCE_FAULTS_TOTAL,
     SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
     SOURCE_READ_DURATION_SECONDS,
@@ -81,7 +80,7 @@ def _now() -> tuple[core.Panel, ...]:
         stat(
             "Series kept out by a cap",
             "Or folded into application _other; sums stay true.",
-            f"sum(max by (metric) ({series(SERIES_DROPPED)}))",
+            total(dropped()),
             "short",
             ((None, GREEN), (1, YELLOW)),
             none="none",
@@ -206,7 +205,7 @@ def _dropped() -> core.Panel:
     return table(
         "Kept out by a cap",
         "By metric: raise the cap, or look at _other.",
-        [f"max by (metric) ({series(SERIES_DROPPED)})"],
+        [dropped()],
         [Column("metric", "Metric"), Column("Value #A", "Series", "short", width=90)],
         sort=["Series"],
         none="none",

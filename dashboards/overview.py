@@ -6,7 +6,7 @@ from grafanalib import core
 
 from dashboards.board import Board, Line, Row
 from dashboards.panels import BLUE, GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
-from dashboards.queries import gained, now, per_second, total
+from dashboards.queries import answered, gained, now, per_second, total
 from dashboards.shared import (
     OVERVIEW,
     TRANSACTIONS,
@@ -28,7 +28,6 @@ from exporter.catalogue import (
     LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
     OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
     OVERDUE_TRANSACTIONS,
-    SOURCE_UP,
     TRANSACTIONAL_IDS_UNAVAILABLE,
     TRANSACTIONS_OPEN,
     TRANSACTIONS_TOTAL,
@@ -73,9 +72,9 @@ def _health() -> tuple[core.Panel, ...]:
         timeouts(),
         stat(
             "Sources not answering",
-            "What the agent reads and got no full answer from, on any replica: while this is not 0, some of this page "
-            "is unknown.",
-            total(f"1 - {now(SOURCE_UP)}"),
+            "What the agent reads and no replica, or not every shard, got a full answer from: while this is not 0, "
+            "some of this page is unknown.",
+            total(f"1 - {answered()}"),
         ),
     )
 

@@ -2,11 +2,13 @@
 
 Several replicas of the agent may watch one cluster. They tell one truth, so every query takes the largest over them
 (the smallest for instants at which something began) before it adds up anything: ``max by`` of all labels of the metric
-but ``instance`` and ``pod``.
+but ``instance`` and ``pod``. Shards of the agent never say the same, so that is right for them, too; what each says of
+itself has a label ``shard`` there, which stays.
 """
 
 from __future__ import annotations
 
+from exporter.catalogue import SERIES_DROPPED, SOURCE_UP
 from exporter.model import Kind, Metric
 
 _SELECTED = ('job=~"$job"', 'instance=~"$instance"')
@@ -52,6 +54,17 @@ def buckets(metric: Metric, *matchers: str) -> str:
 def own(metric: Metric, *matchers: str) -> str:
     """A gauge of the agent about itself: here each replica is a fact of its own."""
     return _by("max", ("instance", *metric.labels), series(metric, *matchers))
+
+
+def answered() -> str:
+    """Whether a source answers in full: by the replica that sees most, by the shard that sees least."""
+    labels = SOURCE_UP.labels
+    return _by("min", labels, _by("max", (*labels, "shard"), series(SOURCE_UP)))
+
+
+def dropped() -> str:
+    """Series that a cap keeps out, by metric."""
+    return total(_by("max", (*SERIES_DROPPED.labels, "shard"), series(SERIES_DROPPED)), "metric")
 
 
 def own_per_second(metric: Metric, *matchers: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from exporter.catalogue import (
     BROKER_TXN_VERIFICATION_FAILURES_TOTAL,
     CONNECT_TASK_OFFSET_COMMIT_RATIO,
     CONNECT_TASK_STATE,
     EXPORTER_BUILD_INFO,
+    EXPORTER_SHARDS,
     INTERNAL_TOPIC_PARTITIONS,
     POSTURE_CHECK,
     SOURCE_UP,
@@ -365,4 +367,51 @@ def _absent() -> Iterator[Case]:
     yield case(
         ABSENT, "an agent restarts again and again", [build("1 stale stale stale " * 10)], {"10m": [], "30m": []}
     )
+    yield from _absent_shards()
     yield case(ABSENT, "it ends when an agent is there", [build("_ " * 10 + "1x60")], {"9m": [ours], "10m": []})
+
+
+def _absent_shards() -> Iterator[Case]:
+    alive = scraped(EXPORTER_BUILD_INFO, "1.0", "abc", "3.11", values="1x60")
+
+    def shards(*values: str, replica: str = "", job: str = "kafka-eos") -> list[Series]:
+        """A shard for each; ``values`` are of how many it believes to be one."""
+        made = [
+            scraped(EXPORTER_SHARDS, values=told, agent=f"{index}{replica}", shard=str(index))
+            for index, told in enumerate(values)
+        ]
+        return [replace(each, labels={**each.labels, "job": job}) for each in made if each.values]
+
+    ours = {"severity": "critical", "job": "kafka-eos"}
+    yield case(ABSENT, "all three shards", [alive, *shards("3x60", "3x60", "3x60")], {"5m": [], "60m": []})
+    yield case(ABSENT, "the last shard never came", [alive, *shards("3x60", "3x60")], {"4m": [], "5m": [ours]})
+    yield case(ABSENT, "the first shard never came", [alive, *shards("", "3x60", "3x60")], {"5m": [ours]})
+    yield case(
+        ABSENT,
+        "a shard goes, and comes back",
+        [alive, *shards("3x60", "3x10 " + "stale " * 20 + "3x30", "3x60")],
+        {"20m": [], "21m": [ours], "30m": [ours], "31m": []},
+    )
+    yield case(
+        ABSENT,
+        "a shard that restarts again and again",
+        [alive, *shards("2x60", "2 stale stale stale " * 10)],
+        {"10m": [], "30m": []},
+    )
+    replicas = [*shards("2x60", "2x60"), *shards("2x60", "2x60", replica="b")]
+    yield case(ABSENT, "two replicas of both shards", [alive, *replicas], {"5m": [], "60m": []})
+    replicas = [*shards("3x60", "3x60"), *shards("3x60", "3x60", replica="b")]
+    yield case(ABSENT, "two replicas of two shards are not three shards", [alive, *replicas], {"5m": [ours]})
+    jobs = [*shards("3x60", "3x60"), *shards("3x60", "3x60", "3x60", job="other")]
+    yield case(ABSENT, "the shards of another job do not stand in", [alive, *jobs], {"5m": [ours]})
+    disagree = shards("2x60", "2x60", "3x60")
+    yield case(ABSENT, "shards that do not agree on how many they are", [alive, *disagree], {"4m": [], "5m": [ours]})
+    for fewer in ("2x60", "4x60"):
+        told = [*shards("3x60", "3x60", "3x60"), *shards(fewer, replica="b")]
+        yield case(ABSENT, f"a replica of a shard is told {fewer}", [alive, *told], {"4m": [], "5m": [ours]})
+    gaps = "3 stale stale stale " * 10
+    yield case(ABSENT, "a missing shard while scrapes fail", [alive, *shards(gaps, gaps)], {"30m": [ours]})
+    for told in (shards("2x60", "2 3 " * 30), shards("3x60", "3x60", "3 2 " * 30)):
+        yield case(ABSENT, f"wrong for a minute at a time, {len(told)}", [alive, *told], {"20m": [], "21m": []})
+    jobs = [*shards("2x60", "2x60"), *shards("3x60", "3x60", "3x60", job="other")]
+    yield case(ABSENT, "two jobs may have different numbers of shards", [alive, *jobs], {"5m": []})
