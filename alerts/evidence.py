@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from exporter.catalogue import (
     CLUSTER_INFO,
+    GROUP_BLOCKED_OFFSETS,
     LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
     LSO_BLOCKER_INFO,
     LSO_LAG_OFFSETS,
@@ -16,6 +17,7 @@ from exporter.catalogue import (
     OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
     OPEN_TRANSACTION_TIMEOUT_SECONDS,
     SOURCE_UP,
+    SPARK_SOURCE_BLOCKED_OFFSETS,
 )
 
 _WHO = "application, transactional_id, producer_id, producer_epoch"
@@ -52,6 +54,21 @@ LSO_LAG = each(
     " {{ .Value }} offsets are withheld from read_committed consumers.",
     *PARTITION,
 )
+
+_AT_TOPIC = "{kafka_cluster=%q, topic=%q}"
+WAITING = each(
+    f"topk({_MOST}, max by (group) ({GROUP_BLOCKED_OFFSETS}{_AT_TOPIC}) > 0)",
+    " Group {{ .Labels.group }} waits for {{ .Value }} offsets of this topic.",
+    "kafka_cluster",
+    "topic",
+) + each(
+    f"topk({_MOST}, max by (spark_application, query) ({SPARK_SOURCE_BLOCKED_OFFSETS}{_AT_TOPIC}) > 0)",
+    " Query {{ .Labels.query }} of Spark application {{ .Labels.spark_application }} waits for {{ .Value }} offsets of"
+    " this topic.",
+    "kafka_cluster",
+    "topic",
+)
+"""Who is held up by it: their own lag looks like none."""
 
 _QUOTED_ID = "'{{ reReplaceAll \"'\" `'\\''` .Labels.transactional_id }}'"
 _SINCE = (

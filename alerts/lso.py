@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from alerts.evidence import BLOCKER_STEP, BOOTSTRAP, HANGING_STEP, LSO_LAG, STALLED_SINCE
+from alerts.evidence import BLOCKER_STEP, BOOTSTRAP, HANGING_STEP, LSO_LAG, STALLED_SINCE, WAITING
 from alerts.rule import Alert, Severity
 from alerts.settings import Settings
 from exporter.catalogue import LSO_BLOCKER_INFO, LSO_STALLED_SINCE_TIMESTAMP_SECONDS, OPEN_TRANSACTION_TIMEOUT_SECONDS
@@ -45,6 +45,7 @@ def _stalled(settings: Settings) -> Iterator[Alert]:
         + STALLED_SINCE
         + ":"
         + LSO_LAG
+        + WAITING
         + BLOCKER_STEP
     )
     summary = "A transaction holds back read_committed consumers: the last stable offset does not move."
@@ -82,7 +83,7 @@ def _hanging() -> Alert:
         Severity.CRITICAL,
         _HANGING,
         "A transaction that no coordinator knows blocks a partition, and will never end by itself.",
-        BOOTSTRAP + "A hanging transaction blocks " + _WHERE + STALLED_SINCE + ":" + LSO_LAG + HANGING_STEP,
+        BOOTSTRAP + "A hanging transaction blocks " + _WHERE + STALLED_SINCE + ":" + LSO_LAG + WAITING + HANGING_STEP,
         DASHBOARD,
         _VARIABLES,
     )

@@ -12,7 +12,10 @@ _HEADER = """\
 # alertmanager.yml, and give the two receivers what they should notify.
 """
 _OURS = 'alertname=~"KafkaEos.+"'
-_IDENTITY = ["kafka_cluster", "application", "topic", "partition", "connect", "connector", "task"]
+_IDENTITY = [
+    *("kafka_cluster", "application", "topic", "partition"),
+    *("connect", "connector", "task", "spark_application", "query"),
+]
 
 
 def alertmanager() -> str:
@@ -38,6 +41,12 @@ def alertmanager() -> str:
                     ['alertname="KafkaEosProducerFenceStorm"'],
                     ['alertname="KafkaEosProducerFenced"'],
                     ["kafka_cluster", "application"],
+                ),
+                # Its queries are named in the page or ticket about the topic.
+                _inhibit(
+                    ['alertname=~"KafkaEos(LsoStalled|HangingTransaction)"'],
+                    ['alertname="KafkaEosSparkQueryStalled"', 'reason="blocked"', 'severity="warning"'],
+                    ["kafka_cluster", "topic"],
                 ),
                 # Where the log takes no writes nothing begins, ends or completes.
                 _inhibit(

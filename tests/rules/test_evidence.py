@@ -11,7 +11,9 @@ import yaml
 
 from alerts.files import generated
 from exporter.catalogue import (
+    AUDIT_RECORDS,
     CLUSTER_INFO,
+    GROUP_BLOCKED_OFFSETS,
     LAST_TRANSACTION_TIMESTAMP_SECONDS,
     LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
     LSO_BLOCKER_INFO,
@@ -19,7 +21,9 @@ from exporter.catalogue import (
     OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
     SOURCE_UP,
 )
+from tests.rules.cases_audits import found, ran
 from tests.rules.cases_lso import HANGING, PLACE, STALLED, blocker, since, timeout
+from tests.rules.cases_spark import blocked, ended, lag, progress, state, uncommitted
 from tests.rules.promtool import Series, case, run, scraped
 
 RULES = yaml.safe_load(generated()["alerts/generated/rules.yaml"])
@@ -94,6 +98,60 @@ def test_no_line_that_would_tear_while_a_replica_says_that_a_coordinator_knows_i
     texts = rendered(STALLED, stage(blocker("hanging"), blocker(kind, agent="b")))
     assert texts
     assert not any(ABORT in text for text in texts)
+
+
+def test_who_waits_behind_a_stall_is_named_once() -> None:
+    waiting = [
+        each
+        for agent in "ab"
+        for each in (
+            scraped(GROUP_BLOCKED_OFFSETS, "prod", "billing", "orders", values="12x60", agent=agent),
+            scraped(GROUP_BLOCKED_OFFSETS, "prod", "audit", "orders", values="0x60", agent=agent),
+            scraped(GROUP_BLOCKED_OFFSETS, "prod", "elsewhere", "refunds", values="9x60", agent=agent),
+            blocked("7x60", topic="orders", agent=agent),
+        )
+    ]
+    (text,) = rendered(STALLED, stage(blocker("completing"), *waiting))
+    assert re.findall(r"[^.:]* waits for [^.]*", text) == [
+        " Group billing waits for 12 offsets of this topic",
+        " Query orders of Spark application etl waits for 7 offsets of this topic",
+    ]
+
+
+def test_a_query_that_a_stall_starves_is_told_who_holds_it() -> None:
+    series = [*stage(blocker("open")), blocked("7x60", topic="orders")]
+    (text,) = rendered("KafkaEosSparkQueryStalled", series, at="12m")
+    assert "Query orders of Spark application etl cannot read on in orders" in text
+    assert "7 offsets are withheld from it." in text
+    assert "- partition 0: held by transactional.id pay-1 of application pay (producer id 7), open" in text
+
+
+def test_a_query_that_stands_still_says_how_far_it_is_behind() -> None:
+    series = [progress("0x60"), state("1x60"), uncommitted("1x60"), lag("7x60"), lag("0x60", "other")]
+    (text,) = rendered("KafkaEosSparkQueryStalled", series, at="12m")
+    assert "completed no batch for 12m 0s, nor said that it is idle" in text
+    assert "Its checkpoint has 1 batch(es) that it began and did not commit." in text
+    assert re.findall("^- .*", text, re.MULTILINE) == ["- in: 7 offsets behind"]
+
+
+def test_a_query_that_an_error_ended_says_by_what() -> None:
+    series = [ended("0x3 2x60", "fenced"), ended("0x3 1x60", "stopped")]
+    (text,) = rendered("KafkaEosSparkQueryTerminated", series)
+    assert re.findall("In the last hour by [^.]*", text) == ["In the last hour by fenced: 2"]
+
+
+def test_an_audit_says_what_it_found_and_when() -> None:
+    series = [
+        *(found("3x60", agent=agent) for agent in "ab"),
+        found("0x60", "gap"),
+        ran("60x60"),
+        scraped(AUDIT_RECORDS, "prod", "file", "nightly", "orders", values="1000x60"),
+    ]
+    (text,) = rendered("KafkaEosAuditFinding", series)
+    assert text.splitlines()[0] == (
+        "Audit nightly of topic orders has findings. duplicate: 3. Its last run ended at 1970-01-01 00:01:00 +0000 UTC."
+        " It looked at 1000 records."
+    )
 
 
 def test_two_replicas_tell_of_one_holder_once() -> None:
