@@ -14,6 +14,7 @@ from alerts.settings import Settings
 from exporter.catalogue import (
     LSO_BLOCKER_INFO,
     LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
+    SPARK_INPUT_ROWS_TOTAL,
     SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS,
     SPARK_QUERY_STATE,
     SPARK_QUERY_TERMINATIONS_TOTAL,
@@ -42,12 +43,14 @@ def _no_progress(settings: Settings) -> Alert:
     return Alert(
         "KafkaEosSparkQueryStalled",
         Severity.WARNING,
-        # A query that has a state, or whose checkpoint or lag says that there is work. As long as there is none, a
-        # checkpoint alone cannot tell an idle query from a dead one.
+        # A query that has a state, or whose driver counted rows before it fell silent, or whose checkpoint or lag says
+        # that there is work. As long as there is none, a checkpoint alone cannot tell an idle query from a dead one.
         f"""\
 time() - max by ({_QUERY}) ({SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS}) > {settings.spark_stalled.seconds}
 and on ({_QUERY}) (
   {SPARK_QUERY_STATE}
+  or
+  {SPARK_INPUT_ROWS_TOTAL}
   or
   {SPARK_UNCOMMITTED_BATCHES} > 0
   or

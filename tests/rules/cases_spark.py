@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from exporter.catalogue import (
     LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
+    SPARK_INPUT_ROWS_TOTAL,
     SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS,
     SPARK_QUERY_STATE,
     SPARK_QUERY_TERMINATIONS_TOTAL,
@@ -33,6 +34,10 @@ def progress(values: str, who: Who = QUERY, agent: str = "a", target: str = "log
 
 def state(values: str, state: str = "running", who: Who = QUERY, agent: str = "a", target: str = "log") -> Series:
     return scraped(SPARK_QUERY_STATE, who[0], target, *who[1:], state, values=values, agent=agent)
+
+
+def rows(values: str, who: Who = QUERY, agent: str = "a") -> Series:
+    return scraped(SPARK_INPUT_ROWS_TOTAL, who[0], "log", *who[1:], values=values, agent=agent)
 
 
 def uncommitted(values: str, who: Who = QUERY, agent: str = "a") -> Series:
@@ -72,6 +77,12 @@ def _slow() -> Iterator[Case]:
         "a batch that was begun and not committed, by the checkpoint alone",
         [progress("-1x60", target="checkpoint"), uncommitted("1x60")],
         {"9m": [], "10m": [ours()]},
+    )
+    yield case(
+        SLOW,
+        "a driver that was killed while there was nothing to read",
+        [progress("-1x60"), state("1 1 1 stale"), rows("0x60"), lag("0x60"), blocked("0x60")],
+        {"9m": [], "10m": [ours()], "50m": [ours()]},
     )
     yield case(
         SLOW,
