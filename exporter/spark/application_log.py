@@ -1,0 +1,213 @@
+"""The event log of one Spark application: its files in order, and what they tell of its streaming queries.
+
+Two layouts (EventLogFileWriter): a folder ``eventlog_v2_<app>`` with ``events_<n>_<app>``, rolled by size, beside
+``appstatus_<app>``, which is what Spark 4 writes by itself; or one file ``<app>`` (spark.eventLog.rolling.enabled
+false). ``.inprogress`` is at the end of the name of the status, or of the file, until the application has ended. The
+history server may fold old files into ``events_<n>_<app>.compact``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from exporter.model import Deadline, Fault, Reason
+from exporter.spark.events import EventError, after, mapping, name_of, parse_event
+from exporter.spark.log_files import Decoder, Follower, Plain, Read, ReplacedError, Zstd, is_log
+from exporter.spark.queries import Query, State
+
+FOLDER_PREFIX = "eventlog_v2_"
+IN_PROGRESS = ".inprogress"
+STATUS_PREFIX = "appstatus_"
+OTHER_CODECS = (".lz4", ".lzf", ".snappy")
+MOST_CATCH_UP = 64 * 1024 * 1024
+"""Bytes of the newest files of a rolled log that are read of an application that is met late; of the others only who it
+is. A log of one file is read whole, in as many reads as that takes.
+"""
+HEAD_BYTES = 1024 * 1024
+
+_ROLLED = re.compile(r"events_(\d+)_.*?(?P<compact>\.compact)?")
+_QUERY_MARK = b"StreamingQueryListener$Query"
+_APPLICATION_MARK = b'{"Event":"SparkListenerApplication'
+
+
+class LogFile(NamedTuple):
+    """One file of a log; ``number`` orders those of one application."""
+
+    number: int
+    path: Path
+    compact: bool = False
+
+
+class UnsupportedCodecError(Exception):
+    """The file is compressed in a way that is not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The files of one application's log as they are now, in order."""
+
+    files: tuple[LogFile, ...]
+    finished: bool
+    modified: float
+    size: int
+
+
+def rolled_layout(folder: Path) -> Layout:
+    """The files in a folder ``eventlog_v2_<app>``. Raises OSError."""
+    files: list[LogFile] = []
+    finished = False
+    modified, size = 0.0, 0
+    for entry in folder.iterdir():
+        if entry.name.startswith(STATUS_PREFIX):
+            finished = not entry.name.endswith(IN_PROGRESS)
+        elif (match := _ROLLED.fullmatch(entry.name)) is not None:
+            status = entry.stat()
+            modified, size = max(modified, status.st_mtime), size + status.st_size
+            files.append(LogFile(int(match[1]), entry, match["compact"] is not None))
+    compact = max((file.number for file in files if file.compact), default=-1)
+    kept = (file for file in files if file.number > compact or (file.number == compact and file.compact))
+    return Layout(tuple(sorted(kept)), finished, modified, size)
+
+
+def single_layout(path: Path) -> Layout:
+    """A log of one file. Raises OSError."""
+    status = path.stat()
+    return Layout((LogFile(0, path),), not path.name.endswith(IN_PROGRESS), status.st_mtime, status.st_size)
+
+
+def decoder_for(path: Path) -> Decoder:
+    """What reads a file of this name. Raises UnsupportedCodecError."""
+    name = path.name.removesuffix(".compact").removesuffix(IN_PROGRESS)
+    if name.endswith(OTHER_CODECS):
+        raise UnsupportedCodecError(name.rpartition(".")[2])
+    return Zstd() if name.endswith((".zstd", ".zst")) else Plain()
+
+
+class _Following(NamedTuple):
+    """The file that is being read."""
+
+    number: int
+    path: Path
+    follower: Follower
+
+
+def _next(following: _Following, layout: Layout) -> _Following | None:
+    """The file after this one. One that old files were folded into repeats them, and is passed over."""
+    for file in layout.files:
+        if file.number > following.number and not file.compact:
+            return _Following(file.number, file.path, Follower(decoder_for(file.path)))
+    return None
+
+
+@dataclass(slots=True)
+class ApplicationLog:
+    """What was read so far of one application's log. Call from one thread at a time."""
+
+    name: str = ""
+    queries: dict[str, Query] = field(default_factory=dict)
+    current: bool = False
+    """Whether all that there was has been read: what is told before is of the past."""
+    _following: _Following | None = None
+
+    def follow(self, layout: Layout, now: float, most: int, deadline: Deadline) -> Iterator[Fault | int]:
+        """Read on, at most so many bytes, and yield how many each part took and what was wrong with it.
+
+        Raises OSError and UnsupportedCodecError.
+        """
+        # A log that is met late tells of when it was written to last.
+        heard = now if self.current else layout.modified
+        following = self._following
+        if following is None:
+            following = yield from self._begin(layout)
+        while following is not None and most > 0 and not deadline.over:
+            self._following = following
+            try:
+                for part in self._rest_of(following, layout, most):
+                    most -= part.size
+                    yield part.size
+                    yield from self._take(part.lines, following.path, heard)
+                    if part.damaged:
+                        yield Fault(Reason.MALFORMED, f"{following.path} is damaged; what can be read of it is")
+                    self._note_alive(heard)
+                    if most <= 0 or deadline.remaining() <= 0:
+                        return
+            except ReplacedError:
+                self._forget()
+                return
+            following = _next(following, layout)
+            if following is None:
+                self.current = True
+        if self.current and layout.finished:
+            self._end(heard)
+
+    def _begin(self, layout: Layout) -> Generator[Fault | int, None, _Following | None]:
+        """Choose the file to begin with, and learn from the first one who this is; None while there is nothing yet."""
+        if not layout.files:
+            return None
+        start = len(layout.files) - 1
+        size = layout.files[start].path.stat().st_size
+        while start and size + (more := layout.files[start - 1].path.stat().st_size) <= MOST_CATCH_UP:
+            size += more
+            start -= 1
+        file = layout.files[start]
+        follower = Follower(decoder_for(file.path))
+        if not is_log(file.path):
+            return None  # empty as yet, or something else that lies there
+        if start:
+            head = layout.files[0].path
+            for part in Follower(decoder_for(head)).read(head, HEAD_BYTES):
+                yield part.size
+                known = [line for line in part.lines if line.startswith(_APPLICATION_MARK)]
+                yield from self._take(known, head, layout.modified)
+        return _Following(file.number, file.path, follower)
+
+    @staticmethod
+    def _rest_of(following: _Following, layout: Layout, most: int) -> Iterator[Read]:
+        """What is not read of a file; nothing if it is gone, folded into a compact one."""
+        path = next((file.path for file in layout.files if file.number == following.number), None)
+        if path is not None:
+            yield from following.follower.read(path, most)
+
+    def _note_alive(self, heard: float) -> None:
+        """Whatever an application writes says that its queries live: a long batch writes of its tasks only."""
+        for key, query in self.queries.items():
+            if query.state is not None and not query.state.ended:
+                self.queries[key] = replace(query, heard=heard)
+
+    def _take(self, lines: Iterable[bytes], path: Path, heard: float) -> Iterator[Fault]:
+        for line in lines:
+            # Most of a log is of tasks and plans: their lines are not even parsed.
+            if _QUERY_MARK not in line and not line.startswith(_APPLICATION_MARK):
+                continue
+            try:
+                self._note(mapping(json.loads(line), "a line"), heard)
+            except (EventError, ValueError, RecursionError) as error:
+                why = str(error) if isinstance(error, EventError) else "is no JSON"
+                yield Fault(Reason.MALFORMED, f"{path} has a line that cannot be understood: {why}")
+
+    def _note(self, document: Mapping[str, object], heard: float) -> None:
+        match document.get("Event"):
+            case "SparkListenerApplicationStart":
+                self.name = name_of(document.get("App Name"))
+                self.queries = {key: replace(each, application=self.name) for key, each in self.queries.items()}
+            case "SparkListenerApplicationEnd":
+                self._end(heard)
+            case _:
+                event = parse_event(document)
+                if event is not None:
+                    query = after(self.queries.get(event.id), event, heard)
+                    self.queries[event.id] = replace(query, application=self.name)
+
+    def _end(self, heard: float) -> None:
+        """The application ended: whatever ran in it runs no more, and Spark may not have said so."""
+        for key, query in self.queries.items():
+            if query.state is not None and not query.state.ended:
+                self.queries[key] = replace(query, state=State.TERMINATED, heard=heard)
+
+    def _forget(self) -> None:
+        self.name, self.queries, self.current, self._following = "", {}, False, None

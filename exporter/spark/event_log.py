@@ -1,0 +1,119 @@
+"""A folder of Spark event logs (spark.eventLog.dir), followed as applications come, write, roll and end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from exporter.model import Deadline, Fault, Reason
+from exporter.spark.application_log import (
+    FOLDER_PREFIX,
+    IN_PROGRESS,
+    ApplicationLog,
+    Layout,
+    UnsupportedCodecError,
+    rolled_layout,
+    single_layout,
+)
+from exporter.spark.folders import trouble
+from exporter.spark.queries import KEEP_ENDED, KEEP_SILENT, Query, remembered
+
+log = logging.getLogger(__name__)
+
+MOST_BYTES = 64 * 1024 * 1024
+"""Read at once at most; the rest waits for the next time."""
+
+MOST_APPLICATIONS = 200
+"""Logs followed at once, those written to last."""
+
+
+class _Entry(NamedTuple):
+    """The log of an application in the folder. ``key`` stays when Spark renames it."""
+
+    key: str
+    path: Path
+    layout: Callable[[Path], Layout]
+
+
+class EventLogFolder:
+    """What the logs in a folder tell of streaming queries. Call from one thread at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._logs: dict[str, ApplicationLog] = {}
+        self._settled: dict[str, float] = {}  # logs that are over, with the time of the last change in their place
+        self._left_out = 0
+
+    def read(self, deadline: Deadline, now: float) -> Iterator[Fault | Query]:
+        """Read on in every log; ``now`` is Unix seconds. Queries of a log that is not read to its end yet wait."""
+        layouts: list[tuple[_Entry, Layout]] = []
+        try:
+            entries = list(self._entries())
+        except OSError as error:
+            yield trouble(error, self._folder)
+            return
+        for entry in entries:
+            try:
+                changed = entry.path.stat().st_mtime
+                if self._settled.get(entry.key) == changed:
+                    continue
+                layout = entry.layout(entry.path)
+            except FileNotFoundError:
+                continue  # renamed or cleaned up between two calls
+            except OSError as error:
+                yield trouble(error, entry.path)
+                continue
+            if self._over(layout, now):
+                self._settled[entry.key] = changed
+                self._logs.pop(entry.key, None)
+            else:
+                layouts.append((entry, layout))
+        known = {entry.key for entry in entries}
+        self._settled = {key: changed for key, changed in self._settled.items() if key in known}
+        self._logs = {key: each for key, each in self._logs.items() if key in known}
+        layouts.sort(key=lambda each: each[1].modified, reverse=True)
+        self._say_left_out(len(layouts) - MOST_APPLICATIONS)
+        most = MOST_BYTES
+        for entry, layout in layouts[:MOST_APPLICATIONS]:
+            application = self._logs.setdefault(entry.key, ApplicationLog())
+            for item in self._follow(application, entry, layout, now, most, deadline):
+                if isinstance(item, Fault):
+                    yield item
+                else:
+                    most -= item
+            if application.current:
+                yield from (query for query in application.queries.values() if remembered(query, now))
+
+    def _entries(self) -> Iterator[_Entry]:
+        for path in self._folder.iterdir():
+            name = path.name
+            if name.startswith("."):
+                continue  # checksums of Hadoop's local file system
+            if name.startswith(FOLDER_PREFIX):
+                yield _Entry(name, path, rolled_layout)
+            elif path.is_file():
+                yield _Entry(name.removesuffix(IN_PROGRESS), path, single_layout)
+
+    def _follow(
+        self, application: ApplicationLog, entry: _Entry, layout: Layout, now: float, most: int, deadline: Deadline
+    ) -> Iterator[Fault | int]:
+        try:
+            yield from application.follow(layout, now, most, deadline)
+        except FileNotFoundError:
+            return  # cleaned up between two calls
+        except OSError as error:
+            yield trouble(error, entry.path)
+        except UnsupportedCodecError as error:
+            text = f"{entry.path} is compressed by {error}; set spark.eventLog.compression.codec to zstd"
+            yield Fault(Reason.UNSUPPORTED, text)
+
+    def _over(self, layout: Layout, now: float) -> bool:
+        """Whether all that a log can tell is of too long ago."""
+        return now - layout.modified > (KEEP_ENDED if layout.finished else KEEP_SILENT)
+
+    def _say_left_out(self, left_out: int) -> None:
+        if left_out > 0 and left_out != self._left_out:
+            log.warning("%s has %d more logs than are followed", self._folder, left_out)
+        self._left_out = left_out

@@ -1,0 +1,219 @@
+"""Events of a streaming query, as its listener gets them and as Spark's event log has them.
+
+``StreamingQueryListener$QueryStartedEvent`` and its sisters (Spark 3.5: QueryIdleEvent too). A progress event tells of
+a trigger; offsets in it are JSON, in an event log as a text within the JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from exporter.catalogue import SPARK_BATCH_PHASES
+from exporter.model import TopicPartition
+from exporter.spark.queries import End, Query, State, Way
+from exporter.spark.terminations import Reason, exceptions_in, reason_of
+
+LONGEST_NAME = 200
+MOST_ENDS = 20
+"""Ended runs that are remembered of one query."""
+
+_PHASES = {"".join(word.title() for word in phase.split("_")).lower(): phase for phase in SPARK_BATCH_PHASES}
+_KAFKA = re.compile(r"Kafka(V2|Source\w*)?\[")  # KafkaMicroBatchStream.toString; KafkaSource's, of the old API
+
+
+class EventError(ValueError):
+    """An event that has not the form that Spark gives it; the text says what is wrong, and quotes nothing."""
+
+
+class Batch(NamedTuple):
+    """What a progress event tells of a trigger. ``offsets`` is empty without Kafka, ``at`` is when the trigger ended.
+
+    ``completed`` is whether it ran a batch: up to Spark 3.4 there is such an event too when there was nothing to do.
+    """
+
+    number: int
+    at: float
+    rows: int
+    phases: Mapping[str, float]
+    offsets: Mapping[TopicPartition, int]
+    completed: bool
+
+
+class Started(NamedTuple):
+    """A run of a query began."""
+
+    id: str
+    name: str
+    at: float
+
+
+class Progressed(NamedTuple):
+    """A trigger ended."""
+
+    id: str
+    name: str
+    batch: Batch
+
+
+class Idled(NamedTuple):
+    """A trigger found nothing to do; told every 10 s at most (spark.sql.streaming.noDataProgressEventInterval)."""
+
+    id: str
+    at: float
+
+
+class Ended(NamedTuple):
+    """A run of a query ended. Spark does not tell when."""
+
+    id: str
+    run_id: str
+    reason: Reason
+
+
+Event = Started | Progressed | Idled | Ended
+
+_PREFIX = "org.apache.spark.sql.streaming.StreamingQueryListener$"
+
+
+def parse_event(document: Mapping[str, Any]) -> Event | None:
+    """The event in one line of an event log, None for what tells of no query. Raises EventError."""
+    match str(document.get("Event")).removeprefix(_PREFIX):
+        case "QueryStartedEvent":
+            return Started(_id(document), name_of(document.get("name")), instant(document.get("timestamp")))
+        case "QueryProgressEvent":
+            progress = mapping(document.get("progress"), "progress")
+            return Progressed(_id(progress), name_of(progress.get("name")), batch_of(progress))
+        case "QueryIdleEvent":
+            return Idled(_id(document), instant(document.get("timestamp")))
+        case "QueryTerminatedEvent":
+            exception, error_class = document.get("exception"), document.get("errorClassOnException")
+            exceptions = exceptions_in(exception) if isinstance(exception, str) else ()
+            reason = reason_of(error_class if isinstance(error_class, str) else "", exceptions)
+            if exception and reason is Reason.STOPPED:
+                reason = Reason.OTHER  # an exception of a kind that has no class name to be found
+            return Ended(_id(document), text(document.get("runId"), "runId"), reason)
+    return None
+
+
+def after(query: Query | None, event: Event, heard: float) -> Query:
+    """What an event log tells of a query once this event came; ``heard`` is Unix seconds."""
+    query = query or Query(event.id, Way.EVENT_LOG, heard)
+    match event:
+        case Started(_, name, at):
+            return replace(query, name=name, started=at, state=State.RUNNING, heard=heard, rows=query.rows or 0)
+        case Progressed(_, name, batch):
+            return progressed(replace(query, name=name or query.name, heard=heard), batch)
+        case Idled(_, at):
+            return replace(query, state=State.IDLE, last_progress=at, heard=heard)
+        case Ended(_, run_id, reason):
+            end = End(run_id, reason, max(query.last_progress or 0.0, query.started) or heard)
+            state = State.TERMINATED if reason is Reason.STOPPED else State.FAILED
+            return replace(query, state=state, heard=heard, ends=(*query.ends, end)[-MOST_ENDS:])
+
+
+def progressed(query: Query, batch: Batch) -> Query:
+    """The query after a trigger."""
+    query = replace(query, last_progress=max(batch.at, query.last_progress or 0.0), rows=(query.rows or 0) + batch.rows)
+    if not batch.completed:
+        return replace(query, state=State.IDLE)
+    return replace(
+        query,
+        state=State.RUNNING,
+        batches=max(batch.number + 1, query.batches or 0),
+        phases=batch.phases,
+        offsets=batch.offsets or query.offsets,
+    )
+
+
+def batch_of(progress: Mapping[str, Any]) -> Batch:
+    """What the ``progress`` of an event tells. Raises EventError."""
+    durations = mapping(progress.get("durationMs") or {}, "durationMs")
+    phases = {
+        _PHASES[key.lower()]: _number(millis, "durationMs") / 1000
+        for key, millis in durations.items()
+        if key.lower() in _PHASES
+    }
+    offsets: dict[TopicPartition, int] = {}
+    rows = 0
+    sources = progress.get("sources") or []
+    if not isinstance(sources, list):
+        raise EventError("sources is no list")
+    for source in sources:
+        source = mapping(source, "each of sources")  # noqa: PLW2901 -- the same, known to be one
+        rows += int(_number(source.get("numInputRows", 0), "numInputRows"))  # an event log has it here alone
+        if _KAFKA.match(str(source.get("description", ""))):
+            offsets |= kafka_offsets(source.get("endOffset")) or {}
+    return Batch(
+        int(_number(progress.get("batchId"), "batchId")),
+        instant(progress.get("timestamp")) + phases.get("trigger_execution", 0.0),
+        rows,
+        phases,
+        offsets,
+        "add_batch" in phases,
+    )
+
+
+def kafka_offsets(value: object) -> Mapping[TopicPartition, int] | None:
+    """Offsets as Spark's Kafka source writes them, ``{"topic": {"0": 17}}``, or that as a text; None for others'."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    if not isinstance(value, dict) or not value:
+        return None
+    offsets = {}
+    for topic, partitions in value.items():
+        if not isinstance(partitions, dict):
+            return None
+        for partition, offset in partitions.items():
+            good = isinstance(offset, int) and not isinstance(offset, bool) and partition.isdecimal()
+            if not good or not partition.isascii():
+                return None
+            if offset >= 0:  # -1 and -2 stand for the end and the beginning
+                offsets[TopicPartition(topic, int(partition))] = offset
+    return offsets
+
+
+def instant(value: object) -> float:
+    """Unix seconds of an ISO 8601 text such as ``2026-11-21T14:48:59.420Z``. Raises EventError."""
+    try:
+        moment = datetime.fromisoformat(text(value, "timestamp"))
+    except ValueError:
+        raise EventError("timestamp is no ISO 8601 instant") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def name_of(value: object) -> str:
+    """A name, cut to what a label should hold; "" for none."""
+    return value[:LONGEST_NAME] if isinstance(value, str) else ""
+
+
+def mapping(value: object, what: str) -> Mapping[str, Any]:
+    """A JSON object. Raises EventError."""
+    if not isinstance(value, dict):
+        raise EventError(f"{what} is no JSON object")
+    return value
+
+
+def text(value: object, what: str) -> str:
+    """A text that is not empty. Raises EventError."""
+    if not isinstance(value, str) or not value or len(value) > LONGEST_NAME:
+        raise EventError(f"{what} is no text of 1 to {LONGEST_NAME} characters")
+    return value
+
+
+def _id(document: Mapping[str, Any]) -> str:
+    return text(document.get("id"), "id")
+
+
+def _number(value: object, what: str) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        raise EventError(f"{what} is no number")
+    return value

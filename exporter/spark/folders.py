@@ -1,0 +1,19 @@
+"""What can go wrong with a folder that Spark writes: told as faults, with what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from exporter.model import Fault, Reason
+
+
+def trouble(error: OSError, path: Path) -> Fault:
+    """Why a file or a folder could not be read."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return Fault(Reason.UNREACHABLE, f"{path} is not there; the agent reads local and mounted folders")
+    if isinstance(error, PermissionError):
+        return Fault(
+            Reason.AUTHORIZATION,
+            f"{path} may not be read by the agent's user; Spark lets its own group in: add the agent's user to it",
+        )
+    return Fault(Reason.UNREACHABLE, f"{path} cannot be read: {error.strerror or type(error).__name__}")
