@@ -36,6 +36,7 @@ check: $(READY) ## format, lint, types, import law, and that generated files are
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/kafka-eos-exporter generate --check
+	$(PY) -m scripts.chart_readme --check
 	@scripts/check-dashboard-types $(PY)
 
 format: $(READY) ## let ruff rewrite the code
@@ -78,6 +79,7 @@ bench: $(READY) ## the speed table, side by side with Kafka's own tools
 
 generate: $(READY) ## write what is generated from the catalogue
 	$(BIN)/kafka-eos-exporter generate
+	$(PY) -m scripts.chart_readme
 
 lock: $(READY) ## write constraints.txt anew from the virtual environment
 	@{ sed -n '/^#/p' constraints.txt; $(PY) -m pip freeze --exclude-editable --all | grep -v '^pip==' | sort -f; } > constraints.new

@@ -73,11 +73,16 @@ def _read(path: Path) -> str | None:
 
 def with_reference(page: str, metrics: Iterable[Metric]) -> str:
     """The page with the reference of these metrics between its two markers. Raises ValueError when it has none."""
-    before, begin, rest = page.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    if not begin or not end:
-        raise ValueError(f"needs the lines {_BEGIN} and {_END}")
-    return f"{before}{begin}\n\n{reference(metrics)}\n{end}{after}"
+    return between(page, _BEGIN, reference(metrics), _END)
+
+
+def between(page: str, begin: str, text: str, end: str) -> str:
+    """The page with this text between its two marker lines. Raises ValueError when it has none."""
+    before, found_begin, rest = page.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found_begin or not found_end:
+        raise ValueError(f"needs the lines {begin} and {end}")
+    return f"{before}{begin}\n\n{text}\n{end}{after}"
 
 
 def reference(metrics: Iterable[Metric]) -> str:
