@@ -44,6 +44,7 @@ class Grouping:
     """Maps ids to applications. ``patterns`` are the user's regular expressions with a group named ``application``."""
 
     def __init__(self, patterns: Sequence[str] = (), connect_groups: Iterable[str] = ()) -> None:
+        self.patterns = tuple(patterns)
         self._patterns = tuple(re.compile(pattern) for pattern in patterns)
         self._connect_groups = set(connect_groups)
         self.of = lru_cache(maxsize=4096)(self._of)

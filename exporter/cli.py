@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import exporter
-from exporter.commands import check, generate, run, transactions
+from exporter.commands import check, generate, history, run, transactions
 from exporter.commands.settings import SettingsError
 from exporter.config import ConfigError
 from exporter.revision import revision
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(prog="kafka-eos-exporter", description=_DESCRIPTION, epilog=_EXAMPLES)
     top.add_argument("--version", action="version", version=version())
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (run, transactions, check, generate):
+    for command in (run, transactions, history, check, generate):
         command.add_to(commands)
     return top
 

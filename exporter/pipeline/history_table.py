@@ -111,7 +111,9 @@ class RowFiles:
 
 def table_of(rows: Sequence[Row]) -> pa.Table:
     """Rows as Arrow, without the day."""
-    columns = dict(zip(Row._fields, zip(*rows, strict=True), strict=True)) if rows else {name: () for name in COLUMNS}
+    columns: dict[str, Sequence[Any]] = dict.fromkeys(COLUMNS, ())
+    if rows:
+        columns |= zip(Row._fields, zip(*rows, strict=True), strict=True)
     columns["partitions"] = tuple(
         None if each is None else [{"topic": topic, "partition": partition} for topic, partition in each]
         for each in columns["partitions"]

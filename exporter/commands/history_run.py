@@ -1,0 +1,196 @@
+"""``history run``: the Spark job that turns the transaction log into a table of finished transactions."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from exporter.commands.clusters import duration, opened
+from exporter.commands.output import say
+from exporter.commands.settings import SettingsError, add_cluster_flags
+from exporter.commands.spark import add_spark_flags, spark_conf
+from exporter.kafka.client import AskError
+from exporter.kafka.metadata import TRANSACTION_STATE
+from exporter.kafka.offsets import Isolation, end_offsets
+from exporter.kafka.transactions import describe_producers
+from exporter.model import Deadline, Reason, TopicPartition
+from exporter.pipeline.session import SessionError, spark_session
+from exporter.sources.cluster import Cluster
+
+if TYPE_CHECKING:
+    from exporter.pipeline.history_store import Index
+
+ASK_SECONDS = 30.0
+_EXAMPLES = """\
+examples:
+  kafka-eos-exporter history run --bootstrap-server kafka-1:9092 --output /data/eos --checkpoint /data/eos-checkpoint
+  kafka-eos-exporter history run --bootstrap-server kafka-1:9092 --output /data/eos --checkpoint /data/eos-checkpoint --once
+  spark-submit --master yarn kafka-eos-exporter history run --config eos.yml --output /mnt/eos --checkpoint /mnt/eos-checkpoint
+
+Needs READ on __transaction_state. Rows are in OUTPUT/transactions, one for each finished transaction, with any Parquet
+reader. --once reads to the end of the log as it is now; without it the job runs until it is stopped.
+
+exit codes: 0 done, or stopped by SIGTERM or Ctrl-C; 2 could not read or write
+"""
+
+
+def add_to(jobs: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+    """The command line of ``history run``."""
+    parser = jobs.add_parser(
+        "run",
+        help="write what becomes of every transaction to Parquet files",
+        description="Follow __transaction_state and write a row for every finished transaction, exactly once.",
+        epilog=_EXAMPLES,
+    )
+    add_cluster_flags(parser)
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of the history")
+    parser.add_argument(
+        "--checkpoint", type=Path, required=True, metavar="DIR", help="folder where Spark keeps how far it got"
+    )
+    parser.add_argument("--once", action="store_true", help="stop at the end of the log as it is at the start")
+    parser.add_argument(
+        "--interval", type=duration, default=60.0, metavar="DURATION", help="from one batch to the next (1m)"
+    )
+    parser.add_argument(
+        "--max-records-per-batch", type=_count, default=1_000_000, metavar="N", help="at most in one batch (1000000)"
+    )
+    add_spark_flags(parser)
+    parser.set_defaults(command=_command)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of 1 or more")
+    return int(text)
+
+
+def _command(options: argparse.Namespace) -> int:
+    for folder in (options.output, options.checkpoint):
+        if "://" in str(folder) or ":/" in str(folder):
+            say(
+                f"{folder}: must be a folder on a file system that this machine and all workers mount: a batch becomes"
+                " visible by renaming a folder, which object stores cannot do at once"
+            )
+            return 2
+    with opened(options) as clusters:
+        if len(clusters) != 1:
+            raise SettingsError(f"one history is of one cluster: choose one of {len(clusters)} with --cluster.name")
+        cluster, _ = clusters[0]
+        try:
+            with _until_stopped() as over:
+                return _run(options, cluster, over)
+        except AskError as error:
+            say(f"could not ask {cluster.target}: {error.fault.detail}")
+        except SessionError as error:
+            say(str(error))
+    return 2
+
+
+def _run(options: argparse.Namespace, cluster: Cluster, over: threading.Event) -> int:
+    """Look before the leap: what Spark would say in a hundred lines of Java is said in one, and before it starts."""
+    say(f"asking {cluster.target} ...")
+    ends = _ends(cluster)
+    if ends is None and options.once:
+        say("the cluster has no transaction log yet: no transaction was ever run")
+        return 0
+    started = time.monotonic()
+    with spark_session("kafka-eos-history", master=options.master, conf=spark_conf(options)) as spark:
+        # These need pyarrow and pyspark, of which the session has just made sure.
+        from exporter.pipeline import history_job, history_store  # noqa: PLC0415
+        from exporter.pipeline.transaction_source import LogAccess  # noqa: PLC0415
+
+        try:
+            now_ms = int(time.time() * 1000)
+            with history_store.opened(options.output, cluster.cluster_id, cluster.name, now_ms) as store:
+                history_job.check_together(store, options.checkpoint)
+                access = LogAccess(
+                    cluster.properties,
+                    cluster.cluster_id,
+                    spark.sparkContext.defaultParallelism,
+                    options.max_records_per_batch,
+                )
+                told = _teller(store.last, ends or {})
+                patterns = cluster.grouping.patterns
+                job = history_job.HistoryJob(spark, access, store, options.checkpoint, patterns, told)
+                if options.once:
+                    job.run_once(ends or {}, over)
+                else:
+                    job.run(options.interval, over)
+                _conclude(store.last, options.output, time.monotonic() - started)
+        except history_store.HistoryError as error:
+            say(str(error))
+            return 2
+    return 0
+
+
+def _ends(cluster: Cluster) -> dict[int, int] | None:
+    """The high watermarks of the log; None without a log. Raises AskError, also for a grant that is missing."""
+    deadline = Deadline.after(ASK_SECONDS)
+    metadata = cluster.metadata(deadline, [TRANSACTION_STATE])
+    fault = metadata.errors.get(TRANSACTION_STATE)
+    if fault is not None and fault.reason is not Reason.UNKNOWN_TOPIC:
+        raise AskError(fault)
+    partitions = [TopicPartition(TRANSACTION_STATE, number) for number in metadata.topics.get(TRANSACTION_STATE, {})]
+    if not partitions:
+        return None
+    # DescribeProducers needs the same READ as reading does, and reads no record.
+    reading = describe_producers(cluster.client, metadata, partitions, deadline)
+    refused = [fault for fault in reading.faults if fault.reason is Reason.AUTHORIZATION]
+    ends = end_offsets(cluster.client, metadata, partitions, Isolation.READ_UNCOMMITTED, deadline)
+    for fault in (*refused, *ends.faults):
+        raise AskError(fault)
+    return {partition.partition: end for partition, end in ends.values.items()}
+
+
+@contextmanager
+def _until_stopped() -> Iterator[threading.Event]:
+    """An event that SIGTERM and Ctrl-C set; a second one ends the process."""
+    over = threading.Event()
+
+    def stop(number: int, _: FrameType | None) -> None:
+        over.set()
+        signal.signal(number, signal.SIG_DFL)
+        say("stopping ...")
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield over
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _teller(last: Index | None, ends: Mapping[int, int]) -> Callable[[Index], None]:
+    """Says a line for each batch: how far it is, what it wrote, and what it could not read."""
+
+    def tell(index: Index) -> None:
+        reached = {number: standing.next for number, standing in index.standings.items()}
+        behind = sum(max(0, end - reached.get(number, 0)) for number, end in ends.items())
+        left = f", {behind:,} offsets to go" if behind else ""
+        say(f"batch {index.batch}: {index.rows:,} transactions{left}")
+        if index.missing:
+            say(f"  {index.missing:,} offsets were compacted away before they were read")
+        for number in index.truncated:
+            say(f"  partition {number} of the log was truncated: what was written there is gone, reading goes on")
+        for detail in index.details:
+            say(f"  not decoded: {detail}")
+
+    if last is not None:
+        say(f"going on after batch {last.batch}, with {last.total_rows:,} transactions")
+    return tell
+
+
+def _conclude(last: Index | None, output: Path, seconds: float) -> None:
+    if last is None:
+        say("nothing was written")
+        return
+    say(f"{last.total_rows:,} transactions in {output}, {seconds:.0f} s")
+    if last.pending:
+        say("the last aborts may still prove to be fences: they come with the next batch")
