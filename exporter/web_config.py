@@ -71,7 +71,7 @@ class _RateLimit(Section):
 class _File(Section):
     """The whole file."""
 
-    tls_server_config: TlsServer | None = None
+    tls_server_config: TlsServer = TlsServer()
     http_server_config: _Http = _Http()
     basic_auth_users: dict[str, SecretStr] = Field(default_factory=dict)
     rate_limit: _RateLimit = _RateLimit()
@@ -122,9 +122,9 @@ def read_web_config(path: Path) -> Reading:
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         return Reading(None, tuple(problem_of(each, _File, {(): origin}) for each in found), (path,))
-    files = (path, *(file.tls_server_config.files(path.parent) if file.tls_server_config else ()))
+    files = (path, *file.tls_server_config.files(path.parent))
     tls, problems = None, [problem._replace(origin=origin) for problem in _problems(file)]
-    if layer.tree.get("tls_server_config") and file.tls_server_config:
+    if layer.tree.get("tls_server_config"):
         tls, found_wrong = build(file.tls_server_config, path.parent)
         problems += [Problem(each.path, each.text, origin) for each in found_wrong]
     if problems:

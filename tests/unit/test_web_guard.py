@@ -1,0 +1,79 @@
+"""Who is served, by the web-config file in force."""
+
+from __future__ import annotations
+
+import base64
+from http import HTTPStatus
+
+import bcrypt
+import pytest
+
+from exporter.web_config import RateLimit, WebConfig
+from exporter.web_guard import Guard
+
+USERS = {"ann": bcrypt.hashpw("päss:word".encode(), bcrypt.gensalt(4))}
+
+
+def basic(credentials: str, scheme: str = "Basic") -> dict[str, str]:
+    return {"HTTP_AUTHORIZATION": f"{scheme} {base64.b64encode(credentials.encode()).decode()}", "REMOTE_ADDR": "::1"}
+
+
+def status(guard: Guard, environ: dict[str, str]) -> int:
+    refusal = guard.refusal(environ)
+    return 200 if refusal is None else int(refusal.status)
+
+
+def test_without_users_everybody_is_served() -> None:
+    assert Guard().refusal({}) is None
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        (basic("ann:päss:word"), 200),
+        (basic("ann:päss:word", "bASIC"), 200),
+        (basic("ann:wrong"), 401),
+        (basic("eve:päss:word"), 401),
+        (basic("ann"), 401),
+        (basic("ann:päss:word", "Bearer"), 401),
+        ({"HTTP_AUTHORIZATION": "Basic"}, 401),
+        ({"HTTP_AUTHORIZATION": "Basic !!!"}, 401),
+        ({"HTTP_AUTHORIZATION": "Basic /w=="}, 401),
+        ({"HTTP_AUTHORIZATION": "Basic /zo="}, 401),
+        ({}, 401),
+    ],
+)
+def test_users_show_their_password_by_basic_authentication(environ: dict[str, str], expected: int) -> None:
+    assert status(Guard(lambda: WebConfig(users=USERS)), environ) == expected
+
+
+def test_who_is_not_known_is_told_how_to_log_in() -> None:
+    refusal = Guard(lambda: WebConfig(users=USERS)).refusal({})
+    assert refusal
+    assert refusal.status is HTTPStatus.UNAUTHORIZED
+    assert refusal.headers["WWW-Authenticate"].startswith("Basic realm=")
+
+
+def test_what_is_in_force_changes_without_a_new_guard() -> None:
+    config = WebConfig()
+    guard = Guard(lambda: config)
+    assert status(guard, {}) == 200
+    config = WebConfig(users=USERS, headers={"X-Frame-Options": "deny"})
+    assert status(guard, {}) == 401
+    assert guard.headers == {"X-Frame-Options": "deny"}
+
+
+def test_the_rate_limit_lets_in_a_burst_and_then_one_each_interval() -> None:
+    now = 100.0
+    guard = Guard(lambda: WebConfig(rate_limit=RateLimit(2.0, 3)), monotonic=lambda: now)
+    assert [status(guard, {}) for _ in range(5)] == [200, 200, 200, 429, 429]
+    now += 2.0
+    assert [status(guard, {}) for _ in range(2)] == [200, 429]
+    now += 1000.0
+    assert [status(guard, {}) for _ in range(5)] == [200, 200, 200, 429, 429]
+
+
+def test_who_comes_too_often_is_told_so_before_any_password_is_looked_at() -> None:
+    config = WebConfig(users=USERS, rate_limit=RateLimit(60.0, 1))
+    guard = Guard(lambda: config, monotonic=lambda: 0.0)
+    assert [status(guard, {}), status(guard, basic("ann:päss:word"))] == [401, 429]
