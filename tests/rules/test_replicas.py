@@ -1,0 +1,86 @@
+"""Every case over again as two replicas of each agent see it, and as shards do: the same alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+
+from alerts.files import generated
+from exporter import catalogue
+from exporter.shard import Shard
+from tests.rules.promtool import Case, Check, Labels, Series, bare, run
+from tests.rules.table import CASES
+
+RULES: dict[str, Any] = bare(yaml.safe_load(generated()["alerts/generated/rules.yaml"]))
+FAMILIES = {f"{row.name}{suffix}": row for row in catalogue.rows() for suffix in ("", "_bucket", "_count", "_sum")}
+SHARDS = [Shard(index, 3) for index in range(3)]
+SHARED_OUT = {"lso": "topic", "groups": "group", "txnlog": "application", "transactions": "application"}
+"""The label by which the families of a source are shared out; what lacks it is the first shard's."""
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def twice(series: Series) -> Iterator[Series]:
+    """As another replica sees it, too, which Prometheus scrapes as another target."""
+    yield series
+    yield replace(series, labels=_elsewhere(series.labels, "2"))
+
+
+def in_shards(series: Series) -> Iterator[Series]:
+    """As the one shard sees it whose it is; what an agent says of itself is said by each."""
+    metric = FAMILIES[series.metric]
+    label = SHARED_OUT.get(metric.source, "")
+    name = (
+        series.labels[label] if label in metric.labels and metric is not catalogue.INTERNAL_TOPIC_PARTITIONS else None
+    )
+    for shard in SHARDS:
+        where = _elsewhere(series.labels, str(shard.index))
+        if metric in catalogue.OF_EACH_AGENT:
+            yield replace(series, labels={**where, "shard": str(shard.index)})
+        elif shard.first if name is None else shard.holds(name):
+            yield replace(series, labels=where)
+
+
+def _elsewhere(labels: Labels, which: str) -> dict[str, str]:
+    return {**labels, "instance": f"{which}-{labels['instance']}", "pod": f"{labels['pod']}-{which}"}
+
+
+def seen(
+    case: Case, series: Callable[[Series], Iterator[Series]], alerts: Callable[[Labels], Iterator[Labels]]
+) -> Case:
+    checks = (Check(each.at, tuple(told for alert in each.alerts for told in alerts(alert))) for each in case.checks)
+    return replace(case, series=tuple(made for each in case.series for made in series(each)), checks=tuple(checks))
+
+
+def told_twice(alert: Labels) -> Iterator[Labels]:
+    """An agent that is blind says so for itself; all else is said once."""
+    yield alert
+    if "instance" in alert:
+        yield _elsewhere(alert, "2")
+
+
+def told_by_each_shard(alert: Labels) -> Iterator[Labels]:
+    if "instance" not in alert:
+        yield alert
+        return
+    for shard in SHARDS:
+        yield {**_elsewhere(alert, str(shard.index)), "shard": str(shard.index)}
+
+
+@pytest.mark.parametrize("name", dict.fromkeys(case.alert for case in CASES))
+def test_two_replicas_of_each_agent_and_shards_of_it_give_the_same_alerts(name: str) -> None:
+    cases = [case for case in CASES if case.alert == name]
+    whole = [case for case in cases if not any(each.metric == catalogue.EXPORTER_SHARDS.name for each in case.series)]
+    replicas = [seen(case, twice, told_twice) for case in cases]
+    shards = [seen(case, in_shards, told_by_each_shard) for case in whole]
+    assert run(RULES, [*replicas, *shards]) == ""
+
+
+def test_a_stall_its_holder_and_its_topic_come_from_different_shards_in_some_case() -> None:
+    stalls = next(case for case in CASES if any(each.metric == catalogue.LSO_BLOCKER_INFO.name for each in case.series))
+    from_shards = {each.labels["instance"] for each in seen(stalls, in_shards, told_by_each_shard).series}
+    assert len(from_shards) > 1
