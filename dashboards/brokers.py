@@ -5,6 +5,7 @@ from __future__ import annotations
 from grafanalib import core
 
 from dashboards.board import Board, Line, Row, Variable
+from dashboards.engines import failed_checks
 from dashboards.panels import BLUE, GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
 from dashboards.queries import gained, now, per_second, total
 from dashboards.shared import BROKERS, TRANSACTIONS, WINDOW
@@ -66,12 +67,7 @@ def _now() -> tuple[core.Panel, ...]:
             "Transactional ids whose partition of __transaction_state is offline or under its minimum ISR.",
             total(now(TRANSACTIONAL_IDS_UNAVAILABLE)),
         ),
-        stat(
-            "Posture checks failed",
-            "Settings that exactly-once needs and that are not so; the table names them.",
-            total(f"1 - {now(POSTURE_CHECK)}"),
-            steps=((None, GREEN), (1, YELLOW)),
-        ),
+        failed_checks(),
         stat(
             f"Fencing errors, {WINDOW}",
             "PRODUCER_FENCED and INVALID_PRODUCER_EPOCH in the brokers' answers; older request versions book the "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from grafanalib import core
 
 from dashboards.board import Board, Line, Row, Variable
+from dashboards.engines import failed_tasks
 from dashboards.panels import (
     BLUE,
     GREEN,
@@ -63,13 +64,8 @@ def _tasks(state: str) -> str:
 
 
 def _now() -> tuple[core.Panel, ...]:
-    known = total(now(CONNECT_TASK_STATE, *_OF))
     return (
-        stat(
-            "Failed tasks",
-            "Connect does not restart them by itself.",
-            f"{_tasks('failed')} or {known} * 0",
-        ),
+        failed_tasks(*_OF),
         stat(
             f"Task failures, {WINDOW}",
             "Times that tasks failed, for any cause; a task that is restarted and fails again counts again.",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from dashboards import agent, brokers, connect, lso, overview, producers, streams, transactions
+from dashboards import agent, audit, brokers, connect, lso, overview, producers, spark, streams, transactions
 from dashboards.board import Board
 from dashboards.normalise import text
 
 GENERATED = Path("dashboards") / "generated"
-_MODULES = (overview, transactions, lso, brokers, producers, connect, streams, agent)
+_MODULES = (overview, transactions, lso, brokers, producers, connect, streams, spark, audit, agent)
 
 
 def boards() -> tuple[Board, ...]:

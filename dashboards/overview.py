@@ -5,10 +5,23 @@ from __future__ import annotations
 from grafanalib import core
 
 from dashboards.board import Board, Line, Row
+from dashboards.engines import (
+    failed_checks,
+    failed_queries,
+    failed_tasks,
+    records_to_restore,
+    starved_queries,
+    topics_with_findings,
+)
 from dashboards.panels import BLUE, GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
 from dashboards.queries import answered, gained, now, per_second, total
 from dashboards.shared import (
+    AUDIT,
+    BROKERS,
+    CONNECT,
     OVERVIEW,
+    SPARK,
+    STREAMS,
     TRANSACTIONS,
     WINDOW,
     fenced_ids,
@@ -43,6 +56,7 @@ def board() -> Board:
         rows=(
             Row("Is it healthy?", (Line(4, _health()), Line(3, _figures()))),
             Row("Where, and who", (Line(7, (holders(),)), Line(8, (stalls_over_time(), _blocked_groups()), (14, 10)))),
+            Row("What rests on it", (Line(3, _engines()),)),
             Row(
                 "What becomes of transactions",
                 (
@@ -115,6 +129,17 @@ def _figures() -> tuple[core.Panel, ...]:
             "ops",
             steps=NEUTRAL,
         ),
+    )
+
+
+def _engines() -> tuple[core.Panel, ...]:
+    return (
+        failed_tasks(link=CONNECT),
+        records_to_restore(link=STREAMS),
+        failed_queries(link=SPARK),
+        starved_queries(link=SPARK),
+        topics_with_findings(link=AUDIT),
+        failed_checks(link=BROKERS),
     )
 
 

@@ -52,15 +52,25 @@ class _Heatmap(core.Panel):  # type: ignore[misc]  # grafanalib ships no types
 
 
 def stat(
-    title: str, description: str, expr: str, unit: str = "short", steps: Steps = ANY_IS_BAD, *, none: str = "unknown"
+    title: str,
+    description: str,
+    expr: str,
+    unit: str = "short",
+    steps: Steps = ANY_IS_BAD,
+    *,
+    none: str = "unknown",
+    link: str = "",
 ) -> core.Panel:
-    """One number as it is now. ``none`` is what stands there when nobody knows: never an old value, never 0."""
+    """One number as it is now. ``none`` is what stands there when nobody knows: never an old value, never 0. ``link``
+    is the uid of the dashboard that says more.
+    """
+    links = {"links": [{"title": "The dashboard that says more", "url": _url(link)}]} if link else {}
     return core.Stat(
         title=title,
         description=description,
         targets=_targets((Query(expr),), instant=True),
         extraJson={
-            "fieldConfig": _fields(unit, steps, noValue=none, mappings=[_nobody_knows(none)]),
+            "fieldConfig": _fields(unit, steps, noValue=none, mappings=[_nobody_knows(none)], **links),
             "options": {
                 "colorMode": "background",
                 "graphMode": "none",
@@ -294,10 +304,14 @@ def _column(column: Column) -> dict[str, Any]:
         properties.append({"id": "custom.cellOptions", "value": {"type": "color-text"}})
     if column.link:
         uid, variable, title = column.link
-        url = f"/d/{uid}?${{__url_time_range}}&{_KEPT}&var-{variable}=${{__value.text}}"
+        url = f"{_url(uid)}&var-{variable}=${{__value.text}}"
         properties.append({"id": "links", "value": [{"title": title, "url": url}]})
     return {"matcher": {"id": "byName", "options": column.title}, "properties": properties}
 
 
 # All variables that every dashboard has; the one that the cell sets comes after them.
 _KEPT = "&".join(f"${{{name}:queryparam}}" for name in ("datasource", "job", "instance", "kafka_cluster"))
+
+
+def _url(uid: str) -> str:
+    return f"/d/{uid}?${{__url_time_range}}&{_KEPT}"

@@ -32,16 +32,18 @@ from exporter.catalogue import (
 
 WINDOW = "15m"
 OVERVIEW, TRANSACTIONS, LSO = "kafka-eos-overview", "kafka-eos-transactions", "kafka-eos-lso"
-BROKERS, CONNECT, STREAMS, PRODUCERS = (
+BROKERS, CONNECT, STREAMS, PRODUCERS, SPARK, AUDIT = (
     "kafka-eos-brokers",
     "kafka-eos-connect",
     "kafka-eos-streams",
     "kafka-eos-producers",
+    "kafka-eos-spark",
+    "kafka-eos-audit",
 )
 STALL_STEPS = ((None, YELLOW), (300, ORANGE), (900, RED))
 
 _TO_APPLICATION = (TRANSACTIONS, "application", "Transactions of this application")
-_TO_TOPIC = (LSO, "topic", "Last stable offset of this topic")
+TO_TOPIC = (LSO, "topic", "Last stable offset of this topic")
 _ON_PARTITION = "on (kafka_cluster, topic, partition) group_left ()"
 
 
@@ -107,7 +109,7 @@ def holders(*matchers: str) -> core.Panel:
         [since, lag],
         [
             Column("Value #A", "Stalled for", "s", steps=STALL_STEPS, width=120),
-            Column("topic", "Topic", link=_TO_TOPIC),
+            Column("topic", "Topic", link=TO_TOPIC),
             Column("partition", "Partition", width=90),
             Column("kind", "Kind", colours=KIND_COLOURS, width=110),
             Column("application", "Application", link=_TO_APPLICATION),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from grafanalib import core
 
 from dashboards.board import Board, Line, Row, Variable
+from dashboards.engines import records_to_restore
 from dashboards.panels import BLUE, GREEN, GREY, NEUTRAL, ORANGE, PURPLE, RED, YELLOW, Query, lines, stat, timeline
 from dashboards.queries import now, per_second, total
 from dashboards.shared import STREAMS
@@ -57,13 +58,7 @@ def _now() -> tuple[core.Panel, ...]:
             "Stream threads that ended by an error.",
             total(now(STREAMS_THREAD_STATE, _OF, 'state="dead"')) + f" or {total(now(STREAMS_THREAD_STATE, _OF))} * 0",
         ),
-        stat(
-            "Records to restore",
-            "Until then the tasks concerned process nothing.",
-            total(now(STREAMS_RESTORE_REMAINING_RECORDS, _OF)),
-            "short",
-            ((None, GREEN), (1, YELLOW)),
-        ),
+        records_to_restore(_OF),
         stat(
             "Offsets not committed in changelogs",
             "Written by open transactions, and held back from a restoring task.",

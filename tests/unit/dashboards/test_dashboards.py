@@ -131,6 +131,21 @@ def test_links_lead_to_a_dashboard_with_that_variable_and_keep_the_others() -> N
         assert match[2].startswith("${__url_time_range}&${datasource:queryparam}&${job:queryparam}")
 
 
+def test_a_number_that_links_leads_to_a_dashboard_that_exists_and_keeps_the_choices() -> None:
+    uids = {board.uid for board in boards()}
+    urls = [
+        link["url"]
+        for text in files().values()
+        for panel in panels(json.loads(text))
+        for link in panel["fieldConfig"]["defaults"].get("links", ())
+    ]
+    assert len(urls) >= 6
+    for url in urls:
+        uid, _, kept = url.removeprefix("/d/").partition("?")
+        assert uid in uids
+        assert kept.startswith("${__url_time_range}&${datasource:queryparam}&${job:queryparam}")
+
+
 def test_fences_timeouts_and_coordinator_moves_are_marked(dashboard: Json) -> None:
     assert [note["name"] for note in notes_of(dashboard)] == ["Fences", "Timeouts", "Coordinator moves"]
     assert all(note["enable"] for note in notes_of(dashboard))

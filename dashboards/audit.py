@@ -1,0 +1,156 @@
+"""Audits: what the last run of each says of its topics."""
+
+from __future__ import annotations
+
+from grafanalib import core
+
+from dashboards.board import Board, Line, Row, Variable
+from dashboards.engines import topics_of, topics_with_findings
+from dashboards.panels import GREEN, NEUTRAL, ORANGE, PURPLE, RED, YELLOW, Column, Query, lines, stat, table, timeline
+from dashboards.queries import age, now, total
+from dashboards.shared import AUDIT, TO_TOPIC
+from exporter.catalogue import (
+    AUDIT_FINDINGS,
+    AUDIT_LAST_RUN_TIMESTAMP_SECONDS,
+    AUDIT_RECORDS,
+    AUDIT_VERDICT,
+    AUDIT_VERDICTS,
+)
+
+_OF = ('audit=~"$audit"', 'topic=~"$topic"')
+_BY = "audit, topic"
+_NAME = "{{audit}} / {{topic}}"
+_COLOURS = dict(zip(AUDIT_VERDICTS, (GREEN, RED, PURPLE), strict=True))
+_DAY = 86_400.0
+_AGE_STEPS = ((None, GREEN), (2 * _DAY, YELLOW), (8 * _DAY, ORANGE))
+
+
+def board() -> Board:
+    """Audits by name and topic."""
+    return Board(
+        uid=AUDIT,
+        title="Kafka EOS / Audit",
+        description="What the audits of topics found: duplicates, gaps, aborted records that were read, and sinks that "
+        "differ from their topics.",
+        variables=(
+            Variable("audit", "Audit", AUDIT_LAST_RUN_TIMESTAMP_SECONDS),
+            Variable("topic", "Topic", AUDIT_LAST_RUN_TIMESTAMP_SECONDS),
+        ),
+        rows=(
+            Row("Now", (Line(4, _now()),)),
+            Row("Audits", (Line(7, (_audits(), _kinds()), (14, 10)),)),
+            Row("Over time", (Line(8, (_verdicts(), _findings())), Line(7, (_records(), _ages())))),
+        ),
+        since="now-7d",
+    )
+
+
+def _now() -> tuple[core.Panel, ...]:
+    return (
+        topics_with_findings(*_OF),
+        stat(
+            "Topics not known",
+            "Topics whose last audit could not tell; its report says why. Not the same as clean.",
+            topics_of("unknown", *_OF),
+            steps=((None, GREEN), (1, PURPLE)),
+            none="no audit",
+        ),
+        stat(
+            "Clean topics",
+            "Topics whose last audit found nothing.",
+            topics_of("clean", *_OF),
+            "none",
+            ((None, YELLOW), (1, GREEN)),
+            none="no audit",
+        ),
+        stat(
+            "Oldest last run",
+            "Of the audit that has not run for longest: what it says is that old.",
+            f"max({age(now(AUDIT_LAST_RUN_TIMESTAMP_SECONDS, *_OF))})",
+            "s",
+            _AGE_STEPS,
+            none="no audit",
+        ),
+        stat(
+            "Records looked at",
+            "By the last runs of these audits together.",
+            total(now(AUDIT_RECORDS, *_OF)),
+            steps=NEUTRAL,
+            none="no audit",
+        ),
+    )
+
+
+def _audits() -> core.Panel:
+    return table(
+        "Last run of each audit",
+        "Findings are counted over all kinds; the run's own report has the evidence.",
+        [
+            f"max by ({_BY}) ({age(now(AUDIT_LAST_RUN_TIMESTAMP_SECONDS, *_OF))})",
+            total(now(AUDIT_FINDINGS, *_OF), _BY),
+            f"max by ({_BY}) ({now(AUDIT_RECORDS, *_OF)})",
+        ],
+        [
+            Column("audit", "Audit"),
+            Column("topic", "Topic", link=TO_TOPIC),
+            Column("Value #B", "Findings", "short", steps=((None, GREEN), (1, RED)), width=110),
+            Column("Value #C", "Records", "short", width=120),
+            Column("Value #A", "Ended, ago", "s", steps=_AGE_STEPS, width=130),
+        ],
+        sort=["Findings"],
+        none="no audit has run",
+    )
+
+
+def _kinds() -> core.Panel:
+    return table(
+        "Findings by kind",
+        "duplicate, gap, reordered: in the topic. aborted_visible: a record that was rolled back and that a reader "
+        "takes for good. missing, repeated, ahead: in a sink against its topic.",
+        [f"{now(AUDIT_FINDINGS, *_OF)} > 0"],
+        [
+            Column("kind", "Kind", width=140),
+            Column("audit", "Audit"),
+            Column("topic", "Topic", link=TO_TOPIC),
+            Column("Value #A", "Findings", "short", steps=((None, RED),), width=110),
+        ],
+        sort=["Findings"],
+        none="none was found",
+    )
+
+
+def _verdicts() -> core.Panel:
+    of = " or ".join(
+        now(AUDIT_VERDICT, *_OF, f'verdict="{verdict}"') + f" * {index}" for index, verdict in enumerate(AUDIT_VERDICTS)
+    )
+    return timeline(
+        "Verdict of each audit",
+        "A band for each audit and topic.",
+        [Query(f"max by ({_BY}) ({of})", _NAME)],
+        states=[(index, verdict, _COLOURS[verdict]) for index, verdict in enumerate(AUDIT_VERDICTS)],
+    )
+
+
+def _findings() -> core.Panel:
+    return lines(
+        "Findings of the last run",
+        "By kind; a line that rises run by run is still going wrong.",
+        [Query(f"max by ({_BY}, kind) ({now(AUDIT_FINDINGS, *_OF)}) > 0", _NAME + " {{kind}}")],
+    )
+
+
+def _records() -> core.Panel:
+    return lines(
+        "Records by audit",
+        "That the last run of each looked at.",
+        [Query(f"max by ({_BY}) ({now(AUDIT_RECORDS, *_OF)})", _NAME)],
+    )
+
+
+def _ages() -> core.Panel:
+    return lines(
+        "Age of the last run",
+        "A saw: each tooth is a run. A tooth that goes on growing is an audit that does not run any more.",
+        [Query(f"max by ({_BY}) ({age(now(AUDIT_LAST_RUN_TIMESTAMP_SECONDS, *_OF))})", _NAME)],
+        "s",
+    )
