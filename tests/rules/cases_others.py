@@ -233,6 +233,7 @@ def _commits() -> Iterator[Case]:
 
     tasks = [each for each in spread(task) if each[1] == "connect"]
     yield case(COMMITS, "more than a tenth for ten minutes", [ratio("0.105x60")], {"9m": [], "10m": [ours()]})
+    yield case(COMMITS, "exactly a tenth", [ratio("0.1x60")], {"30m": []})
     yield case(COMMITS, "less than a tenth", [ratio("0.095x60")], {"30m": []})
     yield case(COMMITS, "those that succeed", [ratio("1x60", result="success"), ratio("0x60")], {"30m": []})
     yield case(COMMITS, "each task", [ratio("1x60", who) for who in tasks], {"10m": [ours(who) for who in tasks]})
@@ -326,6 +327,7 @@ def _sources() -> Iterator[Case]:
         [up("1x20 0 0 0 1x60")],
         {f"{at}m": [] for at in range(20, 40)},
     )
+    yield case(DOWN, "half of the reads are answered", [up("1 0 stale")], {"6m": [], "9m": []})
     yield case(DOWN, "three reads of five are answered", [up("1 1 1 0 0 " * 12)], {"30m": [], "50m": []})
     yield case(DOWN, "one read of three is answered", [up("1 0 0 " * 20)], {"30m": [ours()]})
     yield case(

@@ -46,6 +46,7 @@ _SWAPS = {
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _NUMBER = re.compile(r"(?<![\w.\[:])(\d+(?:\.\d+)?)(?![\w.\]])")
 _DECIMAL = re.compile(r" \d+\.\d")
+_COMPUTED = ":ratio_rate"
 _RANGE = re.compile(r"\[(\d+)([smhd])\]")
 _LIST = re.compile(r"\b(by|on) \(([^)]*)\)")
 _MATCHER = re.compile(r"(\w+)(=~|!~|!=|=)(\"[^\"]*\")")
@@ -117,8 +118,8 @@ def expressions(expr: str) -> Iterator[tuple[str, str]]:
         for match in re.finditer(pattern, expr):
             if free(match.start()):
                 for other in others:
-                    # That a computed ratio equals a decimal fraction exactly is no case that can be made.
-                    if other not in {">=", "<="} or not _DECIMAL.match(expr, match.end()):
+                    # That one minus a quotient equals a decimal fraction to the last bit is no case that can be made.
+                    if other not in {">=", "<="} or not (_COMPUTED in expr and _DECIMAL.match(expr, match.end())):
                         yield changed(match, other)
     for match in _NUMBER.finditer(expr):
         if free(match.start()):
