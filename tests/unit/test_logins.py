@@ -10,8 +10,8 @@ import pytest
 
 from exporter.logins import CHECKS_PER_CLIENT, MOST_CHECKS, MOST_REMEMBERED, Login, Logins, hash_problem
 
-ANN = bcrypt.hashpw(b"right", bcrypt.gensalt(4))
-BOB = bcrypt.hashpw(b"other", bcrypt.gensalt(5))
+ANN = bcrypt.hashpw(b"right", b"$2b$04$......................")
+BOB = bcrypt.hashpw(b"other", b"$2b$05$......................")
 USERS = {"ann": ANN, "bob": BOB}
 CLIENT = "192.0.2.1"
 

@@ -15,7 +15,7 @@ from demo.certificates import Authority
 from exporter.config import ConfigError
 from exporter.web_file import WebFile
 
-ANN = bcrypt.hashpw(b"right", bcrypt.gensalt(4)).decode()
+ANN = bcrypt.hashpw(b"right", b"$2b$04$......................").decode()
 TLS = "tls_server_config: {cert_file: server.pem, key_file: server.key}\n"
 USERS = f"basic_auth_users: {{ann: {ANN}}}\n"
 
