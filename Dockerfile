@@ -1,0 +1,79 @@
+# Two images:
+#   docker build --build-arg REVISION=$(git rev-parse HEAD) -t kafka-eos-exporter:VERSION .
+#   docker build --target spark -t kafka-eos-exporter:VERSION-spark .     # history and audit: with Java and Spark
+# Both run as uid 10618 with a read-only root; the agent writes to /var/lib/kafka-eos-exporter, the jobs to /tmp too.
+
+FROM python:3.11.14-slim-bookworm AS build
+WORKDIR /src
+COPY constraints.txt ./
+RUN pip install --no-cache-dir --disable-pip-version-check -c constraints.txt setuptools
+COPY LICENSE README.md pyproject.toml ./
+COPY alerts alerts
+COPY dashboards dashboards
+COPY exporter exporter
+ARG REVISION=unknown
+RUN echo "$REVISION" > exporter/REVISION \
+    && pip wheel --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir /wheels . \
+    && python -m venv --without-pip /opt/kafka-eos-exporter
+# Wheels only: nothing is compiled, so no compiler is needed.
+RUN pip --python /opt/kafka-eos-exporter/bin/python install --no-cache-dir --disable-pip-version-check \
+        --only-binary :all: -c constraints.txt /wheels/*.whl
+
+FROM python:3.11.14-slim-bookworm AS runtime
+LABEL org.opencontainers.image.title="kafka-eos-exporter" \
+      org.opencontainers.image.description="Observability exporter and alerting agent for exactly-once (EOS) on Kafka" \
+      org.opencontainers.image.licenses="Apache-2.0"
+# Whoever gets into the container finds no tool to install more.
+RUN rm -rf /usr/local/lib/python3.11/site-packages/pip* /usr/local/lib/python3.11/ensurepip /usr/local/bin/pip* \
+    && groupadd --gid 10618 eos \
+    && useradd --uid 10618 --gid eos --no-create-home --home-dir /tmp --shell /usr/sbin/nologin eos \
+    && install -d -o eos -g eos -m 0750 /var/lib/kafka-eos-exporter
+ENV PATH=/opt/kafka-eos-exporter/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+ENTRYPOINT ["kafka-eos-exporter"]
+
+FROM build AS build-spark
+# pyspark is published as source only, and needs no compiler either.
+RUN pip --python /opt/kafka-eos-exporter/bin/python install --no-cache-dir --disable-pip-version-check \
+        --only-binary :all: --no-binary pyspark -c constraints.txt setuptools \
+    && wheel=$(echo /wheels/*.whl) \
+    && pip --python /opt/kafka-eos-exporter/bin/python install --no-cache-dir --disable-pip-version-check \
+        --no-build-isolation --only-binary :all: --no-binary pyspark -c constraints.txt "${wheel}[spark]"
+
+FROM runtime AS spark
+# The base image pins Debian's release; its security updates are wanted.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=build-spark /opt/kafka-eos-exporter /opt/kafka-eos-exporter
+# The connectors for Kafka and PostgreSQL, so that a job that spark-submit starts needs no repository.
+RUN packages=$(python -c "from exporter.pipeline.session import *; print(kafka_connector(), POSTGRESQL, sep=',')") \
+    && excluded=$(python -c "from exporter.pipeline.session import EXCLUDED_JARS; print(','.join(EXCLUDED_JARS))") \
+    && jars=$(python -c "import pyspark; print(pyspark.__path__[0])")/jars \
+    && touch /tmp/nothing.py \
+    && spark-submit --master 'local[1]' --conf spark.jars.ivy=/tmp/ivy --packages "$packages" \
+        --exclude-packages "$excluded" /tmp/nothing.py \
+    && cp /tmp/ivy/jars/org.apache.kafka_* /tmp/ivy/jars/org.apache.spark_* \
+        /tmp/ivy/jars/org.apache.commons_commons-pool2-* /tmp/ivy/jars/org.postgresql_* "$jars" \
+    && rm -rf /tmp/ivy /tmp/nothing.py
+ENV SPARK_LOCAL_DIRS=/tmp
+ARG REVISION=unknown
+LABEL org.opencontainers.image.revision="$REVISION"
+HEALTHCHECK NONE
+USER 10618:10618
+CMD ["--help"]
+
+# The last stage is what `docker build .` makes.
+FROM runtime AS agent
+COPY --from=build /opt/kafka-eos-exporter /opt/kafka-eos-exporter
+ARG REVISION=unknown
+LABEL org.opencontainers.image.revision="$REVISION"
+EXPOSE 10618
+STOPSIGNAL SIGTERM
+# For a listener with TLS or users, or another port, give `docker run` a --health-cmd of your own.
+HEALTHCHECK --interval=30s --timeout=5s --start-period=20s --retries=3 \
+    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:10618/-/healthy', timeout=4)"]
+USER 10618:10618
+CMD ["run", "--state.dir=/var/lib/kafka-eos-exporter"]
