@@ -33,7 +33,7 @@ class IdentityProvider:
 
     def __init__(self, clients: Mapping[str, str], tls: ssl.SSLContext | None = None) -> None:
         self.clients = dict(clients)
-        self.asked: list[str] = []
+        self.issued: list[str] = []
         self._key = rsa.generate_private_key(65537, 2048)
         self._keys = self._serve(None)
         self._tokens = self._serve(tls) if tls is not None else self._keys
@@ -79,7 +79,6 @@ class IdentityProvider:
             def do_POST(self) -> None:
                 form = parse_qs(self.rfile.read(int(self.headers.get("Content-Length", 0))).decode())
                 client, secret = _basic(self.headers.get("Authorization", ""))
-                provider.asked.append(client)
                 if self.path != "/token":
                     self.answer(404, {})
                 elif form.get("grant_type") != ["client_credentials"]:
@@ -88,6 +87,7 @@ class IdentityProvider:
                     self.answer(401, {"error": "invalid_client", "error_description": "the client or its secret"})
                 else:
                     token = provider.token(client)
+                    provider.issued.append(token)
                     self.answer(200, {"access_token": token, "token_type": "Bearer", "expires_in": TOKEN_SECONDS})
 
             def answer(self, status: int, document: Mapping[str, Any]) -> None:
@@ -101,13 +101,19 @@ class IdentityProvider:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- http.server's name
                 """Nothing: standard error belongs to the test."""
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
+        server = _Server(("127.0.0.1", 0), Handler)
         if tls is not None:
             # The handshake happens in the thread of the request, not in the one that accepts.
             server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=server.serve_forever, args=(0.05,), name="identity provider", daemon=True).start()
         return server
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Nothing: a client that does not trust us and hangs up is on purpose here."""
 
 
 def _basic(header: str) -> tuple[str, str]:

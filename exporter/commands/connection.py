@@ -14,6 +14,8 @@ from exporter.kafka.client import AskError
 from exporter.kafka.groups import describe_group_grant
 from exporter.kafka.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.kafka.offsets import Isolation, end_offsets
+from exporter.kafka.properties import Properties
+from exporter.kafka.tail import Tail
 from exporter.kafka.transactions import describe_grant, describe_producers, list_transactions
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.sources.cluster import Cluster
@@ -110,17 +112,20 @@ def capabilities_of(cluster: Cluster, deadline: Callable[[], Deadline]) -> Itera
     )
     # DescribeProducers needs the same READ on a topic as reading it does, and reads no record.
     reading = describe_producers(client, internal, log.partitions, deadline())
+    refusals = [log.refused, *reading.faults]
+    if log.partitions and not any(refusals):
+        refusals.append(_tail_fault(cluster.properties, log.partitions[0].partition, deadline()))
     yield Capability(
-        "transaction log",
-        "no counters of outcomes, fences and times: gauges only",
-        _texts([log.refused, *reading.faults]),
-        log.not_yet,
+        "transaction log", "no counters of outcomes, fences and times: gauges only", _texts(refusals), log.not_yet
     )
     group_grant = describe_group_grant(client, metadata, deadline())
     yield Capability("consumer groups", "no read_committed lag of groups", _texts([group_grant]), offsets.not_yet)
     config = client.config("topic", TRANSACTION_STATE, (MIN_ISR,), deadline()) if log.partitions else {}
     refused = config if isinstance(config, Fault) else log.refused
     yield Capability("topic configs", "no condition under_min_isr", _texts([refused]), log.not_yet)
+    broker = client.config("broker", str(min(metadata.brokers)), (MIN_ISR,), deadline())
+    told = [broker if isinstance(broker, Fault) else None]
+    yield Capability("broker configs", "no posture checks of the brokers' settings", _texts(told))
 
 
 class _Internal(NamedTuple):
@@ -137,6 +142,22 @@ class _Internal(NamedTuple):
         refused = fault if fault is not None and fault.reason is Reason.AUTHORIZATION else None
         there = bool(partitions or refused)
         return cls(partitions, refused, "" if there else f"no {topic} yet: the cluster makes it at the first use")
+
+
+def _tail_fault(properties: Properties, partition: int, deadline: Deadline) -> Fault | None:
+    """Why librdkafka does not get at the log, for which it has TLS and SASL of its own; it reads no record here."""
+    try:
+        tail = Tail(properties, TRANSACTION_STATE)
+    except AskError as error:
+        return error.fault
+    try:
+        tail.offsets_since([partition], 0.0, deadline)
+    except AskError as error:
+        tail.poll(1, 0.1)  # what went wrong is told when it is polled, and nothing is assigned that could be lost
+        return tail.trouble() or error.fault
+    finally:
+        tail.close()
+    return None
 
 
 def _sample(metadata: Metadata) -> list[TopicPartition]:
