@@ -1,0 +1,191 @@
+"""Requests that two programs could read differently, paths that mean other paths, and doors beside the guard."""
+
+from __future__ import annotations
+
+import base64
+import re
+import socket
+from collections.abc import Iterator
+
+import bcrypt
+import pytest
+
+from exporter.connection import MAX_BODY_BYTES
+from exporter.exposition import Exposition
+from exporter.ingest_door import IngestDoor
+from exporter.listen import Listener
+from exporter.server import App
+from exporter.web_config import WebConfig
+from exporter.web_guard import Guard
+
+SMUGGLED = b"GET /api/v1/status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+LAST = b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+USERS = {"ann": bcrypt.hashpw(b"right", b"$2b$04$......................")}
+ANN = b"Authorization: Basic " + base64.b64encode(b"ann:right") + b"\r\n"
+TOKEN = b"Authorization: Bearer token\r\n"
+STATISTICS = b"{}"
+PATH = "/ingest/librdkafka"
+
+
+class Anything:
+    """Takes whatever is handed in."""
+
+    def take(self, body: bytes) -> None:
+        assert body == STATISTICS
+
+
+@pytest.fixture(scope="module")
+def listener() -> Iterator[Listener]:
+    listener = Listener("127.0.0.1", 0, App(Exposition(), dict, lambda: True, list), idle_seconds=2.0)
+    listener.open()
+    yield listener
+    listener.close()
+
+
+def guarded(*, token: str) -> Listener:
+    """Asks for users, and takes statistics with this token, "" for none."""
+    door = IngestDoor(Anything(), lambda: token)
+    guard = Guard(lambda: WebConfig(users=USERS))
+    app = App(Exposition(), dict, lambda: True, list, "", {PATH: door}, guard, doors_have_keys=bool(token))
+    listener = Listener("127.0.0.1", 0, app)
+    listener.open()
+    return listener
+
+
+@pytest.fixture(scope="module")
+def with_token() -> Iterator[Listener]:
+    listener = guarded(token="token")
+    yield listener
+    listener.close()
+
+
+@pytest.fixture(scope="module")
+def without_token() -> Iterator[Listener]:
+    listener = guarded(token="")
+    yield listener
+    listener.close()
+
+
+def answers(listener: Listener, request: bytes) -> list[bytes]:
+    """The status of each answer until the connection is closed."""
+    with socket.create_connection(("127.0.0.1", listener.port), timeout=20) as connection:
+        connection.sendall(request)
+        try:
+            reply = b"".join(iter(lambda: connection.recv(65536), b""))
+        except ConnectionResetError:
+            reply = b""
+    return re.findall(rb"HTTP/1\.1 (\d+) ", reply)
+
+
+def post(headers: bytes, body: bytes = b"", path: bytes = b"/-/healthy") -> bytes:
+    return b"POST " + path + b" HTTP/1.1\r\nHost: x\r\n" + headers + b"\r\n" + body
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        post(b"Content-Length: 6\r\nTransfer-Encoding: chunked\r\n", b"0\r\n\r\nX"),
+        post(b"Transfer-Encoding: chunked\r\nContent-Length: 6\r\n", b"0\r\n\r\nX"),
+        post(b"Transfer-Encoding: chunked\r\n", b"0\r\n\r\n"),
+        post(b"Transfer-Encoding: xchunked\r\n"),
+        post(b"Transfer-Encoding: identity\r\nContent-Length: 0\r\n"),
+        post(b"transfer-encoding:\tchunked\r\n", b"0\r\n\r\n"),
+        post(b"Transfer-Encoding : chunked\r\n", b"0\r\n\r\n"),
+        post(b"X: y\r\n Transfer-Encoding: chunked\r\n", b"0\r\n\r\n"),
+        post(b"Content-Length: 0\r\nContent-Length: 70\r\n"),
+        post(b"Content-Length: 0, 70\r\n"),
+        post(b"Content-Length: +0\r\n"),
+        post(b"Content-Length: -1\r\n"),
+        post(b"Content-Length: 0x10\r\n"),
+        post(b"Content-Length: 1_0\r\n"),
+        post(b"Content-Length:\r\n"),
+        post(b"Content-Length : 70\r\n"),
+        post(b"Content-Length\r\n"),
+        post(b": nameless\r\n"),
+        post(b"X: a\x00b\r\n"),
+        post(b"X: a\rContent-Length: 70\r\n"),
+        post(b"Host: other\r\n"),
+        b"GET /-/healthy HTTP/1.1\r\nHost: x\nContent-Length: 7\r\n\r\n",
+        b"GET http://other/-/healthy HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET //metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT other:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\r\n\r\nGET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+)
+def test_what_can_be_read_in_two_ways_is_refused_and_ends_the_connection(
+    listener: Listener, request_bytes: bytes
+) -> None:
+    [status] = answers(listener, request_bytes + SMUGGLED)
+    assert status in {b"400", b"405"}
+
+
+def test_a_body_is_never_taken_for_the_next_request(listener: Listener) -> None:
+    request = post(b"Content-Length: %d\r\n" % len(SMUGGLED), SMUGGLED)
+    assert answers(listener, request + LAST) == [b"405", b"200"]
+
+
+def test_a_length_under_another_name_is_none(listener: Listener) -> None:
+    assert answers(listener, post(b"Content_Length: 70\r\n") + LAST) == [b"405", b"200"]
+
+
+def test_a_body_is_waited_for_without_a_thread_and_with_continue_if_asked(listener: Listener) -> None:
+    with socket.create_connection(("127.0.0.1", listener.port), timeout=20) as connection:
+        connection.sendall(post(b"Content-Length: 5\r\nExpect: 100-continue\r\nConnection: close\r\n"))
+        assert connection.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(b"12345")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 405 ")
+
+
+def test_a_body_that_is_too_long_is_refused_before_it_comes(listener: Listener) -> None:
+    assert answers(listener, post(b"Content-Length: %d\r\n" % (MAX_BODY_BYTES + 1))) == [b"413"]
+    assert answers(listener, post(b"Content-Length: 99999999999999999999\r\n")) == [b"413"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/metrics",
+        "/./metrics",
+        "/%2fmetrics",
+        "/metrics/",
+        "/x/../metrics",
+        "/ingest/librdkafka/../../metrics",
+        "/ingest/librdkafka/..%2f..%2fmetrics",
+        "/ingest/librdkafka;/metrics",
+        "/ingest/librdkafka/",
+        "/ingest/librdkafka%00",
+        "/ingest/librdkafk%D0%B0",
+        "/INGEST/librdkafka",
+        "/ingest%2flibrdkafka",
+        "/?path=/ingest/librdkafka",
+        "/-/reload",
+        "/nothing",
+        "/../../etc/passwd",
+    ],
+)
+def test_every_path_but_the_door_with_a_key_of_its_own_asks_for_a_user(with_token: Listener, path: str) -> None:
+    for method in (b"GET", b"POST", b"HEAD", b"OPTIONS"):
+        for header in (b"", TOKEN):
+            request = (
+                method + b" " + path.encode() + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + header + b"\r\n"
+            )
+            assert answers(with_token, request) == [b"401"]
+
+
+@pytest.mark.parametrize("path", [b"/ingest/librdkafka", b"/ingest/%6cibrdkafka"])
+def test_the_door_with_a_key_takes_the_key_and_no_password(with_token: Listener, path: bytes) -> None:
+    common = b"Content-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n" % len(STATISTICS)
+    assert answers(with_token, post(common + TOKEN, STATISTICS, path)) == [b"204"]
+    assert answers(with_token, post(common + ANN, STATISTICS, path)) == [b"401"]
+    assert answers(with_token, post(common, STATISTICS, path)) == [b"401"]
+
+
+def test_a_door_without_a_key_is_behind_the_guard(without_token: Listener) -> None:
+    common = b"Content-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n" % len(STATISTICS)
+    assert answers(without_token, post(common + ANN, STATISTICS, PATH.encode())) == [b"204"]
+    assert answers(without_token, post(common, STATISTICS, PATH.encode())) == [b"401"]
+
+
+def test_health_asks_for_a_user_too(with_token: Listener) -> None:
+    assert answers(with_token, LAST) == [b"401"]
+    assert answers(with_token, LAST.replace(b"Connection", ANN + b"Connection")) == [b"200"]
