@@ -1,0 +1,173 @@
+"""The images: their Dockerfile by hadolint's rules and by ours, and the agent's as far as it goes without an engine."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from demo.processes import poll
+from demo.settings import free_ports
+from exporter.cli import parser
+from exporter.model import Deadline
+from tests.container.dockerfile import context, lineage, stages
+from tests.container.engine import Layer, base, build
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "Dockerfile").read_text()
+STAGES = stages(TEXT)
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+WRITABLE = ("/tmp", "/var/lib/kafka-eos-exporter")
+FINAL = ("agent", "spark")
+
+
+def hadolint(tools: Path, file: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [tools / "hadolint", "--no-color", file], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_hadolint_finds_nothing_and_would(tools: Path, tmp_path: Path) -> None:
+    done = hadolint(tools, ROOT / "Dockerfile")
+    assert (done.returncode, done.stdout) == (0, "")
+    careless = tmp_path / "Dockerfile"
+    careless.write_text(re.sub("python:[^ ]+", "python:latest", TEXT))
+    assert "DL3007" in hadolint(tools, careless).stdout
+
+
+@pytest.mark.parametrize("name", FINAL)
+def test_an_image_is_not_root_by_number_and_says_what_it_is(name: str) -> None:
+    parts = lineage(STAGES, name)
+    # By number: Kubernetes' runAsNonRoot cannot judge a name.
+    assert parts[-1].last("USER").value == "10618:10618"
+    labels = " ".join(each.value for part in parts for each in part.all("LABEL"))
+    for label in ("title", "description", "licenses", "revision"):
+        assert f"org.opencontainers.image.{label}=" in labels
+
+
+def test_bases_are_pinned_to_a_patch_release() -> None:
+    foreign = {stage.base for stage in STAGES.values() if stage.base not in STAGES}
+    assert foreign
+    for each in foreign:
+        assert re.fullmatch(r"[a-z]+:\d+\.\d+\.\d+-slim-[a-z]+", each), each
+
+
+def test_nothing_but_the_jobs_image_gets_packages_of_debian() -> None:
+    runs = {stage.name: " ".join(each.value for each in stage.all("RUN")) for stage in STAGES.values()}
+    assert [name for name, text in runs.items() if "apt-get" in text] == ["spark"]
+
+
+def test_what_is_built_by_default_is_the_agent() -> None:
+    assert list(STAGES)[-1] == "agent"
+
+
+def test_the_default_command_is_one_of_ours() -> None:
+    words = STAGES["agent"].last("CMD").words
+    assert parser().parse_args(words)
+
+
+def test_only_what_is_copied_is_sent_to_the_engine() -> None:
+    sent = context(ROOT, (ROOT / ".dockerignore").read_text())
+    copied = {
+        word
+        for stage in STAGES.values()
+        for each in stage.all("COPY")
+        if not each.value.startswith("--from")
+        for word in each.words[:-1]
+    }
+    assert {name.split("/")[0] for name in sent} == copied
+    assert not [name for name in sent if "__pycache__" in name]
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layer]:
+    folder = tmp_path_factory.mktemp("image")
+    python = next((Path(sys.prefix) / "lib").glob("python3*/site-packages"))
+    layers = {"": base(folder / "base", python)}
+    for name in ("build", "runtime", "agent"):
+        stage = STAGES[name]
+        below = layers.get(stage.base, layers[""])
+        layers[name] = build(stage, below, layers, folder / name, ROOT, {"REVISION": REVISION})
+    yield layers["agent"]
+    shutil.rmtree(folder)
+
+
+def entered(image: Layer, *words: str) -> tuple[list[str], dict[str, str]]:
+    return image.command(words, image.environment, user="10618:10618", writable=WRITABLE)
+
+
+def inside(image: Layer, *words: str) -> subprocess.CompletedProcess[str]:
+    command, environment = entered(image, *words)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture(scope="module")
+def port(image: Layer) -> Iterator[int]:
+    """An agent in the image, with no Kafka to be found; stopped as an engine does it."""
+    [number] = free_ports(1)
+    stage = STAGES["agent"]
+    words = [*STAGES["runtime"].last("ENTRYPOINT").words, *stage.last("CMD").words]
+    command, environment = entered(
+        image, *words, "--bootstrap-server=127.0.0.1:1", f"--web.listen-address=127.0.0.1:{number}"
+    )
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            until = Deadline.after(30)
+            while not answers(number) and process.poll() is None and poll(until, 0.1):
+                pass
+            yield number
+        finally:
+            process.send_signal(signal.Signals[stage.last("STOPSIGNAL").value])
+            code = process.wait(15)
+    assert code == 0
+
+
+def answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/healthy", timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.mark.timeout(300)
+def test_the_command_in_the_image_knows_its_version_and_revision(image: Layer) -> None:
+    assert f"revision: {REVISION[:12]}" in inside(image, "kafka-eos-exporter", "--version").stdout
+
+
+def test_the_root_is_read_only_and_the_user_is_nobody(image: Layer) -> None:
+    assert inside(image, "sh", "-c", "id -u; id -G").stdout.split() == ["10618", "10618"]
+    for place in ("/opt/kafka-eos-exporter", "/usr/local/lib", "/etc"):
+        assert "Read-only" in inside(image, "touch", f"{place}/x").stderr
+    for place in WRITABLE:
+        assert inside(image, "touch", f"{place}/x").returncode == 0
+
+
+def test_there_is_no_installer_in_the_image(image: Layer) -> None:
+    for module in ("pip", "ensurepip", "setuptools"):
+        for python in ("/usr/local/bin/python", "python"):
+            assert "No module named" in inside(image, python, "-m", module).stderr
+
+
+def test_the_agent_serves_from_a_read_only_root(port: int) -> None:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        page = answer.read().decode()
+    assert f'revision="{REVISION[:12]}"' in page
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/runbooks", timeout=10) as answer:
+        assert "/runbooks/KafkaEosLsoStalled" in answer.read().decode()
+
+
+def test_the_healthcheck_tells_a_served_port_from_another(image: Layer, port: int) -> None:
+    check = STAGES["agent"].last("HEALTHCHECK").value.partition("CMD ")[2]
+    words = [word.replace("10618", str(port)) for word in json.loads(check)]
+    assert inside(image, *words).returncode == 0
+    [other] = free_ports(1)
+    assert inside(image, *(word.replace(str(port), str(other)) for word in words)).returncode != 0
