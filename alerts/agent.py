@@ -36,6 +36,7 @@ def alerts(settings: Settings) -> Iterator[Alert]:
         " the grant to add.",
         DASHBOARD,
         hold="5m",
+        when=f"less than {settings.source_success:.0%} of a source's reads in 10m are answered in full, for 5m",
     )
     yield Alert(
         "KafkaEosExporterAbsent",
@@ -49,6 +50,7 @@ def alerts(settings: Settings) -> Iterator[Alert]:
         (),
         hold="5m",
         keeps=False,
+        when="no sample of any agent for 10m",
     )
     yield Alert(
         "KafkaEosExporterAbsent",
@@ -65,4 +67,5 @@ def alerts(settings: Settings) -> Iterator[Alert]:
         (),
         hold="5m",
         keeps=False,
+        when="a shard is missing for 10m, or the shards do not agree on how many they are",
     )

@@ -42,12 +42,14 @@ def alerts(settings: Settings) -> Iterator[Alert]:
         )
         + _RAN
         + "\nIts report has the evidence: partition, offset and key of the worst ones.",
+        "the last run of an audit found something",
     )
     yield _alert(
         "unknown",
         f'group by ({_AUDIT}) ({AUDIT_VERDICT}{{verdict="unknown"}} and ignoring (verdict) {_NEWEST})',
         "An audit could not tell whether a topic is exactly-once.",
         _WHAT + " ended without a verdict." + _RAN + "\nIts report says what could not be told, and why.",
+        "the last run of an audit could not tell",
     )
     yield _alert(
         "overdue",
@@ -56,10 +58,11 @@ def alerts(settings: Settings) -> Iterator[Alert]:
         _WHAT
         + " last ran {{ $value | humanizeDuration }} ago."
         + "\nLook at what runs it. An audit that is not wanted any more is forgotten when its result file is deleted.",
+        f"an audit last ran more than {settings.audit_overdue} ago",
     )
 
 
-def _alert(reason: str, expr: str, summary: str, description: str) -> Alert:
+def _alert(reason: str, expr: str, summary: str, description: str, when: str) -> Alert:
     return Alert(
         "KafkaEosAuditFinding",
         Severity.WARNING,
@@ -69,4 +72,5 @@ def _alert(reason: str, expr: str, summary: str, description: str) -> Alert:
         DASHBOARD,
         _LABELS,
         labels=(("reason", reason),),
+        when=when,
     )

@@ -39,6 +39,7 @@ def alerts(settings: Settings) -> Iterator[Alert]:
         + "\nBring the missing brokers back. Do not lower min.insync.replicas to get on: what is then lost is lost.",
         "kafka-eos-overview",
         hold="5m",
+        when="partitions of `__transaction_state` are offline or under their minimum ISR for 5m",
     )
     yield Alert(
         "KafkaEosVerificationFailures",
@@ -53,6 +54,7 @@ def alerts(settings: Settings) -> Iterator[Alert]:
         " time.",
         "kafka-eos-brokers",
         ("kafka_cluster", "broker"),
+        when=f"a broker refused writes to more than {settings.verification_failures} partitions in 15m",
     )
     yield Alert(
         "KafkaEosPostureFailed",
@@ -64,4 +66,5 @@ def alerts(settings: Settings) -> Iterator[Alert]:
         " fails. `kafka-eos-exporter check posture` tells each value and what it should be.",
         "kafka-eos-overview",
         hold="15m",
+        when="a check of the EOS posture fails for 15m",
     )

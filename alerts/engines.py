@@ -36,6 +36,7 @@ def alerts(settings: Settings) -> Iterator[Alert]:
         "kafka-eos-connect",
         _TASK_LABELS,
         hold="10m",
+        when=f"more than {settings.connect_commit_failures:.0%} of a task's recent offset commits failed, for 10m",
     )
     yield _restore(settings)
 
@@ -66,6 +67,7 @@ def _task_failed(settings: Settings) -> Iterator[Alert]:
         "kafka-eos-connect",
         _TASK_LABELS,
         keeps=False,
+        when=f"a task failed, until {settings.event_window} after it was last seen so",
     )
     yield Alert(
         "KafkaEosConnectTaskFailed",
@@ -76,6 +78,7 @@ def _task_failed(settings: Settings) -> Iterator[Alert]:
         "kafka-eos-connect",
         _TASK_LABELS,
         hold="5m",
+        when="it stays failed for 5m, or fails again and again",
     )
 
 
@@ -106,4 +109,5 @@ max by ({by}) (min_over_time({remaining}[{window}]))
         ("kafka_cluster", "target"),
         hold="5m",  # what one restore had left at its end is less than what the next one has all the time
         keeps=False,
+        when=f"a task has no fewer records to restore than {window} ago, for 5m",
     )

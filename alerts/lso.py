@@ -57,6 +57,7 @@ def _stalled(settings: Settings) -> Iterator[Alert]:
         description,
         DASHBOARD,
         _VARIABLES,
+        when=f"the last stable offset of a partition stands still for more than {settings.stall_warning}",
     )
     yield Alert(
         "KafkaEosLsoStalled",
@@ -74,6 +75,8 @@ def _stalled(settings: Settings) -> Iterator[Alert]:
         description,
         DASHBOARD,
         _VARIABLES,
+        when=f"it does for more than {settings.stall_critical}, or {settings.stall_slack} longer than its holder's"
+        " timeout allows, or at once when the holder is hanging",
     )
 
 
@@ -86,4 +89,5 @@ def _hanging() -> Alert:
         BOOTSTRAP + "A hanging transaction blocks " + _WHERE + STALLED_SINCE + ":" + LSO_LAG + WAITING + HANGING_STEP,
         DASHBOARD,
         _VARIABLES,
+        when="at once: no coordinator knows the transaction that holds a stalled partition",
     )

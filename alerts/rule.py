@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -31,7 +31,7 @@ class Alert:
     ``hold`` is Prometheus' ``for``, "" for none: most ages are told by a timestamp, which a failed scrape or a restart
     of Prometheus cannot reset. ``summary`` has no template in it; ``description`` is a template and holds the evidence.
     ``dashboard`` is a uid, ``variables`` are the labels that it takes over. ``keeps`` is False where the rule looks
-    back by itself, so that a failed scrape cannot resolve it.
+    back by itself, so that a failed scrape cannot resolve it. ``when`` says for people when it fires.
     """
 
     name: str
@@ -44,3 +44,4 @@ class Alert:
     hold: str = ""
     keeps: bool = True
     labels: tuple[tuple[str, str], ...] = ()
+    when: str = field(kw_only=True)

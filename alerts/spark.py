@@ -76,6 +76,7 @@ unless on ({_QUERY}) {_OVER}""",
         DASHBOARD,
         _LABELS,
         labels=(("reason", "no_progress"),),
+        when=f"a query neither completed a batch nor was idle for more than {settings.spark_stalled}",
     )
 
 
@@ -111,6 +112,8 @@ unless on ({_QUERY}) {_OVER}""",
         DASHBOARD,
         _LABELS,
         labels=(("reason", "blocked"),),
+        when="a query looks idle, behind a last stable offset that stands still for more than"
+        f" {settings.spark_stalled}",
     )
 
 
@@ -149,6 +152,7 @@ group by ({_QUERY}) (
         DASHBOARD,
         _LABELS,
         keeps=False,
+        when=f"an error ended a query, until {settings.event_window} after it was last seen so",
     )
     yield Alert(
         "KafkaEosSparkQueryTerminated",
@@ -159,4 +163,5 @@ group by ({_QUERY}) (
         DASHBOARD,
         _LABELS,
         hold="5m",
+        when="it is not started again for 5m, or ends again and again",
     )

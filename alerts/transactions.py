@@ -68,6 +68,7 @@ def alerts(settings: Settings) -> Iterator[Alert]:
         settings,
         "KafkaEosProducerFenced",
         "fenced",
+        "a producer was fenced in an open transaction",
         "A producer was initialised while a transaction of the same transactional.id was open, which ended it.",
         "was fenced: its transaction was ended by a new producer with the same transactional.id. After a crash that is"
         " how the successor cleans up; otherwise two live instances share one id.",
@@ -77,6 +78,7 @@ def alerts(settings: Settings) -> Iterator[Alert]:
         settings,
         "KafkaEosTransactionTimeouts",
         "timed_out",
+        "a coordinator ended a transaction that ran into its timeout",
         "A transaction was left open until its coordinator ended it.",
         "let a transaction run into its transaction.timeout.ms: its producer died, hung, or works longer than that"
         " between begin and commit. What it wrote is rolled back, and the producer, if it lives, is fenced.",
@@ -117,10 +119,12 @@ def _long_running(settings: Settings) -> Alert:
         " `kafka-eos-exporter transactions` lists what is open, with the next step.",
         DASHBOARD,
         _LABELS,
+        when=f"a transaction is open for more than {settings.long_transaction}, or {_OVERDUE_WINDOW} longer than its"
+        " own timeout allows",
     )
 
 
-def _event(settings: Settings, name: str, outcome: str, summary: str, told: str) -> Alert:
+def _event(settings: Settings, name: str, outcome: str, when: str, summary: str, told: str) -> Alert:
     window = settings.event_window.seconds
     return Alert(
         name,
@@ -134,6 +138,7 @@ def _event(settings: Settings, name: str, outcome: str, summary: str, told: str)
         + "\n`kafka-eos-exporter transactions recent` lists them.",
         DASHBOARD,
         _LABELS,
+        when=f"{when}, until {settings.event_window} after the last time",
     )
 
 
@@ -152,6 +157,7 @@ def _storm(settings: Settings) -> Alert:
         + "\nThe addresses of the clients are in the brokers' request log, by this transactional.id.",
         DASHBOARD,
         (*_LABELS, "transactional_id"),
+        when=f"{settings.storm_fences} fences or more of one transactional.id in 10m",
     )
 
 
@@ -182,6 +188,8 @@ and {finished} >= {settings.abort_minimum}""",
             hold=hold,
             keeps=short == "5m",  # the longer windows outlive what scrapes may miss
             labels=(("window", window),),
+            when=f"more than {share:.0%} of {settings.abort_minimum} or more transactions did not commit in"
+            f" {window}, nor in the last {short}, for {hold}",
         )
 
 
@@ -208,6 +216,8 @@ and max by ({_BY}) (increase({TRANSACTION_COMPLETION_SECONDS}_count[10m])) \
         DASHBOARD,
         _LABELS,
         hold="30m",
+        when=f"one in a hundred takes more than {settings.completion_slow:g} s to complete, of"
+        f" {settings.completion_minimum} or more in 10m, for 30m",
     )
     yield Alert(
         "KafkaEosCompletionSlow",
@@ -228,4 +238,5 @@ and max by ({_BY}) (increase({TRANSACTION_COMPLETION_SECONDS}_count[10m])) \
         + "\nLeave the transaction alone: ending it by hand would tear it. It completes by itself.",
         DASHBOARD,
         _LABELS,
+        when=f"a transaction was decided more than {settings.completion_stuck} ago and is not complete",
     )

@@ -231,6 +231,8 @@ def _completions() -> Iterator[Case]:
         {"40m": [of("warning", app) for app in apps]},
     )
     yield case(SLOW, "ten in ten minutes are enough", histogram("0+0x90", "0+1x90"), {"39m": [], "40m": [WARNING]})
+    beyond = [each for each in slow if each.labels.get("le") != "30"]
+    yield case(SLOW, "exactly ten seconds: the last bound of the buckets", beyond, {"60m": []})
     yield case(SLOW, "just more than ten seconds", histogram("0+9897x90", "0+10000x90"), {"60m": [WARNING]})
     yield case(
         SLOW,

@@ -28,6 +28,15 @@ def test_amtool_accepts_it(config: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_amtool_accepts_what_the_page_of_the_alerts_shows(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "alerts.md").read_text()
+    (example,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    path = tmp_path / "alertmanager.yml"
+    path.write_text(example)
+    done = subprocess.run(["amtool", "check-config", path], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(("severity", "receiver"), [("critical", "kafka-eos-pages"), ("warning", "kafka-eos-tickets")])
 def test_severity_decides_who_is_told(config: str, severity: str, receiver: str) -> None:
     labels = ["alertname=KafkaEosLsoStalled", f"severity={severity}", "kafka_cluster=prod", "topic=orders"]

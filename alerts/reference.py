@@ -1,0 +1,31 @@
+"""The table as Markdown, for the page that tells people of the alerts."""
+
+from __future__ import annotations
+
+from alerts.rule import Alert
+from alerts.settings import Settings, knobs
+from alerts.table import alerts
+
+RUNBOOKS = "../alerts/runbooks"
+"""From the page, which lies in docs/."""
+
+
+def table() -> str:
+    """A row for each alert and variant, with the default settings."""
+    rows = "".join(f"| {_name(each)} | {each.severity} | {_cell(each.when)} |\n" for each in alerts(Settings()))
+    return f"| alert | severity | when |\n|---|---|---|\n{rows}"
+
+
+def keys() -> str:
+    """A row for each key of ``--set``."""
+    rows = "".join(f"| `{key}` | `{default or 'none'}` | {_cell(meaning)} |\n" for key, default, meaning in knobs())
+    return f"| key | default | meaning |\n|---|---|---|\n{rows}"
+
+
+def _name(alert: Alert) -> str:
+    variant = "".join(f" `{key}={value}`" for key, value in alert.labels)
+    return f"[{alert.name}]({RUNBOOKS}/{alert.name}.md){variant}"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
