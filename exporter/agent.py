@@ -21,9 +21,8 @@ from exporter.config import Cluster as ClusterConfig
 from exporter.config import Config, ConfigError, split_address
 from exporter.engines import Engines, engine_sources, engines_of
 from exporter.exposition import Exposition
-from exporter.ingest import Inbox
-from exporter.ingest_door import PATH as INGEST_PATH
-from exporter.ingest_door import IngestDoor
+from exporter.inboxes import Inboxes, inboxes_of
+from exporter.ingest_door import doors_of
 from exporter.kafka.client import ClusterClient
 from exporter.listen import ListenError
 from exporter.model import Clock, Deadline, Snapshot, Source
@@ -66,8 +65,10 @@ class _Watched(NamedTuple):
     group: Group
 
 
-def sources_of(cluster: Cluster, config: ClusterConfig, engines: Engines) -> tuple[Source, ...]:
-    """The sources of one cluster and of the engines on it, from their settings."""
+def sources_of(
+    cluster: Cluster, config: ClusterConfig, engines: Engines, inboxes: Inboxes | None = None
+) -> tuple[Source, ...]:
+    """The sources of one cluster and of the engines on it, from their settings and from what is handed in."""
     lso = LsoSettings(
         interval=config.lso.interval,
         sweep_interval=config.lso.sweep_interval,
@@ -95,7 +96,7 @@ def sources_of(cluster: Cluster, config: ClusterConfig, engines: Engines) -> tup
         TxnlogSource(cluster, TxnlogSettings(caps, config.transactions.open_transactions)),
         GroupsSource(cluster, groups),
         PostureSource(cluster, PostureSettings(config.posture.interval, config.posture.ignore)),
-        *(engine_sources(cluster, engines) if cluster.shard.first else ()),
+        *(engine_sources(cluster, engines, inboxes) if cluster.shard.first else ()),
     )
 
 
@@ -109,11 +110,11 @@ class Agent:
         self._state = StateDir(config.state.dir)
         self._shard = config.shard.shard()
         self._exposition = Exposition(self._clock, own=ProcessMetrics(), shard=self._shard)
+        self._inboxes = inboxes_of(config, self._clock) if self._shard.first else None
         self._watched = {key: self._watch(key, cluster) for key, cluster in _by_key(config).items()}
         self._fleet = Fleet((each.group for each in self._watched.values()), self._exposition, self._clock)
-        inbox = self._inbox() if config.ingest.enabled and self._shard.first else None
-        self._clients = Clients(self._fleet, inbox, self._clock)
-        doors = {INGEST_PATH: IngestDoor(inbox, config.ingest.read_token)} if inbox else {}
+        self._clients = Clients(self._fleet, self._inboxes.clients if self._inboxes else None, self._clock)
+        doors = doors_of(self._inboxes, config.ingest.read_token) if self._inboxes else {}
         self._web = WebFile(config.web.config_file)
         app = App(
             self._exposition,
@@ -249,14 +250,8 @@ class Agent:
             self._clock,
             shard=self._shard,
         )
-        return _Watched(
-            config, engines, cluster, Group(key, sources_of(cluster, config, engines), cluster.client.close)
-        )
-
-    def _inbox(self) -> Inbox:
-        ingest = self._config.ingest
-        names = [cluster.name for cluster in self._config.clusters if cluster.name]
-        return Inbox(names, ingest.clients, ingest.expire_after, self._clock)
+        sources = sources_of(cluster, config, engines, self._inboxes)
+        return _Watched(config, engines, cluster, Group(key, sources, cluster.client.close))
 
     def _own_snapshot(self) -> Snapshot:
         return Snapshot(

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from exporter.catalogue import AUDIT_KINDS, AUDIT_VERDICTS
-from exporter.model import Word
+from exporter.model import Fact, Word
 
 LONGEST_NAME = 249  # as long as the name of a topic may be
 MOST_TOPICS = 1000
@@ -85,6 +85,13 @@ class AuditResult:
     """Further keys that the job writes for people: settings, seconds. Written, and not read back."""
 
 
+@dataclass(frozen=True, slots=True)
+class AuditResults(Fact):
+    """The last run of each audit of a cluster."""
+
+    results: tuple[AuditResult, ...]
+
+
 def dump_result(result: AuditResult, most_examples: int | None = None) -> str:
     """The result as JSON; with ``most_examples``, no more of each finding, as for posting it to the agent."""
     document: dict[str, Any] = {
@@ -137,7 +144,7 @@ def parse_result(content: bytes | str) -> AuditResult:
         aborted_records=_count(top.get("aborted_records"), "aborted_records"),
         checked=tuple(_kind(each, "checked") for each in _list(top.get("checked", []), "checked")),
         unknown=tuple(_text(each, "unknown") for each in _list(top.get("unknown", []), "unknown")),
-        kafka_cluster=_text(top.get("kafka_cluster", ""), "kafka_cluster"),
+        kafka_cluster=_name(top.get("kafka_cluster"), "kafka_cluster") if top.get("kafka_cluster") else "",
     )
 
 

@@ -29,7 +29,7 @@ from exporter.config_layers import (
     merged,
 )
 from exporter.config_problems import problem_of, shape_of
-from exporter.config_targets import Connect, Streams
+from exporter.config_targets import Audits, Connect, Spark, Streams
 from exporter.config_values import (
     DEFAULT_PORT,
     Addresses,
@@ -154,6 +154,8 @@ class Config(Section):
     producers: tuple[Producers, ...] = ()
     connect: tuple[Connect, ...] = ()
     streams: tuple[Streams, ...] = ()
+    spark: tuple[Spark, ...] = ()
+    audits: tuple[Audits, ...] = ()
     ingest: Ingest = Ingest()
 
     def to_yaml(self) -> str:
@@ -258,10 +260,11 @@ def _name_problems(clusters: Sequence[Cluster]) -> Iterator[Problem]:
 def _engine_problems(config: Config) -> Iterator[Problem]:
     """What belongs to a cluster names one that is configured, and no two Connects are alike."""
     known = {cluster.name for cluster in config.clusters}
-    engines: Mapping[str, Sequence[Producers | Connect | Streams]] = {
+    engines: Mapping[str, Sequence[Producers | Connect | Streams | Spark]] = {
         "producers": config.producers,
         "connect": config.connect,
         "streams": config.streams,
+        "spark": config.spark,
     }
     for key, entries in engines.items():
         for at, entry in enumerate(entries):

@@ -1,4 +1,6 @@
-"""Settings of what is asked over HTTP: JVMs, by Jolokia or jmx_exporter, and Connect's REST API."""
+"""Settings of what is asked over HTTP, JVMs by Jolokia or jmx_exporter and Connect's REST API, and of what is read from
+folders: Spark's logs and checkpoints, results of audits.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, SecretStr, model_validator
 
-from exporter.config_values import Duration, Lower, Section, one_or_more, wrong
+from exporter.config_values import Duration, Lower, Section, local_path, one_or_more, wrong
 from exporter.http import Endpoint
 from exporter.jmx.reader import JvmTarget, Way
 
@@ -31,6 +33,7 @@ def _url(value: str) -> str:
 
 Url = Annotated[str, AfterValidator(_url)]
 Urls = Annotated[tuple[Url, ...], BeforeValidator(one_or_more)]
+LocalPath = Annotated[FilePath, BeforeValidator(local_path)]
 Secret = Annotated[SecretStr, PlainSerializer(lambda secret: "[hidden]" if secret.get_secret_value() else "")]
 
 
@@ -97,3 +100,32 @@ class Streams(Jvm):
 
     cluster: str = ""
     interval: Duration = 10.0
+
+
+class Spark(Section):
+    """A folder that Spark writes: a folder of event logs, or the checkpoint of one query.
+
+    ``application`` and ``query`` name a checkpoint's query on the metrics where no event does; ``query`` is by itself
+    the folder's name. ``cluster`` is the one that the queries read; it may be left out when only one is configured.
+    """
+
+    event_log: LocalPath | None = None
+    checkpoint: LocalPath | None = None
+    application: Annotated[str, Field(max_length=200)] = ""
+    query: Annotated[str, Field(max_length=200)] = ""
+    cluster: str = ""
+    interval: Duration = 10.0
+
+    @model_validator(mode="after")
+    def _one_folder(self) -> Spark:
+        if (self.event_log is None) == (self.checkpoint is None):
+            raise wrong("needs either event_log, such as /var/log/spark-events, or checkpoint, the folder of a query")
+        if self.event_log is not None and (self.application or self.query):
+            raise wrong("has an event_log, which tells the names of applications and queries itself")
+        return self
+
+
+class Audits(Section):
+    """Results that ``audit --output-dir`` writes: a file, or a pattern such as ``/data/audits/*.json``."""
+
+    path: LocalPath

@@ -110,6 +110,15 @@ def one_or_more(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
+def local_path(value: object) -> object:
+    """A path on this machine; one of an object store or of HDFS is refused."""
+    if isinstance(value, str) and (match := re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", value)):
+        if match[1].lower() != "file":
+            raise wrong(f"is on {match[1]}, and only local and mounted paths are read: mount it, or use the listener")
+        return "/" + value[match.end() :].lstrip("/")
+    return value
+
+
 def split_address(address: str) -> tuple[str, int]:
     """Host and port of a listen address in Prometheus's form: ``127.0.0.1:9090``, ``[::1]:9090``, ``:9090`` (host "").
 

@@ -1,24 +1,34 @@
-"""The engines around a cluster, Connect and Kafka Streams: from settings to their sources."""
+"""The engines around a cluster, Connect, Kafka Streams and Spark, and its audits: from settings to their sources."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from exporter.audit_files import AuditFiles
 from exporter.config import Config
-from exporter.config_targets import Connect, Streams
+from exporter.config_targets import Audits, Connect, Spark, Streams
 from exporter.connect.rest import ConnectRest
+from exporter.inboxes import Inboxes
 from exporter.jmx.reader import reader_for
 from exporter.model import Source
+from exporter.sources.audits import AuditsSettings, AuditsSource
 from exporter.sources.cluster import Cluster
 from exporter.sources.connect import ConnectSettings, ConnectSource
+from exporter.sources.spark import FolderSettings, SparkFolderSource, SparkSource
 from exporter.sources.streams import StreamsSettings, StreamsSource
+from exporter.spark.checkpoint import CheckpointFolder
+from exporter.spark.event_log import EventLogFolder
+from exporter.spark.queries import Query
 
 
 class Engines(NamedTuple):
-    """What is configured of the engines on one cluster."""
+    """What is configured of the engines on one cluster, and how all clusters are called."""
 
     connect: tuple[Connect, ...] = ()
     streams: tuple[Streams, ...] = ()
+    spark: tuple[Spark, ...] = ()
+    audits: tuple[Audits, ...] = ()
+    clusters: frozenset[str] = frozenset()
 
     @property
     def connect_groups(self) -> tuple[str, ...]:
@@ -31,14 +41,22 @@ def engines_of(config: Config, cluster: str) -> Engines:
     return Engines(
         connect=tuple(each for each in config.connect if each.cluster in {"", cluster}),
         streams=tuple(each for each in config.streams if each.cluster in {"", cluster}),
+        spark=tuple(each for each in config.spark if each.cluster in {"", cluster}),
+        audits=config.audits,
+        clusters=frozenset(each.name for each in config.clusters),
     )
 
 
-def engine_sources(cluster: Cluster, engines: Engines) -> tuple[Source, ...]:
-    """One source for each Connect cluster and for each JVM with Streams in it."""
+def engine_sources(cluster: Cluster, engines: Engines, inboxes: Inboxes | None = None) -> tuple[Source, ...]:
+    """One source for each Connect cluster, each JVM with Streams in it and each folder of Spark's, and one for all of
+    Spark, and one for all audits. ``inboxes`` is None where nothing is handed in.
+    """
     return (
         *(_connect(cluster, each) for each in engines.connect),
         *(_streams(cluster, each) for each in engines.streams),
+        *(_spark_folder(cluster, each) for each in engines.spark),
+        *([_spark(cluster, engines, inboxes)] if engines.spark or inboxes else []),
+        *([_audits(cluster, engines, inboxes)] if engines.audits or inboxes else []),
     )
 
 
@@ -54,3 +72,33 @@ def _connect(cluster: Cluster, config: Connect) -> ConnectSource:
 def _streams(cluster: Cluster, config: Streams) -> StreamsSource:
     target = config.target()
     return StreamsSource(cluster, StreamsSettings(target.name, config.interval), reader_for(target))
+
+
+def _spark_folder(cluster: Cluster, config: Spark) -> SparkFolderSource:
+    folder = config.event_log or config.checkpoint
+    assert folder is not None  # noqa: S101 -- Spark's own check
+    settings = FolderSettings(str(folder), config.interval)
+    if config.event_log is not None:
+        return SparkFolderSource(cluster, settings, EventLogFolder(folder))
+    return SparkFolderSource(
+        cluster, settings, CheckpointFolder(folder, config.application, config.query or folder.name)
+    )
+
+
+def _spark(cluster: Cluster, engines: Engines, inboxes: Inboxes | None) -> SparkSource:
+    if inboxes is None:
+        return SparkSource(cluster)
+    box = inboxes.spark
+
+    def posted() -> tuple[Query, ...]:
+        unnamed = box.queries("") if len(engines.clusters) <= 1 else ()
+        return (*box.queries(cluster.configured_name), *(unnamed if cluster.configured_name else ()))
+
+    return SparkSource(cluster, posted, box.left_out)
+
+
+def _audits(cluster: Cluster, engines: Engines, inboxes: Inboxes | None) -> AuditsSource:
+    settings, files = AuditsSettings(engines.clusters), AuditFiles([each.path for each in engines.audits])
+    if inboxes is None:
+        return AuditsSource(cluster, settings, files)
+    return AuditsSource(cluster, settings, files, inboxes.audits.results, inboxes.audits.left_out)

@@ -1,17 +1,17 @@
-"""``POST /ingest/librdkafka``: who may hand in statistics, and how large they may be."""
+"""``POST /ingest/…``: who may hand something in, and how large it may be."""
 
 from __future__ import annotations
 
 import hmac
 import logging
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
 
-from exporter.ingest import Inbox, RefusedError
+from exporter.inboxes import Inboxes
+from exporter.mailbox import RefusedError
 
 log = logging.getLogger(__name__)
 
-PATH = "/ingest/librdkafka"
 MAX_BYTES = 64 * 1024
 
 _PHRASES = {
@@ -26,8 +26,14 @@ _PHRASES = {
 }
 
 
+class Inbox(Protocol):
+    """Takes what came in; raises RefusedError for what it does not take."""
+
+    def take(self, body: bytes) -> None: ...
+
+
 class IngestDoor:
-    """The WSGI application behind the path.
+    """The WSGI application behind one of the paths.
 
     ``token`` gives the one that is asked for, "" for none, at each request; it may raise ValueError.
     """
@@ -41,7 +47,8 @@ class IngestDoor:
             self._inbox.take(self._admitted(environ))
         except RefusedError as error:
             status, text = error.status, str(error)
-            log.debug("statistics refused: %d %s", status, text, extra={"client": environ.get("REMOTE_ADDR")})
+            where = {"path": environ.get("PATH_INFO"), "client": environ.get("REMOTE_ADDR")}
+            log.debug("refused: %d %s", status, text, extra=where)
             headers = [("Content-Type", "text/plain; charset=utf-8"), *_advice(status)]
             start_response(f"{status} {_PHRASES[status]}", headers)
             return [f"{text}\n".encode()]
@@ -68,11 +75,20 @@ class IngestDoor:
         if not (length.isascii() and length.isdecimal()):
             raise RefusedError(411, "Content-Length is required")
         if int(length[:12]) > MAX_BYTES:
-            raise RefusedError(413, f"more than {MAX_BYTES // 1024} KB: send the fields that librdkafka_stats.py sends")
+            raise RefusedError(413, f"more than {MAX_BYTES // 1024} KB: send what matters only")
         body: bytes = environ["wsgi.input"].read(int(length))
         if len(body) != int(length):
             raise RefusedError(400, "the body is cut off")
         return body
+
+
+def doors_of(inboxes: Inboxes, token: Callable[[], str]) -> Mapping[str, IngestDoor]:
+    """The doors to all inboxes, by their path."""
+    return {
+        "/ingest/librdkafka": IngestDoor(inboxes.clients, token),
+        "/ingest/spark": IngestDoor(inboxes.spark, token),
+        "/ingest/audit": IngestDoor(inboxes.audits, token),
+    }
 
 
 def _advice(status: int) -> list[tuple[str, str]]:

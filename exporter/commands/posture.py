@@ -92,7 +92,7 @@ def _look(
         TransactionsSource(cluster, TransactionsSettings()),
         TxnlogSource(cluster, TxnlogSettings(timeout=_SLICE_SECONDS)),
         GroupsSource(cluster, GroupsSettings(limit=settings.groups.limit, include=settings.groups.include)),
-        *engine_sources(cluster, engines),
+        *engine_sources(cluster, engines._replace(spark=(), audits=())),  # these tell nothing of the posture
     )
     for source in sources:
         try:

@@ -200,7 +200,7 @@ class ApplicationLog:
             case _:
                 event = parse_event(document)
                 if event is not None:
-                    query = after(self.queries.get(event.id), event, heard)
+                    query = after(self.queries.get(event.id), event, heard, live=self.current)
                     self.queries[event.id] = replace(query, application=self.name)
 
     def _end(self, heard: float) -> None:

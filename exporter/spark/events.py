@@ -101,8 +101,12 @@ def parse_event(document: Mapping[str, Any]) -> Event | None:
     return None
 
 
-def after(query: Query | None, event: Event, heard: float) -> Query:
-    """What an event log tells of a query once this event came; ``heard`` is Unix seconds."""
+def after(query: Query | None, event: Event, heard: float, *, live: bool) -> Query:
+    """What an event log tells of a query once this event came; ``heard`` is Unix seconds.
+
+    ``live`` is whether it came just now. Of the past, Spark does not tell when a query ended: not before it was heard
+    of last.
+    """
     query = query or Query(event.id, Way.EVENT_LOG, heard)
     match event:
         case Started(_, name, at):
@@ -112,7 +116,8 @@ def after(query: Query | None, event: Event, heard: float) -> Query:
         case Idled(_, at):
             return replace(query, state=State.IDLE, last_progress=at, heard=heard)
         case Ended(_, run_id, reason):
-            end = End(run_id, reason, max(query.last_progress or 0.0, query.started) or heard)
+            at = heard if live else max(query.last_progress or 0.0, query.started) or heard
+            end = End(run_id, reason, at)
             state = State.TERMINATED if reason is Reason.STOPPED else State.FAILED
             return replace(query, state=state, heard=heard, ends=(*query.ends, end)[-MOST_ENDS:])
 

@@ -92,6 +92,14 @@ class QueryKey(NamedTuple):
     query: str
 
 
+@dataclass(frozen=True, slots=True)
+class SparkView(Fact):
+    """All queries of a cluster as the metrics tell of them, each once, and their lags where those are known."""
+
+    queries: Mapping[QueryKey, Query]
+    lags: Mapping[QueryKey, int]
+
+
 def remembered(query: Query, now: float) -> bool:
     """Whether a query is still told of. A checkpoint is as long as it is configured."""
     if query.way is Way.CHECKPOINT:

@@ -22,7 +22,7 @@ def problems(environ: dict[str, str]) -> str:
     return str(raised.value)
 
 
-SECTIONS = {"brokers", "connect", "producers", "streams"}
+SECTIONS = {"audits", "brokers", "connect", "producers", "spark", "streams"}
 """Lists of sections that are empty by default: they have no variable of their own."""
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from exporter import catalogue
-from exporter.ingest import BURST, ClientKey, Inbox, RefusedError
+from exporter.ingest import ClientKey, Inbox
 from exporter.ingest_door import IngestDoor
+from exporter.mailbox import BURST, RefusedError
 from exporter.model import Clock, Deadline, Facts, Sample
 from exporter.sources.ingest import IngestSource
 

@@ -1,0 +1,32 @@
+"""Where what others hand in over HTTP is kept: clients' statistics, streaming queries, results of audits."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from exporter.config import Config
+from exporter.ingest import Inbox
+from exporter.ingest_audit import AuditInbox
+from exporter.ingest_spark import SparkInbox
+from exporter.model import Clock
+
+
+class Inboxes(NamedTuple):
+    """One for each kind of sender."""
+
+    clients: Inbox
+    spark: SparkInbox
+    audits: AuditInbox
+
+
+def inboxes_of(config: Config, clock: Clock) -> Inboxes | None:
+    """The inboxes that the settings ask for; None when nothing is to be handed in."""
+    ingest = config.ingest
+    if not ingest.enabled:
+        return None
+    names = [cluster.name for cluster in config.clusters if cluster.name]
+    return Inboxes(
+        Inbox(names, ingest.clients, ingest.expire_after, clock),
+        SparkInbox(names, ingest.clients, clock),
+        AuditInbox(names, ingest.clients, clock),
+    )

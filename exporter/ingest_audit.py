@@ -1,0 +1,51 @@
+"""Results of audits that are handed in by ``audit --agent URL``: the latest of each audit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from exporter.audit_result import AuditResult, AuditResultError, parse_result
+from exporter.mailbox import Mailbox, RefusedError
+from exporter.model import Clock
+
+KEEP_SECONDS = 31 * 86_400.0
+"""A result is of use until the next one; an audit that runs once a month has its last one told all the time."""
+
+
+class AuditKey(NamedTuple):
+    """One audit, and the cluster that it names, "" for the only one."""
+
+    cluster: str
+    audit: str
+
+
+class AuditInbox:
+    """The audits that were handed in, the latest run of each. Any thread may call any method."""
+
+    def __init__(self, clusters: Collection[str], audits: int, clock: Clock) -> None:
+        """``clusters`` are the names that a result may give; so many ``audits`` are kept at most."""
+        self._clusters = frozenset(clusters)
+        self._mail: Mailbox[AuditKey, AuditResult] = Mailbox(audits, KEEP_SECONDS, clock, "audits")
+
+    def take(self, body: bytes) -> None:
+        """Take one result. One that ended before that which is kept changes nothing. Raises RefusedError."""
+        self._mail.admit()
+        try:
+            result = parse_result(body)
+        except AuditResultError as error:
+            raise RefusedError(400, str(error)) from None
+        if result.kafka_cluster and result.kafka_cluster not in self._clusters:
+            raise RefusedError(400, "kafka_cluster names no cluster that this agent watches")
+        self._mail.put(
+            AuditKey(result.kafka_cluster, result.audit),
+            lambda before: before if before is not None and before.finished_at > result.finished_at else result,
+        )
+
+    def results(self) -> tuple[AuditResult, ...]:
+        """The latest result of each audit."""
+        return tuple(self._mail.latest().values())
+
+    def left_out(self) -> int:
+        """How many audits reported lately and are not kept."""
+        return self._mail.left_out()

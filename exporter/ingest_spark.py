@@ -1,0 +1,146 @@
+"""What ``listener.py`` hands in from a Spark driver: one query's state, whole, each time.
+
+Because each document has all that is known of a query, one that is lost is made up for by the next, and the listener
+may leave out those that the agent had no time for.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from exporter.mailbox import Mailbox, RefusedError, named
+from exporter.model import Clock
+from exporter.spark.events import MOST_ENDS, EventError, batch_of
+from exporter.spark.queries import KEEP_SILENT, End, Query, State, Way
+from exporter.spark.terminations import MOST_CLASSES, Reason, reason_of
+
+LATEST = 4_102_444_800.0
+"""The year 2100 in Unix seconds: no driver's clock is later."""
+
+
+class QueryPlace(NamedTuple):
+    """A query, by its id if it has no name, and the cluster that its driver names, "" for the only one.
+
+    A driver that is started anew takes the place of the one before.
+    """
+
+    cluster: str
+    application: str
+    query: str
+
+
+class SparkInbox:
+    """The queries that report, the latest of each. Any thread may call any method."""
+
+    def __init__(self, clusters: Collection[str], queries: int, clock: Clock) -> None:
+        """``clusters`` are the names that a driver may give; so many ``queries`` are kept at most."""
+        self._clusters = frozenset(clusters)
+        self._clock = clock
+        self._mail: Mailbox[QueryPlace, Query] = Mailbox(queries, KEEP_SILENT, clock, "queries")
+
+    def take(self, body: bytes) -> None:
+        """Take one query's state. Raises RefusedError."""
+        self._mail.admit()
+        try:
+            place, query = _parsed(body, self._clock.wall())
+        except EventError as error:
+            raise RefusedError(400, str(error)) from None
+        if place.cluster and place.cluster not in self._clusters:
+            raise RefusedError(400, "kafka_cluster names no cluster that this agent watches")
+        self._mail.put(place, lambda before: _after(before, query))
+
+    def queries(self, cluster: str) -> tuple[Query, ...]:
+        """The queries on a cluster; those that name none are on the cluster "" as long as nobody says better."""
+        return tuple(query for place, query in self._mail.latest().items() if place.cluster == cluster)
+
+    def left_out(self) -> int:
+        """How many queries reported lately and are not kept."""
+        return self._mail.left_out()
+
+
+def _after(before: Query | None, query: Query) -> Query:
+    """The query as it is now, with the ends of runs in a driver that is gone."""
+    ends = {end.run_id: end for end in (*(before.ends if before else ()), *query.ends)}
+    return replace(query, ends=tuple(ends.values())[-MOST_ENDS:])
+
+
+def _parsed(body: bytes, now: float) -> tuple[QueryPlace, Query]:
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        raise RefusedError(400, "is no JSON") from None
+    if not isinstance(document, dict):
+        raise RefusedError(400, "is no JSON object")
+    query_id, name = named(document, "id", required=True), named(document, "name", required=False)
+    application = named(document, "application", required=False)
+    place = QueryPlace(named(document, "kafka_cluster", required=False), application, name or query_id)
+    ends = tuple(_end(each) for each in _list(document, "ends", MOST_ENDS))
+    progress = document.get("progress")
+    batch = batch_of(progress) if isinstance(progress, dict) else None
+    return place, Query(
+        id=query_id,
+        way=Way.LISTENER,
+        heard=now,
+        application=application,
+        name=name,
+        started=_instant(document, "started_at") or 0.0,
+        state=_state(document, ends),
+        last_progress=_instant(document, "last_progress_at"),
+        batches=batch.number + 1 if batch else None,
+        rows=_count(document, "rows"),
+        phases=batch.phases if batch else {},
+        offsets=batch.offsets if batch else {},
+        ends=ends,
+    )
+
+
+def _state(document: Mapping[str, Any], ends: tuple[End, ...]) -> State:
+    match document.get("state"):
+        case "running":
+            return State.RUNNING
+        case "idle":
+            return State.IDLE
+        case "terminated":
+            return State.TERMINATED if not ends or ends[-1].reason is Reason.STOPPED else State.FAILED
+    raise RefusedError(400, "state must be running, idle or terminated")
+
+
+def _end(value: object) -> End:
+    if not isinstance(value, dict):
+        raise RefusedError(400, "each of ends must be an object")
+    exceptions = _list(value, "exceptions", MOST_CLASSES)
+    if not all(isinstance(each, str) for each in exceptions):
+        raise RefusedError(400, "exceptions must be texts")
+    error_class = named(value, "error_class", required=False)
+    reason = reason_of(error_class, [str(each) for each in exceptions])
+    if value.get("failed") is True and reason is Reason.STOPPED:
+        reason = Reason.OTHER  # by an exception without a name
+    return End(named(value, "run_id", required=True), reason, _instant(value, "at") or 0.0)
+
+
+def _list(document: Mapping[str, Any], key: str, most: int) -> list[object]:
+    value = document.get(key, [])
+    if not isinstance(value, list) or len(value) > most:
+        raise RefusedError(400, f"{key} must be a list of {most} at most")
+    return value
+
+
+def _instant(document: Mapping[str, Any], key: str) -> float | None:
+    value = document.get(key)
+    if value is None:
+        return None
+    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not good or not 0 <= value < LATEST:
+        raise RefusedError(400, f"{key} must be Unix seconds")
+    return float(value)
+
+
+def _count(document: Mapping[str, Any], key: str) -> int | None:
+    value = document.get(key)
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**63):
+        raise RefusedError(400, f"{key} must be a whole number")
+    return value

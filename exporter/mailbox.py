@@ -1,0 +1,117 @@
+"""What others hand in over HTTP, the latest of each sender: so much at a time, from so many, until they fall silent."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from exporter.model import Clock
+
+RATE = 20.0
+BURST = 40.0
+"""Documents a second, and at once, from one sender. Of librdkafka's statistics one in 5 s is the custom."""
+
+TOTAL_RATE = 500.0
+TOTAL_BURST = 1000.0
+
+LONGEST_NAME = 200
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class RefusedError(Exception):
+    """A document that is not taken: an HTTP status and what is wrong with it."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class _Bucket:
+    """So many a second, and a burst at once."""
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self._rate, self._burst = rate, burst
+        self._left, self._at = burst, 0.0
+
+    def take(self, now: float) -> bool:
+        self._left = min(self._burst, self._left + (now - self._at) * self._rate)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+class _Letter(NamedTuple, Generic[V]):
+    """What a sender said last; ``seen`` is monotonic."""
+
+    value: V
+    seen: float
+
+
+class Mailbox(Generic[K, V]):
+    """The latest of each sender. Any thread may call any method."""
+
+    def __init__(self, most: int, expire_after: float, clock: Clock, senders: str = "clients") -> None:
+        """``most`` senders are kept, each for ``expire_after`` seconds; ``senders`` is what a refusal calls them."""
+        self._most = most
+        self._expire_after = expire_after
+        self._clock = clock
+        self._senders = senders
+        self._lock = threading.Lock()  # guards the four below
+        self._letters: dict[K, _Letter[V]] = {}
+        self._buckets: dict[K, _Bucket] = {}
+        self._total = _Bucket(TOTAL_RATE, TOTAL_BURST)
+        self._left_out: dict[K, float] = {}
+
+    def admit(self) -> None:
+        """Count a document before anything is done with it. Raises RefusedError when there are too many."""
+        with self._lock:
+            if not self._total.take(self._clock.monotonic()):
+                raise RefusedError(429, f"too much from all {self._senders} together")
+
+    def put(self, sender: K, make: Callable[[V | None], V]) -> None:
+        """Keep what ``make`` makes of what this sender said before, None if nothing. Raises RefusedError."""
+        now = self._clock.monotonic()
+        with self._lock:
+            self._forget_silent(now)
+            before = self._letters.get(sender)
+            if before is None and len(self._letters) >= self._most:
+                if len(self._left_out) < self._most:
+                    self._left_out[sender] = now
+                raise RefusedError(429, f"more {self._senders} report than ingest.clients allows")
+            self._left_out.pop(sender, None)
+            if not self._buckets.setdefault(sender, _Bucket(RATE, BURST)).take(now):
+                raise RefusedError(429, f"more than {RATE:.0f} reports a second from one of the {self._senders}")
+            self._letters[sender] = _Letter(make(before.value if before else None), now)
+
+    def latest(self) -> Mapping[K, V]:
+        """What those said last that are not silent."""
+        with self._lock:
+            self._forget_silent(self._clock.monotonic())
+            return {sender: letter.value for sender, letter in self._letters.items()}
+
+    def left_out(self) -> int:
+        """How many reported lately and are not kept."""
+        with self._lock:
+            self._forget_silent(self._clock.monotonic())
+            return len(self._left_out)
+
+    def _forget_silent(self, now: float) -> None:
+        oldest = now - self._expire_after
+        for sender in [sender for sender, letter in self._letters.items() if letter.seen < oldest]:
+            del self._letters[sender]
+            del self._buckets[sender]
+        for sender in [sender for sender, seen in self._left_out.items() if seen < oldest]:
+            del self._left_out[sender]
+
+
+def named(document: Mapping[str, Any], key: str, *, required: bool, longest: int = LONGEST_NAME) -> str:
+    """A text of the document that may become a label, "" if it is not required and missing. Raises RefusedError."""
+    value = document.get(key, "")
+    if not isinstance(value, str) or len(value) > longest or not value.isprintable() or (required and not value):
+        raise RefusedError(400, f"{key} must be a text of 1 to {longest} printable characters")
+    return value

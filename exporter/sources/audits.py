@@ -1,0 +1,119 @@
+"""Audits: the latest run of each, from the files that they write and from what they hand in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from exporter import catalogue
+from exporter.audit_files import AuditFiles
+from exporter.audit_result import AuditResult, AuditResults
+from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
+
+MOST_AUDITS = 500
+
+
+class Named(Protocol):
+    """The cluster that was audited: its name, "" while that is unknown."""
+
+    @property
+    def name(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class AuditsSettings:
+    """``names`` are those of all clusters that are watched: the results of the others are theirs."""
+
+    names: frozenset[str] = frozenset()
+    interval: float = 15.0
+    timeout: float = 10.0
+
+
+class AuditsSource:
+    """Source ``audits`` of one cluster."""
+
+    name = "audits"
+    target = "audits"
+
+    def __init__(
+        self,
+        cluster: Named,
+        settings: AuditsSettings,
+        files: AuditFiles,
+        posted: Callable[[], Sequence[AuditResult]] = tuple,
+        left_out: Callable[[], int] = int,
+    ) -> None:
+        """``posted`` gives the results that were handed in, ``left_out`` how many of them could not be kept."""
+        self._cluster = cluster
+        self._settings = settings
+        self._files = files
+        self._posted = posted
+        self._left_out = left_out
+        self.pace = self.interval = settings.interval
+        self.timeout = settings.timeout
+
+    @property
+    def cluster(self) -> str:
+        return self._cluster.name
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        del facts
+        results: list[AuditResult] = list(self._posted())
+        for item in self._files.read(deadline):
+            if isinstance(item, Fault):
+                yield item
+            else:
+                results.append(item)
+        mine: list[AuditResult] = []
+        strangers: set[str] = set()
+        for result in results:
+            if self._is_mine(result):
+                mine.append(result)
+            elif result.kafka_cluster not in self._settings.names:
+                strangers.add(result.audit)
+        if strangers:
+            text = f"the audit {min(strangers)!r:.60} names no cluster that is watched; give it the cluster's name"
+            yield Fault(Reason.MALFORMED, text + (f" (and {len(strangers) - 1} more)" if len(strangers) > 1 else ""))
+        last = latest(mine)
+        told = dict(sorted(last.items())[:MOST_AUDITS])
+        for result in told.values():
+            yield from audit_samples(result, (self.cluster, self.target, result.audit))
+        if dropped := len(last) - len(told) + self._left_out():
+            yield catalogue.SERIES_DROPPED(float(dropped), catalogue.AUDIT_VERDICT.name)
+        yield AuditResults(tuple(told.values()))
+
+    def _is_mine(self, result: AuditResult) -> bool:
+        """Whether the cluster is ours. A result without one is of the only cluster that is watched."""
+        named: Collection[str] = self._settings.names
+        if not result.kafka_cluster:
+            return len(named) <= 1
+        return result.kafka_cluster == self._cluster.name
+
+
+def latest(results: Iterable[AuditResult]) -> Mapping[str, AuditResult]:
+    """The last run of each audit, by its name."""
+    last: dict[str, AuditResult] = {}
+    for result in results:
+        if result.audit not in last or result.finished_at >= last[result.audit].finished_at:
+            last[result.audit] = result
+    return last
+
+
+def audit_samples(result: AuditResult, head: tuple[str, str, str]) -> Iterator[Sample]:
+    """What an audit says of each topic. Of a kind that it looked for and did not find there are 0."""
+    for name, topic in result.topics.items():
+        labels = (*head, name)
+        counts = dict.fromkeys(result.checked, 0)
+        for finding in result.findings:
+            if finding.topic == name:
+                counts[finding.kind] = counts.get(finding.kind, 0) + finding.count
+        for kind, count in counts.items():
+            yield catalogue.AUDIT_FINDINGS(float(count), *labels, kind)
+        if topic.records is not None:
+            yield catalogue.AUDIT_RECORDS(float(topic.records), *labels)
+        yield catalogue.AUDIT_LAST_RUN_TIMESTAMP_SECONDS(result.finished_at, *labels)
+        yield catalogue.AUDIT_VERDICT(1.0, *labels, topic.verdict)

@@ -1,0 +1,224 @@
+"""Spark Structured Streaming: folders that its drivers write, what its listeners hand in, and Kafka's own offsets.
+
+A source for each folder reads it and hands on the queries that it tells of; one for each cluster puts them together
+with those that were handed in, each query once whoever tells of it, and asks the cluster how far they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from exporter import catalogue
+from exporter.catalogue import SPARK_TERMINATION_REASONS
+from exporter.kafka.client import AskError
+from exporter.kafka.offsets import Isolation, end_offsets
+from exporter.model import Clock, Deadline, Fact, Facts, Fault, Reason, Sample, TopicPartition
+from exporter.sources.cluster import Cluster
+from exporter.spark.queries import Query, QueryKey, SparkQueries, SparkView, merged
+
+MOST_QUERIES = 500
+FORGET_TERMINATIONS = 7 * 86_400.0
+"""Seconds after its last sign of life for which the counters of a query are kept."""
+
+
+class Folder(Protocol):
+    """An event log folder, or a checkpoint."""
+
+    def read(self, deadline: Deadline, now: float) -> Iterator[Fault | Query]: ...
+
+
+class Named(Protocol):
+    """The cluster that queries read: its name, "" while that is unknown."""
+
+    @property
+    def name(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSettings:
+    """``target`` is the folder's path."""
+
+    target: str
+    interval: float = 10.0
+    timeout: float = 10.0
+
+
+class SparkFolderSource:
+    """Source ``spark`` of one folder. Exposes nothing itself."""
+
+    name = "spark"
+
+    def __init__(self, cluster: Named, settings: FolderSettings, folder: Folder, clock: Clock | None = None) -> None:
+        self._cluster = cluster
+        self._folder = folder
+        self._clock = clock or Clock()
+        self.target = settings.target
+        self.pace = self.interval = settings.interval
+        self.timeout = settings.timeout
+
+    @property
+    def cluster(self) -> str:
+        return self._cluster.name
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        del facts
+        queries: list[Query] = []
+        for item in self._folder.read(deadline, self._clock.wall()):
+            if isinstance(item, Fault):
+                yield item
+            else:
+                queries.append(item)
+        yield SparkQueries(tuple(queries))
+
+
+class SparkSource:
+    """Source ``spark`` of one cluster: all that is known of the queries that read it, each once."""
+
+    name = "spark"
+    target = "spark"
+    pace = interval = 5.0
+    timeout = 5.0
+
+    def __init__(
+        self, cluster: Cluster, posted: Callable[[], Sequence[Query]] = tuple, left_out: Callable[[], int] = int
+    ) -> None:
+        """``posted`` gives the queries that were handed in, ``left_out`` how many of them could not be kept."""
+        self._cluster = cluster
+        self._posted = posted
+        self._left_out = left_out
+        self._terminations = Terminations(cluster.clock.wall())
+
+    @property
+    def cluster(self) -> str:
+        return self._cluster.name
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        now = self._cluster.clock.wall()
+        told = [query for folder in facts.all(SparkQueries) for query in folder.queries]
+        every = merged([*told, *self._posted()], now)
+        latest_first = sorted(every, key=lambda key: every[key].heard, reverse=True)
+        queries = {key: every[key] for key in sorted(latest_first[:MOST_QUERIES])}
+        head = (self.cluster, self.target)
+        for key, query in queries.items():
+            yield from query_samples(query, (*head, *key))
+        for key, reasons in self._terminations.count(queries, now).items():
+            for reason in SPARK_TERMINATION_REASONS:
+                yield catalogue.SPARK_QUERY_TERMINATIONS_TOTAL(float(reasons[reason]), *head, *key, reason)
+        if dropped := len(every) - len(queries) + self._left_out():
+            yield catalogue.SERIES_DROPPED(float(dropped), catalogue.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS.name)
+        lags: dict[QueryKey, dict[str, TopicLag]] = {}
+        for item in self._lags(queries, deadline):
+            if isinstance(item, Fault):
+                yield item
+            else:
+                key, topics = item
+                lags[key] = topics
+                for topic, lag in topics.items():
+                    yield catalogue.SPARK_SOURCE_LAG_OFFSETS(float(lag.lag), *head, *key, topic)
+                    yield catalogue.SPARK_SOURCE_BLOCKED_OFFSETS(float(lag.blocked), *head, *key, topic)
+        yield SparkView(queries, {key: sum(lag.lag for lag in topics.values()) for key, topics in lags.items()})
+
+    def _lags(
+        self, queries: Mapping[QueryKey, Query], deadline: Deadline
+    ) -> Iterator[Fault | tuple[QueryKey, dict[str, TopicLag]]]:
+        wanted = {partition for query in queries.values() for partition in query.offsets}
+        if not wanted:
+            return
+        client = self._cluster.client
+        try:
+            metadata = self._cluster.metadata(deadline, max_age=30.0)
+        except AskError as error:
+            yield error.fault
+            return
+        # What the queries completed was read before, so a lag can only be overstated; and the LSO is before the high
+        # watermark, so what is blocked can be overstated only too.
+        stable = end_offsets(client, metadata, wanted, Isolation.READ_COMMITTED, deadline)
+        ends = end_offsets(client, metadata, stable.values, Isolation.READ_UNCOMMITTED, deadline)
+        for fault in dict.fromkeys((*stable.faults, *ends.faults)):
+            if fault.reason is not Reason.UNKNOWN_TOPIC:  # deleted, or of another cluster that the query reads too
+                yield fault
+        for key, query in queries.items():
+            yield key, topic_lags(query.offsets, stable.values, ends.values)
+
+
+def query_samples(query: Query, labels: tuple[str, str, str, str]) -> Iterator[Sample]:
+    """What is known of a query without asking Kafka."""
+    if query.batches is not None:
+        yield catalogue.SPARK_BATCHES_TOTAL(float(query.batches), *labels)
+    if query.rows is not None:
+        yield catalogue.SPARK_INPUT_ROWS_TOTAL(float(query.rows), *labels)
+    for phase, seconds in query.phases.items():
+        yield catalogue.SPARK_BATCH_DURATION_SECONDS(seconds, *labels, phase)
+    if query.last_progress is not None:
+        yield catalogue.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS(query.last_progress, *labels)
+    if query.uncommitted is not None:
+        yield catalogue.SPARK_UNCOMMITTED_BATCHES(float(query.uncommitted), *labels)
+    if query.state is not None:
+        yield catalogue.SPARK_QUERY_STATE(1.0, *labels, query.state)
+
+
+@dataclass(slots=True)
+class TopicLag:
+    """How far a query is behind on a topic, in offsets, and how many of these an open transaction withholds."""
+
+    lag: int = 0
+    blocked: int = 0
+
+
+def topic_lags(
+    completed: Mapping[TopicPartition, int], stable: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> dict[str, TopicLag]:
+    """Sums over the query's partitions of each topic; none for a topic of which a partition did not answer.
+
+    A query that reads uncommitted records goes beyond the last stable offset: what it has read is not withheld from it.
+    """
+    unknown = {partition.topic for partition in completed if partition not in ends}
+    lags: dict[str, TopicLag] = {}
+    for partition, offset in completed.items():
+        if partition.topic not in unknown:
+            lag = lags.setdefault(partition.topic, TopicLag())
+            lag.lag += max(0, ends[partition] - offset)
+            lag.blocked += max(0, ends[partition] - max(stable[partition], offset))
+    return lags
+
+
+class Terminations:
+    """Counts the runs of queries that ended, each once, however many tell of it and however often."""
+
+    def __init__(self, since: float) -> None:
+        """Ends before ``since``, Unix seconds, are history: they are told by the state and never counted."""
+        self._since = since
+        self._counts: dict[QueryKey, Counter[str]] = {}
+        self._heard: dict[QueryKey, float] = {}
+        self._counted: dict[str, float] = {}
+
+    def count(self, queries: Mapping[QueryKey, Query], now: float) -> Mapping[QueryKey, Counter[str]]:
+        """What is counted by now, of every query heard of lately.
+
+        A query that nobody knew is at 0 first, so that its end is an increase: one that had ended by then is counted
+        at the next call.
+        """
+        for key, query in queries.items():
+            if query.state is None and not query.ends and key not in self._counts:
+                continue  # a checkpoint, or a driver that was silent from the beginning: no end of theirs is told
+            known = key in self._counts
+            counts = self._counts.setdefault(key, Counter())
+            self._heard[key] = now
+            for end in query.ends if known else ():
+                if end.run_id not in self._counted:
+                    counts[end.reason] += end.at >= self._since
+                self._counted[end.run_id] = now
+        oldest = now - FORGET_TERMINATIONS
+        for key in [key for key, heard in self._heard.items() if heard < oldest]:
+            del self._heard[key], self._counts[key]
+        self._counted = {run: seen for run, seen in self._counted.items() if seen >= oldest}
+        return self._counts
