@@ -74,8 +74,7 @@ def context(root: Path, ignore: str) -> set[str]:
     decides.
     """
     patterns = [line for line in ignore.splitlines() if line and not line.startswith("#")]
-    sent = {str(file.relative_to(root)) for top in root.iterdir() for file in _files(top, root, patterns)}
-    return sent
+    return {str(file.relative_to(root)) for top in root.iterdir() for file in _files(top, root, patterns)}
 
 
 def _files(path: Path, root: Path, patterns: list[str]) -> Iterator[Path]:

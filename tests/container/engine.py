@@ -1,8 +1,8 @@
 """Carries out a Dockerfile where there is no container engine: each stage is an overlay over this machine's own root.
 
-What is true: every RUN, COPY and ENV happens as it is written, in order, in a root of its own, and what runs at the end
-sees a read-only root and is not root. What is not: the base image. This machine's Debian and its Python, laid out as the
-official image has it, stand in for it, so nothing is said about what else that image holds.
+What is true: every RUN, COPY and ENV happens as it is written, in order, in a root of its own; and what runs at the end
+sees a read-only root and is not root. What is not: the base image. This machine's Debian and its Python, laid out as
+the official image has it, stand in for it, so nothing is said about what else that image holds.
 """
 
 from __future__ import annotations

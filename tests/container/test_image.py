@@ -1,9 +1,8 @@
-"""The images: their Dockerfile by hadolint's rules and by ours, and the agent's as far as it goes without an engine."""
+"""The agent's image, carried out without an engine, and the agent in it."""
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import signal
 import subprocess
@@ -16,75 +15,14 @@ import pytest
 
 from demo.processes import poll
 from demo.settings import free_ports
-from exporter.cli import parser
 from exporter.model import Deadline
-from tests.container.dockerfile import context, lineage, stages
+from tests.container.dockerfile import stages
 from tests.container.engine import Layer, base, build
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "Dockerfile").read_text()
-STAGES = stages(TEXT)
+STAGES = stages((ROOT / "Dockerfile").read_text())
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 WRITABLE = ("/tmp", "/var/lib/kafka-eos-exporter")
-FINAL = ("agent", "spark")
-
-
-def hadolint(tools: Path, file: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [tools / "hadolint", "--no-color", file], capture_output=True, text=True, timeout=60, check=False
-    )
-
-
-def test_hadolint_finds_nothing_and_would(tools: Path, tmp_path: Path) -> None:
-    done = hadolint(tools, ROOT / "Dockerfile")
-    assert (done.returncode, done.stdout) == (0, "")
-    careless = tmp_path / "Dockerfile"
-    careless.write_text(re.sub("python:[^ ]+", "python:latest", TEXT))
-    assert "DL3007" in hadolint(tools, careless).stdout
-
-
-@pytest.mark.parametrize("name", FINAL)
-def test_an_image_is_not_root_by_number_and_says_what_it_is(name: str) -> None:
-    parts = lineage(STAGES, name)
-    # By number: Kubernetes' runAsNonRoot cannot judge a name.
-    assert parts[-1].last("USER").value == "10618:10618"
-    labels = " ".join(each.value for part in parts for each in part.all("LABEL"))
-    for label in ("title", "description", "licenses", "revision"):
-        assert f"org.opencontainers.image.{label}=" in labels
-
-
-def test_bases_are_pinned_to_a_patch_release() -> None:
-    foreign = {stage.base for stage in STAGES.values() if stage.base not in STAGES}
-    assert foreign
-    for each in foreign:
-        assert re.fullmatch(r"[a-z]+:\d+\.\d+\.\d+-slim-[a-z]+", each), each
-
-
-def test_nothing_but_the_jobs_image_gets_packages_of_debian() -> None:
-    runs = {stage.name: " ".join(each.value for each in stage.all("RUN")) for stage in STAGES.values()}
-    assert [name for name, text in runs.items() if "apt-get" in text] == ["spark"]
-
-
-def test_what_is_built_by_default_is_the_agent() -> None:
-    assert list(STAGES)[-1] == "agent"
-
-
-def test_the_default_command_is_one_of_ours() -> None:
-    words = STAGES["agent"].last("CMD").words
-    assert parser().parse_args(words)
-
-
-def test_only_what_is_copied_is_sent_to_the_engine() -> None:
-    sent = context(ROOT, (ROOT / ".dockerignore").read_text())
-    copied = {
-        word
-        for stage in STAGES.values()
-        for each in stage.all("COPY")
-        if not each.value.startswith("--from")
-        for word in each.words[:-1]
-    }
-    assert {name.split("/")[0] for name in sent} == copied
-    assert not [name for name in sent if "__pycache__" in name]
 
 
 @pytest.fixture(scope="module")
