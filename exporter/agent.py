@@ -29,6 +29,7 @@ from exporter.model import Clock, Deadline, Snapshot, Source
 from exporter.runner import Fleet, Group
 from exporter.selfmetrics import ProcessMetrics, build_info
 from exporter.server import App, Servers
+from exporter.sources.audits import Names
 from exporter.sources.cluster import Cluster
 from exporter.sources.groups import GroupsSettings, GroupsSource
 from exporter.sources.lso import LsoSettings, LsoSource
@@ -66,9 +67,12 @@ class _Watched(NamedTuple):
 
 
 def sources_of(
-    cluster: Cluster, config: ClusterConfig, engines: Engines, inboxes: Inboxes | None = None
+    cluster: Cluster, config: ClusterConfig, engines: Engines, inboxes: Inboxes | None, names: Names
 ) -> tuple[Source, ...]:
-    """The sources of one cluster and of the engines on it, from their settings and from what is handed in."""
+    """The sources of one cluster and of the engines on it, from their settings and from what is handed in.
+
+    ``names`` gives those of all clusters that are watched.
+    """
     lso = LsoSettings(
         interval=config.lso.interval,
         sweep_interval=config.lso.sweep_interval,
@@ -96,7 +100,7 @@ def sources_of(
         TxnlogSource(cluster, TxnlogSettings(caps, config.transactions.open_transactions)),
         GroupsSource(cluster, groups),
         PostureSource(cluster, PostureSettings(config.posture.interval, config.posture.ignore)),
-        *(engine_sources(cluster, engines, inboxes) if cluster.shard.first else ()),
+        *(engine_sources(cluster, engines, inboxes, names) if cluster.shard.first else ()),
     )
 
 
@@ -250,7 +254,7 @@ class Agent:
             self._clock,
             shard=self._shard,
         )
-        sources = sources_of(cluster, config, engines, self._inboxes)
+        sources = sources_of(cluster, config, engines, self._inboxes, lambda: frozenset(_by_key(self._config)))
         return _Watched(config, engines, cluster, Group(key, sources, cluster.client.close))
 
     def _own_snapshot(self) -> Snapshot:

@@ -11,7 +11,7 @@ from exporter.connect.rest import ConnectRest
 from exporter.inboxes import Inboxes
 from exporter.jmx.reader import reader_for
 from exporter.model import Source
-from exporter.sources.audits import AuditsSettings, AuditsSource
+from exporter.sources.audits import AuditsSource, Names
 from exporter.sources.cluster import Cluster
 from exporter.sources.connect import ConnectSettings, ConnectSource
 from exporter.sources.spark import FolderSettings, SparkFolderSource, SparkSource
@@ -22,13 +22,12 @@ from exporter.spark.queries import Query
 
 
 class Engines(NamedTuple):
-    """What is configured of the engines on one cluster, and how all clusters are called."""
+    """What is configured of the engines on one cluster."""
 
     connect: tuple[Connect, ...] = ()
     streams: tuple[Streams, ...] = ()
     spark: tuple[Spark, ...] = ()
     audits: tuple[Audits, ...] = ()
-    clusters: frozenset[str] = frozenset()
 
     @property
     def connect_groups(self) -> tuple[str, ...]:
@@ -43,20 +42,22 @@ def engines_of(config: Config, cluster: str) -> Engines:
         streams=tuple(each for each in config.streams if each.cluster in {"", cluster}),
         spark=tuple(each for each in config.spark if each.cluster in {"", cluster}),
         audits=config.audits,
-        clusters=frozenset(each.name for each in config.clusters),
     )
 
 
-def engine_sources(cluster: Cluster, engines: Engines, inboxes: Inboxes | None = None) -> tuple[Source, ...]:
+def engine_sources(
+    cluster: Cluster, engines: Engines, inboxes: Inboxes | None = None, names: Names = frozenset
+) -> tuple[Source, ...]:
     """One source for each Connect cluster, each JVM with Streams in it and each folder of Spark's, and one for all of
-    Spark, and one for all audits. ``inboxes`` is None where nothing is handed in.
+    Spark, and one for all audits. ``inboxes`` is None where nothing is handed in; ``names`` gives those of all clusters
+    that are watched now: what names none belongs to a single one.
     """
     return (
         *(_connect(cluster, each) for each in engines.connect),
         *(_streams(cluster, each) for each in engines.streams),
         *(_spark_folder(cluster, each) for each in engines.spark),
-        *([_spark(cluster, engines, inboxes)] if engines.spark or inboxes else []),
-        *([_audits(cluster, engines, inboxes)] if engines.audits or inboxes else []),
+        *([_spark(cluster, inboxes, names)] if engines.spark or inboxes else []),
+        *([_audits(cluster, engines, inboxes, names)] if engines.audits or inboxes else []),
     )
 
 
@@ -85,20 +86,20 @@ def _spark_folder(cluster: Cluster, config: Spark) -> SparkFolderSource:
     )
 
 
-def _spark(cluster: Cluster, engines: Engines, inboxes: Inboxes | None) -> SparkSource:
+def _spark(cluster: Cluster, inboxes: Inboxes | None, names: Names) -> SparkSource:
     if inboxes is None:
         return SparkSource(cluster)
     box = inboxes.spark
 
     def posted() -> tuple[Query, ...]:
-        unnamed = box.queries("") if len(engines.clusters) <= 1 else ()
+        unnamed = box.queries("") if len(names()) <= 1 else ()
         return (*box.queries(cluster.configured_name), *(unnamed if cluster.configured_name else ()))
 
     return SparkSource(cluster, posted, box.left_out)
 
 
-def _audits(cluster: Cluster, engines: Engines, inboxes: Inboxes | None) -> AuditsSource:
-    settings, files = AuditsSettings(engines.clusters), AuditFiles([each.path for each in engines.audits])
+def _audits(cluster: Cluster, engines: Engines, inboxes: Inboxes | None, names: Names) -> AuditsSource:
+    files = AuditFiles([each.path for each in engines.audits])
     if inboxes is None:
-        return AuditsSource(cluster, settings, files)
-    return AuditsSource(cluster, settings, files, inboxes.audits.results, inboxes.audits.left_out)
+        return AuditsSource(cluster, names, files)
+    return AuditsSource(cluster, names, files, inboxes.audits.results, inboxes.audits.left_out)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from exporter import catalogue
@@ -21,13 +20,8 @@ class Named(Protocol):
     def name(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class AuditsSettings:
-    """``names`` are those of all clusters that are watched: the results of the others are theirs."""
-
-    names: frozenset[str] = frozenset()
-    interval: float = 15.0
-    timeout: float = 10.0
+Names = Callable[[], frozenset[str]]
+"""The names of all clusters that are watched now."""
 
 
 class AuditsSource:
@@ -35,23 +29,23 @@ class AuditsSource:
 
     name = "audits"
     target = "audits"
+    pace = interval = 15.0
+    timeout = 10.0
 
     def __init__(
         self,
         cluster: Named,
-        settings: AuditsSettings,
+        names: Names,
         files: AuditFiles,
         posted: Callable[[], Sequence[AuditResult]] = tuple,
         left_out: Callable[[], int] = int,
     ) -> None:
         """``posted`` gives the results that were handed in, ``left_out`` how many of them could not be kept."""
         self._cluster = cluster
-        self._settings = settings
+        self._names = names
         self._files = files
         self._posted = posted
         self._left_out = left_out
-        self.pace = self.interval = settings.interval
-        self.timeout = settings.timeout
 
     @property
     def cluster(self) -> str:
@@ -68,12 +62,13 @@ class AuditsSource:
                 yield item
             else:
                 results.append(item)
+        names = self._names()
         mine: list[AuditResult] = []
         strangers: set[str] = set()
         for result in results:
-            if self._is_mine(result):
+            if self._is_mine(result, names):
                 mine.append(result)
-            elif result.kafka_cluster not in self._settings.names:
+            elif result.kafka_cluster not in names:
                 strangers.add(result.audit)
         if strangers:
             text = f"the audit {min(strangers)!r:.60} names no cluster that is watched; give it the cluster's name"
@@ -86,11 +81,10 @@ class AuditsSource:
             yield catalogue.SERIES_DROPPED(float(dropped), catalogue.AUDIT_VERDICT.name)
         yield AuditResults(tuple(told.values()))
 
-    def _is_mine(self, result: AuditResult) -> bool:
+    def _is_mine(self, result: AuditResult, names: frozenset[str]) -> bool:
         """Whether the cluster is ours. A result without one is of the only cluster that is watched."""
-        named: Collection[str] = self._settings.names
         if not result.kafka_cluster:
-            return len(named) <= 1
+            return len(names) <= 1
         return result.kafka_cluster == self._cluster.name
 
 
