@@ -115,6 +115,7 @@ def _rotate(value: int, bits: int) -> int:
 
 
 def position(partition: int, offset: int) -> int:
+    """A place in a topic as one integer."""
     return partition << OFFSET_BITS | offset
 
 
@@ -127,7 +128,7 @@ def place(packed: int) -> tuple[int, int]:
 
 
 def folder(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for ``mapInArrow``. A task's records are of one partition or several, each in the order of offsets."""
+    """The function for ``mapInArrow``; the records of a partition come in the order of its log."""
 
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kept = Bitmaps(plan)
@@ -254,6 +255,7 @@ def _dealt(kind: Fold, parts: tuple[int, ...], by: Array, columns: Iterable[Arra
 
 
 def rows(found: Iterable[tuple[int, int, int, bytes]]) -> pa.RecordBatch:
+    """Rows of ``SCHEMA``: kind, part, place, data."""
     columns = list(zip(*found, strict=True)) or [(), (), (), ()]
     return pa.RecordBatch.from_arrays(
         [pa.array(column, field.type) for column, field in zip(columns, ARROW_SCHEMA, strict=True)], schema=ARROW_SCHEMA

@@ -57,7 +57,7 @@ def searcher(search: Search) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa
             packed = np.packbits(bits).tobytes()
             yield rows([(Fold.KEPT, 0, chunk, packed), (Fold.COUNT, 0, chunk, _count(search, chunk, bits))])
         ids = _joined(blobs.pop(Fold.IDS, []), 2)
-        yield _found(Fold.SUSPECT_IDS, repeated(*ids, search))
+        yield _found(Fold.SUSPECT_IDS, repeated(ids[0], ids[1], search))
         if search.source:
             source = _joined(blobs.pop(Fold.SOURCE_IDS, []), 2)
             yield from _compare(ids, source)
@@ -92,9 +92,7 @@ def broken(runs: list[Array], search: Search) -> tuple[Array, ...]:
     bad[order[1:]] = same & (first[order][1:] != last[order][:-1] + 1)
     # By position in one partition: runs that go back.
     order = np.lexsort((begin, key_2, key))
-    here = _same(key[order], key_2[order]) & (
-        begin[order][1:] >> OFFSET_BITS == begin[order][:-1] >> OFFSET_BITS
-    )
+    here = _same(key[order], key_2[order]) & (begin[order][1:] >> OFFSET_BITS == begin[order][:-1] >> OFFSET_BITS)
     bad[order[1:]] |= here & (first[order][1:] <= last[order][:-1])
     if search.fresh is not None:
         # What was broken before was told before, so a key counts only when it goes on.
@@ -174,7 +172,7 @@ def comparer(comparison: Comparison) -> Callable[[Iterator[pa.RecordBatch]], Ite
 
 def _chunk(comparison: Comparison, chunk: int, kept: Array, held: Array, stored: Array) -> Iterator[pa.RecordBatch]:
     partition, first = place(chunk << CHUNK_BITS)
-    start, wanted = _window(comparison.spans, chunk)
+    _, wanted = _window(comparison.spans, chunk)
     aborted = held & ~kept & wanted
     yield _found(Fold.ABORTED, (_positions(chunk, aborted),))
     if not comparison.sink:
@@ -239,8 +237,7 @@ def fold_sink(parts: tuple[int, ...]) -> Callable[[Iterator[pa.RecordBatch]], It
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
     for batch in batches:
-        for kind, part, where, data in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield kind, part, where, data
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def _merge(bitmaps: dict[int, Array], chunk: int, data: bytes) -> None:

@@ -65,8 +65,6 @@ def settings(packages: Sequence[str] = ()) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
-        "spark.pyspark.python": sys.executable,
-        "spark.pyspark.driver.python": sys.executable,
     }
     if packages:
         chosen["spark.jars.packages"] = ",".join(packages)
@@ -96,9 +94,12 @@ def spark_session(
         return
     check_java()
     chosen = {**settings(packages), **(conf or {})}
-    if not _is_local(master):
-        # Workers of a cluster must find the driver, and have a Python of their own.
-        for key in ("spark.driver.host", "spark.driver.bindAddress", "spark.pyspark.python"):
+    if _is_local(master):
+        # Python workers are started by this name, and must find what this Python finds.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    else:
+        # The workers of a cluster must find the driver, and have a Python of their own.
+        for key in ("spark.driver.host", "spark.driver.bindAddress"):
             if key not in (conf or {}):
                 del chosen[key]
     folder = Path(tempfile.mkdtemp(prefix="kafka-eos-spark-"))
@@ -176,7 +177,8 @@ def _start(name: str, master: str, chosen: Mapping[str, str], log: IO[str] | Non
     # What Spark prints is no result of ours: never to standard output.
     sink: IO[str] = log if log is not None else sys.stderr
     try:
-        gateway = launch_gateway(conf, {"stdout": sink, "stderr": sink})  # type: ignore[no-untyped-call]
+        # In a session of its own: a Ctrl-C in the terminal is for this process, which ends the workers in good order.
+        gateway = launch_gateway(conf, {"stdout": sink, "stderr": sink, "start_new_session": True})  # type: ignore[no-untyped-call]
         context = SparkContext(conf=conf, gateway=gateway)
     except (PySparkException, OSError) as error:
         raise SessionError(_why_not(master, chosen, log, error)) from None
