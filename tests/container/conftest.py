@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-GET_TOOLS_SECONDS = 3000
+from tests.chart.tools import install
 
 
 @pytest.fixture(scope="session")
 def tools() -> Path:
-    script = Path(__file__).parents[2] / "scripts" / "install-chart-tools"
-    done = subprocess.run([script], stdout=subprocess.PIPE, text=True, timeout=GET_TOOLS_SECONDS, check=True)
-    return Path(done.stdout.strip())
+    return install()

@@ -17,7 +17,7 @@ The tests hold what comes out to `kafka-eos-exporter generate alerts` with the s
 {{- fail (printf "prometheusRule.settings.%s: must be a text" $key) -}}
 {{- else if and (kindIs "string" $default) (regexMatch "^([0-9]+[dhms])+$" $default) (not (regexMatch "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?$" $value | and $value)) -}}
 {{- fail (printf "prometheusRule.settings.%s: must be a duration like 90s, 5m or 1h30m, not %q" $key $value) -}}
-{{- else if and (kindIs "float64" $default) (not (regexMatch "^[0-9]+(\\.[0-9]+)?$" (toString $value))) -}}
+{{- else if and (kindIs "float64" $default) (not (regexMatch "^[0-9]+(\\.[0-9]+)?(e[-+]?[0-9]+)?$" (toString $value))) -}}
 {{- fail (printf "prometheusRule.settings.%s: must be a number, not %v" $key $value) -}}
 {{- end -}}
 {{- end -}}

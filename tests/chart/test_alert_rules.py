@@ -1,0 +1,93 @@
+"""The chart's rules are those of `generate alerts` with the same settings."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from alerts.rules import groups
+from alerts.settings import settings
+from alerts.table import names
+from tests.chart.tools import CHART, Charts, of_kind
+
+SERVICE = "http://eos-kafka-eos-exporter.kafka.svc:10618/runbooks"
+SETTINGS = yaml.safe_load((CHART / "files" / "rules.yaml").read_text())["settings"]
+
+
+def rendered(charts: Charts, given: dict[str, Any], overrides: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    rule = {"enabled": True, "settings": given, "overrides": overrides or {}}
+    [found] = of_kind(charts.objects({"bootstrapServers": "kafka:9092", "prometheusRule": rule}), "PrometheusRule")
+    result: list[dict[str, Any]] = found["spec"]["groups"]
+    return result
+
+
+def told(given: dict[str, Any], overrides: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    """What the command makes of the same."""
+    pairs = {"runbook_url": SERVICE, **given}
+    for alert, wanted in (overrides or {}).items():
+        pairs |= {f"{alert}.{key}": str(value).lower() for key, value in wanted.items()}
+    return groups(settings([f"{key}={value}" for key, value in pairs.items()], names()))
+
+
+def other(default: object) -> object:
+    if isinstance(default, str):
+        return "1h30m7s" if default[:1].isdigit() else f"{default}x" if default else "txnlog|groups"
+    return default * 3 if isinstance(default, int) else 0.0123
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {key: other(default) for key, default in SETTINGS.items()},
+        {"abort_budget": 0.09},  # times 14.4 is more than all there is
+        {"abort_budget": 1, "completion_slow": 0.0001, "source_success": 1},
+        {"abort_budget": 0.000001, "storm_fences": 1_000_000, "long_transaction": "1d2h3m4s"},
+        {"dashboard_url": 'https://grafana.example.com/a?b="c"&d={{ e }}', "ignored_sources": "a|b.+"},
+    ],
+    ids=["defaults", "all", "clipped", "whole", "tiny", "awkward"],
+)
+def test_the_same_settings_give_the_same_rules(charts: Charts, given: dict[str, Any]) -> None:
+    assert rendered(charts, given) == told(given)
+
+
+def test_the_same_overrides_give_the_same_rules(charts: Charts) -> None:
+    overrides = {
+        "KafkaEosTransactionTimeouts": {"enabled": False},
+        "KafkaEosProducerFenced": {"severity": "critical", "for": "1m", "keep_firing_for": "30m"},
+        "KafkaEosLsoStalled": {"for": "2m"},
+    }
+    assert rendered(charts, {}, overrides) == told({}, overrides)
+
+
+def test_no_mark_is_left(charts: Charts) -> None:
+    assert "<<" in (CHART / "files" / "rules.yaml").read_text()
+    assert "<<" not in yaml.safe_dump(rendered(charts, {}))
+
+
+def test_labels_for_every_alert_do_not_replace_its_own(charts: Charts) -> None:
+    rule = {"enabled": True, "alertLabels": {"team": "streaming", "severity": "none"}}
+    [found] = of_kind(charts.objects({"bootstrapServers": "kafka:9092", "prometheusRule": rule}), "PrometheusRule")
+    alerts = [each for group in found["spec"]["groups"] for each in group["rules"] if "alert" in each]
+    assert {each["labels"]["team"] for each in alerts} == {"streaming"}
+    assert {each["labels"]["severity"] for each in alerts} == {"critical", "warning"}
+    records = [each for group in found["spec"]["groups"] for each in group["rules"] if "record" in each]
+    assert not [each for each in records if "labels" in each]
+
+
+def test_promtool_takes_the_rules(charts: Charts, tmp_path: Path) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump({"groups": rendered(charts, {key: other(each) for key, each in SETTINGS.items()})}))
+    done = subprocess.run(["promtool", "check", "rules", file], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_listener_with_tls_is_linked_as_such(charts: Charts) -> None:
+    values = yaml.safe_load((CHART / "ci" / "web-existing-values.yaml").read_text())
+    [found] = of_kind(charts.objects({**values, "prometheusRule": {"enabled": True}}), "PrometheusRule")
+    urls = {each["annotations"]["runbook_url"] for each in found["spec"]["groups"][1]["rules"]}
+    assert all(url.startswith("https://eos-kafka-eos-exporter.kafka.svc:10618/runbooks/KafkaEos") for url in urls)

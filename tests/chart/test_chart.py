@@ -1,0 +1,271 @@
+"""What the chart renders, feature by feature: valid, hardened, and in words that the agent understands."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import exporter
+from exporter.cli import parser
+from exporter.config import ConfigSource
+from tests.chart.tools import CHART, CI, ROOT, Charts, Object, RefusedError, container, of_kind, workloads
+
+RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+SELECTORS = Path(__file__).with_name("selectors.yaml")
+EVERYTHING = CHART / "ci" / "everything-values.yaml"
+
+
+@pytest.mark.parametrize("values", CI, ids=lambda file: file.stem)
+def test_every_feature_lints_renders_and_is_valid(charts: Charts, values: Path) -> None:
+    charts.helm("lint", "--strict", CHART, "--values", values)
+    charts.judge(charts.text(values))
+
+
+@pytest.mark.parametrize("values", CI, ids=lambda file: file.stem)
+def test_the_agent_takes_the_flags_that_it_is_given(charts: Charts, values: Path) -> None:
+    for workload in workloads(charts.objects(values)):
+        assert parser().parse_args(container(workload)["args"])
+
+
+@pytest.mark.parametrize("values", CI, ids=lambda file: file.stem)
+def test_every_pod_meets_the_restricted_profile(charts: Charts, values: Path) -> None:
+    for workload in workloads(charts.objects(values)):
+        pod = workload["spec"]["template"]["spec"]
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["runAsUser"] == 10618
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert container(workload)["securityContext"] == RESTRICTED
+        assert container(workload)["resources"]["limits"]["memory"]
+        assert not container(workload)["image"].endswith(("latest", ":"))
+
+
+def test_what_the_agent_writes_to_is_a_volume(charts: Charts) -> None:
+    """The root is read-only: its state, and /tmp."""
+    for name in ("default", "persistence"):
+        [workload] = workloads(charts.objects(CHART / "ci" / f"{name}-values.yaml"))
+        mounts = {each["mountPath"]: each["name"] for each in container(workload)["volumeMounts"]}
+        claims = [each["metadata"]["name"] for each in workload["spec"].get("volumeClaimTemplates", ())]
+        empty = [each["name"] for each in workload["spec"]["template"]["spec"]["volumes"] if "emptyDir" in each]
+        assert mounts["/var/lib/kafka-eos-exporter"] in (claims if name == "persistence" else empty)
+        assert mounts["/tmp"] in empty
+
+
+def test_the_settings_reach_the_agent_as_they_were_given(charts: Charts, tmp_path: Path) -> None:
+    objects = charts.objects(EVERYTHING)
+    text = of_kind(objects, "ConfigMap")[-1]["data"].get("config.yml") or next(
+        each["data"]["config.yml"] for each in of_kind(objects, "ConfigMap") if "config.yml" in each["data"]
+    )
+    assert yaml.safe_load(text) == yaml.safe_load(EVERYTHING.read_text())["config"]
+    for name in ("password", "ca.pem"):
+        (tmp_path / name).write_text("made up")
+    settings = yaml.safe_load(text.replace("/etc/eos", str(tmp_path)))
+    del settings["clusters"][0]["kafka"]["ssl.ca.location"]  # a certificate that is one is looked for
+    (tmp_path / "config.yml").write_text(yaml.safe_dump(settings))
+    assert ConfigSource(tmp_path / "config.yml", {}).load().clusters[0].name == "prod"
+    [workload] = workloads(objects)
+    volumes = {each["name"]: each for each in workload["spec"]["template"]["spec"]["volumes"]}
+    mounts = {each["mountPath"]: volumes[each["name"]] for each in container(workload)["volumeMounts"]}
+    assert mounts["/etc/eos"]["secret"]["secretName"] == "eos-kafka"
+    assert mounts["/etc/kafka-eos-exporter/config"]["configMap"] == {"name": "eos-kafka-eos-exporter"}
+
+
+def test_changed_settings_bring_new_pods_and_nothing_else_does(charts: Charts) -> None:
+    def pod(**more: Any) -> Object:
+        config = {"clusters": [{"name": "a", "kafka": {"bootstrap.servers": "k:9092"}, **more}]}
+        [workload] = workloads(charts.objects({"config": config}))
+        template: Object = workload["spec"]["template"]
+        return template
+
+    assert pod() == pod()
+    assert pod() != pod(posture={"interval": "10m"})
+
+
+def test_shards_share_one_service_and_no_pod(charts: Charts) -> None:
+    objects = charts.objects(CHART / "ci" / "shards-values.yaml")
+    shards = workloads(objects)
+    flags = [next(word for word in container(each)["args"] if word.startswith("--shard=")) for each in shards]
+    assert flags == ["--shard=0/3", "--shard=1/3", "--shard=2/3"]
+    selectors = [each["spec"]["selector"]["matchLabels"] for each in shards]
+    assert len({json.dumps(each, sort_keys=True) for each in selectors}) == 3
+    [service] = of_kind(objects, "Service")
+    [monitor] = of_kind(objects, "PodMonitor")
+    for each, selector in zip(shards, selectors, strict=True):
+        labels = each["spec"]["template"]["metadata"]["labels"]
+        assert selector.items() <= labels.items()
+        assert service["spec"]["selector"].items() <= labels.items()
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    budgets = of_kind(objects, "PodDisruptionBudget")
+    assert [each["spec"]["selector"]["matchLabels"] for each in budgets] == selectors
+    assert [each["spec"]["maxUnavailable"] for each in budgets] == ["50%"] * 3
+
+
+def test_the_service_monitor_selects_the_service(charts: Charts) -> None:
+    objects = charts.objects(EVERYTHING)
+    [service], [monitor] = of_kind(objects, "Service"), of_kind(objects, "ServiceMonitor")
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert monitor["spec"]["namespaceSelector"]["matchNames"] == [service["metadata"]["namespace"]]
+    assert monitor["spec"]["endpoints"][0]["port"] in [each["name"] for each in service["spec"]["ports"]]
+    assert monitor["metadata"]["labels"]["release"] == "kube-prometheus-stack"
+
+
+def test_probes_ask_as_the_listener_answers(charts: Charts) -> None:
+    def liveness(name: str) -> Object:
+        [workload] = workloads(charts.objects(CHART / "ci" / f"{name}-values.yaml"))
+        probe: Object = container(workload)["livenessProbe"]
+        return probe
+
+    assert liveness("default")["httpGet"] == {"path": "/-/healthy", "port": "http"}
+    assert liveness("web-existing")["httpGet"] == {"path": "/-/healthy", "port": "http", "scheme": "HTTPS"}
+    # The kubelet has no password: it would be refused, and the agent restarted for it.
+    users = liveness("web-tls")
+    assert (users["tcpSocket"], users["failureThreshold"]) == ({"port": "http"}, 10)
+    assert "httpGet" not in users
+    assert liveness("environment")["httpGet"]["path"] == "/eos/-/healthy"
+
+
+def test_a_network_policy_lets_in_who_is_named(charts: Charts) -> None:
+    [policy] = of_kind(charts.objects(EVERYTHING), "NetworkPolicy")
+    assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    [rule] = policy["spec"]["ingress"]
+    assert rule["ports"] == [{"port": "http", "protocol": "TCP"}]
+    assert rule["from"][0]["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "monitoring"}
+
+
+def test_secrets_stay_out_of_config_maps(charts: Charts) -> None:
+    objects = charts.objects(CHART / "ci" / "secret-config-values.yaml")
+    [secret] = of_kind(objects, "Secret")
+    assert "made-up" in secret["stringData"]["config.yml"]
+    rest = [each for each in objects if each is not secret]
+    assert "made-up" not in json.dumps(rest)
+
+
+def test_a_constraint_without_a_selector_gets_its_workloads(charts: Charts) -> None:
+    [workload] = workloads(charts.objects(CHART / "ci" / "scheduling-values.yaml"))
+    pod = workload["spec"]["template"]["spec"]
+    [constraint] = pod["topologySpreadConstraints"]
+    assert constraint["labelSelector"] == {"matchLabels": workload["spec"]["selector"]["matchLabels"]}
+    assert pod["priorityClassName"] == "system-cluster-critical"
+    assert workload["metadata"]["namespace"] == "observability"
+
+
+def test_extra_manifests_are_templates(charts: Charts) -> None:
+    names = {each["metadata"]["name"] for each in charts.objects(CHART / "ci" / "extras-values.yaml")}
+    assert {"eos-kafka-eos-exporter-more", "eos-text"} <= names
+
+
+def test_the_dashboards_are_the_generated_ones(charts: Charts) -> None:
+    maps = [each for each in of_kind(charts.objects(EVERYTHING), "ConfigMap") if "config.yml" not in each["data"]]
+    shipped = {name: text for each in maps for name, text in each["data"].items()}
+    generated = {file.name: file.read_text().rstrip() for file in (ROOT / "dashboards" / "generated").glob("*.json")}
+    assert shipped == generated
+    for each in maps:
+        assert each["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert each["metadata"]["namespace"] == "grafana"
+        assert len(each["metadata"]["name"]) <= 63
+
+
+@pytest.mark.parametrize("name", ["default", "persistence", "shards", "shards-persistence"])
+def test_an_upgrade_changes_no_selector(charts: Charts, name: str) -> None:
+    """Kubernetes refuses that. The file is what the first version of the chart selected: it is never changed."""
+    before = yaml.safe_load(SELECTORS.read_text())[name]
+    now = {
+        f"{each['kind']}/{each['metadata']['name']}": each["spec"]["selector"]["matchLabels"]
+        for each in workloads(charts.objects(CHART / "ci" / f"{name}-values.yaml"))
+    }
+    assert now == before
+
+
+def test_a_package_holds_all_that_the_folder_renders(charts: Charts, tmp_path: Path) -> None:
+    charts.helm("package", CHART, "--destination", tmp_path)
+    [package] = tmp_path.glob("*.tgz")
+    with tarfile.open(package) as archive:
+        names = archive.getnames()
+    assert not [name for name in names if "/ci/" in name]
+    assert charts.text(EVERYTHING, package) == charts.text(EVERYTHING)
+    # A release is kept in a Secret, which holds a megabyte.
+    assert package.stat().st_size < 300_000
+
+
+def test_the_chart_installs_this_version_of_the_agent() -> None:
+    assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == exporter.__version__
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        ({"replica": 2}, "replica"),
+        ({"replicas": "two"}, "replicas"),
+        ({"image": {"tags": "1"}}, "tags"),
+        ({"image": {"digest": "sha256:123"}}, "digest"),
+        ({"log": {"format": "xml"}}, "format"),
+        ({"service": {"type": "clusterip"}}, "type"),
+        ({"serviceMonitor": {"enable": True}}, "enable"),
+        ({"serviceMonitor": {"interval": "15"}}, "interval"),
+        ({"state": {"persistence": {"size": "lots"}}}, "size"),
+        ({"secretMounts": [{"secretName": "a", "mount": "/x"}]}, "mount"),
+        ({"shards": 0}, "shards"),
+        ({"podLabels": {"app.kubernetes.io/name": "mine"}}, "podLabels/app.kubernetes.io"),
+        ({"webConfig": {"content": {"basic_auth": {}}}}, "basic_auth"),
+        ({"prometheusRule": {"enabled": True, "settings": {"stall_warnings": "5m"}}}, "no such setting"),
+        ({"prometheusRule": {"enabled": True, "settings": {"stall_warning": "soon"}}}, "90s, 5m or 1h30m"),
+        ({"prometheusRule": {"enabled": True, "settings": {"storm_fences": "many"}}}, "must be a number"),
+        ({"prometheusRule": {"enabled": True, "settings": {"ignored_sources": 3}}}, "must be a text"),
+        ({"prometheusRule": {"enabled": True, "overrides": {"KafkaEosLsoStaled": {}}}}, "no such alert"),
+        (
+            {"prometheusRule": {"enabled": True, "overrides": {"KafkaEosLsoStalled": {"severity": "critical"}}}},
+            "variants of both severities",
+        ),
+        ({"prometheusRule": {"overrides": {"KafkaEosProducerFenced": {"severity": "page"}}}}, "severity"),
+        ({"prometheusRule": {"overrides": {"KafkaEosProducerFenced": {"forr": "1m"}}}}, "forr"),
+        ({"bootstrapServers": ""}, "which cluster?"),
+        ({"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}, "scrape the same pods twice"),
+        ({"mode": "sidecar", "serviceMonitor": {"enabled": True}}, "enable podMonitor instead"),
+        ({"config": {"a": 1}, "existingConfig": {"secret": "b"}}, "set one of them"),
+        ({"config": {"clusters": [{"kafka": {"sasl.password": "x"}}]}}, "a ConfigMap is no place"),
+    ],
+    ids=str,
+)
+def test_a_wrong_value_is_refused_by_name(charts: Charts, values: dict[str, Any], word: str) -> None:
+    with pytest.raises(RefusedError, match=word.replace("?", r"\?").replace(".", r"\.")):
+        charts.text({"bootstrapServers": "kafka:9092", **values})
+
+
+def test_the_schema_knows_every_value_and_lets_no_other_in() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+
+    def walk(known: Object, given: Object, path: str) -> None:
+        assert known["additionalProperties"] is False, path
+        assert given.keys() - known["properties"].keys() == set(), path
+        for key, value in given.items():
+            inner = known["properties"][key]
+            if isinstance(value, dict) and "properties" in inner and value:
+                walk(inner, value, f"{path}.{key}")
+
+    walk(schema, values, "")
+
+
+def test_the_notes_say_what_to_do_next(charts: Charts) -> None:
+    def notes(name: str) -> str:
+        output = charts.helm(
+            *("install", "eos", CHART, "--namespace", "kafka", "--dry-run=client"),
+            *("--values", CHART / "ci" / f"{name}-values.yaml"),
+        )
+        return output.partition("NOTES:")[2]
+
+    assert "port-forward service/eos-kafka-eos-exporter 10618" in notes("default")
+    assert "check connection --bootstrap-server kafka-1:9092,kafka-2:9092" in notes("default")
+    assert "Nothing scrapes it yet" in notes("default")
+    assert "Nothing scrapes it yet" not in notes("everything")
+    assert "deployment/eos-kafka-eos-exporter-shard-0" in notes("shards")
+    assert "kafka-eos-exporter.sidecar" in notes("sidecar")

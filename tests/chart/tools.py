@@ -1,0 +1,105 @@
+"""The chart as helm renders it, and the tools that judge what comes out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "helm" / "kafka-eos-exporter"
+EXAMPLE = ROOT / "helm" / "examples" / "sidecars"
+CI = sorted((CHART / "ci").glob("*-values.yaml"))
+KUBERNETES = ("1.25.0", "1.37.0")
+CUSTOM = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "SparkApplication")
+GET_TOOLS_SECONDS = 3000
+RUN_SECONDS = 60
+
+Object = dict[str, Any]
+
+
+def install() -> Path:
+    """The folder of the tools. The first time they are built, which takes minutes."""
+    done = subprocess.run(
+        [ROOT / "scripts" / "install-chart-tools"],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=GET_TOOLS_SECONDS,
+        check=True,
+    )
+    return Path(done.stdout.strip())
+
+
+class RefusedError(Exception):
+    """A tool said no; the text is what it said."""
+
+
+@dataclass(frozen=True)
+class Charts:
+    """helm and its judges, with a home of their own."""
+
+    tools: Path
+    home: Path
+
+    def helm(self, *words: str | Path) -> str:
+        return self.run(self.tools / "helm", *words)
+
+    def run(self, *words: str | Path, text: str = "") -> str:
+        """What a command prints. Raises RefusedError."""
+        home = {f"HELM_{kind}_HOME": str(self.home / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
+        done = subprocess.run(
+            words,
+            input=text,
+            env={**os.environ, **home},
+            capture_output=True,
+            text=True,
+            timeout=RUN_SECONDS,
+            check=False,
+        )
+        if done.returncode:
+            raise RefusedError(done.stdout + done.stderr)
+        return done.stdout
+
+    def text(self, values: Path | Mapping[str, Any], chart: Path = CHART) -> str:
+        """The rendered objects of a release called eos, in namespace kafka. Raises RefusedError."""
+        if not isinstance(values, Path):
+            given = self.home / "values.yaml"
+            given.write_text(yaml.safe_dump(dict(values)))
+            values = given
+        return self.helm("template", "eos", chart, "--namespace", "kafka", "--values", values)
+
+    def objects(self, values: Path | Mapping[str, Any], chart: Path = CHART) -> list[Object]:
+        """As ``text``, parsed."""
+        return [each for each in yaml.safe_load_all(self.text(values, chart)) if each]
+
+    def judge(self, text: str) -> None:
+        """Kubernetes' schemas, oldest and newest, and the operators' types. Raises RefusedError."""
+        for version in KUBERNETES:
+            schema = f"{self.tools}/schemas/{version}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
+            self.run(
+                *(self.tools / "kubeconform", "-strict", "-kubernetes-version", version),
+                *("-skip", ",".join(CUSTOM), "-schema-location", schema, "-"),
+                text=text,
+            )
+        self.run(self.tools / "crds", text=text)
+
+
+def of_kind(objects: Sequence[Object], *kinds: str) -> list[Object]:
+    return [each for each in objects if each["kind"] in kinds]
+
+
+def workloads(objects: Sequence[Object]) -> list[Object]:
+    return of_kind(objects, "Deployment", "StatefulSet")
+
+
+def container(workload: Object) -> Object:
+    """The agent's container."""
+    [found] = [
+        each for each in workload["spec"]["template"]["spec"]["containers"] if each["name"] == "kafka-eos-exporter"
+    ]
+    return dict(found)
