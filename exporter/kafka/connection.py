@@ -151,7 +151,7 @@ class Connection:
         self._versions = BrokerVersionData(api_versions=ranges)
 
     def _authenticate(self, deadline: Deadline) -> None:
-        name = self._properties.raw["sasl.mechanism"]
+        name = self._properties.mechanism
 
         def exchange(request: Request) -> Response:
             return self._exchange(request, self._version(request), deadline)

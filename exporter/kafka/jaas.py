@@ -18,6 +18,7 @@ _PASSWORD_MODULES = {"PlainLoginModule", "ScramLoginModule"}
 _OPTIONS = {
     "PlainLoginModule": {"username": "sasl.username", "password": "sasl.password"},
     "ScramLoginModule": {"username": "sasl.username", "password": "sasl.password"},
+    "IAMLoginModule": {},  # Amazon MSK: credentials are found as by every AWS client
     "OAuthBearerLoginModule": {
         "clientId": "sasl.oauthbearer.client.id",
         "clientSecret": "sasl.oauthbearer.client.secret",

@@ -1,4 +1,4 @@
-"""OAuth tokens by the client-credentials grant (RFC 6749, 4.4): what librdkafka calls ``method=oidc``."""
+"""OAuth tokens, kept while they are good; got by client credentials (RFC 6749, 4.4), librdkafka's ``method=oidc``."""
 
 from __future__ import annotations
 
@@ -39,41 +39,51 @@ class TokenError(Exception):
         self.reason = reason
 
 
+Ask = Callable[[float], tuple[str, float]]
+"""Gets a token within so many seconds: the token, and for how many seconds it is good. Raises TokenError."""
+
+
 class TokenProvider(AbstractTokenProvider):
-    """One token for all connections of a cluster, asked for again when it grows old. Thread-safe."""
+    """One token for all connections of a cluster, asked for again when it grows old. Thread-safe.
+
+    ``remedy`` says what to look at when a broker does not take a token; ``extensions`` go with it (KIP-342).
+    """
 
     def __init__(
         self,
-        properties: Callable[[], Mapping[str, str]],
-        fetch: Fetch | None = None,
+        ask: Ask,
+        remedy: str,
+        extensions: Mapping[str, str] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._properties = properties
-        self._fetch = fetch or _fetch
+        self.remedy = remedy
+        self._ask = ask
+        self._extensions = dict(extensions or {})
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._token = ""
-        self._until = 0.0
+        self._life = 0.0
+        self._asked = 0.0
         self._failed: tuple[TokenError, float] | None = None
 
     def refresh(self, deadline: Deadline) -> None:
         """Make sure that the token is still good. Raises TokenError, by the deadline or after 5 s."""
         until = deadline.within(TIMEOUT)
         if not self._lock.acquire(timeout=until.remaining()):
-            raise TokenError(Reason.TIMEOUT, f"{self._where} did not answer in time")
+            raise TokenError(Reason.TIMEOUT, "no token in time: another connection waits for one too")
         try:
             now = self._monotonic()
-            if self._token and now < self._until:
+            if self._token and now < self._asked + EARLY * self._life:
                 return
             if self._failed is not None and now < self._failed[1]:
                 raise TokenError(self._failed[0].reason, str(self._failed[0]))
             try:
-                self._token, life = self._ask(max(0.1, until.remaining()))
+                self._token, self._life = self._ask(max(0.1, until.remaining()))
             except TokenError as error:
                 self._failed = error, self._monotonic() + PAUSE
                 raise
-            self._failed, self._until = None, self._monotonic() + EARLY * life
+            self._failed, self._asked = None, now
         finally:
             self._lock.release()
 
@@ -82,39 +92,48 @@ class TokenProvider(AbstractTokenProvider):
         self.refresh(Deadline.after(TIMEOUT))
         return self._token
 
+    def for_confluent(self, _: str) -> tuple[str, float]:
+        """As librdkafka's ``oauth_cb``: a token and the Unix time at which it expires. Raises TokenError."""
+        return self.token(), time.time() + self._asked + self._life - self._monotonic()
+
     def extensions(self) -> dict[str, str]:
-        """SASL extensions (KIP-342) that go with the token."""
-        pairs = self._properties().get("sasl.oauthbearer.extensions", "").split(",")
-        return {key.strip(): value.strip() for key, found, value in (pair.partition("=") for pair in pairs) if found}
+        """What kafka-python sends with the token."""
+        return self._extensions
 
     def forget(self) -> None:
         """A broker refused the token: ask for a new one next time."""
         with self._lock:
             self._token = ""
 
-    @property
-    def remedy(self) -> str:
-        """What to look at when a broker does not take a token."""
-        return f"does it expect the audience, issuer and scope of the tokens of {self._where}?"
 
-    @property
-    def _where(self) -> str:
-        url = urllib.parse.urlsplit(self._properties()["sasl.oauthbearer.token.endpoint.url"])
-        return f"the token endpoint {url.hostname}"
+def client_credentials(
+    properties: Callable[[], Mapping[str, str]],
+    fetch: Fetch | None = None,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> TokenProvider:
+    """Tokens of the endpoint in the properties, which are looked up each time: a secret may change in its file."""
+    first = properties()
+    where = f"the token endpoint {urllib.parse.urlsplit(first['sasl.oauthbearer.token.endpoint.url']).hostname}"
+    pairs = (pair.partition("=") for pair in first.get("sasl.oauthbearer.extensions", "").split(","))
+    return TokenProvider(
+        lambda seconds: _ask(where, properties(), fetch or _fetch, seconds),
+        f"does it expect the audience, issuer and scope of the tokens of {where}?",
+        {key.strip(): value.strip() for key, found, value in pairs if found},
+        monotonic,
+    )
 
-    def _ask(self, seconds: float) -> tuple[str, float]:
-        properties = self._properties()
-        where = self._where
-        try:
-            answer: Any = json.loads(self._fetch(_request(properties), _trust(properties), seconds))
-            return str(answer["access_token"]), float(answer.get("expires_in", 60))
-        except urllib.error.HTTPError as error:
-            raise _refusal(where, error) from None
-        except OSError as error:
-            raise _silence(where, error) from None
-        except (ValueError, KeyError, TypeError):
-            text = f"{where} gave no access_token: check sasl.oauthbearer.token.endpoint.url"
-            raise TokenError(Reason.MALFORMED, text) from None
+
+def _ask(where: str, properties: Mapping[str, str], fetch: Fetch, seconds: float) -> tuple[str, float]:
+    try:
+        answer: Any = json.loads(fetch(_request(properties), _trust(properties), seconds))
+        return str(answer["access_token"]), float(answer.get("expires_in", 60))
+    except urllib.error.HTTPError as error:
+        raise _refusal(where, error) from None
+    except OSError as error:
+        raise _silence(where, error) from None
+    except (ValueError, KeyError, TypeError):
+        text = f"{where} gave no access_token: check sasl.oauthbearer.token.endpoint.url"
+        raise TokenError(Reason.MALFORMED, text) from None
 
 
 def _request(properties: Mapping[str, str]) -> urllib.request.Request:

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from exporter.kafka import msk
 from exporter.kafka.jaas import parse_jaas
-from exporter.kafka.oauth import TokenProvider
+from exporter.kafka.oauth import TokenProvider, client_credentials
 from exporter.kafka.property_rules import NUMBERS, SECRETS, check, read_secret
 from exporter.kafka.stores import StoreError, open_stores
 from exporter.kafka.tls import TlsError, tls_context
@@ -122,11 +123,20 @@ class Properties:
         """A new context with the files as they are now; None without TLS. Raises TlsError."""
         return tls_context(self.current()) if "SSL" in self.security_protocol else None
 
+    @property
+    def mechanism(self) -> str:
+        """The SASL mechanism as it is called on the wire."""
+        mechanism = self.raw["sasl.mechanism"]
+        return "OAUTHBEARER" if mechanism == msk.MECHANISM else mechanism
+
     def token_provider(self) -> TokenProvider | None:
         """A source of OAuth tokens, to be kept and shared by connections; None for other mechanisms."""
-        if self.raw.get("sasl.mechanism") != "OAUTHBEARER":
-            return None
-        return TokenProvider(self.current)
+        match self.raw.get("sasl.mechanism"):
+            case "OAUTHBEARER":
+                return client_credentials(self.current)
+            case msk.MECHANISM:
+                return msk.iam_tokens(self.bootstrap_servers)
+        return None
 
     def for_confluent(self, **extra: object) -> dict[str, object]:
         """The configuration of a confluent-kafka client; ``extra`` wins. Holds secrets: never log it.
@@ -141,8 +151,14 @@ class Properties:
         values |= {name: value for name, value in current.items() if name not in _NOT_FOR_CONFLUENT}
         if "request.timeout.ms" in current:
             values.setdefault("socket.timeout.ms", current["request.timeout.ms"])
-        if current.get("sasl.mechanism") == "OAUTHBEARER":
-            values["sasl.oauthbearer.method"] = "oidc"
+        match current.get("sasl.mechanism"):
+            case "OAUTHBEARER":
+                values["sasl.oauthbearer.method"] = "oidc"
+            case msk.MECHANISM:
+                values |= {
+                    "sasl.mechanism": self.mechanism,
+                    "oauth_cb": msk.iam_tokens(self.bootstrap_servers).for_confluent,
+                }
         return values | extra
 
     def for_kafka_python(self) -> dict[str, object]:
@@ -168,7 +184,7 @@ class Properties:
     def sasl(self, tokens: TokenProvider | None) -> dict[str, object]:
         """The part of kafka-python's keywords that its SASL mechanisms read. Holds secrets: never log it."""
         current = self.current()
-        values: dict[str, object] = {"sasl_mechanism": current["sasl.mechanism"]}
+        values: dict[str, object] = {"sasl_mechanism": self.mechanism}
         if tokens is not None:
             return values | {"sasl_oauth_token_provider": tokens}
         return values | {

@@ -5,10 +5,11 @@ Tables first: librdkafka's names are canonical, Java's are understood where they
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
+from exporter.kafka import msk
 from exporter.kafka.jaas import parse_jaas
 from exporter.kafka.stores import is_binary
 
@@ -37,7 +38,7 @@ NUMBERS = frozenset({
 })  # fmt: skip
 _CHOICES = {
     "security.protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-    "sasl.mechanism": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
+    "sasl.mechanism": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", msk.MECHANISM),
     "broker.address.family": ("any", "v4", "v6"),
     "client.dns.lookup": ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
     "ssl.endpoint.identification.algorithm": ("https", "none"),
@@ -55,6 +56,7 @@ _TEXTS = frozenset({
 _JAVA_ONLY = frozenset({
     "sasl.jaas.config", "ssl.truststore.location", "ssl.truststore.type", "ssl.truststore.password",
     "ssl.keystore.location", "ssl.keystore.type", "ssl.keystore.password", "sasl.login.callback.handler.class",
+    "sasl.client.callback.handler.class",
 })  # fmt: skip
 _KNOWN = NUMBERS | _TEXTS | _JAVA_ONLY | frozenset(_CHOICES) | frozenset(_ALIASES)
 
@@ -63,13 +65,11 @@ _USELESS = {
     "ssl.enabled.protocols": "remove it: TLS 1.2 and later are always used",
     "ssl.provider": "remove it: it names a Java class",
     "security.providers": "remove it: it names a Java class",
-    "sasl.client.callback.handler.class": "remove it: it names a Java class; SCRAM, PLAIN and OAUTHBEARER need none",
     "sasl.kerberos.service.name": "Kerberos is not supported; use SCRAM, PLAIN, OAUTHBEARER or TLS client certificates",
 }
 _NO_MECHANISM = {
     "GSSAPI": "is not supported, since librdkafka's Python package is built without it; "
     "use a listener with SCRAM, PLAIN, OAUTHBEARER or TLS client certificates",
-    "AWS_MSK_IAM": "is not supported; use the cluster's SCRAM or TLS listener",
 }
 _OIDC_NEEDS = (
     "sasl.oauthbearer.token.endpoint.url",
@@ -80,7 +80,11 @@ _STORES = {
     "ssl.truststore": ("ssl.ca.location",),
     "ssl.keystore": ("ssl.certificate.location", "ssl.key.location"),
 }
-_OIDC_HANDLERS = ("OAuthBearerLoginCallbackHandler",)
+# Java's classes that do what we do too: settings that have them can be pasted.
+_HANDLERS = {
+    "sasl.login.callback.handler.class": "OAuthBearerLoginCallbackHandler",
+    "sasl.client.callback.handler.class": "IAMClientCallbackHandler",
+}
 
 
 def check(dotted: Mapping[str, object]) -> tuple[dict[str, str], dict[str, str], tuple[Problem, ...]]:
@@ -151,11 +155,9 @@ def _canonical(texts: Mapping[str, str], problems: list[Problem]) -> dict[str, s
                 values.setdefault(name, text)
         except ValueError as error:
             problems.append(("sasl.jaas.config", str(error)))
-    handler = texts.get("sasl.login.callback.handler.class")
-    if handler and not handler.endswith(_OIDC_HANDLERS):
-        problems.append(
-            ("sasl.login.callback.handler.class", "only Kafka's own OAuth client-credentials handler is known")
-        )
+    for name, known in _HANDLERS.items():
+        if (handler := texts.get(name)) and not handler.endswith(known):
+            problems.append((name, f"only {known} is known here, of all Java classes: remove it"))
     values.setdefault("client.id", DEFAULT_CLIENT_ID)
     values.setdefault("security.protocol", "PLAINTEXT")
     for name in ("security.protocol", "sasl.mechanism"):
@@ -230,6 +232,8 @@ def _check_security(values: Mapping[str, str], problems: list[Problem]) -> None:
         problems.extend(
             (name, "is needed with sasl.mechanism=OAUTHBEARER") for name in _OIDC_NEEDS if not values.get(name)
         )
+    elif mechanism == msk.MECHANISM:
+        problems.extend(("sasl.mechanism", text) for text in _iam_needs(values, protocol))
     elif mechanism in _CHOICES["sasl.mechanism"]:
         problems.extend(
             (name, f"is needed with sasl.mechanism={mechanism}")
@@ -247,6 +251,15 @@ def _check_security(values: Mapping[str, str], problems: list[Problem]) -> None:
     for one, other in (("ssl.key.location", "ssl.certificate.location"), ("ssl.certificate.pem", "ssl.key.pem")):
         if one in values and other not in values:
             problems.append((one, f"needs {other} too"))
+
+
+def _iam_needs(values: Mapping[str, str], protocol: str) -> Iterator[str]:
+    if protocol != "SASL_SSL":
+        yield f"{msk.MECHANISM} needs security.protocol=SASL_SSL"
+    if not msk.installed():
+        yield f"{msk.MECHANISM} needs AWS's signer: pip install 'kafka-eos-exporter[msk]'"
+    if msk.region_of(values.get("bootstrap.servers", "")) is None:
+        yield f"{msk.MECHANISM} needs a region, which bootstrap.servers do not name: set AWS_REGION"
 
 
 def split_address(text: str) -> tuple[str, int]:

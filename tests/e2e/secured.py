@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +23,16 @@ SESSION_MS = 6000
 """After so long a broker wants to see credentials again (KIP-368)."""
 
 Settings = dict[str, str]
+
+_SIGNER = """
+import json, ssl, time, urllib.request
+
+def generate_auth_token(region):
+    request = urllib.request.Request("{url}", b"grant_type=client_credentials", {{"Authorization": "Basic {basic}"}})
+    with urllib.request.urlopen(request, timeout=5, context=ssl.create_default_context(cafile="{authority}")) as answer:
+        token = json.load(answer)
+    return token["access_token"], round((time.time() + token["expires_in"]) * 1000)
+"""
 
 
 @dataclass(frozen=True)
@@ -45,6 +57,25 @@ class House:
             "sasl.oauthbearer.token.endpoint.url": self.provider.token_url,
             "https.ca.location": self.authority.certificate,
         }
+
+    def iam(self) -> tuple[Settings, dict[str, str]]:
+        """As on Amazon MSK, and the environment for it: a signer that gets its tokens from our provider instead."""
+        basic = b64encode(f"{USER}:{self.provider.clients[USER]}".encode()).decode()
+        package = self.folder / "signer"
+        for name, text in {
+            "aws_msk_iam_sasl_signer/__init__.py": "",
+            "aws_msk_iam_sasl_signer/MSKAuthTokenProvider.py": _SIGNER.format(
+                url=self.provider.token_url, basic=basic, authority=self.authority.certificate
+            ),
+            "botocore/__init__.py": "",
+            "botocore/exceptions.py": "class BotoCoreError(Exception): ...\nclass ClientError(Exception): ...\n",
+        }.items():
+            (package / name).parent.mkdir(parents=True, exist_ok=True)
+            (package / name).write_text(text)
+        settings = self.sasl("AWS_MSK_IAM")
+        del settings["sasl.username"], settings["sasl.password"]
+        path = ":".join(filter(None, (str(package), os.environ.get("PYTHONPATH"))))
+        return settings, {"PYTHONPATH": path, "AWS_REGION": "eu-central-1"}
 
     def tls(self, listener: str = MTLS) -> Settings:
         return {

@@ -101,8 +101,9 @@ def ways_in(house: House) -> dict[str, Settings]:
 def test_the_five_grants_are_enough_by_every_way_in(
     house: House, start_agent: StartAgent, keep: Keep, fresh: Callable[[str], str]
 ) -> None:
-    ways = ways_in(house)
-    agent = start_agent("--config", str(house.write("ways.yml", ways)))
+    iam, environment = house.iam()
+    ways = ways_in(house) | {"iam": iam}
+    agent = start_agent("--config", str(house.write("ways.yml", ways)), environment=environment)
     agent.wait_until(lambda seen: all(all_up(seen, way) for way in ways), timeout=60)
     name = fresh("pay")
     zombie = keep(RdkafkaProducer(house.kafka, name))

@@ -12,7 +12,7 @@ import pytest
 
 from demo.certificates import Authority
 from demo.oidc import IdentityProvider
-from exporter.kafka.oauth import TokenError, TokenProvider
+from exporter.kafka.oauth import TokenError, client_credentials
 from exporter.model import Deadline, Reason
 
 SETTINGS = {
@@ -49,7 +49,7 @@ def status(code: int, body: bytes = b"") -> urllib.error.HTTPError:
 def test_a_token_is_asked_for_once_and_again_before_it_expires() -> None:
     now = [0.0]
     endpoint = Endpoint(token("one"), token("two"))
-    provider = TokenProvider(lambda: SETTINGS, endpoint, lambda: now[0])
+    provider = client_credentials(lambda: SETTINGS, endpoint, lambda: now[0])
     assert [provider.token(), provider.token()] == ["one", "one"]
     now[0] = 81.0
     assert provider.token() == "two"
@@ -59,7 +59,7 @@ def test_a_token_is_asked_for_once_and_again_before_it_expires() -> None:
 
 
 def test_a_refused_token_is_forgotten() -> None:
-    provider = TokenProvider(lambda: SETTINGS, Endpoint(token("one"), token("two")))
+    provider = client_credentials(lambda: SETTINGS, Endpoint(token("one"), token("two")))
     provider.token()
     provider.forget()
     assert provider.token() == "two"
@@ -67,7 +67,7 @@ def test_a_refused_token_is_forgotten() -> None:
 
 def test_the_endpoint_gets_no_more_time_than_is_left() -> None:
     endpoint = Endpoint(token("one"))
-    TokenProvider(lambda: SETTINGS, endpoint).refresh(Deadline(0.5, lambda: 0.0))
+    client_credentials(lambda: SETTINGS, endpoint).refresh(Deadline(0.5, lambda: 0.0))
     assert endpoint.seconds == [0.5]
 
 
@@ -101,7 +101,7 @@ def test_the_endpoint_gets_no_more_time_than_is_left() -> None:
 def test_no_token_is_told_with_its_cause_and_without_the_secret(
     answer: bytes | Exception, reason: Reason, text: str
 ) -> None:
-    provider = TokenProvider(lambda: SETTINGS, Endpoint(answer))
+    provider = client_credentials(lambda: SETTINGS, Endpoint(answer))
     with pytest.raises(TokenError) as raised:
         provider.token()
     assert text in str(raised.value)
@@ -113,7 +113,7 @@ def test_no_token_is_told_with_its_cause_and_without_the_secret(
 def test_an_endpoint_in_trouble_is_not_asked_by_every_connection() -> None:
     now = [0.0]
     endpoint = Endpoint(status(503), token("one"))
-    provider = TokenProvider(lambda: SETTINGS, endpoint, lambda: now[0])
+    provider = client_credentials(lambda: SETTINGS, endpoint, lambda: now[0])
     for _ in range(3):
         with pytest.raises(TokenError, match="answered 503"):
             provider.token()
@@ -124,9 +124,9 @@ def test_an_endpoint_in_trouble_is_not_asked_by_every_connection() -> None:
 
 def test_extensions_go_with_the_token() -> None:
     settings = SETTINGS | {"sasl.oauthbearer.extensions": "logicalCluster=lkc-1, identityPoolId=pool-2"}
-    provider = TokenProvider(lambda: settings, Endpoint())
+    provider = client_credentials(lambda: settings, Endpoint())
     assert provider.extensions() == {"logicalCluster": "lkc-1", "identityPoolId": "pool-2"}
-    assert TokenProvider(lambda: SETTINGS, Endpoint()).extensions() == {}
+    assert client_credentials(lambda: SETTINGS, Endpoint()).extensions() == {}
 
 
 def test_an_endpoint_is_trusted_when_the_authority_of_its_certificate_is_named(
@@ -135,10 +135,10 @@ def test_an_endpoint_is_trusted_when_the_authority_of_its_certificate_is_named(
     with IdentityProvider({"me": "s3cret"}, authority.server("idp")) as idp:
         settings = SETTINGS | {"sasl.oauthbearer.token.endpoint.url": idp.token_url}
         with pytest.raises(TokenError, match=r"is not trusted .*: set https\.ca\.location"):
-            TokenProvider(lambda: settings).token()
+            client_credentials(lambda: settings).token()
         for name, value in (
             ("https.ca.location", authority.certificate),
             ("https.ca.pem", Path(authority.certificate).read_text()),
         ):
             trusting = settings | {name: value}
-            assert TokenProvider(lambda trusting=trusting: trusting).token().count(".") == 2  # type: ignore[misc]
+            assert client_credentials(lambda trusting=trusting: trusting).token().count(".") == 2  # type: ignore[misc]

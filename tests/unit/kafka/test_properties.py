@@ -278,12 +278,17 @@ def test_a_bad_property_is_named_with_what_to_do(name: str, value: object, text:
     ("changes", "name", "text"),
     [
         ({"sasl.mechanism": "GSSAPI"}, "sasl.mechanism", "GSSAPI is not supported, since librdkafka"),
-        ({"sasl.mechanism": "AWS_MSK_IAM"}, "sasl.mechanism", "use the cluster's SCRAM or TLS listener"),
+        ({"sasl.mechanism": "AWS_MSK_IAM", "security.protocol": "SASL_SSL"}, "sasl.mechanism", "set AWS_REGION"),
         ({"sasl.mechanism": "OAUTHBEARER"}, "sasl.oauthbearer.client.secret", "is needed"),
         ({"sasl.username": ""}, "sasl.username", "is needed with sasl.mechanism=SCRAM-SHA-512"),
         ({"sasl.password.file": "/x"}, "sasl.password.file", "sasl.password is set as well"),
         ({"sasl.mechanisms": "PLAIN"}, "sasl.mechanisms", "differs from sasl.mechanism"),
-        ({"sasl.login.callback.handler.class": "com.x.Mine"}, "sasl.login.callback.handler.class", "only Kafka's own"),
+        (
+            {"sasl.login.callback.handler.class": "com.x.Mine"},
+            "sasl.login.callback.handler.class",
+            "only OAuthBearerLoginCallbackHandler is known",
+        ),
+        ({"sasl.client.callback.handler.class": "com.x.Mine"}, "sasl.client.callback.handler.class", "remove it"),
     ],
 )
 def test_a_bad_sasl_setting_is_named(changes: dict[str, str], name: str, text: str) -> None:
