@@ -98,7 +98,7 @@ class _Request(HTTPRequest):
 class Connection(HTTPConnection):
     """One client. Its server tells it what TLS is in force now, and is told when a thread takes and leaves it.
 
-    ``limit`` is the monotonic time at which the listener cuts it off; ``leaving`` says that it was cut.
+    ``limit`` is the monotonic time at which the listener cuts it off; ``counted`` says that it counts it.
     """
 
     RequestHandlerClass = _Request
@@ -111,8 +111,7 @@ class Connection(HTTPConnection):
         sock.setblocking(False)
         self.tls: Tls | None = server.tls()
         self.limit = float("inf")
-        self.since = 0.0
-        self.leaving = False
+        self.counted = False
         self._secured = self._continued = self._closed = False
 
     # --- Without waiting ----------------------------------------------------------------------------------------------
@@ -181,7 +180,6 @@ class Connection(HTTPConnection):
 
     def cut(self) -> None:
         """End it from any thread: whoever has it then meets the end of the stream. Never waits."""
-        self.leaving = True
         with contextlib.suppress(OSError):
             # Not SSLSocket's own shutdown, after which a thread that still writes would write in plain.
             socket.socket.shutdown(self.socket, socket.SHUT_RDWR)

@@ -12,7 +12,6 @@ import resource
 import socket
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -29,8 +28,14 @@ THREADS = 10
 THREADS_PER_CLIENT = 8
 """No single address gets all of them, however slowly it reads."""
 
-MAX_CONNECTIONS = 512
-"""At most, and at most a quarter of the files that the process may open: brokers need some too."""
+MAX_CONNECTIONS = 256
+"""At most, and at most a quarter of the files that the process may open: brokers need some too.
+
+One takes 50 kB of memory with TLS.
+"""
+
+SPARE_CONNECTIONS = 16
+"""Beyond, for new ones to come in while old ones are being closed."""
 
 MAX_PENDING_BYTES = 4 * 1024 * 1024
 SMALL_BYTES = 4096
@@ -89,8 +94,9 @@ class Listener(wsgi.Server):
         )
         self.tls = tls
         self._exchange_seconds = exchange_seconds
-        self._lock = threading.Lock()  # guards the four below
-        self._open: set[Connection] = set()
+        self._lock = threading.Lock()  # guards the five below
+        self._open: dict[str, dict[Connection, None]] = {}  # by address, oldest first
+        self._count = 0  # of them, and of those that were cut and are not closed yet
         self._pending: dict[Connection, int] = {}  # bytes of a request that has not come in full
         self._waiting: dict[Connection, None] = {}  # whole, oldest first, while their client has all threads it may
         self._handed_over: set[Connection] = set()  # to the threads
@@ -162,20 +168,31 @@ class Listener(wsgi.Server):
         self._look(conn)
 
     def _admit(self, conn: Connection) -> bool:
-        conn.since = time.monotonic()
-        conn.limit = conn.since + self.timeout
+        conn.limit = time.monotonic() + self.timeout
         with self._lock:
-            if len(self._open) >= self.most_connections:
-                crowd = Counter(each.remote_addr for each in self._open)
-                idle = (each for each in self._open if not each.leaving and each not in self._handed_over)
-                victim = max(idle, key=lambda each: (crowd[each.remote_addr], -each.since), default=None)
-                if victim is None or len(self._open) >= self.most_connections + THREADS:
+            if self._count >= self.most_connections:
+                crowd = max(self._open.values(), key=len)
+                victim = next((each for each in crowd if each not in self._handed_over), None)
+                if victim is None or self._count >= self.most_connections + SPARE_CONNECTIONS:
                     return False
-                victim.cut()
-                if victim in self._waiting:  # nobody else would see that it was cut
-                    victim.limit = 0.0
-            self._open.add(conn)
+                self._cut(victim)
+            self._open.setdefault(conn.remote_addr, {})[conn] = None
+            self._count += 1
+            conn.counted = True
         return True
+
+    def _cut(self, conn: Connection) -> None:
+        """Have it closed by whoever has it; with the lock held."""
+        self._leave_open(conn)
+        conn.cut()
+        if conn in self._waiting:  # nobody else would see that it was cut
+            conn.limit = 0.0
+
+    def _leave_open(self, conn: Connection) -> None:
+        of_client = self._open.get(conn.remote_addr, {})
+        of_client.pop(conn, None)
+        if not of_client:
+            self._open.pop(conn.remote_addr, None)
 
     def _look(self, conn: Connection) -> None:
         match conn.arrive():
@@ -222,7 +239,9 @@ class Listener(wsgi.Server):
     def forget(self, conn: Connection) -> None:
         """It is being closed."""
         with self._lock:
-            self._open.discard(conn)
+            self._leave_open(conn)
+            self._count -= conn.counted
+            conn.counted = False
             self._handed_over.discard(conn)
             self._pending.pop(conn, None)
 
@@ -230,12 +249,12 @@ class Listener(wsgi.Server):
         while not self._closed.wait(LOOK_SECONDS):
             now = time.monotonic()
             with self._lock:
+                late = [conn for each in self._open.values() for conn in each if now >= conn.limit]
+                for conn in late:
+                    self._cut(conn)
                 gone = [conn for conn in self._waiting if now >= conn.limit]
                 for conn in gone:
                     del self._waiting[conn]
-                for conn in self._open:
-                    if now >= conn.limit and not conn.leaving and conn not in gone:
-                        conn.cut()
             for conn in gone:
                 conn.close()
 
