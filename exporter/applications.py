@@ -75,7 +75,7 @@ class Grouping:
         return self._connect_task(transactional_id) or _by_form(transactional_id)
 
     def _connect_task(self, transactional_id: str) -> Application | None:
-        task = _TASK.fullmatch(transactional_id)
+        task = _TASK.fullmatch(transactional_id) if self._connect_groups else None
         if task is None:
             return None
         # The longest group wins: with the groups `etl` and `etl-eu`, `etl-eu-orders-0` is a task of `etl-eu`.

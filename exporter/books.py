@@ -170,7 +170,7 @@ class Books:
                 application = Application(self._shard.overflow, "other")
             book = self._books.setdefault(application.name, Book(application, transactional_id))
         book.ids += 1
-        return application.name
+        return book.application.name  # not the one just made: ids by the thousand share it
 
     # --- Sink ---
 

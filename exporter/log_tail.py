@@ -25,6 +25,9 @@ MOST_FAULTS = 10
 """Undecodable records that are named in one read; a counter has them all."""
 MOST_UNREAD = 1000
 HOUR_MS = 3_600_000
+BEGAN_SECONDS = 5.0
+OPEN_PER_SECOND = 500
+"""Open transactions that are looked through a second, for where to begin after a restart."""
 
 
 class LogTail:
@@ -39,6 +42,8 @@ class LogTail:
         self.unread: dict[bytes, Fault] = {}  # keys whose newest record could not be decoded
         self.readable = False
         self._faults: list[Fault] = []
+        self._began: dict[int, int] = {}
+        self._began_until = float("-inf")
 
     def close(self) -> None:
         self._tail.close()
@@ -184,7 +189,11 @@ class LogTail:
 
     def memory(self) -> dict[str, dict[str, Any]]:
         """What ``log_progress.begin`` wants to know of every partition after a restart."""
-        began = self._began()
+        # With thousands open, looking through all of them is not for every read.
+        if (now := self._clock.monotonic()) >= self._began_until:
+            self._began = self._first_opened()
+            self._began_until = now + min(BEGAN_SECONDS, len(self._ledger.open) / OPEN_PER_SECOND)
+        began = self._began
         partitions: dict[str, dict[str, Any]] = {}
         for number, progress in self.progress.items():
             waiting = self._ledger.partition(number).unsettled
@@ -196,7 +205,7 @@ class LogTail:
             partitions[str(number)] = kept | ({"open": began[number]} if number in began else {})
         return partitions
 
-    def _began(self) -> dict[int, int]:
+    def _first_opened(self) -> dict[int, int]:
         """From where on to read each partition to see how the open transactions of the last hour began."""
         first: dict[int, int] = {}
         for entry in self._ledger.open.values():

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from exporter.applications import Application
 from exporter.ledger import Entry
 from exporter.model import TransactionUse
 
 
 def transaction_use(
-    entries: Iterable[Entry], written: Iterable[str], application_of: Callable[[str], Application], since_ms: float
+    entries: Iterable[Entry], written: Iterable[str], is_connect_task: Callable[[str], bool], since_ms: float
 ) -> TransactionUse:
     """From the ids that wrote a transaction since then (Unix milliseconds), and the topics that were ever ``written``.
 
-    Decodes the partitions of each id's newest transaction, which may still be open.
+    Finished transactions were told of their topics when they finished; only open ones have theirs decoded here.
     """
     topics = set(written)
     clients: dict[str, dict[int, int]] = {}
     connect_ids: set[str] = set()
     for entry in entries:
-        if application_of(entry.transactional_id).kind == "connect_task":
+        if is_connect_task(entry.transactional_id):
             connect_ids.add(entry.transactional_id)
         if entry.record_ms < since_ms or not entry.section:
             continue
-        topics.update(partition.topic for partition in entry.partitions())
+        if entry.open:
+            topics.update(partition.topic for partition in entry.transaction().partitions)
         if entry.client_version >= 0:
             versions = clients.setdefault(entry.application, {})
             versions[entry.client_version] = versions.get(entry.client_version, 0) + 1

@@ -139,6 +139,11 @@ class World:
             )
         return {key: value for key, value in self.settings.get(name, {}).items() if key in keys}
 
+    def configs(
+        self, resource: str, names: Sequence[str], keys: Sequence[str], deadline: Deadline
+    ) -> dict[str, dict[str, str] | Fault]:
+        return {name: self.config(resource, name, keys, deadline) for name in names}
+
     def features(self, deadline: Deadline) -> Mapping[str, int]:
         return self.levels
 

@@ -2,6 +2,8 @@
 
 Ids are arbitrary texts from the cluster: what does not print is escaped, so that none can steer the terminal. A command
 to copy is one line, printed outside of any table, so that it is never wrapped into two.
+
+rich is imported where it is used: the agent, which prints no tables, need not hold it in memory.
 """
 
 from __future__ import annotations
@@ -14,13 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
-
 from exporter.next_step import NextStep
 
 _NUMBERS = {"age", "timeout", "lag", "partition", "partitions", "pid", "epoch", "offset", "stalled", "last write"}
@@ -29,6 +24,12 @@ _WIDEST = 100
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table, or a list of names and values for each row where the terminal is too narrow; no value is ever broken."""
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415
+    from rich.cells import cell_len  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
     cells = [[printable(str(cell)) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
     needed = sum(widths) + 3 * (len(widths) - 1)
@@ -97,6 +98,9 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
         say(f"{what} ...")
         yield lambda _: None
         return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)

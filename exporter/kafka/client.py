@@ -6,13 +6,12 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal
 
-from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from exporter.kafka.answers import Answers
 from exporter.kafka.channel import Channel, Job
+from exporter.kafka.configs import AT_ONCE, Resource, configs_request, read_configs
 from exporter.kafka.connection import Request, Response
 from exporter.kafka.faults import BROKEN, AskError, refusal
 from exporter.kafka.metadata import Metadata, PartitionMetadata, metadata_request, read_metadata
@@ -30,7 +29,6 @@ SHARE = 0.3
 """Of the time that a read has left, what one question to the brokers may take."""
 MIN_SHARE = 0.5
 
-_RESOURCES = {"topic": 2, "broker": 4}  # ConfigResource.java
 _WORST_FIRST = (Reason.AUTHENTICATION, Reason.UNSUPPORTED, Reason.MALFORMED, Reason.TIMEOUT, Reason.UNREACHABLE)
 
 
@@ -220,34 +218,32 @@ class ClusterClient:
             raise AskError(refusal("ApiVersions", response.error_code))
         return {feature.name: feature.max_version_level for feature in response.finalized_features or ()}
 
-    def config(
-        self, resource: Literal["topic", "broker"], name: str, keys: Sequence[str], deadline: Deadline
-    ) -> dict[str, str] | Fault:
-        """These settings of a topic, or of a broker by its node id. Those that the broker does not know are left out.
+    def config(self, resource: Resource, name: str, keys: Sequence[str], deadline: Deadline) -> dict[str, str] | Fault:
+        """As ``configs``, of one."""
+        return self.configs(resource, (name,), keys, deadline)[name]
 
-        A raw DescribeConfigs: kafka-python's own swallows the error code, so that a missing grant reads as no settings.
-        """
-        entry = DescribeConfigsRequest.DescribeConfigsResource(
-            resource_type=_RESOURCES[resource], resource_name=name, configuration_keys=list(keys)
-        )
-        request = DescribeConfigsRequest(resources=[entry], include_synonyms=False, include_documentation=False)
-        grant = "DESCRIBE_CONFIGS on " + (f"Topic:{name}" if resource == "topic" else "Cluster")
-        try:
-            answer = (
-                self.ask({int(name): request}, deadline)[int(name)]
-                if resource == "broker"
-                else self._ask_anyone(request, deadline)
-            )
-        except AskError as error:
-            return error.fault
-        if isinstance(answer, Fault):
-            return answer
-        values: dict[str, str] = {}
-        for result in answer.results:
-            if result.error_code:
-                return refusal(f"DescribeConfigs of {resource} {name}", result.error_code, grant)
-            values.update({item.name: item.value for item in result.configs if item.value is not None})
-        return values
+    def configs(
+        self, resource: Resource, names: Sequence[str], keys: Sequence[str], deadline: Deadline
+    ) -> dict[str, dict[str, str] | Fault]:
+        """Settings of topics, or of brokers by their node ids. Those that the broker does not know are left out."""
+        found: dict[str, dict[str, str] | Fault] = {}
+        at_once = 1 if resource == "broker" else AT_ONCE  # a broker's settings are known to itself alone
+        for at in range(0, len(names), at_once):
+            asked = names[at : at + at_once]
+            request = configs_request(resource, asked, keys)
+            try:
+                answer = (
+                    self.ask({int(asked[0]): request}, deadline)[int(asked[0])]
+                    if resource == "broker"
+                    else self._ask_anyone(request, deadline)
+                )
+            except AskError as error:
+                answer = error.fault
+            if isinstance(answer, Fault):
+                found.update(dict.fromkeys(asked, answer))
+            else:
+                found.update(read_configs(resource, asked, answer))
+        return found
 
     def close(self) -> None:
         """Ends all connections; whoever still waits gets a Fault. Takes less than a second."""

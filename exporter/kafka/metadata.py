@@ -73,6 +73,13 @@ def read_metadata(response: MetadataResponse) -> Metadata:
     topics: dict[str, dict[int, PartitionMetadata]] = {}
     errors: dict[str, Fault] = {}
     internal = set()
+    lists: dict[tuple[int, ...], tuple[int, ...]] = {}
+
+    def shared(nodes: Sequence[int]) -> tuple[int, ...]:
+        """Ten thousand partitions have a handful of replica lists."""
+        found = tuple(nodes)
+        return lists.setdefault(found, found)
+
     for topic in response.topics:
         name = topic.name
         if name is None:
@@ -85,8 +92,8 @@ def read_metadata(response: MetadataResponse) -> Metadata:
         topics[name] = {
             partition.partition_index: PartitionMetadata(
                 None if partition.leader_id < 0 else partition.leader_id,
-                tuple(partition.replica_nodes),
-                tuple(partition.isr_nodes),
+                shared(partition.replica_nodes),
+                shared(partition.isr_nodes),
                 partition.leader_id < 0,
             )
             for partition in topic.partitions

@@ -66,6 +66,8 @@ class LsoSource:
         self._metadata: Metadata | None = None
         self._watched: frozenset[TopicPartition] = frozenset()
         self._elsewhere: frozenset[TopicPartition] = frozenset()  # of other shards' topics
+        self._pulses: frozenset[TopicPartition] = frozenset()
+        self._pulse_of: Metadata | None = None
         self._swept_at: float | None = None
         self._remembered = False
         self._stale = False
@@ -171,9 +173,13 @@ class LsoSource:
                 self._metadata = None
             self._unknown = unknown
 
-    def _pulse(self, metadata: Metadata) -> set[TopicPartition]:
+    def _pulse(self, metadata: Metadata) -> frozenset[TopicPartition]:
         """One partition of every leader: a quiet broker that went away is noticed before the next sweep."""
-        return set({leader: partition for partition, leader in metadata.leaders(self._watched).items()}.values())
+        if self._pulse_of is not metadata:
+            self._pulse_of = metadata
+            leaders = metadata.leaders(self._watched)
+            self._pulses = frozenset({leader: partition for partition, leader in leaders.items()}.values())
+        return self._pulses
 
     def _look(
         self, metadata: Metadata, targets: frozenset[TopicPartition], deadline: Deadline
@@ -275,10 +281,10 @@ class LsoSource:
         leaders = metadata.leaders(self._watch.standing)
         found = sorted(self._watch.stalls(coordinators, releases, leaders), key=lambda each: each.since)
         stalls = [each for each in found if each.partition not in self._elsewhere]
-        lags: dict[str, int] = {}
-        for partition, reading in self._watch.readings.items():
-            if partition not in self._elsewhere:
-                lags[partition.topic] = max(lags.get(partition.topic, 0), reading.lag)
+        # Only where the LSO stands below the high watermark is there a lag.
+        lags = dict.fromkeys({topic for topic, _ in self._watch.readings.keys() - self._elsewhere}, 0)
+        for partition in self._watch.standing.keys() - self._elsewhere:
+            lags[partition.topic] = max(lags[partition.topic], self._watch.readings[partition].lag)
         stalled = dict.fromkeys(lags, 0)
         hanging = dict.fromkeys(lags, 0)
         unasked = set()

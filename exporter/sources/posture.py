@@ -137,8 +137,7 @@ class PostureSource:
     ) -> tuple[Mapping[str, Settings | str], list[Fault]]:
         found: dict[str, Settings | str] = {}
         faults: list[Fault] = []
-        for name in names:
-            answer = self._cluster.client.config("topic", name, TOPIC_KEYS, deadline)
+        for name, answer in self._cluster.client.configs("topic", names, TOPIC_KEYS, deadline).items():
             if not (isinstance(answer, Fault) and answer.reason is Reason.UNKNOWN_TOPIC):
                 found[name] = _settings(answer, faults)
         return found, faults

@@ -267,8 +267,8 @@ class TxnlogSource:
         now = self._cluster.clock.monotonic()
         if self._use is None or now - self._used_at >= USE_INTERVAL:
             self._used_at = now
-            of = self._cluster.grouping.of
-            self._use = transaction_use(self._ledger.entries.values(), self._books.topics, of, (wall - HOUR) * 1000)
+            known, topics = self._ledger.entries.values(), self._books.topics
+            self._use = transaction_use(known, topics, self._cluster.grouping.is_connect_task, (wall - HOUR) * 1000)
         yield self._use
 
     def _open_samples(

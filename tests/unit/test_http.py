@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.http import TIMER_NAME, AskError, Endpoint, Reply, ask
+from exporter.http import AskError, Endpoint, Reply, ask
+from exporter.http.exchange import TIMER_NAME
 from exporter.model import Deadline, Reason
 
 Serve = Callable[[socket.socket], None]

@@ -1,6 +1,6 @@
-"""Asking others over HTTP: JVM agents and Connect's REST. Every failure is a fault with its reason.
+"""One question over HTTP, by requests.
 
-requests' own timeout starts anew with every byte that comes, follows redirects to wherever they lead, and reads answers
+Its own timeout starts anew with every byte that comes, follows redirects to wherever they lead, and reads answers
 of any size. Here a question has one deadline from the first to the last byte, one address, and a greatest size.
 """
 
@@ -11,10 +11,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from typing import Any
 
 import requests
 import urllib3
@@ -23,70 +20,17 @@ from requests.auth import HTTPBasicAuth
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
+from exporter.http.endpoint import AskError, Endpoint, Reply
 from exporter.model import Deadline, Fault, Reason
-
-MAX_BYTES = 32 * 1024 * 1024
-"""Greatest answer, decompressed. A catch-all jmx_exporter page of a broker with 10,000 partitions has 11 MB."""
 
 CHUNK_BYTES = 64 * 1024
 TIMER_NAME = "deadline of a question"
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """An address and how to come in. ``password_file`` and ``ca_file`` are read at every question, so may be renewed.
-
-    ``ca_file`` is in PEM, None for the usual authorities.
-    """
-
-    url: str
-    username: str = ""
-    password: str = field(default="", repr=False)
-    password_file: Path | None = None
-    ca_file: Path | None = None
-
-    @property
-    def address(self) -> str:
-        """``host:port``."""
-        parts = urlsplit(self.url)
-        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-        return f"{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
-
-    @property
-    def host(self) -> str:
-        return urlsplit(self.url).hostname or ""
-
-
-class Reply(NamedTuple):
-    """A whole answer with status 200."""
-
-    body: bytes
-    content_type: str
-
-
-class AskError(Exception):
-    """The question was not answered. ``status`` is the HTTP status of a refusal, 0 when there was none."""
-
-    def __init__(self, fault: Fault, status: int = 0, body: bytes = b"") -> None:
-        super().__init__(fault.detail)
-        self.fault = fault
-        self.status = status
-        self.body = body
-
-
-def ask(
-    endpoint: Endpoint,
-    deadline: Deadline,
-    *,
-    path: str = "",
-    accept: str = "application/json",
-    body: bytes | None = None,
-    max_bytes: int = MAX_BYTES,
+def exchange(
+    endpoint: Endpoint, deadline: Deadline, *, path: str, accept: str, body: bytes | None, max_bytes: int
 ) -> Reply:
-    """GET the endpoint's URL and ``path``, or POST ``body`` as JSON to it. Raises AskError.
-
-    Returns by the deadline, but for the look-up of a host name, which has no time limit in Python.
-    """
+    """As ``exporter.http.ask``."""
     url = endpoint.url.rstrip("/") + path if path else endpoint.url
     headers = {"Accept": accept, "Accept-Encoding": "gzip", "Connection": "close", "User-Agent": "kafka-eos-exporter"}
     if body is not None:
