@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 ASK_SECONDS = 30.0
 _EXAMPLES = """\
 examples:
-  kafka-eos-exporter history run --bootstrap-server kafka-1:9092 --output /data/eos --checkpoint /data/eos-checkpoint
-  kafka-eos-exporter history run --bootstrap-server kafka-1:9092 --output /data/eos --checkpoint /data/eos-checkpoint --once
-  spark-submit --master yarn kafka-eos-exporter history run --config eos.yml --output /mnt/eos --checkpoint /mnt/eos-checkpoint
+  kafka-eos-exporter history run --bootstrap-server kafka-1:9092 --output /data/eos --checkpoint /data/eos.ck
+  kafka-eos-exporter history run --bootstrap-server kafka-1:9092 --output /data/eos --checkpoint /data/eos.ck --once
+  spark-submit --master yarn ... history run --config eos.yml --output /mnt/eos --checkpoint /mnt/eos.ck
 
 Needs READ on __transaction_state. Rows are in OUTPUT/transactions, one for each finished transaction, with any Parquet
 reader. --once reads to the end of the log as it is now; without it the job runs until it is stopped.

@@ -19,7 +19,7 @@ from exporter.pipeline.checkpoint import Checkpoint, CheckpointError, read_check
 from exporter.pipeline.history_fold import PartitionFold, Standing
 from exporter.pipeline.history_store import ROWS, HistoryError, HistoryStore, Index, TaskResult
 from exporter.pipeline.history_table import RowFiles, read_kept, write_kept
-from exporter.pipeline.transaction_source import BEGIN, END, NAME, RECORD, LogAccess, transaction_log
+from exporter.pipeline.transaction_source import BEGIN, NAME, RECORD, LogAccess, transaction_log
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,32 +47,34 @@ class BatchPlan:
         """A task: the rows of its partitions of the log to files, and one result."""
         group = _grouping(self.patterns)
         folds: dict[int, PartitionFold] = {}
-        done: dict[int, PartitionFold] = {}
+        done: set[int] = set()
         truncated: list[int] = []
         rows = RowFiles(self.made / ROWS)
+        starts: dict[int, int] = {}
         for batch in batches:
-            kinds, numbers, offsets, instants, keys, values = (column.to_pylist() for column in batch.columns)
-            if kinds and kinds[0] == BEGIN:
-                folds |= self._begun(dict(zip(numbers, offsets, strict=True)), group)
-                continue
-            for kind, number, offset, instant, key, value in zip(
-                kinds, numbers, offsets, instants, keys, values, strict=True
-            ):
-                fold = folds[number]
+            # Spark cuts batches of its own: marks and records come mixed, in the order in which they were read.
+            for kind, number, offset, instant, key, value in zip(*map(pa.Array.to_pylist, batch.columns), strict=True):
                 if kind == RECORD:
-                    fold.record(offset, instant, key, value)
-                elif kind == END:
+                    if starts:
+                        folds, starts = self._begun(starts, group), {}
+                    folds[number].record(offset, instant, key, value)
+                elif kind == BEGIN:
+                    starts[number] = offset
+                else:
+                    if starts:
+                        folds, starts = self._begun(starts, group), {}
+                    fold = folds[number]
                     if offset < fold.standing.next:
                         truncated.append(number)
                     fold.end(offset, instant)
-                    done[number] = fold
+                    done.add(number)
             for fold in folds.values():
                 if fold.rows:
                     rows.add(fold.rows)
                     fold.rows = []
-        if not folds:
+        if not folds and not starts:
             return
-        if done.keys() != folds.keys():
+        if starts or done != folds.keys():
             raise HistoryError("a piece of the log ended before its end mark: this is a bug")
         result = TaskResult(
             {number: fold.standing for number, fold in folds.items()},

@@ -8,6 +8,7 @@ jars are left alone.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import shutil
@@ -174,6 +175,8 @@ def _start(name: str, master: str, chosen: Mapping[str, str], log: IO[str] | Non
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 -- as above
 
     conf = SparkConf(loadDefaults=False).setAppName(name).setMaster(master).setAll(list(chosen.items()))
+    # py4j logs each exception that passes it, with its traceback; whoever catches it says what it means.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     # What Spark prints is no result of ours: never to standard output.
     sink: IO[str] = log if log is not None else sys.stderr
     try:
