@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,21 @@ def test_the_line_that_tears_a_transaction_stands_behind_kind_hanging_only() -> 
 
 def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
     assert {path.stem for path in (FOLDER / "runbooks").glob("*.md")} == set(table.names())
+
+
+def test_prometheus_parses_every_query_of_a_runbook(tmp_path: Path) -> None:
+    lines = [
+        line
+        for path in (FOLDER / "runbooks").glob("*.md")
+        for line in re.findall(r"^    (\S.*)$", path.read_text(), re.MULTILINE)
+        if not re.match(r"(kafka-[a-z-]+(\.sh)?|curl|ls) ", line)
+    ]
+    assert len(lines) >= 3
+    rules = [{"record": f"runbook:line:{number}", "expr": line} for number, line in enumerate(lines)]
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "runbooks", "rules": rules}]}))
+    done = subprocess.run(["promtool", "check", "rules", file], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_alerts_know_only_the_catalogue_and_the_model() -> None:
