@@ -69,7 +69,7 @@ e2e: $(READY) ## real brokers of two Kafka versions: minutes
 spark: $(READY) ## streaming progress, history and audit on a real Spark and a real broker: minutes
 	$(BIN)/pytest tests/e2e/spark -n $(SPARK_WORKERS) $(REAL) $(ARGS)
 
-test: check unit golden rules e2e ## all of the above
+test: check unit golden rules e2e spark ## all of the above
 
 demo: $(READY) ## a real Kafka that goes wrong on purpose; Ctrl-C ends it, or DEMO_SECONDS=120
 	@exec $(PY) -m demo
