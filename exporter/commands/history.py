@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from exporter.commands import history_run
+from exporter.commands import history_report, history_run
 
 _EXAMPLES = """\
 examples:
@@ -24,3 +24,4 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     parser.set_defaults(help_of=parser)
     jobs = parser.add_subparsers(title="jobs", metavar="JOB")
     history_run.add_to(jobs)
+    history_report.add_to(jobs)

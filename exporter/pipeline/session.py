@@ -88,7 +88,7 @@ def spark_session(
     them. ``quiet`` keeps what Spark itself prints in a file. Raises SessionError when there is no pyspark, no Java 17,
     or Spark does not start, which a connector that cannot be resolved is the usual reason for.
     """
-    _pyspark_version()
+    check_installed()
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit
         with _submitted(name, conf or {}) as session:
             yield session
@@ -113,6 +113,11 @@ def spark_session(
                 _stop(context)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_installed() -> None:
+    """Raises SessionError without the packages of the extra ``spark``."""
+    _pyspark_version()
 
 
 def check_java() -> None:

@@ -1,0 +1,122 @@
+"""``history report``: what people ask after an incident, from the table that ``history run`` keeps."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import exporter
+from exporter.commands.output import print_advice, print_json, print_table, say
+from exporter.durations import parse_duration
+from exporter.pipeline.session import SessionError, check_installed
+
+if TYPE_CHECKING:
+    from exporter.pipeline.history_report import Report
+
+MOST_LISTED = 10
+_EXAMPLES = """\
+examples:
+  kafka-eos-exporter history report --input /data/eos
+  kafka-eos-exporter history report --input /data/eos --from 2026-11-21T14:00 --application billing
+  kafka-eos-exporter history report --input /data/eos --from 2h --output html > report.html
+
+Needs no Java and no Spark. Instants are UTC unless they carry a zone.
+
+exit codes: 0 every transaction ended by its own client's will, 1 some were fenced, timed out or aborted by the server,
+2 could not read the history
+"""
+
+
+def add_to(jobs: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+    """The command line of ``history report``."""
+    parser = jobs.add_parser(
+        "report",
+        help="timelines, ratios, fences, longest transactions, who held which partition",
+        description="Tell what became of the transactions of a time: of all applications, or of one.",
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument("--input", type=Path, required=True, metavar="DIR", help="the --output of `history run`")
+    parser.add_argument("--from", dest="begin", type=instant, metavar="TIME", help="2026-11-21T14:00, or 2h: ago")
+    parser.add_argument("--to", dest="end", type=instant, metavar="TIME", help="as --from; until the newest")
+    parser.add_argument("--application", metavar="NAME", help="of this application only")
+    parser.add_argument(
+        "--output", choices=("text", "json", "html"), default="text", help="tables, JSON, or a page with plots"
+    )
+    parser.set_defaults(command=_command)
+
+
+def instant(text: str) -> int:
+    """Unix milliseconds of an ISO instant, UTC without a zone, or of a duration ago; for argparse."""
+    try:
+        return round((time.time() - parse_duration(text)) * 1000)
+    except ValueError:
+        pass
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        form = "is no instant; write 2026-11-21T14:00, or a duration ago such as 2h"
+        raise argparse.ArgumentTypeError(f"{text!r} {form}") from None
+    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _command(options: argparse.Namespace) -> int:
+    if options.begin is not None and options.end is not None and options.begin >= options.end:
+        say("--from must be before --to")
+        return 2
+    try:
+        check_installed()
+    except SessionError as error:
+        say(str(error))
+        return 2
+    # These need pyarrow, which is an extra.
+    from exporter.pipeline.history_report import Span, document, report  # noqa: PLC0415
+    from exporter.pipeline.history_store import HistoryError  # noqa: PLC0415
+
+    try:
+        found = report(options.input, Span(options.begin, options.end, options.application))
+    except HistoryError as error:
+        say(str(error))
+        return 2
+    if options.output == "json":
+        print_json(document(found))
+    elif options.output == "html":
+        from exporter.pipeline.history_page import page_of  # noqa: PLC0415
+        from exporter.pipeline.page import render  # noqa: PLC0415
+
+        print(render(page_of(found, exporter.__version__)))
+    else:
+        _print(found)
+    for caveat in found.caveats if options.output != "html" else ():
+        say(f"beware: {caveat}")
+    return 1 if found.unclean_found else 0
+
+
+def _print(found: Report) -> None:
+    from exporter.pipeline import history_page as shown  # noqa: PLC0415 -- as above
+
+    _, text = shown.verdict(found)
+    print(f"{found.cluster}, {shown.instant(found.begin_ms)} to {shown.instant(found.end_ms)} UTC: {text}")
+    if not found.counts.total:
+        return
+    print()
+    print_table(shown.APPLICATION_COLUMNS, map(shown.application_row, found.applications))
+    if found.unclean:
+        _heading("Ends that no client asked for, newest first")
+        print_table(shown.TRANSACTION_COLUMNS, map(shown.transaction_row, found.unclean[:MOST_LISTED]))
+    if found.fenced:
+        _heading("Ids that were fenced")
+        print_table(shown.FENCED_COLUMNS, map(shown.fenced_row, found.fenced[:MOST_LISTED]))
+    if found.holds:
+        _heading("Who held the last stable offset of a partition longest")
+        print_table(shown.HOLD_COLUMNS, map(shown.hold_row, found.holds[:MOST_LISTED]))
+    _heading("Longest transactions")
+    print_table(shown.TRANSACTION_COLUMNS, map(shown.transaction_row, found.longest[:MOST_LISTED]))
+    print_advice("--output json or html has more of each, and the timelines.")
+
+
+def _heading(text: str) -> None:
+    print()
+    print(text)

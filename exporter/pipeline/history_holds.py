@@ -1,0 +1,50 @@
+"""Who held which partition's last stable offset, and when. Pure.
+
+The LSO of a partition stands at the first offset of its oldest open transaction. The log tells when transactions began
+and completed, not their offsets: so the one that began first is the holder, from the end of the holder before it. A
+transaction may have come to a partition after it began; then it held it for less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from exporter.model import TopicPartition
+
+
+class Lasting(NamedTuple):
+    """A transaction that was open for a while; times are Unix milliseconds."""
+
+    begin_ms: int
+    complete_ms: int
+    transactional_id: str
+    application: str
+    producer_id: int
+    producer_epoch: int
+    outcome: str
+
+
+class Hold(NamedTuple):
+    """One holder of one partition's LSO, from ``begin_ms`` to ``end_ms``."""
+
+    partition: TopicPartition
+    begin_ms: int
+    end_ms: int
+    holder: Lasting
+
+    @property
+    def seconds(self) -> float:
+        return (self.end_ms - self.begin_ms) / 1000
+
+
+def holds_of(partition: TopicPartition, transactions: Iterable[Lasting], least_ms: int) -> list[Hold]:
+    """The holds of one partition that lasted at least so long, in the order of time."""
+    found: list[Hold] = []
+    free_at = -1
+    for each in sorted(transactions):
+        begin_ms = max(each.begin_ms, free_at)
+        if each.complete_ms - begin_ms >= least_ms:
+            found.append(Hold(partition, begin_ms, each.complete_ms, each))
+        free_at = max(free_at, each.complete_ms)
+    return found
