@@ -12,12 +12,11 @@ import os
 import platform
 import signal
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
 import exporter
-from exporter.commands import check, generate, history, run, transactions
+from exporter.commands import audit, check, generate, history, run, transactions
 from exporter.commands.settings import SettingsError
 from exporter.config import ConfigError
 from exporter.revision import revision
@@ -52,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(prog="kafka-eos-exporter", description=_DESCRIPTION, epilog=_EXAMPLES)
     top.add_argument("--version", action="version", version=version())
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (run, transactions, history, check, generate):
+    for command in (run, transactions, history, audit, check, generate):
         command.add_to(commands)
     return top
 
@@ -82,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except Exception:  # noqa: BLE001 -- Python's own exit code for a bug is 1, which here would say "found"
-        traceback.print_exc()
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]  # there is one: `run` logs it, the others print it
         return UNKNOWN
 
 

@@ -14,7 +14,7 @@ from exporter.model import Fault
 class Endpoint:
     """An address and how to come in. ``password_file`` and ``ca_file`` are read at every question, so may be renewed.
 
-    ``ca_file`` is in PEM, None for the usual authorities.
+    ``ca_file`` is in PEM, None for the usual authorities. ``token`` is a bearer's.
     """
 
     url: str
@@ -22,6 +22,7 @@ class Endpoint:
     password: str = field(default="", repr=False)
     password_file: Path | None = None
     ca_file: Path | None = None
+    token: str = field(default="", repr=False)
 
     @property
     def address(self) -> str:
@@ -36,7 +37,7 @@ class Endpoint:
 
 
 class Reply(NamedTuple):
-    """A whole answer with status 200."""
+    """A whole answer with status 200, or with 204 and nothing in it."""
 
     body: bytes
     content_type: str

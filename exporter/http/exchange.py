@@ -35,6 +35,8 @@ def exchange(
     headers = {"Accept": accept, "Accept-Encoding": "gzip", "Connection": "close", "User-Agent": "kafka-eos-exporter"}
     if body is not None:
         headers["Content-Type"] = "application/json"
+    if endpoint.token:
+        headers["Authorization"] = f"Bearer {endpoint.token}"
     if endpoint.ca_file and not endpoint.ca_file.is_file():
         raise AskError(Fault(Reason.AUTHENTICATION, f"ca_file {endpoint.ca_file}: no such file"))
     cutter = _Cutter()
@@ -68,7 +70,7 @@ def exchange(
     finally:
         timer.cancel()
         cutter.close()
-    if reply.status_code != 200:
+    if reply.status_code not in {200, 204}:
         raise AskError(_refusal(url, reply), reply.status_code, content)
     return Reply(content, reply.headers.get("Content-Type", ""))
 

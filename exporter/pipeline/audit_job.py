@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark import cloudpickle
+from pyspark.errors import PySparkException
 from pyspark.storagelevel import StorageLevel
 
 from exporter.kafka.client import AskError
 from exporter.kafka.groups import committed_offsets
 from exporter.model import TopicPartition
 from exporter.pipeline import audit_fold, audit_search
-from exporter.pipeline.audit_columns import Shape, checked, hash_columns, named, uses_headers
+from exporter.pipeline.audit_columns import Shape, checked, hash_columns, named, reason, uses_headers
 from exporter.pipeline.audit_evidence import duplicates, located, rows, sequence_findings
 from exporter.pipeline.audit_fold import SCHEMA, Fold, Plan, Span, folder, parts_of
 from exporter.pipeline.audit_range import BEGINNING, Bound, Covered, cover, described, lost_since
@@ -22,12 +24,27 @@ from exporter.pipeline.audit_read import Access, Reader, exploded
 from exporter.pipeline.audit_search import Comparison, Search, comparer, fold_sink, searcher
 from exporter.pipeline.audit_sink import Sink, stored
 from exporter.pipeline.audit_summary import Summary, before, dealt, newest_of, spans_between, up_to
+from exporter.pipeline.session import SessionError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 PART_RECORDS = 2_000_000
 """Records of which one task of the second stage holds the hashes and positions: 16 bytes each, and as much to sort."""
+
+_CAUSES = (
+    ("UnknownTopicOrPartitionException", "the topic was deleted while it was read"),
+    ("OffsetOutOfRangeException", "records were deleted while they were read: retention is faster than the audit"),
+    ("were lost", "records were deleted while they were read: retention is faster than the audit"),
+    ("TopicAuthorizationException", "Spark may not read the topic: grant READ on it"),
+    ("GroupAuthorizationException", "Spark may not use its group: grant READ on Group:spark-kafka-source*"),
+    ("SaslAuthenticationException", "the broker refused the credentials"),
+    ("SslAuthenticationException", "the TLS handshake failed"),
+    ("TimeoutException", "a broker that leads a partition did not answer in time: it is down, or too busy"),
+    ("DisconnectException", "a broker was lost"),
+    ("OutOfMemoryError", "Spark ran out of memory: give more with --conf spark.driver.memory=4g"),
+    ("No space left on device", "no space is left on Spark's local disk (--conf spark.local.dir=DIR)"),
+)
 
 Say = Callable[[str], None]
 Deliver = Callable[["Evidence"], None]
@@ -103,7 +120,19 @@ def check_expressions(reader: Reader, audit: Audit) -> None:
 
 def run(session: SparkSession, access: Access, audit: Audit, deliver: Deliver, say: Say) -> Outcome:
     """Audits once. Raises AskError, SessionError, or what Spark raises when a broker is lost on the way."""
-    return _Run(session, access, audit, deliver, say).run()
+    try:
+        return _Run(session, access, audit, deliver, say).run()
+    except (PySparkException, Py4JError) as error:
+        raise SessionError(failure(error)) from None
+
+
+def failure(error: Exception) -> str:
+    """What went wrong on the way, from the depths of a Java trace: the first cause that says something of Kafka."""
+    text = str(error)
+    for pattern, meaning in _CAUSES:
+        if pattern in text:
+            return f"the audit was not finished, and nothing was written: {meaning}"
+    return f"the audit was not finished, and nothing was written: {reason(error)}"
 
 
 class _Run:

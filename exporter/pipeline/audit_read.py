@@ -137,3 +137,10 @@ def exploded(folded: DataFrame, kind: Fold, columns: tuple[str, ...]) -> DataFra
 def positions_of(session: SparkSession, positions: Iterable[int]) -> DataFrame:
     """These positions as a frame."""
     return session.createDataFrame([(each,) for each in positions], "position bigint")
+
+
+def tasks_of(session: SparkSession) -> tuple[int, int]:
+    """How many tasks of the running stages are done, and how many there are."""
+    tracker = session.sparkContext.statusTracker()
+    stages = [info for each in tracker.getActiveStageIds() if (info := tracker.getStageInfo(each)) is not None]
+    return sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages)

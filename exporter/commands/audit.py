@@ -1,0 +1,143 @@
+"""``audit``: is this topic exactly once? A Spark job that reads the records themselves."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from exporter.commands.audit_output import post, print_report, spark_progress
+from exporter.commands.audit_settings import AgentAddress, agent_of, audit_of, settings_of
+from exporter.commands.clusters import duration, opened
+from exporter.commands.output import say
+from exporter.commands.settings import SettingsError, add_cluster_flags
+from exporter.commands.spark import add_spark_flags, spark_conf
+from exporter.kafka.client import AskError
+from exporter.pipeline.session import SessionError, kafka_connector, spark_session
+from exporter.sources.cluster import Cluster
+
+if TYPE_CHECKING:
+    from exporter.pipeline.audit_job import Audit
+    from exporter.pipeline.audit_outcome import Report, Settings
+
+AVRO = "org.apache.spark:spark-avro_2.13"
+CODES = {"clean": 0, "findings": 1, "unknown": 2}
+
+_EXAMPLES = """\
+examples:
+  kafka-eos-exporter audit --bootstrap-server kafka-1:9092 --topic orders --id "get_json_object(value, '$.id')"
+  kafka-eos-exporter audit --config eos.yml --topic orders --key key --sequence "headers['seq']"
+  kafka-eos-exporter audit --config eos.yml --topic totals --id key --source-topic orders --source-group totals
+  kafka-eos-exporter audit --config eos.yml --topic orders --sink jdbc:postgresql://db/shop --sink-table orders
+  kafka-eos-exporter audit --config eos.yml --topic orders --id key --from 2026-11-21T10:00Z --to 2026-11-21T11:00Z
+
+EXPR is a Spark SQL expression over one record: key, value (texts), key_bytes, value_bytes, headers (a map of texts),
+partition, offset, timestamp. With --value-schema, value has the fields of the Avro record. The audit reads up to the
+last stable offset at its start, so a topic that is being written to has an exact answer.
+
+Needs READ on the topics, Java 17 and pip install 'kafka-eos-exporter[spark]'.
+
+exit codes: 0 clean, 1 found, 2 could not tell
+"""
+
+
+def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+    """The command line of ``audit``."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "audit",
+        help="duplicates, gaps and aborted records in a topic or its sink (Spark)",
+        description="Read a topic's records and say whether each is there exactly once, with the evidence.",
+        epilog=_EXAMPLES,
+    )
+    add_cluster_flags(parser)
+    _add_questions(parser)
+    _add_outputs(parser)
+    add_spark_flags(parser)
+    parser.set_defaults(command=_command)
+
+
+def _add_questions(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("what to ask").add_argument
+    add("--topic", required=True, metavar="NAME", help="the topic to audit")
+    add("--id", default="", metavar="EXPR", help="what must be there once only")
+    add("--key", default="", metavar="EXPR", help="whose numbers --sequence gives")
+    add("--sequence", default="", metavar="EXPR", help="a number that goes up by one from record to record of a key")
+    add("--source-topic", default="", metavar="NAME", help="each record of this topic must be in --topic, by --id")
+    add("--source-id", default="", metavar="EXPR", help="the id of a record of the source topic (as --id)")
+    add("--source-group", default="", metavar="GROUP", help="what this group committed of the source must be there")
+    add("--sink", default="", metavar="URL", help="a JDBC URL, or a folder of Parquet files, that stores the topic")
+    add("--sink-table", default="", metavar="TABLE", help="with kafka_topic, kafka_partition and kafka_offset")
+    add("--sink-user", default="", metavar="USER", help="who reads the table")
+    add("--sink-password-file", type=Path, metavar="FILE", help="their password")
+    add("--from", dest="begin", default="beginning", metavar="BOUND", help="beginning, earliest, offset(s) or instant")
+    add("--to", dest="end", default=None, metavar="BOUND", help="before this; the last stable offset unless given")
+    add("--value-schema", type=Path, metavar="FILE", help="the values are Avro, by this schema")
+    add(
+        "--value-framing",
+        choices=("confluent", "plain"),
+        default="confluent",
+        help="Avro with Confluent's 5 bytes before it, or plain (confluent)",
+    )
+
+
+def _add_outputs(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("where the answer goes").add_argument
+    add("--name", default="", metavar="NAME", help="what to call the audit, in metrics and files (the topic's name)")
+    add("--output", choices=("text", "json", "html"), default="text", help="for people, machines or a browser")
+    add(
+        "--output-dir", type=Path, metavar="DIR", help="NAME.json for the agent, NAME.html, and all findings as Parquet"
+    )
+    add("--agent", default="", metavar="URL", help="hand the result to this agent, as http://eos-exporter:10618")
+    add("--agent-token-file", type=Path, metavar="FILE", help="the agent's ingest token")
+    add("--examples", type=int, default=5, metavar="N", help="findings of each kind to show, the worst first (5)")
+    add("--timeout", type=duration, default=30.0, metavar="DURATION", help="how long each answer of a broker may take")
+
+
+def _command(options: argparse.Namespace) -> int:
+    try:
+        connector = kafka_connector()
+        audit, settings, agent = audit_of(options), settings_of(options), agent_of(options)
+        with opened(options) as clusters:
+            if len(clusters) != 1:
+                raise SettingsError(f"one audit is of one cluster: choose one of {len(clusters)} with --cluster.name")
+            cluster, _ = clusters[0]
+            try:
+                return _audit(options, cluster, audit, settings, agent, connector)
+            except AskError as error:
+                say(f"could not ask {cluster.target}: {error.fault.detail}")
+    except SessionError as error:
+        say(str(error))
+    return 2
+
+
+def _audit(
+    options: argparse.Namespace,
+    cluster: Cluster,
+    audit: Audit,
+    settings: Settings,
+    agent: AgentAddress | None,
+    connector: str,
+) -> int:
+    # These need pyspark, of which kafka_connector has made sure.
+    from exporter.pipeline import audit_outcome, audit_range, audit_read  # noqa: PLC0415
+
+    access = audit_read.Access(cluster.client, cluster.properties, options.timeout)
+    for topic in filter(None, (audit.topic, audit.source_topic)):
+        audit_range.described(cluster.client, topic, access.deadline())
+    packages = [connector, *(() if audit.sink is None else audit.sink.packages)]
+    if audit.shape.avro_schema is not None:
+        packages.append(f"{AVRO}:{connector.rpartition(':')[2]}")
+    # What is no number is null, and counted, instead of the end of the job.
+    conf = {"spark.sql.ansi.enabled": "false", "spark.sql.mapKeyDedupPolicy": "LAST_WIN", **spark_conf(options)}
+    say("starting Spark ...")
+    with (
+        spark_session("kafka-eos-audit", master=options.master, packages=packages, conf=conf) as session,
+        spark_progress(lambda: audit_read.tasks_of(session)) as tell,
+    ):
+        report: Report = audit_outcome.audit_once(session, access, audit, settings, tell)
+    print_report(report, options.output)
+    if settings.folder is not None:
+        say(f"written to {settings.folder}: {settings.name}.json, .html and {audit_outcome.EVIDENCE_FILE}")
+    delivered = agent is None or post(agent, report.result)
+    code = CODES[report.result.verdict]
+    return code if delivered else max(code, 2)

@@ -1,0 +1,100 @@
+"""How ``audit`` tells: a bar while Spark works, a report on the terminal, and the result to the agent."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from exporter.audit_result import AuditResult, Verdict, dump_result
+from exporter.commands.audit_settings import AgentAddress
+from exporter.commands.output import print_table, printable, say
+from exporter.http import AskError, Endpoint, ask
+from exporter.model import Deadline
+
+if TYPE_CHECKING:
+    from exporter.pipeline.audit_outcome import Report
+
+POST_SECONDS = 10.0
+POST_BYTES = 60_000
+"""The agent takes 64 KB: counts matter to it, and a few examples."""
+LOOK_SECONDS = 0.5
+
+Tasks = Callable[[], tuple[int, int]]
+"""How many of the running tasks are done, and how many there are."""
+
+
+def print_report(report: Report, form: str) -> None:
+    """The result alone, to standard output."""
+    if form == "json":
+        print(dump_result(report.result))
+    elif form == "html":
+        print(report.html)
+    else:
+        _print_text(report)
+
+
+def _print_text(report: Report) -> None:
+    from exporter.pipeline.audit_page import MEANING, aborted, cell, columns_of, sentence  # noqa: PLC0415 -- an extra
+
+    result = report.result
+    print(printable(sentence(result)))
+    print(f"{result.records or 0:,} records, {aborted(result)} aborted")
+    for finding in result.findings:
+        print()
+        print(f"{finding.count:,} {finding.kind}: {MEANING[finding.kind]}")
+        columns = columns_of(finding)
+        if finding.examples:
+            print_table(columns, ([cell(example, column) for column in columns] for example in finding.examples))
+        if (more := finding.count - len(finding.examples)) > 0:
+            print(f"and {more:,} more")
+    if result.verdict is Verdict.FINDINGS:
+        print()
+    for text in result.unknown:
+        print(printable(f"not known: {text}"))
+    for text in report.notes:
+        print(printable(f"note: {text}"))
+
+
+def post(agent: AgentAddress, result: AuditResult) -> bool:
+    """Hands the result to the agent; says why where that fails, and gives back whether it did not."""
+    body = dump_result(result, 3).encode()
+    if len(body) > POST_BYTES:
+        body = dump_result(result, 0).encode()
+    try:
+        ask(Endpoint(agent.url, token=agent.token), Deadline.after(POST_SECONDS), path="/ingest/audit", body=body)
+    except AskError as error:
+        say(f"the agent did not take the result: {error}")
+        return False
+    return True
+
+
+@contextmanager
+def spark_progress(tasks: Tasks) -> Iterator[Callable[[str], None]]:
+    """Tells what is being done, with a bar of Spark's tasks on a terminal and a plain line elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda text: say(f"{text} ...")
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    over = threading.Event()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        watcher = threading.Thread(target=_watch, args=(tasks, bar, task, over), name="progress of Spark", daemon=True)
+        watcher.start()
+        try:
+            yield lambda text: bar.reset(task, description=text, total=None)
+        finally:
+            over.set()
+            watcher.join()
+
+
+def _watch(tasks: Tasks, bar: Progress, task: TaskID, over: threading.Event) -> None:
+    while not over.wait(LOOK_SECONDS):
+        done, total = tasks()
+        if total:
+            bar.update(task, completed=done, total=total)
