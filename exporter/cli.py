@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except Exception:  # noqa: BLE001 -- Python's own exit code for a bug is 1, which here would say "found"
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]  # there is one: `run` logs it, the others print it
+        sys.excepthook(*sys.exc_info())  # `run` logs it, the others print it
         return UNKNOWN
 
 

@@ -11,9 +11,11 @@ import json
 import logging
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import Any, TextIO
 
 THIRD_PARTY = ("kafka", "confluent_kafka", "librdkafka", "cheroot", "werkzeug")
@@ -40,6 +42,32 @@ def configure(level: str, form: str, stream: TextIO | None = None) -> None:
     # A level set on the child itself would otherwise win over its parent's.
     logging.getLogger("kafka.admin.client").setLevel(max(logging.WARNING, root.level))
     logging.captureWarnings(capture=True)
+
+
+def catch_all() -> None:
+    """Log what nobody caught, in the main thread, in another, or where Python can raise nothing: one line each, too."""
+    log = logging.getLogger(__name__)
+
+    def uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            sys.__excepthook__(kind, error, trace)
+        else:
+            log.critical("an error that nobody caught", exc_info=(kind, error, trace))
+
+    def in_thread(told: threading.ExceptHookArgs) -> None:
+        if told.exc_value is not None and not isinstance(told.exc_value, SystemExit):
+            name = told.thread.name if told.thread else ""
+            info = (told.exc_type, told.exc_value, told.exc_traceback)
+            log.critical("a thread ended by an error that nobody caught", exc_info=info, extra={"thread_name": name})
+
+    def unraisable(told: sys.UnraisableHookArgs) -> None:
+        where = told.err_msg or "an error where none can be raised"
+        if told.exc_value is None:
+            log.error("%s", where)
+        else:
+            log.error("%s", where, exc_info=(told.exc_type, told.exc_value, told.exc_traceback))
+
+    sys.excepthook, threading.excepthook, sys.unraisablehook = uncaught, in_thread, unraisable
 
 
 class TextFormatter(logging.Formatter):

@@ -42,6 +42,7 @@ def _run(options: argparse.Namespace) -> int:
         print(config.to_yaml(), end="")
         return 0
     logs.configure(config.log.level, config.log.format)
+    logs.catch_all()
     # Only this command needs the server and all sources; the others start faster without them.
     from exporter.agent import Agent  # noqa: PLC0415
 

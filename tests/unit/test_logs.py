@@ -3,6 +3,8 @@ from __future__ import annotations
 import io
 import json
 import logging
+import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -57,6 +59,39 @@ def test_a_traceback_stays_in_its_line(form: str) -> None:
         logging.getLogger("exporter").exception("failed")
     [line] = lines(stream)
     assert "ValueError: invalid literal" in line
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_what_nobody_caught_is_one_line_too(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, hook in ((sys, "excepthook"), (threading, "excepthook"), (sys, "unraisablehook")):
+        monkeypatch.setattr(module, hook, getattr(module, hook))  # as they were, afterwards
+    stream = io.StringIO()
+    logs.configure("info", form, stream)
+    logs.catch_all()
+
+    def fail() -> None:
+        raise ValueError("two\nlines")
+
+    class Unhappy:
+        def __del__(self) -> None:
+            fail()
+
+    thread = threading.Thread(target=fail, name="reader")
+    thread.start()
+    thread.join()
+    with pytest.raises(ValueError, match="two") as caught:
+        fail()
+    sys.excepthook(caught.type, caught.value, caught.tb)
+    Unhappy()
+    in_thread, in_main, unraisable = lines(stream)
+    assert all(line.count("Traceback") == 1 for line in (in_thread, in_main, unraisable))
+    assert "reader" in in_thread
+    if form == "json":
+        assert [json.loads(line)["level"] for line in (in_thread, in_main, unraisable)] == [
+            "critical",
+            "critical",
+            "error",
+        ]
 
 
 def test_levels_below_the_chosen_one_are_silent() -> None:
