@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from exporter.durations import format_age
 from exporter.model import TopicPartition
 from exporter.pipeline.history_holds import Hold
-from exporter.pipeline.history_report import OUTCOMES, Application, Counts, Fenced, Report, Transaction
+from exporter.pipeline.history_report import MOST, OUTCOMES, Application, Counts, Fenced, Report, Transaction
 from exporter.pipeline.page import Block, Note, Page, Plot, Section, Table
 from exporter.pipeline.plots import Span, bars, lanes
 
@@ -62,7 +62,7 @@ def page_of(found: Report, version: str) -> Page:
 
 def _sections(found: Report) -> Sequence[Section]:
     return [
-        Section("Transactions over time", [_plot(found.timeline, found, "All applications, by outcome.")]),
+        Section("Transactions over time", _over_time(found)),
         Section("Applications", _applications(found)),
         Section("Who held the last stable offset", _holds(found)),
         Section("Ends that no client asked for, newest first", [_transactions(found.unclean, "none")]),
@@ -71,14 +71,8 @@ def _sections(found: Report) -> Sequence[Section]:
     ]
 
 
-def _plot(timeline: Sequence[Counts], found: Report, caption: str, height: int = 220) -> Plot:
-    # The rare ones stand at the bottom, on the line, where a pixel is seen.
-    order = [
-        name
-        for name in ("fenced", "timed_out", "aborted", "committed")
-        if any(getattr(each, name) for each in timeline)
-    ]
-    stacks = {name: [getattr(each, name) for each in timeline] for name in order or ["committed"]}
+def _plot(timeline: Sequence[Counts], found: Report, kinds: Sequence[str], caption: str, height: int = 220) -> Plot:
+    stacks = {kind: [getattr(each, kind) for each in timeline] for kind in kinds}
     return Plot(bars(found.starts, found.width_ms, stacks, height=height), f"{caption} {_step(found)}")
 
 
@@ -87,19 +81,27 @@ def _step(found: Report) -> str:
     return f"One bar is {step}."
 
 
+# The rare ones stand at the bottom, on the line, where a pixel is seen.
+_OTHERS = ("fenced", "timed_out", "aborted")
+_ALL = (*_OTHERS, "committed")
+
+
+def _over_time(found: Report) -> list[Block]:
+    blocks: list[Block] = [_plot(found.timeline, found, _ALL, "All applications, by outcome.")]
+    if found.counts.total > found.counts.committed:
+        blocks.append(_plot(found.timeline, found, _OTHERS, "The same without those that were committed.", 150))
+    return blocks
+
+
 def _applications(found: Report) -> list[Block]:
     rows = [application_row(each) for each in found.applications]
     marks = [
         "bad" if each.counts.fenced or each.counts.timed_out or each.by_server else "" for each in found.applications
     ]
     blocks: list[Block] = [Table(APPLICATION_COLUMNS, rows, _NUMBERS, marks)]
+    shown = [each for each in found.applications if each.counts.total > each.counts.committed][:MOST_PLOTTED]
     if len(found.applications) > 1:
-        shown = found.applications[:MOST_PLOTTED]
-        blocks += [
-            _plot(each.timeline, found, f"{each.name}: {each.counts.total:,} transactions.", 130) for each in shown
-        ]
-    if len(found.applications) > MOST_PLOTTED:
-        blocks.append(Note(f"{len(found.applications) - MOST_PLOTTED} more applications are in the table only."))
+        blocks += [_plot(each.timeline, found, _OTHERS, f"{each.name}: what was not committed.", 130) for each in shown]
     return blocks
 
 
@@ -130,10 +132,10 @@ def _holds(found: Report) -> list[Block]:
     )
     table = Table(
         HOLD_COLUMNS,
-        [hold_row(hold) for hold in found.holds],
+        [hold_row(hold) for hold in found.holds[:MOST]],
         _NUMBERS,
-        ["" if hold.holder.outcome == "committed" else "bad" for hold in found.holds],
-        more(len(found.holds), found.holds_found),
+        ["" if hold.holder.outcome == "committed" else "bad" for hold in found.holds[:MOST]],
+        more(min(len(found.holds), MOST), found.holds_found),
     )
     note = "By begin and end of the transactions: one that came to a partition later held it for less."
     return [plot, table, Note(note)]

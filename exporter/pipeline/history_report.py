@@ -24,6 +24,7 @@ from exporter.pipeline.plots import bucket_ms
 OUTCOMES = tuple(outcome.value for outcome in Outcome)
 MOST = 50
 """Rows of a list in a report; what is beyond them is counted."""
+MOST_HOLDS = 2_000
 MOST_LASTING = 200_000
 LEAST_HOLD_MS = 1000
 
@@ -92,7 +93,7 @@ class Fenced(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that is told. Lists are the worst first, at most ``MOST``; ``holds_found`` counts all holds.
+    """All that is told. Lists are the worst first, at most ``MOST`` (``MOST_HOLDS``); ``holds_found`` counts all.
 
     ``begin_ms`` and ``end_ms`` bound what was found, ``width_ms`` is that of a step of the timelines. ``until_ms`` is
     when the last batch was written, ``caveats`` what may be missing.
@@ -158,7 +159,7 @@ def report(folder: Path, span: Span) -> Report:
         _fenced(table),
         _rows(_top(table.filter(pc.is_valid(table["open_seconds"])), "open_seconds")),
         _rows(_top(table.filter(_unclean(table)), "complete")),
-        tuple(holds[:MOST]),
+        tuple(holds[:MOST_HOLDS]),
         len(holds),
         tuple(sorted(held.items(), key=lambda item: -item[1])[:MOST]),
         caveats,
