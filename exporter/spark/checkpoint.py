@@ -70,7 +70,7 @@ class CheckpointFolder:
         if batches.begun is not None:
             heard = (self._folder / "offsets" / str(batches.begun)).stat().st_mtime
         return Query(
-            id=query_id(_lines(self._folder / "metadata")),
+            id=query_id(self._folder / "metadata"),
             way=Way.CHECKPOINT,
             heard=max(at or 0.0, heard),
             application=self._application,
@@ -124,15 +124,15 @@ def source_offsets(path: Path, lines: Sequence[str]) -> Mapping[TopicPartition, 
     return offsets
 
 
-def query_id(lines: Sequence[str]) -> str:
-    """The id in ``metadata``. Raises MalformedError."""
+def query_id(path: Path) -> str:
+    """The id in the file ``metadata``. Raises OSError and MalformedError."""
     try:
-        document = json.loads(lines[0])
+        document = json.loads(_lines(path)[0])
     except (ValueError, IndexError, RecursionError):
         document = None
     found = name_of(document.get("id")) if isinstance(document, dict) else ""
     if not found:
-        raise MalformedError("the checkpoint's metadata holds no id of a query")
+        raise MalformedError(f"{path} holds no id of a query")
     return found
 
 
