@@ -1,7 +1,7 @@
 """Everything at once, watched by a real Prometheus: what dashboards are tried on.
 
-``python -m demo.panorama`` starts a broker, the demo's applications, Connect, Kafka Streams, two replicas of the agent
-and Prometheus, prints where Prometheus is, and keeps them until Ctrl-C.
+``python -m demo.panorama`` starts a broker, the demo's applications, Connect, Kafka Streams, Spark, two replicas of the
+agent and Prometheus, prints where Prometheus is, and keeps them until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -23,15 +23,18 @@ from typing import Any, Self
 import yaml
 from confluent_kafka import KafkaException, Producer
 
+from alerts.files import generated
 from demo import jars
 from demo.agent import Agent
 from demo.cluster import KafkaCluster, StartError
 from demo.connect import ConnectCluster, ConnectError
 from demo.jvm_agents import JvmAgents
 from demo.orphan import make_orphan
+from demo.pipelines import Pipelines
 from demo.processes import Child, ProcessGroup, poll
 from demo.scenes import ORPHAN_TOPIC
 from demo.settings import free_ports
+from demo.spark import SparkError
 from demo.stage import TOPICS, Stage
 from demo.streams import StreamsApp
 from demo.workloads.producers import JavaProducer, ProducerError
@@ -42,26 +45,30 @@ JOB = "kafka-eos-exporter"
 CLUSTER = "prod"
 SCRAPE_SECONDS = 5
 CALL_SECONDS = 10.0
+REST_SECONDS = 15.0
 WORDS = "words"
 
 
 class PrometheusServer:
-    """A real Prometheus that scrapes these addresses."""
+    """A real Prometheus that scrapes these addresses and evaluates our rules."""
 
-    def __init__(self, processes: ProcessGroup, folder: Path, targets: list[str]) -> None:
+    def __init__(self, processes: ProcessGroup, folder: Path, targets: list[str], name: str = "prometheus") -> None:
         port = free_ports(1)[0]
         self.url = f"http://127.0.0.1:{port}"
         interval = f"{SCRAPE_SECONDS}s"
         scrape = {"job_name": JOB, "static_configs": [{"targets": targets}]}
-        settings = {"global": {"scrape_interval": interval, "scrape_timeout": interval}, "scrape_configs": [scrape]}
-        file = folder / "prometheus.yml"
+        times = {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval}
+        rules = folder / f"{name}-rules.yml"
+        rules.write_text(generated()["alerts/generated/rules.yaml"])
+        settings = {"global": times, "rule_files": [str(rules)], "scrape_configs": [scrape]}
+        file = folder / f"{name}.yml"
         file.write_text(yaml.safe_dump(settings))
         self.child: Child = processes.start(
-            "prometheus",
+            name,
             [
                 "prometheus",
                 f"--config.file={file}",
-                f"--storage.tsdb.path={folder / 'prometheus'}",
+                f"--storage.tsdb.path={folder / name}",
                 f"--web.listen-address=127.0.0.1:{port}",
             ],
         )
@@ -90,10 +97,15 @@ class PrometheusServer:
 
 
 class Panorama:
-    """The whole stack, as a context manager. ``prometheus`` may be asked at once; things show up within a minute."""
+    """The whole stack, as a context manager. ``prometheus`` may be asked at once; things show up within a minute.
 
-    def __init__(self, progress: jars.Progress = jars.say) -> None:
+    With ``shards``, as many further agents share the stack, and ``others`` are two more servers: one that scrapes one
+    replica alone, and one that scrapes the shards. Each should answer what ``prometheus`` answers.
+    """
+
+    def __init__(self, progress: jars.Progress = jars.say, shards: int = 0) -> None:
         self._progress = progress
+        self._shards = shards
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -118,8 +130,9 @@ class Panorama:
         jars.classes(cluster.version)
         for topic, partitions in {**TOPICS, WORDS: 2}.items():
             cluster.create_topic(topic, partitions)
-        self._progress("starting Connect and Kafka Streams")
-        connect = enter(ConnectCluster(cluster, "etl", workers=1, jvm_options=jvms.options))
+        self._progress("starting Spark, Connect and Kafka Streams")
+        pipelines = Pipelines(cluster, folder)
+        self._connect = connect = enter(ConnectCluster(cluster, "etl", workers=1, jvm_options=jvms.options))
         self.failing = folder / "fail"
         connect.create_step_source("steps", WORDS, 2)
         connect.create_step_source("ledger-feed", "imports", 1, fail_file=self.failing)
@@ -130,25 +143,45 @@ class Panorama:
         client = enter(JavaProducer(cluster, "audit-1", jvm_options=jvms.options))
         client.init()
         settings = folder / "agent.yml"
-        settings.write_text(yaml.safe_dump(_settings(cluster, connect, jvms)))
+        pipelines.start()
+        made = {**_settings(cluster, connect, jvms), **pipelines.settings}
+        if self._shards:  # each has caps of its own: together they would tell of more than one agent
+            made["clusters"][0]["transactions"] = {"unclean_ends": 1000}
+        settings.write_text(yaml.safe_dump(made))
         self._progress("starting the agents, Prometheus and the applications")
-        agents = [
-            enter(Agent(cluster.processes, "--config", str(settings), name=f"agent-{replica}")) for replica in (1, 2)
+        options = ("--config", str(settings))
+        agents = [enter(Agent(cluster.processes, *options, name=f"agent-{replica}")) for replica in (1, 2)]
+        shards = [
+            enter(Agent(cluster.processes, *options, "--shard", f"{at}/{self._shards}", name=f"shard-{at}"))
+            for at in range(self._shards)
         ]
-        self.prometheus = PrometheusServer(
-            cluster.processes, folder, [agent.url.removeprefix("http://") for agent in agents]
-        )
+        self.prometheus = self._scrape(cluster.processes, folder, agents, "prometheus")
+        self.others: dict[str, PrometheusServer] = {}
+        for name, watched in {"one-replica": agents[:1], "shards": shards}.items() if shards else ():
+            self.others[name] = self._scrape(cluster.processes, folder, watched, name)
         make_orphan(cluster, ORPHAN_TOPIC)
-        enter(Stage(cluster))
-        over = threading.Event()
-        tell = [EosStats(agent.url, client_id="metered-1") for agent in agents]
+        self._stage = enter(Stage(cluster))
+        pipelines.fail()
+        self._over = over = threading.Event()
+        tell = [EosStats(agent.url, client_id="metered-1") for agent in (*agents, *shards[:1])]
         for actor, whom in ((_write, (client,)), (_write_metered, (cluster.bootstrap, tell))):
             threading.Thread(target=actor, args=(*whom, over), daemon=True).start()
         self._stack.callback(over.set)
 
+    @staticmethod
+    def _scrape(processes: ProcessGroup, folder: Path, agents: list[Agent], name: str) -> PrometheusServer:
+        return PrometheusServer(processes, folder, [agent.url.removeprefix("http://") for agent in agents], name)
+
     def fail_a_task(self) -> None:
         """From now on a Connect task fails at its next step."""
         self.failing.touch()
+
+    def rest(self) -> None:
+        """Nobody writes any more: what was scraped at different instants comes to be the same."""
+        self._over.set()
+        self._stage.finish(Deadline.after(REST_SECONDS))
+        for connector in ("steps", "ledger-feed"):
+            self._connect.call("PUT", f"/connectors/{connector}/pause")
 
     def restore(self) -> None:
         """Kafka Streams loses its state and restores it."""
@@ -182,7 +215,7 @@ def _write_metered(bootstrap: str, tell: list[EosStats], over: threading.Event) 
             producer.commit_transaction(CALL_SECONDS)
 
 
-def _settings(cluster: KafkaCluster, connect: ConnectCluster, jvms: JvmAgents) -> dict[str, object]:
+def _settings(cluster: KafkaCluster, connect: ConnectCluster, jvms: JvmAgents) -> dict[str, Any]:
     worker = connect.workers[0]
     return {
         "clusters": [
@@ -234,7 +267,7 @@ def main() -> int:
             panorama.fail_a_task()
             panorama.restore()
             over.wait()
-    except (StartError, ConnectError, jars.JarsError, TimeoutError) as error:
+    except (StartError, ConnectError, SparkError, jars.JarsError, TimeoutError) as error:
         jars.say(f"cannot go on: {error}")
         return 2
     return 0

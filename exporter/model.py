@@ -180,13 +180,15 @@ class OpenTransactions(Fact):
 
     ``complete`` is True only when nothing can be missing: the tail of the log stands at its end and the state at its
     start was read in full, or every coordinator answered and DESCRIBE on all transactional ids is proven. ``missing``
-    says in words what could not be asked. ``origin`` is ``txnlog`` or ``transactions``.
+    says in words what could not be asked. ``origin`` is ``txnlog`` or ``transactions``. ``exposes`` says that its origin
+    makes the samples, from the next read on at the latest: the other one then makes none.
     """
 
     origin: str
     transactions: tuple[OpenTransaction, ...]
     complete: bool
     missing: tuple[str, ...] = ()
+    exposes: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,7 +220,6 @@ class Worker:
         with self._lock:
             if self._stopping.is_set():
                 return
-            self._board.post(self.key, snapshot)
             self._note(
                 SourceState(
                     source=snapshot.source,
@@ -233,7 +232,9 @@ class Worker:
                     notes=tuple(note for fact in snapshot.facts if isinstance(fact, Notes) for note in fact.notes),
                 )
             )
+            # What it no longer exposes is gone before another source hears that it may.
             self._publish(snapshot)
+            self._board.post(self.key, snapshot)
             self._due = None
 
     def note_overrun(self, now: float) -> None:

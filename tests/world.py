@@ -377,7 +377,7 @@ class Seen:
 
 def read(world: World, source: Source, *facts: Fact, seconds: float = 10.0) -> Seen:
     deadline = Deadline.after(seconds, world.time.clock.monotonic)
-    return Seen(source.read(deadline, Facts({type(each): each for each in facts})))
+    return Seen(source.read(deadline, Facts({type(each): each for each in facts}, facts)))
 
 
 def partitions(count: int, make: Callable[[], Partition] = Partition) -> list[Partition]:

@@ -6,7 +6,7 @@ And, where the transaction log cannot be read, the open transactions by polling.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from exporter import catalogue
 from exporter.kafka.client import AskError
@@ -30,6 +30,8 @@ from exporter.sources.cluster import Cluster
 MIN_ISR = "min.insync.replicas"
 CONFIG_INTERVAL = 300.0
 """Seconds between two reads of what seldom changes: minimum ISR, finalised features."""
+TAKE_OVER_SECONDS = 1.0
+"""From saying that polled transactions will be exposed to doing so: the tail has then had its chance to say no."""
 CONFIRM_INTERVAL = 30.0
 """Seconds between two rounds to the coordinators while the tail of the log serves the open transactions."""
 
@@ -65,6 +67,7 @@ class TransactionsSource:
         self._confirmed_at: float | None = None
         # Both begin at once, and the same series must not come from both: the tail gets time to catch up first.
         self._wait_until = cluster.clock.monotonic() + settings.tail_grace
+        self._takes_over = False
         self._confirm_faults: tuple[Fault, ...] = ()
 
     @property
@@ -154,9 +157,10 @@ class TransactionsSource:
     # --- The open transactions ---
 
     def _open(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
-        tail = facts.get(OpenTransactions)
         clock = self._cluster.clock
-        if tail is not None and tail.origin != self.name:
+        self.pace = self.interval
+        if any(each.origin != self.name for each in facts.all(OpenTransactions)):
+            self._takes_over = False
             # The tail serves them. Asking the coordinators now and then only proves that they can be asked.
             # While something is missing they are asked at every read, to notice at once when it is mended.
             due = self._confirmed_at is None or clock.monotonic() - self._confirmed_at >= CONFIRM_INTERVAL
@@ -171,9 +175,14 @@ class TransactionsSource:
         yield from faults
         if opened is None:
             return
-        yield opened
-        if clock.monotonic() < self._wait_until:
+        if not self._takes_over:
+            # Said first and done with the next read: a tail that just caught up is heard before, or hears of it.
+            self._takes_over = clock.monotonic() >= self._wait_until
+            if self._takes_over:
+                self.pace = min(self.interval, TAKE_OVER_SECONDS)
+            yield replace(opened, exposes=self._takes_over)
             return
+        yield opened
         most = self._settings.open_transactions
         known = facts.get(KnownIds)
         applications = {each for group in known.by_partition.values() for each in group} if known else set()

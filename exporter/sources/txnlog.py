@@ -83,6 +83,7 @@ class TxnlogSource:
         self._known_ids = KnownIds({})
         self._open_made: tuple[Sample, ...] = ()
         self._open_made_at = float("-inf")
+        self._exposed_at = float("-inf")  # monotonic instant of the last read that made samples of them
         self._use: TransactionUse | None = None
         self._used_at = 0.0
         self._checked_at: float | None = None
@@ -117,6 +118,9 @@ class TxnlogSource:
         if self._log is not None:
             yield from self._log.follow(deadline.within(PACE))
         yield from self._trouble()
+        # Longer ago, and polling may have taken over since.
+        exposed = self._cluster.clock.monotonic() - self._exposed_at < 2 * self.interval
+        self._exposed_at = float("-inf")
         if self._empty or (self._log is not None and self._log.readable):
             yield from self._counters()
             yield self._books.task_commits
@@ -124,7 +128,7 @@ class TxnlogSource:
                 lag = self._log.lag if self._log is not None else 0
                 yield catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS(float(lag), self.cluster)
                 if self._log is None or self._log.caught_up:
-                    yield from self._gauges(facts)
+                    yield from self._gauges(facts, exposed=exposed)
         self._save()
 
     # --- Reaching the log ---
@@ -240,7 +244,7 @@ class TxnlogSource:
         yield catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL(float(lost), name)
         yield from self._books.counters(name)
 
-    def _gauges(self, facts: Facts) -> Iterator[Sample | Fact]:
+    def _gauges(self, facts: Facts, *, exposed: bool) -> Iterator[Sample | Fact]:
         clock = self._cluster.clock
         wall = clock.wall()
         counted_at = self._census_at
@@ -252,9 +256,14 @@ class TxnlogSource:
         yield from self._transaction_use(wall)
         transactions = tuple(entry.transaction() for entry in self._ledger.open.values())
         yield from self._books.gauges(self.cluster, wall)
-        yield from self._open_samples(transactions, facts.get(Stalls), wall)
+        # What polling exposes goes first: it stops once it hears of this source, with its next read.
+        others = (each for each in facts.all(OpenTransactions) if each.origin != self.name)
+        exposes = exposed or not any(each.exposes for each in others)
+        if exposes:
+            self._exposed_at = clock.monotonic()
+            yield from self._open_samples(transactions, facts.get(Stalls), wall)
         missing = self._missing()
-        yield OpenTransactions(self.name, transactions, not missing, missing)
+        yield OpenTransactions(self.name, transactions, not missing, missing, exposes)
         yield UncleanEnds(self._books.unclean_ends(wall))
         if self._release_times is None:
             self._release_times = self._releases()

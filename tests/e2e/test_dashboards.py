@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 
+from alerts.files import generated
 from dashboards.generate import files
 from demo.panorama import Panorama, PrometheusServer
 from demo.processes import poll
@@ -32,6 +36,10 @@ MAY_BE_EMPTY = {
 }
 """Panels without data on this stack, each with its reason."""
 
+EACH_FOR_ITSELF = "The exporter itself: "
+"""What agents say of themselves is meant to differ."""
+TELLER = {"instance", "pod", "shard"}
+
 
 class Asked(NamedTuple):
     """A query, and whose it is."""
@@ -41,14 +49,20 @@ class Asked(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def prometheus() -> Iterator[PrometheusServer]:
+def panorama() -> Iterator[Panorama]:
     """Asked once the slowest of what is shown is there: a stall, a hanging transaction, commits of Kafka Streams."""
-    with Panorama() as panorama:
+    with Panorama(shards=3) as panorama:
         server = panorama.prometheus
         server.wait_for("count(kafka_eos_lso_blocker_info{kind='hanging'}) > 1", SHOWN_SECONDS)
         server.wait_for(f"count(rate({STREAMS_THREAD_COMMITS_TOTAL}[1m])) > 1", SHOWN_SECONDS)
         server.wait_for(f"count(rate({TRANSACTION_OPEN_SECONDS}_bucket[1m])) > 1", SHOWN_SECONDS)
-        yield server
+        yield panorama
+
+
+@pytest.fixture
+def prometheus(panorama: Panorama) -> PrometheusServer:
+    """The one that scrapes two replicas."""
+    return panorama.prometheus
 
 
 def test_every_panel_has_data_and_no_query_has_a_warning(prometheus: PrometheusServer) -> None:
@@ -97,8 +111,69 @@ def test_two_replicas_are_one_truth(prometheus: PrometheusServer) -> None:
     assert {("orders", "0"), ("ledger", "0")} <= set(places)
 
 
-def _result(prometheus: PrometheusServer, asked: Asked) -> list[dict[str, Any]]:
-    answer = prometheus.ask("query", query=_plain(asked.expr))
+def test_one_agent_two_replicas_and_three_shards_give_the_same_answers(panorama: Panorama) -> None:
+    """The last test here: what was scraped at other instants and goes on changing has to agree once nobody writes."""
+    servers = (panorama.prometheus, *panorama.others.values())
+    assert len(servers) == 3
+    asked = [each for each in (*_panels(), *_rules()) if not each.panel.startswith(EACH_FOR_ITSELF)]
+    # Which of those that are equal are among the ten is nobody's to say.
+    asked = [each._replace(expr=each.expr.replace("topk(10, ", "(")) for each in asked]
+    differ = dict.fromkeys(asked, "not asked yet")
+    busy, until = Deadline.after(20), Deadline.after(SHOWN_SECONDS)
+    resting = False
+    while differ and poll(until, 2):
+        if busy.over and not resting:
+            resting = True
+            panorama.rest()
+        at = time.time() - 1
+        for each in list(differ):
+            truths = [_truth(each, _result(server, each, at)) for server in servers]
+            if all(_agree(truths[0], other) for other in truths):
+                del differ[each]
+            else:
+                differ[each] = " and not ".join(_told(truth, truths) for truth in truths)
+    assert not differ, "\n".join(f"{each.panel}: {told}" for each, told in differ.items())
+
+
+Truth = dict[frozenset[tuple[str, str]], float]
+
+
+def _truth(asked: Asked, result: list[dict[str, Any]]) -> Truth:
+    """Values by labels, but for those that say who told it.
+
+    A quantile of the few observations of some minutes jumps with each of them, and cannot double: its series count.
+    """
+    told = {
+        frozenset((name, value) for name, value in series["metric"].items() if name not in TELLER): series["value"][1]
+        for series in result
+    }
+    return dict.fromkeys(told, 1.0) if "_quantile(" in asked.expr else {key: float(each) for key, each in told.items()}
+
+
+def _told(truth: Truth, truths: list[Truth]) -> str:
+    """What is in it that is not in all, as a person reads it."""
+    apart = [
+        labels for labels in truth if not all(_agree({labels: truth[labels]}, _only(each, labels)) for each in truths)
+    ]
+    return str({" ".join(sorted(value for _, value in labels)): truth[labels] for labels in apart})
+
+
+def _only(truth: Truth, labels: frozenset[tuple[str, str]]) -> Truth:
+    return {labels: truth[labels]} if labels in truth else {}
+
+
+def _agree(one: Truth, other: Truth) -> bool:
+    """Twice as much, or another series, is another answer; what comes of scraping at other instants is not."""
+    return one.keys() == other.keys() and all(
+        math.isclose(value, other[labels], rel_tol=0.25, abs_tol=0.01)
+        or (math.isnan(value) and math.isnan(other[labels]))
+        for labels, value in one.items()
+    )
+
+
+def _result(prometheus: PrometheusServer, asked: Asked, at: float | None = None) -> list[dict[str, Any]]:
+    when = {} if at is None else {"time": at}
+    answer = prometheus.ask("query", query=_plain(asked.expr), **when)
     assert answer["status"] == "success", (asked, answer)
     assert not answer.get("warnings"), (asked, answer)
     assert not answer.get("infos"), (asked, answer)
@@ -113,6 +188,12 @@ def _plain(expr: str) -> str:
 
 def _dashboards() -> list[dict[str, Any]]:
     return [json.loads(text) for text in files().values()]
+
+
+def _rules() -> list[Asked]:
+    groups = yaml.safe_load(generated()["alerts/generated/rules.yaml"])["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    return [Asked(rule.get("alert") or rule["record"], rule["expr"]) for rule in rules]
 
 
 def _panels() -> list[Asked]:

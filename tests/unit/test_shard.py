@@ -192,7 +192,7 @@ def stand(world: World) -> None:
             partition.stable = min((each.start_offset for each in partition.writers), default=None)
 
 
-@settings(max_examples=15, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@settings(max_examples=8, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(histories(most_ids=8), st.integers(2, 4), st.booleans(), st.data())
 def test_shards_are_disjoint_and_together_say_what_one_agent_says(
     history: History, count: int, log_is_refused: bool, data: st.DataObject

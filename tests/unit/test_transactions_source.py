@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from exporter import catalogue
-from exporter.model import ClusterIdentity, KnownIds, OpenTransactions, Reason
+from exporter.board import Board
+from exporter.model import ClusterIdentity, Deadline, KnownIds, OpenTransactions, Reason, Source
+from exporter.runner import take
 from exporter.sources.transactions import TransactionsSettings, TransactionsSource
+from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from tests.world import LOG, OFFSETS, Partition, Transaction, World, partitions, places, read
 
 TOPICS = catalogue.INTERNAL_TOPIC_PARTITIONS
@@ -24,7 +29,10 @@ def world_of() -> World:
 
 
 def source_of(world: World) -> TransactionsSource:
-    return TransactionsSource(world.cluster(), TransactionsSettings(tail_grace=0.0))
+    """One that has said that it will expose what it polls."""
+    source = TransactionsSource(world.cluster(), TransactionsSettings(tail_grace=0.0))
+    source._takes_over = True
+    return source
 
 
 def test_the_cluster_says_who_it_is() -> None:
@@ -175,5 +183,52 @@ def test_polled_transactions_are_told_at_once_and_shown_once_the_tail_had_time_t
     early = read(world, source)
     assert OpenTransactions in early.facts
     assert early.values(OPEN) == {}
+    assert not early.facts[OpenTransactions].exposes  # type: ignore[attr-defined]
     world.time.monotonic += 5
+    said = read(world, source)
+    assert said.facts[OpenTransactions].exposes  # type: ignore[attr-defined]
+    assert said.values(OPEN) == {}
+    assert source.pace == 1.0
     assert read(world, source).value(OPEN, "app", "ongoing") == 1
+    assert source.pace == source.interval
+
+
+@settings(max_examples=40)
+@given(st.lists(st.sampled_from(["poll", "tail", "tail", "cut", "mend", "wait"]), max_size=60))
+def test_polling_and_the_tail_never_expose_the_same_and_take_over_from_each_other(steps: list[str]) -> None:
+    world = world_of()
+    cluster = world.cluster()
+    polling: Source = TransactionsSource(cluster, TransactionsSettings())
+    tail: Source = TxnlogSource(cluster, TxnlogSettings(), world.tail)
+    board = Board()
+    exposed: dict[str, bool] = {}
+
+    def take_turn(source: Source) -> None:
+        deadline = Deadline.after(1.0, world.time.clock.monotonic)
+        snapshot = take(source, deadline, board.facts(world.time.monotonic), world.time.clock)
+        exposed[source.name] = any(sample.metric is OPEN for sample in snapshot.samples)
+        assert not all(exposed.values()) or len(exposed) < 2
+        board.post((source.name,), snapshot)
+
+    for step in steps:
+        if step in {"cut", "mend"}:
+            world.read_refused = step == "cut"
+        else:
+            world.time.pass_(1.0)
+        if step == "wait":  # so long that both facts and gauges expire
+            world.time.pass_(20.0)
+            exposed.clear()
+        if step in {"poll", "tail"}:
+            take_turn(polling if step == "poll" else tail)
+    world.read_refused = False
+    for _ in range(10):
+        world.time.pass_(1.0)
+        take_turn(tail)
+        take_turn(polling)
+    assert exposed == {"txnlog": True, "transactions": False}
+    world.read_refused = True
+    for _ in range(40):
+        world.time.pass_(1.0)
+        take_turn(tail)
+        take_turn(polling)
+    assert exposed == {"txnlog": False, "transactions": True}
