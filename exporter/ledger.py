@@ -267,6 +267,8 @@ class Ledger:
     ) -> None:
         decided_ms = entry.update_ms
         if entry.status not in (2, 3) or entry.start_ms != start_ms:
+            if not (0 < entry.status < 4 and entry.start_ms == start_ms):
+                entry.section = b""  # the records that named its partitions are gone: those of the last are not its own
             # The Prepare record is gone; the last update that Complete tells is the same instant.
             self._prepare(entry, start_ms, client_version)
             entry.prepared_ms = decided_ms = update_ms

@@ -1,0 +1,214 @@
+"""The fold of the log into rows: the agent's own outcomes, however the log is cut into batches."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exporter.applications import Grouping
+from exporter.books import Books, Caps
+from exporter.ledger import Ledger
+from exporter.ledger_entry import Entry
+from exporter.model import TopicPartition
+from exporter.pipeline.history_fold import KEEP_MS, Kept, PartitionFold, Row, Standing, day_of
+from exporter.pipeline.history_table import COLUMNS, KEPT_FIELDS, SCHEMA, RowFiles, read_kept, table_of, write_kept
+from tests.captured_log import JAVA_ON_4_3_1, RDKAFKA_ON_3_9_2, RDKAFKA_ON_4_3_1
+from tests.coordinator import BEGIN_MS, History, Id, LogRecord, histories, merge
+
+QUIET_MS = 6_001
+
+
+def group(transactional_id: str) -> str:
+    return Grouping().of(transactional_id).name
+
+
+def fold_in_batches(
+    records: Sequence[LogRecord], cuts: Iterable[int], *, quiet_ms: int = QUIET_MS, through_files: bool = True
+) -> list[Row]:
+    """All rows of a log of one or more partitions, cut at these places; what is kept goes through files between."""
+    edges = [0, *sorted(cuts), len(records)]
+    rows: list[Row] = []
+    standings: dict[int, Standing] = {}
+    kept: dict[int, list[Kept]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for batch, (first, last) in enumerate(pairwise(edges)):
+            numbers = sorted({record.partition for record in records})
+            for number in numbers:
+                fold = PartitionFold(number, standings.get(number, Standing()), kept.get(number, ()), group)
+                mine = [record for record in records[first:last] if record.partition == number]
+                for record in mine:
+                    fold.record(record.offset, record.ms, record.key, record.value)
+                end = mine[-1].offset + 1 if mine else fold.standing.next
+                fold.end(end, quiet_ms if batch == len(edges) - 2 else -1)
+                rows += fold.rows
+                standings[number] = fold.standing
+                kept[number] = fold.kept()
+                if through_files:
+                    name = write_kept(kept[number], Path(folder))
+                    kept[number] = read_kept([Path(folder, name)], [number], group)
+    return rows
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(), st.data())
+def test_rows_are_the_true_transactions_however_the_log_is_cut(history: History, data: st.DataObject) -> None:
+    cuts = data.draw(st.lists(st.integers(0, len(history.records)), max_size=4))
+    rows = fold_in_batches(history.records, cuts)
+    found = {(row.log_partition, row.log_offset): row for row in rows}
+    assert len(found) == len(rows)
+    assert found.keys() == {(end.partition, end.offset) for end in history.ends}
+    for end in history.ends:
+        row = found[end.partition, end.offset]
+        assert (row.transactional_id, row.outcome, row.ended_by_server) == (
+            end.transactional_id,
+            end.outcome,
+            end.by_server,
+        )
+        assert (row.producer_id, row.producer_epoch) == (end.producer_id, end.producer_epoch)
+        assert (row.begin, row.complete) == (end.begun_ms, end.completed_ms)
+        assert frozenset(row.partitions or ()) == end.partitions
+
+
+@settings(max_examples=150, deadline=None)
+@given(histories(), st.data())
+def test_rows_do_not_depend_on_the_cuts(history: History, data: st.DataObject) -> None:
+    cuts = data.draw(st.lists(st.integers(0, len(history.records)), max_size=8))
+    assert sorted(fold_in_batches(history.records, cuts, through_files=False)) == sorted(
+        fold_in_batches(history.records, (), through_files=False)
+    )
+
+
+@pytest.mark.parametrize(
+    "captured", [JAVA_ON_4_3_1, RDKAFKA_ON_3_9_2, RDKAFKA_ON_4_3_1], ids=["java", "3.9", "rdkafka"]
+)
+def test_rows_of_real_logs_agree_with_the_agents_books(captured: Sequence[tuple[int, int, int, str, str]]) -> None:
+    records = [
+        LogRecord(0, at, ms, bytes.fromhex(key), bytes.fromhex(value))
+        for at, (_, _, ms, key, value) in enumerate(captured)
+    ]
+    books = Books(Grouping(), Caps(), lambda _number, _offset: True)
+    ledger = Ledger(books, books.group)
+    log = ledger.partition(0)
+    for record in records:
+        ledger.apply(log, record.offset, record.ms, record.key, record.value)
+    ledger.advance(log, log.log_ms + QUIET_MS)
+    counted = {
+        (sample.labels[1], sample.labels[2]): sample.value
+        for sample in books.counters("prod")
+        if sample.metric.name == "kafka_eos_transactions_total" and sample.value
+    }
+    rows = fold_in_batches(records, (3, 5))
+    assert rows
+    assert Counter((row.application, row.outcome) for row in rows) == counted
+
+
+def one_id(*, v2: bool = True) -> Id:
+    return Id("pay-1", 2, v2, BEGIN_MS, iter(range(7, 100)))
+
+
+def test_an_abort_that_could_be_a_fence_waits_over_a_batch_for_the_new_incarnation() -> None:
+    each = one_id()
+    each.initialise()
+    each.now += 1_000
+    each.add("orders", 0)
+    each.now += 1_000
+    each.end_by_server(markers_ms=5)
+    each.now += 2_000
+    each.initialise()
+    records = merge([each], 1).records
+    rows = fold_in_batches(records, [len(records) - 1])
+    assert [row.outcome for row in rows] == ["fenced"]
+
+
+def test_an_abort_is_settled_as_one_when_the_log_stays_quiet() -> None:
+    each = one_id()
+    each.initialise()
+    each.add("orders", 0)
+    each.now += 1_000
+    each.end(commit=False, markers_ms=5)
+    records = merge([each], 1).records
+    assert fold_in_batches(records, (), quiet_ms=-1) == []
+    assert fold_in_batches(records, (), quiet_ms=5_000) == []
+    assert [row.outcome for row in fold_in_batches(records, ())] == ["aborted"]
+
+
+def test_partitions_of_a_transaction_whose_records_were_compacted_are_unknown_and_not_those_of_the_one_before() -> None:
+    each = one_id()
+    each.initialise()
+    for topic in ("orders", "payments"):
+        each.now += 100
+        each.add(topic, 0)
+        each.now += 100
+        each.end(commit=True, markers_ms=5)
+    records = merge([each], 1).records
+    *first, _, _, last = records  # of the second, only Complete was left when it was read
+    one, two = fold_in_batches([*first, last], ())
+    assert one.partitions == (TopicPartition("orders", 0),)
+    assert (two.partitions, two.outcome) == (None, "committed")
+
+
+def test_offsets_that_compaction_took_are_counted() -> None:
+    each = one_id()
+    each.initialise()
+    each.add("orders", 0)
+    record = merge([each], 1).records[0]
+    fold = PartitionFold(0, Standing(10), (), group)
+    fold.record(13, record.ms, record.key, record.value)
+    fold.end(20, -1)
+    assert (fold.missing, fold.standing.next) == (3 + 6, 20)
+
+
+def test_a_truncated_log_is_read_on_from_its_end() -> None:
+    fold = PartitionFold(0, Standing(100, BEGIN_MS), (), group)
+    fold.end(40, -1)
+    assert (fold.standing, fold.missing) == (Standing(40, BEGIN_MS), 0)
+
+
+def test_an_undecodable_record_is_counted_named_and_passed_over() -> None:
+    fold = PartitionFold(3, Standing(), (), group)
+    fold.record(0, BEGIN_MS, b"\x00\x09", b"")
+    fold.end(1, -1)
+    assert fold.undecodable == 1
+    assert "partition 3 offset 0" in fold.details[0]
+
+
+def test_an_id_that_is_idle_for_an_hour_is_forgotten_and_an_open_one_never() -> None:
+    idle, busy = one_id(), Id("pay-2", 2, True, BEGIN_MS, iter(range(50, 99)))
+    for each in (idle, busy):
+        each.initialise()
+        each.add("orders", 0)
+    idle.end(commit=True, markers_ms=1)
+    other = Id("pay-3", 2, True, BEGIN_MS + KEEP_MS + 60_000, iter(range(200, 300)))
+    other.initialise()
+    fold = PartitionFold(0, Standing(), (), group)
+    for record in merge([idle, busy, other], 1).records:
+        fold.record(record.offset, record.ms, record.key, record.value)
+    assert {each.entry.transactional_id for each in fold.kept()} == {"pay-2", "pay-3"}
+
+
+def test_every_field_of_an_entry_is_kept_or_made_anew() -> None:
+    assert {*KEPT_FIELDS, "application", "pending", "view"} == set(Entry.__slots__)
+
+
+def test_rows_are_files_by_day_with_every_column(tmp_path: Path) -> None:
+    noon = 1_790_000_000_000
+    row = Row(
+        "pay-1", "pay", 7, 2, None, "timed_out", False, None, noon - 5, noon, None, 0.005, None, None, 3, 99
+    )  # fmt: skip
+    files = RowFiles(tmp_path)
+    files.add([row, row._replace(complete=noon + 86_400_000, log_offset=100)])
+    names = files.close()
+    assert [name.split("/")[0] for name in names] == ["day=2026-09-21", "day=2026-09-22"]
+    assert day_of(row) == "2026-09-21"
+    written = pq.ParquetFile(tmp_path / names[0]).read()
+    assert written.schema.equals(SCHEMA)
+    assert tuple(written.schema.names) == Row._fields == tuple(COLUMNS)
+    assert written.equals(table_of([row]))
