@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import parse_qs, unquote_plus
+from urllib.parse import parse_qs
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
@@ -122,7 +122,7 @@ def _basic(header: str) -> tuple[str, str]:
         client, _, secret = b64decode(header.removeprefix("Basic ")).decode().partition(":")
     except ValueError:
         return "", ""
-    return unquote_plus(client), unquote_plus(secret)
+    return client, secret
 
 
 def _coded(part: str | bytes) -> str:

@@ -39,6 +39,8 @@ def parse_jaas(text: str) -> dict[str, str]:
         )
     options = _options(entry["options"])
     found = {name: options[key] for key, name in _OPTIONS[module].items() if key in options}
+    if module == "IAMLoginModule" and options.keys() - {"awsDebugCreds"}:
+        raise ValueError("has options of IAMLoginModule, which are not read: set AWS_PROFILE, or give this host a role")
     extensions = {key.removeprefix(_EXTENSION): text for key, text in options.items() if key.startswith(_EXTENSION)}
     if extensions and module == "OAuthBearerLoginModule":
         found["sasl.oauthbearer.extensions"] = ",".join(f"{key}={text}" for key, text in extensions.items())

@@ -30,6 +30,9 @@ _ALIASES = {
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
     "ssl.keystore.key": "ssl.key.pem",
     "sasl.oauthbearer.token.endpoint.uri": "sasl.oauthbearer.token.endpoint.url",
+    # Kafka 4.1 and later (SaslConfigs.java)
+    "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
 }
 NUMBERS = frozenset({
     "request.timeout.ms", "socket.timeout.ms", "socket.connection.setup.timeout.ms", "connections.max.idle.ms",
@@ -56,7 +59,7 @@ _TEXTS = frozenset({
 _JAVA_ONLY = frozenset({
     "sasl.jaas.config", "ssl.truststore.location", "ssl.truststore.type", "ssl.truststore.password",
     "ssl.keystore.location", "ssl.keystore.type", "ssl.keystore.password", "sasl.login.callback.handler.class",
-    "sasl.client.callback.handler.class",
+    "sasl.client.callback.handler.class", "sasl.oauthbearer.jwt.retriever.class",
 })  # fmt: skip
 _KNOWN = NUMBERS | _TEXTS | _JAVA_ONLY | frozenset(_CHOICES) | frozenset(_ALIASES)
 
@@ -65,7 +68,14 @@ _USELESS = {
     "ssl.enabled.protocols": "remove it: TLS 1.2 and later are always used",
     "ssl.provider": "remove it: it names a Java class",
     "security.providers": "remove it: it names a Java class",
-    "sasl.kerberos.service.name": "Kerberos is not supported; use SCRAM, PLAIN, OAUTHBEARER or TLS client certificates",
+    "sasl.oauthbearer.header.urlencode": "remove it: client id and secret are sent as they are",
+}
+_USELESS_FAMILIES = {
+    "sasl.kerberos.": "Kerberos is not supported; use SCRAM, PLAIN, OAUTHBEARER or TLS client certificates",
+    "sasl.login.": "remove it: logging in keeps to times of its own here",
+    "sasl.oauthbearer.assertion.": "only client credentials are supported: set sasl.oauthbearer.client.id and "
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.jwks.": "remove it: it is for brokers",
 }
 _NO_MECHANISM = {
     "GSSAPI": "is not supported, since librdkafka's Python package is built without it; "
@@ -84,6 +94,7 @@ _STORES = {
 _HANDLERS = {
     "sasl.login.callback.handler.class": "OAuthBearerLoginCallbackHandler",
     "sasl.client.callback.handler.class": "IAMClientCallbackHandler",
+    "sasl.oauthbearer.jwt.retriever.class": "ClientCredentialsJwtRetriever",
 }
 
 
@@ -188,6 +199,9 @@ def _stores(texts: Mapping[str, str], values: dict[str, str]) -> None:
 
 
 def _unknown(name: str) -> str:
+    for family, text in _USELESS_FAMILIES.items():
+        if name.startswith(family):
+            return text
     near = get_close_matches(name, _KNOWN, 1, 0.8)
     hint = f"did you mean {near[0]}?" if near else "remove it: only settings of the connection belong here"
     return f"is not known; {hint}"

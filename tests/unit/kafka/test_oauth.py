@@ -4,6 +4,7 @@ import json
 import ssl
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from email.message import Message
 from io import BytesIO
 from pathlib import Path
@@ -56,6 +57,12 @@ def test_a_token_is_asked_for_once_and_again_before_it_expires() -> None:
     request = endpoint.requests[0]
     assert request.data == b"grant_type=client_credentials&scope=kafka"
     assert request.get_header("Authorization") == "Basic bWU6czNjcmV0"
+
+
+def test_a_secret_is_sent_as_it_is_like_by_librdkafka() -> None:
+    endpoint = Endpoint(token("one"))
+    client_credentials(lambda: SETTINGS | {"sasl.oauthbearer.client.secret": "a+b/c=%"}, endpoint).token()
+    assert endpoint.requests[0].get_header("Authorization") == f"Basic {b64encode(b'me:a+b/c=%').decode()}"
 
 
 def test_a_refused_token_is_forgotten() -> None:

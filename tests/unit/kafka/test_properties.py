@@ -79,6 +79,7 @@ def test_javas_jaas_entry_becomes_user_and_password() -> None:
         ('x.PlainLoginModule required username="u";', "lacks username or password"),
         ('com.sun.security.auth.module.Krb5LoginModule required useKeyTab="true";', "Krb5LoginModule is not supported"),
         ("x.PlainLoginModule required username=u open sesame;", "not key=value"),
+        ('x.IAMLoginModule required awsProfileName="sesame";', "set AWS_PROFILE"),
     ],
 )
 def test_a_jaas_entry_that_cannot_be_used_is_told_without_its_values(entry: str, text: str) -> None:
@@ -172,6 +173,26 @@ def test_oauth_is_client_credentials() -> None:
     assert "s3" not in repr(properties)
 
 
+def test_the_names_of_kafka_4_mean_the_same() -> None:
+    names = "sasl.oauthbearer.client.credentials"
+    properties = Properties.parse(
+        SERVERS
+        | {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.token.endpoint.url": "https://idp.example/token",
+            "sasl.oauthbearer.jwt.retriever.class": "org.apache.kafka.common.security.oauthbearer."
+            "ClientCredentialsJwtRetriever",
+            f"{names}.client.id": "me",
+            f"{names}.client.secret": "s3",
+        }
+    )
+    confluent = properties.for_confluent()
+    assert (confluent["sasl.oauthbearer.client.id"], confluent["sasl.oauthbearer.client.secret"]) == ("me", "s3")
+    assert not any(name.startswith(names) or "class" in name for name in confluent)
+    assert "s3" not in repr(properties)
+
+
 def test_both_libraries_accept_the_translation(authority: Authority) -> None:
     properties = Properties.parse(
         SCRAM
@@ -259,6 +280,9 @@ def test_all_problems_are_told_at_once() -> None:
         ("acks", "all", "only settings of the connection belong here"),
         ("ssl.enabled.protocols", "TLSv1.3", "remove it"),
         ("security.providers", "x.Y", "remove it"),
+        ("sasl.kerberos.service.name", "kafka", "Kerberos is not supported"),
+        ("sasl.oauthbearer.assertion.file", "/x", "only client credentials are supported"),
+        ("sasl.login.refresh.window.factor", "0.8", "remove it"),
         ("retry.backoff.ms", "-1", "whole number"),
         ("ssl.ca.location", "/nowhere/ca.pem", "has no effect with security.protocol=PLAINTEXT"),
         ("sasl.username", "eos", "has no effect with security.protocol=PLAINTEXT"),
@@ -379,6 +403,20 @@ def test_the_stamp_changes_with_the_files_and_not_without(authority: Authority, 
     assert second != first
     password.unlink()
     assert properties.stamp() not in (first, second)
+
+
+def test_a_mounted_secret_of_kubernetes_changes_its_stamp(tmp_path: Path) -> None:
+    for version in ("one", "two"):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "password").write_text("same length")
+    (tmp_path / "..data").symlink_to("one")
+    (tmp_path / "password").symlink_to("..data/password")
+    dotted = {name: text for name, text in SCRAM.items() if name != "sasl.password"}
+    properties = Properties.parse(dotted | {"sasl.password.file": str(tmp_path / "password")})
+    before = properties.stamp()
+    (tmp_path / "..new").symlink_to("two")
+    (tmp_path / "..new").rename(tmp_path / "..data")
+    assert properties.stamp() != before
 
 
 def test_settings_are_the_same_whatever_their_files_hold_by_now(tmp_path: Path) -> None:
