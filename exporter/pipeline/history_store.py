@@ -59,10 +59,7 @@ class TaskResult:
 
     @classmethod
     def from_json(cls, text: str) -> TaskResult:
-        found = json.loads(text)
-        found["standings"] = {int(number): Standing(*standing) for number, standing in found["standings"].items()}
-        found["pending"] = {int(number): offset for number, offset in found["pending"].items()}
-        return cls(**found)
+        return cls(**_values(json.loads(text)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +96,17 @@ class Index:
             found = json.loads(text)
             if found["format"] != FORMAT:
                 raise ValueError(f"has format {found['format']}, and this version knows {FORMAT}")
-            found["standings"] = {int(number): Standing(*each) for number, each in found["standings"].items()}
-            found["pending"] = {int(number): offset for number, offset in found["pending"].items()}
-            return cls(**found)
+            return cls(**_values(found))
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"is no index of a batch: {error!r}") from None
+
+
+def _values(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What JSON holds as the types that were written: tuples, and numbers as keys."""
+    values = {name: tuple(each) if isinstance(each, list) else each for name, each in found.items()}
+    values["standings"] = {int(number): Standing(*each) for number, each in found["standings"].items()}
+    values["pending"] = {int(number): offset for number, offset in found["pending"].items()}
+    return values
 
 
 class HistoryStore:
