@@ -19,7 +19,7 @@ SPARK_WORKERS ?= 2
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit golden rules mutants e2e spark test demo bench generate lock clean
+.PHONY: help setup check format unit golden rules mutants chart container dist deploy e2e spark test demo bench generate lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -69,7 +69,26 @@ e2e: $(READY) ## real brokers of two Kafka versions: minutes
 spark: $(READY) ## streaming progress, history and audit on a real Spark and a real broker: minutes
 	$(BIN)/pytest tests/e2e/spark -n $(SPARK_WORKERS) $(REAL) $(ARGS)
 
-test: check unit golden rules e2e spark ## all of the above
+chart: $(READY) ## the Helm chart, by helm, Kubernetes' schemas and the agent itself; builds helm the first time
+	@scripts/install-prometheus
+	$(BIN)/pytest tests/chart -n 2 $(ARGS)
+
+container: $(READY) ## the Dockerfile and the compose file by their rules, the agent's image without an engine
+	@scripts/install-prometheus
+	scripts/check-container $(PY) $(ARGS)
+
+dist: $(READY) ## wheel, source and bill of materials, installed in an empty environment and tried there
+	scripts/build-dist $(PY)
+	$(BIN)/pytest tests/release $(ARGS)
+
+# These take long, and rest on few files: make test leaves them out while those are what they were.
+deploy: $(READY)
+	@scripts/when-changed chart helm tests/chart scripts alerts dashboards/generated exporter/cli.py exporter/commands \
+	    docs/examples -- $(MAKE) chart
+	@scripts/when-changed container Dockerfile .dockerignore pyproject.toml constraints.txt demo/compose.yaml \
+	    demo/compose tests/container scripts -- $(MAKE) container
+
+test: check unit golden rules deploy dist e2e spark ## all of the above
 
 demo: $(READY) ## a real Kafka that goes wrong on purpose; Ctrl-C ends it, or DEMO_SECONDS=120
 	@exec $(PY) -m demo
