@@ -193,6 +193,7 @@ class EosListener(StreamingQueryListener):
                 self._say_alive()
             self._news.clear()
             while (state := self._next()) is not None:
+                last = self._stopping.is_set()
                 problem, final = self._hand_over(opener, state)
                 if problem and not complained:
                     log.warning("kafka-eos-exporter does not take the progress of queries: %s", problem)
@@ -204,8 +205,10 @@ class EosListener(StreamingQueryListener):
                         self.skipped += 1
                     else:
                         self._waiting[state["id"]] = state
-                if problem and not final and self._stopping.wait(WAIT_SECONDS):
-                    return
+                if problem and not final:
+                    if last:
+                        return
+                    self._stopping.wait(WAIT_SECONDS)
             if self._stopping.is_set():
                 return
 

@@ -138,7 +138,7 @@ def progressed(query: Query, batch: Batch) -> Query:
 
 def batch_of(progress: Mapping[str, Any]) -> Batch:
     """What the ``progress`` of an event tells. Raises EventError."""
-    durations = mapping(progress.get("durationMs") or {}, "durationMs")
+    durations = mapping(progress.get("durationMs", {}), "durationMs")
     phases = {
         _PHASES[key.lower()]: _number(millis, "durationMs") / 1000
         for key, millis in durations.items()
@@ -146,16 +146,16 @@ def batch_of(progress: Mapping[str, Any]) -> Batch:
     }
     offsets: dict[TopicPartition, int] = {}
     rows = 0
-    sources = progress.get("sources") or []
+    sources = progress.get("sources", [])
     if not isinstance(sources, list):
         raise EventError("sources is no list")
     for source in sources:
         source = mapping(source, "each of sources")  # noqa: PLW2901 -- the same, known to be one
-        rows += int(_number(source.get("numInputRows", 0), "numInputRows"))  # an event log has it here alone
+        rows += _count(source.get("numInputRows", 0), "numInputRows")  # an event log has it here alone
         if _KAFKA.match(str(source.get("description", ""))):
             offsets |= kafka_offsets(source.get("endOffset")) or {}
     return Batch(
-        int(_number(progress.get("batchId"), "batchId")),
+        _count(progress.get("batchId"), "batchId"),
         instant(progress.get("timestamp")) + phases.get("trigger_execution", 0.0),
         rows,
         phases,
@@ -216,6 +216,12 @@ def text(value: object, what: str) -> str:
 
 def _id(document: Mapping[str, Any]) -> str:
     return text(document.get("id"), "id")
+
+
+def _count(value: object, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**63:
+        raise EventError(f"{what} is no count")
+    return value
 
 
 def _number(value: object, what: str) -> float:

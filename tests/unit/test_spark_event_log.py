@@ -202,7 +202,7 @@ def test_a_line_that_cannot_be_understood_is_a_fault_and_the_others_are_read(tmp
     log.write(progress(2, batchId="two"), progress(3))
     look = Look(folder)
     assert look.reasons == [Reason.MALFORMED, Reason.MALFORMED]
-    assert "batchId is no number" in look.faults[1].detail
+    assert "batchId is no count" in look.faults[1].detail
     assert look.queries["orders"].batches == 4
     assert not Look(folder).faults, "it is told once"
 
