@@ -1,4 +1,4 @@
-"""What is around the clusters and comes and goes: JVMs of brokers and producers, clients that report themselves.
+"""What is around the clusters and comes and goes: JVMs of brokers, producers and Streams, and clients that report.
 
 Each is a group of its own in the fleet, so that one more or less touches nothing else.
 """
@@ -13,16 +13,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.config import Config
-from exporter.config_clients import TARGET, Broker, Discovered, Producers
+from exporter.config_clients import Broker, Producers
+from exporter.config_targets import Streams
 from exporter.ingest import Inbox
-from exporter.jmx.reader import JvmTarget, Way, reader_for
+from exporter.jmx.reader import JvmTarget, reader_for
+from exporter.jvm_targets import listed
 from exporter.model import Clock, Deadline, Source
 from exporter.runner import Fleet, Group, GroupState
 from exporter.sources.brokers import BrokerSettings, BrokersSource
 from exporter.sources.cluster import Cluster
 from exporter.sources.ingest import IngestSource
 from exporter.sources.producers import ProducerSettings, ProducersSource
-from exporter.target_files import FileTarget, TargetFiles
+from exporter.sources.streams import StreamsSettings, StreamsSource
+from exporter.target_files import TargetFiles
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +76,8 @@ class Clients:
             if self._inbox is not None and self._config is None:
                 self._fleet.add(Group(_INGEST, (IngestSource(self._inbox, self._only_cluster),)))
             self._config, self._clusters = config, dict(clusters)
-            entries = [*config.producers, *(broker for cluster in config.clusters for broker in cluster.brokers)]
+            brokers = [broker for cluster in config.clusters for broker in cluster.brokers]
+            entries: list[Broker | Producers | Streams] = [*brokers, *config.producers, *config.streams]
             wanted = {entry.file_sd for entry in entries if entry.file_sd}
             self._files = {paths: self._files.get(paths) or TargetFiles(paths) for paths in wanted}
             self._follow()
@@ -133,8 +137,9 @@ class Clients:
                     yield from self._jvms("brokers", key, cluster.brokers)
             here = [each for each in self._config.producers if each.cluster in {"", key}]
             yield from self._jvms("producers", key, here)
+            yield from self._jvms("streams", key, [each for each in self._config.streams if each.cluster in {"", key}])
 
-    def _jvms(self, source: str, cluster: str, entries: Sequence[Broker | Producers]) -> Iterator[_Jvm]:
+    def _jvms(self, source: str, cluster: str, entries: Sequence[Broker | Producers | Streams]) -> Iterator[_Jvm]:
         for entry in entries:
             node_id = entry.id if isinstance(entry, Broker) else None
             if not entry.file_sd:
@@ -149,21 +154,12 @@ class Clients:
 _INGEST = "ingest"
 
 
-def listed(entry: Discovered, target: FileTarget) -> JvmTarget:
-    """The JVM of a target of a file; the labels by which Prometheus says it otherwise are followed."""
-    pattern = entry.target()
-    url = pattern.endpoint.url.replace(TARGET, target.address)
-    if scheme := target.labels.get("__scheme__"):
-        url = f"{scheme}://{url.partition('://')[2]}"
-    if pattern.way is Way.JMX_EXPORTER and (path := target.labels.get("__metrics_path__")):
-        url = f"{url.partition('://')[0]}://{target.address}/{path.lstrip('/')}"
-    return replace(pattern, endpoint=replace(pattern.endpoint, url=url))
-
-
 def _source(jvm: _Jvm, cluster: Cluster) -> Source:
     reader = reader_for(jvm.target)
     timeout = min(MOST_SECONDS, jvm.interval)
     if jvm.source == "brokers":
         settings = BrokerSettings(jvm.target.name, jvm.target.endpoint.host, jvm.node_id, jvm.interval, timeout)
         return BrokersSource(cluster, settings, reader)
+    if jvm.source == "streams":
+        return StreamsSource(cluster, StreamsSettings(jvm.target.name, jvm.interval), reader)
     return ProducersSource(cluster, ProducerSettings(jvm.target.name, jvm.interval, timeout), reader)

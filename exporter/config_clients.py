@@ -1,38 +1,14 @@
-"""Settings of brokers' and producers' JVMs, of files that list them, and of what clients hand in themselves."""
+"""Settings of brokers' and producers' JVMs, and of what clients hand in themselves."""
 
 from __future__ import annotations
 
 from pathlib import Path as FilePath
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
-from exporter.config_targets import Jvm, Secret
-from exporter.config_values import Count, Duration, Section, one_or_more, wrong
-
-TARGET = "{target}"
-"""Stands in an address for each target of the files."""
-
-Paths = Annotated[tuple[FilePath, ...], BeforeValidator(one_or_more)]
-
-
-class Discovered(Jvm):
-    """A JVM, or as many as the files of ``file_sd`` list: then the address is a pattern with ``{target}`` in it.
-
-    The files are in Prometheus's file_sd form, JSON or YAML, and may be named by a pattern such as ``/etc/eos/*.yml``.
-    """
-
-    file_sd: Paths = ()
-    interval: Duration = 15.0
-
-    @model_validator(mode="after")
-    def _pattern_for_files(self) -> Discovered:
-        address = self.jolokia or self.jmx_exporter or ""
-        if self.file_sd and TARGET not in address:
-            raise wrong(f"has file_sd, so its address needs {TARGET} in it, as in http://{TARGET}/jolokia")
-        if not self.file_sd and TARGET in address:
-            raise wrong(f"has {TARGET} in its address but no file_sd to take targets from")
-        return self
+from exporter.config_targets import Discovered, Secret
+from exporter.config_values import Count, Duration, Section, wrong
 
 
 class Broker(Discovered):
@@ -41,6 +17,7 @@ class Broker(Discovered):
     Targets of files may have a label ``id``.
     """
 
+    interval: Duration = 15.0
     id: Annotated[int, Field(ge=0)] | None = None
 
 
@@ -48,6 +25,7 @@ class Producers(Discovered):
     """A JVM with producers in it; ``cluster`` may be left out when only one is configured."""
 
     cluster: str = ""
+    interval: Duration = 15.0
 
 
 class Ingest(Section):

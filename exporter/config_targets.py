@@ -31,6 +31,10 @@ def _url(value: str) -> str:
     return value.strip().rstrip("/")
 
 
+TARGET = "{target}"
+"""Stands in an address for each target of the files."""
+
+Paths = Annotated[tuple[FilePath, ...], BeforeValidator(one_or_more)]
 Url = Annotated[str, AfterValidator(_url)]
 Urls = Annotated[tuple[Url, ...], BeforeValidator(one_or_more)]
 LocalPath = Annotated[FilePath, BeforeValidator(local_path)]
@@ -76,6 +80,24 @@ class Jvm(Access):
         return JvmTarget(Way.JMX_EXPORTER, self.endpoint(self.jmx_exporter or ""), self.profile)
 
 
+class Discovered(Jvm):
+    """A JVM, or as many as the files of ``file_sd`` list: then the address is a pattern with ``{target}`` in it.
+
+    The files are in Prometheus's file_sd form, JSON or YAML, and may be named by a pattern such as ``/etc/eos/*.yml``.
+    """
+
+    file_sd: Paths = ()
+
+    @model_validator(mode="after")
+    def _pattern_for_files(self) -> Discovered:
+        address = self.jolokia or self.jmx_exporter or ""
+        if self.file_sd and TARGET not in address:
+            raise wrong(f"has file_sd, so its address needs {TARGET} in it, as in http://{TARGET}/jolokia")
+        if not self.file_sd and TARGET in address:
+            raise wrong(f"has {TARGET} in its address but no file_sd to take targets from")
+        return self
+
+
 class Connect(Access):
     """A Connect cluster. ``rest`` are addresses of its workers, of which one that answers is enough; ``cluster`` may be
     left out when only one is configured.
@@ -85,7 +107,7 @@ class Connect(Access):
     cluster: str = ""
     group_id: str = ""
     rest: Urls = ()
-    workers: tuple[Jvm, ...] = ()
+    workers: tuple[Discovered, ...] = ()
     interval: Duration = 10.0
 
     @model_validator(mode="after")
@@ -95,7 +117,7 @@ class Connect(Access):
         return self
 
 
-class Streams(Jvm):
+class Streams(Discovered):
     """A JVM with Kafka Streams in it; ``cluster`` may be left out when only one is configured."""
 
     cluster: str = ""

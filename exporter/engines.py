@@ -1,4 +1,4 @@
-"""The engines around a cluster, Connect, Kafka Streams and Spark, and its audits: from settings to their sources."""
+"""The engines around a cluster, Connect and Spark, and its audits: from settings to their sources."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from typing import NamedTuple
 
 from exporter.audit_files import AuditFiles
 from exporter.config import Config
-from exporter.config_targets import Audits, Connect, Spark, Streams
+from exporter.config_targets import Audits, Connect, Spark
 from exporter.connect.rest import ConnectRest
 from exporter.inboxes import Inboxes
-from exporter.jmx.reader import reader_for
+from exporter.jvm_targets import JvmReaders
 from exporter.model import Source
 from exporter.sources.audits import AuditsSource, Names
 from exporter.sources.cluster import Cluster
 from exporter.sources.connect import ConnectSettings, ConnectSource
 from exporter.sources.spark import FolderSettings, SparkFolderSource, SparkSource
-from exporter.sources.streams import StreamsSettings, StreamsSource
 from exporter.spark.checkpoint import CheckpointFolder
 from exporter.spark.event_log import EventLogFolder
 from exporter.spark.queries import Query
@@ -25,7 +24,6 @@ class Engines(NamedTuple):
     """What is configured of the engines on one cluster."""
 
     connect: tuple[Connect, ...] = ()
-    streams: tuple[Streams, ...] = ()
     spark: tuple[Spark, ...] = ()
     audits: tuple[Audits, ...] = ()
 
@@ -39,7 +37,6 @@ def engines_of(config: Config, cluster: str) -> Engines:
     """The engines on this cluster: those that name it, and those that name none, which only a single one allows."""
     return Engines(
         connect=tuple(each for each in config.connect if each.cluster in {"", cluster}),
-        streams=tuple(each for each in config.streams if each.cluster in {"", cluster}),
         spark=tuple(each for each in config.spark if each.cluster in {"", cluster}),
         audits=config.audits,
     )
@@ -48,13 +45,12 @@ def engines_of(config: Config, cluster: str) -> Engines:
 def engine_sources(
     cluster: Cluster, engines: Engines, inboxes: Inboxes | None = None, names: Names = frozenset
 ) -> tuple[Source, ...]:
-    """One source for each Connect cluster, each JVM with Streams in it and each folder of Spark's, and one for all of
-    Spark, and one for all audits. ``inboxes`` is None where nothing is handed in; ``names`` gives those of all clusters
+    """One source for each Connect cluster and each folder of Spark's, and one for all of Spark, and one for all audits.
+    ``inboxes`` is None where nothing is handed in; ``names`` gives those of all clusters
     that are watched now: what names none belongs to a single one.
     """
     return (
         *(_connect(cluster, each) for each in engines.connect),
-        *(_streams(cluster, each) for each in engines.streams),
         *(_spark_folder(cluster, each) for each in engines.spark),
         *([_spark(cluster, inboxes, names)] if engines.spark or inboxes else []),
         *([_audits(cluster, engines, inboxes, names)] if engines.audits or inboxes else []),
@@ -66,13 +62,8 @@ def _connect(cluster: Cluster, config: Connect) -> ConnectSource:
         cluster,
         ConnectSettings(config.name, config.group_id, config.interval),
         ConnectRest([config.endpoint(url) for url in config.rest]) if config.rest else None,
-        [reader_for(worker.target()) for worker in config.workers],
+        JvmReaders(config.workers) if config.workers else None,
     )
-
-
-def _streams(cluster: Cluster, config: Streams) -> StreamsSource:
-    target = config.target()
-    return StreamsSource(cluster, StreamsSettings(target.name, config.interval), reader_for(target))
 
 
 def _spark_folder(cluster: Cluster, config: Spark) -> SparkFolderSource:

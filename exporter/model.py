@@ -180,8 +180,8 @@ class OpenTransactions(Fact):
 
     ``complete`` is True only when nothing can be missing: the tail of the log stands at its end and the state at its
     start was read in full, or every coordinator answered and DESCRIBE on all transactional ids is proven. ``missing``
-    says in words what could not be asked. ``origin`` is ``txnlog`` or ``transactions``. ``exposes`` says that its origin
-    makes the samples, from the next read on at the latest: the other one then makes none.
+    says in words what could not be asked. ``origin`` is ``txnlog`` or ``transactions``. ``exposes`` says that its
+    origin makes the samples, from the next read on at the latest: the other one then makes none.
     """
 
     origin: str

@@ -59,17 +59,24 @@ class ConnectSettings:
 
 
 class ConnectSource:
-    """Source ``connect`` of one Connect cluster. ``rest`` is None, or ``workers`` is empty, for what is not there."""
+    """Source ``connect`` of one Connect cluster. ``rest`` or ``workers`` is None for what is not configured.
+
+    ``workers`` gives the readers of the workers that there are now: they may come and go.
+    """
 
     name = "connect"
 
     def __init__(
-        self, cluster: Named, settings: ConnectSettings, rest: RestReader | None, workers: Sequence[JvmReader]
+        self,
+        cluster: Named,
+        settings: ConnectSettings,
+        rest: RestReader | None,
+        workers: Callable[[], Sequence[JvmReader]] | None,
     ) -> None:
         self._cluster = cluster
         self._settings = settings
         self._rest = rest
-        self._workers = tuple(workers)
+        self._workers = workers
         self.target = settings.name
         self.pace = self.interval = settings.interval
         self.timeout = settings.timeout
@@ -81,7 +88,7 @@ class ConnectSource:
             note
             for note, lacking in (
                 (WITHOUT_REST, rest is None),
-                (WITHOUT_WORKERS, not workers),
+                (WITHOUT_WORKERS, workers is None),
                 (WITHOUT_GROUP, not settings.group_id),
             )
             if lacking
@@ -116,8 +123,9 @@ class ConnectSource:
 
     def _ask(self, deadline: Deadline) -> tuple[RestAnswer | None, list[Answer]]:
         """All at once. A question that does not come back is a fault, like any other that was not answered."""
+        workers = self._workers() if self._workers is not None else ()
         questions: list[Callable[[], RestAnswer | Answer]] = [
-            partial(worker.read, QUERIES, deadline) for worker in self._workers
+            partial(worker.read, QUERIES, deadline) for worker in workers
         ]
         if self._rest is not None:
             questions.append(partial(self._rest.read, deadline))
@@ -127,7 +135,7 @@ class ConnectSource:
         for number, answer in enumerate(together(questions, deadline)):
             if isinstance(answer, RestAnswer):
                 rest = answer
-            elif number < len(self._workers):
+            elif number < len(workers):
                 answers.append(answer or Answer(faults=(late,)))
         return rest, answers
 

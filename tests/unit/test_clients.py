@@ -12,6 +12,7 @@ import yaml
 from exporter.clients import Clients
 from exporter.config import Config, ConfigError, ConfigSource
 from exporter.ingest import Inbox
+from exporter.jvm_targets import JvmReaders
 from exporter.model import Clock, Snapshot
 from exporter.runner import Fleet
 from exporter.sources.cluster import Cluster
@@ -83,19 +84,39 @@ def test_a_cluster_that_was_made_anew_takes_its_jvms_along(tmp_path: Path) -> No
     assert all(before[key] is not member for key, member in fleet._members.items())
 
 
-def test_targets_of_a_file_come_and_go_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["brokers", "producers", "streams"])
+def test_targets_of_a_file_come_and_go_with_it(source: str, tmp_path: Path) -> None:
     fleet = Fleet((), Nowhere())
     clients = Clients(fleet, None, Clock())
     file = tmp_path / "apps.yml"
-    settings = config(tmp_path, producers=[{"jolokia": "http://{target}/jolokia", "file_sd": str(file)}])
+    settings = config(tmp_path, **{source: [{"jolokia": "http://{target}/jolokia", "file_sd": str(file)}]})
     clients.apply(settings, clusters("prod"))
     assert read(fleet) == set()
     file.write_text("- targets: ['127.0.0.1:5', '127.0.0.1:6']")
     clients._follow()
-    assert read(fleet) == {("producers", "127.0.0.1:5"), ("producers", "127.0.0.1:6")}
+    assert read(fleet) == {(source, "127.0.0.1:5"), (source, "127.0.0.1:6")}
     file.write_text("- targets: ['127.0.0.1:6']")
     clients._follow()
-    assert read(fleet) == {("producers", "127.0.0.1:6")}
+    assert read(fleet) == {(source, "127.0.0.1:6")}
+
+
+def test_workers_of_connect_come_and_go_with_their_file_and_those_that_stay_are_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "workers.json"
+    pattern = {"jolokia": "http://{target}/jolokia", "file_sd": str(file)}
+    workers = [{"jolokia": JOLOKIA}, pattern]
+    [connect] = config(tmp_path, connect=[{"name": "main", "workers": workers}]).connect
+    readers = JvmReaders(connect.workers)
+    [named] = readers()
+    file.write_text('[{"targets": ["127.0.0.1:5", "127.0.0.1:6"]}]')
+    first = readers()
+    assert [named, *first[1:]] == list(first)
+    assert len(first) == 3
+    file.write_text('[{"targets": ["127.0.0.1:6", "127.0.0.1:7", "127.0.0.1:8"]}]')
+    second = readers()
+    assert second[:2] == (named, first[2])
+    assert len(second) == 4
+    file.unlink()
+    assert readers() == (named,)
 
 
 def test_jvms_are_told_with_their_cluster(tmp_path: Path) -> None:
@@ -115,6 +136,11 @@ def test_jvms_are_told_with_their_cluster(tmp_path: Path) -> None:
         ({"brokers": [{"jolokia": JOLOKIA, "file_sd": "x.yml"}]}, "needs {target}"),
         ({"brokers": [{"jolokia": JOLOKIA, "jmx_exporter": JOLOKIA}]}, "either jolokia or jmx_exporter"),
         ({"brokers": [{"jolokia": JOLOKIA, "id": -1}]}, "brokers[0].id"),
+        (
+            {"streams": [{"jolokia": "http://{target}/jolokia"}]},
+            "streams[0]: has {target} in its address but no file_sd",
+        ),
+        ({"connect": [{"name": "c", "workers": [{"jolokia": JOLOKIA, "file_sd": "x"}]}]}, "connect[0].workers[0]: has"),
         ({"producers": [{"jolokia": "http://eos:s3cret@k1/"}]}, "must not hold credentials"),
         ({"producers": [{"jolokia": JOLOKIA, "cluster": "elsewhere"}]}, "no name of a cluster"),
         ({"producers": [{"jmx_exporter": JOLOKIA, "profile": "mine"}]}, "must be one of"),

@@ -87,18 +87,14 @@ def test_with_several_clusters_an_engine_names_its_own(tmp_path: Path) -> None:
 
 
 def test_engines_go_to_their_cluster(tmp_path: Path) -> None:
-    text = TWO + 'connect: [{name: main, cluster: b, group_id: etl, rest: "http://c1:1"}]\n'
-    config = load(tmp_path, text + 'streams: [{jolokia: "http://s1:8778/j", cluster: a}]')
-    assert engines_of(config, "a").streams == config.streams
+    config = load(tmp_path, TWO + 'connect: [{name: main, cluster: b, group_id: etl, rest: "http://c1:1"}]')
     assert not engines_of(config, "a").connect
     assert engines_of(config, "b").connect_groups == ("etl",)
 
 
 def test_every_engine_becomes_a_source_with_its_target(tmp_path: Path) -> None:
-    text = ONE + 'connect: [{name: main, rest: "http://c1:1", interval: 30s}]\nstreams: [{jolokia: "http://s1:8778/j"}]'
-    config = load(tmp_path, text)
+    config = load(tmp_path, ONE + 'connect: [{name: main, rest: "http://c1:1", interval: 30s}]')
     sources = engine_sources(None, engines_of(config, "prod"))  # type: ignore[arg-type] # not asked before a read
     assert [(source.name, source.target, source.interval) for source in sources] == [
         ("connect", "main", 30.0),
-        ("streams", "s1:8778", 10.0),
     ]

@@ -75,7 +75,8 @@ def read(source: ConnectSource, commits: TaskCommits | None = None) -> Read:
 
 
 def source(rest: object, workers: Sequence[object], group_id: str = "etl") -> ConnectSource:
-    return ConnectSource(Named(), ConnectSettings("main", group_id), rest, workers)  # type: ignore[arg-type]
+    readers = (lambda: workers) if workers else None
+    return ConnectSource(Named(), ConnectSettings("main", group_id), rest, readers)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -238,3 +239,16 @@ def test_what_a_jmx_exporter_drops_is_a_note_with_the_line_that_restores_it(rest
     (note,) = seen.state.notes
     assert "- pattern: kafka.connect<type=x>" in note
     assert not seen.faults
+
+
+def test_workers_that_come_and_go_are_asked_and_told_of_with_the_next_read(rest: Scripted) -> None:
+    there: list[Scripted] = []
+    source = ConnectSource(Named(), ConnectSettings("main", "etl"), rest, lambda: there)  # type: ignore[arg-type, return-value]
+    assert not read(source).of(catalogue.CONNECT_TASK_RECORDS_WRITTEN_TOTAL)
+    there.append(Scripted(worker_answer(1)))
+    seen = read(source)
+    written = seen.of(catalogue.CONNECT_TASK_RECORDS_WRITTEN_TOTAL)
+    assert written
+    assert not any("workers are not configured" in note for note in (seen.state.notes if seen.state else ()))
+    there.clear()
+    assert not read(source).of(catalogue.CONNECT_TASK_RECORDS_WRITTEN_TOTAL)
