@@ -98,7 +98,8 @@ class _Request(HTTPRequest):
 class Connection(HTTPConnection):
     """One client. Its server tells it what TLS is in force now, and is told when a thread takes and leaves it.
 
-    ``limit`` is the monotonic time at which the listener cuts it off; ``counted`` says that it counts it.
+    ``limit`` is the monotonic time at which the listener cuts it off; ``counted`` says that it counts it, and
+    ``at_rest`` that a request was served and none has begun since.
     """
 
     RequestHandlerClass = _Request
@@ -111,7 +112,7 @@ class Connection(HTTPConnection):
         sock.setblocking(False)
         self.tls: Tls | None = server.tls()
         self.limit = float("inf")
-        self.counted = False
+        self.counted = self.at_rest = False
         self._secured = self._continued = self._closed = False
 
     # --- Without waiting ----------------------------------------------------------------------------------------------

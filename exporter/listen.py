@@ -45,7 +45,10 @@ BACKLOG = 1024
 """What the kernel accepts for us meanwhile; more would have to try again, a second later."""
 
 IDLE_SECONDS = 10
-"""For a handshake and a request to arrive, and between two requests; also for one write that makes no progress."""
+"""For a handshake and a request to arrive; also for one write that makes no progress."""
+
+KEEP_SECONDS = 120
+"""Between two requests: longer than Prometheus waits from scrape to scrape, to spare both a handshake."""
 
 EXCHANGE_SECONDS = 30.0
 """For one request and its response altogether, however fast single bytes come and go."""
@@ -164,7 +167,7 @@ class Listener(wsgi.Server):
         if not self.ready:
             conn.close()
             return
-        conn.limit = time.monotonic() + self.timeout
+        conn.limit, conn.at_rest = time.monotonic() + KEEP_SECONDS, True
         self._look(conn)
 
     def _admit(self, conn: Connection) -> bool:
@@ -199,7 +202,11 @@ class Listener(wsgi.Server):
             case Arrival.WHOLE:
                 self._hand_over(conn)
             case Arrival.MORE if self._has_room(conn):
-                super().put_conn(conn)  # the selector tells when something comes, and drops it when nothing does
+                if conn.at_rest and conn.rfile.buffer:
+                    conn.limit, conn.at_rest = time.monotonic() + self.timeout, False
+                super().put_conn(conn)  # the selector tells when something comes
+                if conn.at_rest:
+                    conn.last_used += KEEP_SECONDS  # by which cheroot drops those that say nothing
             case _:
                 conn.close()
 
@@ -217,6 +224,7 @@ class Listener(wsgi.Server):
             self._pending.pop(conn, None)
             if sum(each.remote_addr == conn.remote_addr for each in self._handed_over) >= THREADS_PER_CLIENT:
                 self._waiting[conn] = None
+                conn.limit = time.monotonic() + self.timeout
                 return
             self._handed_over.add(conn)
         super().process_conn(conn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import socket
 import threading
 from collections.abc import Iterator
@@ -165,6 +166,22 @@ def test_a_client_that_resets_its_connection_is_no_error_of_ours(
             connection.close()
     assert exchange(listener).endswith(b"Healthy.\n")
     assert caplog.records == []
+
+
+def test_a_connection_that_was_served_is_kept_for_longer_than_one_that_says_nothing(exposition: Exposition) -> None:
+    listener = Listener("127.0.0.1", 0, App(exposition, dict, lambda: True, list), idle_seconds=0.3)
+    listener.open()
+    kept = http.client.HTTPConnection("127.0.0.1", listener.port, timeout=20)
+    for _ in range(3):
+        kept.request("GET", "/-/healthy")
+        assert kept.getresponse().read() == b"Healthy.\n"
+        with connect(listener) as silent:
+            assert silent.recv(1) == b""
+    half = kept.sock
+    half.sendall(REQUEST[:20])
+    assert half.recv(1) == b""
+    kept.close()
+    listener.close()
 
 
 def test_many_requests_at_once_are_all_answered(listener: Listener) -> None:
