@@ -21,7 +21,7 @@ from exporter.kafka.metadata import TRANSACTION_STATE
 from exporter.kafka.offsets import Isolation, end_offsets
 from exporter.kafka.transactions import describe_producers
 from exporter.model import Deadline, Reason, TopicPartition
-from exporter.pipeline.session import SessionError, spark_session
+from exporter.pipeline.session import SessionError, check_installed, spark_session
 from exporter.sources.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -100,33 +100,30 @@ def _run(options: argparse.Namespace, cluster: Cluster, over: threading.Event) -
     if ends is None and options.once:
         say("the cluster has no transaction log yet: no transaction was ever run")
         return 0
-    started = time.monotonic()
-    with spark_session("kafka-eos-history", master=options.master, conf=spark_conf(options)) as spark:
-        # These need pyarrow and pyspark, of which the session has just made sure.
-        from exporter.pipeline import history_job, history_store  # noqa: PLC0415
-        from exporter.pipeline.transaction_source import LogAccess  # noqa: PLC0415
+    check_installed()
+    # These need pyarrow and pyspark, which are an extra.
+    from exporter.pipeline import history_job, history_store  # noqa: PLC0415
+    from exporter.pipeline.transaction_source import LogAccess  # noqa: PLC0415
 
-        try:
-            now_ms = int(time.time() * 1000)
-            with history_store.opened(options.output, cluster.cluster_id, cluster.name, now_ms) as store:
-                history_job.check_together(store, options.checkpoint)
-                access = LogAccess(
-                    cluster.properties,
-                    cluster.cluster_id,
-                    spark.sparkContext.defaultParallelism,
-                    options.max_records_per_batch,
-                )
-                told = _teller(store.last, ends or {})
-                patterns = cluster.grouping.patterns
-                job = history_job.HistoryJob(spark, access, store, options.checkpoint, patterns, told)
+    started = time.monotonic()
+    output, checkpoint = options.output.resolve(), options.checkpoint.resolve()
+    try:
+        with history_store.opened(output, cluster.cluster_id, cluster.name, int(time.time() * 1000)) as store:
+            history_job.check_together(store, checkpoint)
+            told = _teller(store.last, ends or {})
+            say("starting Spark ...")
+            with spark_session("kafka-eos-history", master=options.master, conf=spark_conf(options)) as spark:
+                tasks = spark.sparkContext.defaultParallelism
+                access = LogAccess(cluster.properties, cluster.cluster_id, tasks, options.max_records_per_batch)
+                job = history_job.HistoryJob(spark, access, store, checkpoint, cluster.grouping.patterns, told)
                 if options.once:
                     job.run_once(ends or {}, over)
                 else:
                     job.run(options.interval, over)
-                _conclude(store.last, options.output, time.monotonic() - started)
-        except history_store.HistoryError as error:
-            say(str(error))
-            return 2
+            _conclude(store.last, options.output, time.monotonic() - started)
+    except history_store.HistoryError as error:
+        say(str(error))
+        return 2
     return 0
 
 

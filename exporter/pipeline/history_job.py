@@ -202,7 +202,8 @@ class HistoryJob:
 
     def _start(self, **trigger: Any) -> StreamingQuery:  # noqa: ANN401 -- pyspark's triggers are keywords
         frame = self._spark.readStream.format(NAME).load()
-        writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", str(self._checkpoint))
+        # With its scheme: on a cluster, a bare path may mean another file system.
+        writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", self._checkpoint.as_uri())
         try:
             return writer.queryName(f"history-{uuid.uuid4().hex[:8]}").trigger(**trigger).start()
         except PySparkException as error:

@@ -1,0 +1,294 @@
+"""The history of real transactions: equal to the workload's books and to the agent, whenever its writer is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+
+from demo.access import READ_ALL
+from demo.agent import COMMAND, Agent
+from demo.cluster import KafkaCluster
+from demo.processes import Child, ProcessGroup, poll
+from demo.settings import Security, free_ports
+from demo.workloads.producers import EndedError, JavaProducer, Producer, RdkafkaProducer
+from exporter import catalogue
+from exporter.model import Deadline
+
+USER = "eos"
+SECONDS = 120
+"""For one thing to happen, on a machine that is busy with other tests."""
+pytestmark = pytest.mark.timeout(600)
+
+
+@dataclass
+class Stage:
+    """A secured broker, an agent beside it, and a workload that goes on until it is told to end."""
+
+    kafka: KafkaCluster
+    folder: Path
+    processes: ProcessGroup
+    agent: Agent
+    producers: list[Producer] = field(default_factory=list)
+    runs: int = 0
+
+    @property
+    def output(self) -> Path:
+        return self.folder / "history"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "checkpoint"
+
+    @property
+    def settings(self) -> Path:
+        return self.folder / "client.properties"
+
+    @property
+    def books(self) -> dict[tuple[str, str], int]:
+        """Transactions by id and outcome."""
+        return {
+            (each.books.transactional_id, outcome): count
+            for each in self.producers
+            for outcome, count in each.books.outcomes().items()
+            if count
+        }
+
+    def run(self, *arguments: str) -> Child:
+        self.runs += 1
+        command = [str(COMMAND), "history", "run", *self.arguments, *arguments]
+        return self.processes.start(f"history-{self.runs}", command)
+
+    @property
+    def arguments(self) -> list[str]:
+        folders = ["--output", str(self.output), "--checkpoint", str(self.checkpoint)]
+        return ["--command-config", str(self.settings), *folders, "--conf", "spark.driver.memory=1g"]
+
+    def batches(self, name: str = "_batches") -> set[str]:
+        """Those of the history, or what Spark's checkpoint has in ``commits``."""
+        folder = self.checkpoint / name if name == "commits" else self.output / name
+        return {each.name for each in folder.iterdir() if each.name.isdecimal()} if folder.is_dir() else set()
+
+    def rows(self) -> list[tuple[str, str, int, int]]:
+        """What a plain reader of the folder finds: id, outcome, log partition and offset."""
+        table = ds.dataset(self.output / "transactions", partitioning="hive").to_table(
+            columns=["transactional_id", "outcome", "log_partition", "log_offset"]
+        )
+        return [tuple(row.values()) for row in table.to_pylist()]
+
+    def counted(self) -> dict[tuple[str, str], int]:
+        """The rows by id and outcome, none of them twice."""
+        rows = self.rows()
+        assert len({row[2:] for row in rows}) == len(rows)
+        return Counter(row[:2] for row in rows)
+
+
+def wait(what: Callable[[], object], child: Child, seconds: float = SECONDS) -> None:
+    """Look often: the moments that are waited for are short."""
+    until = Deadline.after(seconds)
+    while not what():
+        assert child.running, child.tail()
+        assert poll(until, 0.001), child.tail()
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    folder = Path(tempfile.mkdtemp(prefix="kafka-eos-history-"))
+    try:
+        with KafkaCluster("4.3.1", security=Security.of(USER)) as kafka, ProcessGroup(folder) as processes:
+            kafka.access.allow_all_reads(USER)
+            kafka.create_topic("orders", 3)
+            properties = kafka.client_properties(USER)
+            (folder / "client.properties").write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+            agent = Agent(processes, "--command-config", str(folder / "client.properties"), name="agent").wait_ready()
+            yield Stage(kafka, folder, processes, agent)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def workload(stage: Stage, over: threading.Event) -> None:
+    """Both generations of clients: commits, aborts and fences until it is over, and one timeout."""
+    sleepy, *busy = stage.producers
+    sleepy.init()
+    sleepy.begin()
+    sleepy.send("orders")
+    sleepy.flush()
+    for producer in busy:
+        producer.init()
+    while not over.wait(0.2):
+        for producer in busy:
+            producer.run(20, "orders")
+            producer.begin()
+            producer.send("orders", 2)
+            producer.flush()
+            producer.abort()
+            producer.begin()
+            producer.send("orders")
+            producer.flush()
+            producer.init()  # as a new incarnation that displaces the old one
+    until = Deadline.after(SECONDS)
+    while sleepy.books.is_open and poll(until, 1.0):
+        try:
+            sleepy.send("orders")
+            sleepy.flush()
+        except EndedError:
+            continue
+
+
+def test_rows_are_the_books_and_the_agents_counts_though_the_writer_is_killed_at_its_worst_moments(
+    stage: Stage,
+) -> None:
+    for name, kind, timeout in (
+        ("sleepy", RdkafkaProducer, 3.0),
+        ("pay", RdkafkaProducer, 60.0),
+        ("ship", JavaProducer, 60.0),
+    ):
+        stage.producers.append(kind(stage.kafka, f"{name}-1", timeout=timeout))
+    over = threading.Event()
+    work = threading.Thread(target=workload, args=(stage, over))
+    work.start()
+    try:
+        often = ("--interval", "1s", "--max-records-per-batch", "300")
+        # Killed in a late batch, when its rows are there and Spark has not heard of it.
+        first = stage.run(*often)
+        wait(lambda: len(stage.batches()) >= 3, first)
+        while True:
+            seen = stage.batches()
+            wait(lambda seen=seen: stage.batches() - seen, first)  # type: ignore[misc]  # of this round
+            first.pause()
+            (late,) = {max(stage.batches(), key=int)}
+            if late not in stage.batches("commits"):
+                break
+            first.resume()
+        before = stage.counted()
+        first.kill()
+        assert before
+        # Killed in the middle of a batch: what it wrote of it is nothing.
+        second = stage.run(*often)
+        wait(lambda: max(map(int, stage.batches())) > int(late), second)
+        wait(lambda: any((stage.output / "_tmp").glob("*/rows")), second)
+        second.kill()
+        stage.counted()
+    finally:
+        over.set()
+        work.join()
+        for producer in stage.producers:
+            producer.close()
+    # Followed to the end by a third, which ends in good order.
+    third = stage.run("--interval", "1s")
+    wait(lambda: len(stage.rows()) >= sum(stage.books.values()), third)
+    third.signal(signal.SIGTERM)
+    assert third.wait(Deadline.after(SECONDS)) == 0, third.tail()
+    assert stage.counted() == stage.books
+    assert {outcome for _, outcome in stage.books} == {"committed", "aborted", "fenced", "timed_out"}
+    metrics = stage.agent.wait_until(
+        lambda metrics: metrics.total(catalogue.TRANSACTIONS_TOTAL) >= sum(stage.books.values()), SECONDS
+    )
+    agents = {
+        (f"{sample.labels['application']}-1", sample.labels["outcome"]): sample.value
+        for sample in metrics.samples(catalogue.TRANSACTIONS_TOTAL)
+        if sample.value
+    }
+    assert agents == stage.books
+    for log in stage.folder.glob("history-*.log"):
+        assert stage.kafka.client_properties(USER)["sasl.password"] not in log.read_text()
+
+
+def test_a_run_to_the_end_adds_nothing_when_all_is_there(stage: Stage) -> None:
+    before = stage.rows()
+    once = stage.run("--once")
+    assert once.wait(Deadline.after(SECONDS)) == 0, once.tail()
+    assert sorted(stage.rows()) == sorted(before)
+
+
+def test_the_report_tells_the_same(stage: Stage) -> None:
+    done = command("history", "report", "--input", str(stage.output), "--output", "json")
+    assert done.returncode == 1  # there were fences
+    said = json.loads(done.stdout)
+    totals = Counter[str]()
+    for (_, outcome), count in stage.books.items():
+        totals[outcome] += count
+    assert said["outcomes"] == totals
+    assert {each["transactional_id"]: each["count"] for each in said["fences"]} == {
+        name: count for (name, outcome), count in stage.books.items() if outcome == "fenced"
+    }
+    (held,) = {each["transactional_id"] for each in said["holds"]}
+    assert held == "sleepy-1"
+
+
+# --- What cannot go well is said before Spark starts, and nothing is written ---
+
+
+def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(COMMAND), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def refused(stage: Stage, changed: Mapping[str, str]) -> str:
+    """What it says with these flags in place of the usual ones."""
+    files = sorted(stage.output.rglob("*"))
+    flags = {
+        "--command-config": str(stage.settings),
+        "--output": str(stage.output),
+        "--checkpoint": str(stage.checkpoint),
+    }
+    flags |= changed
+    done = command("history", "run", "--once", *(word for flag in flags.items() for word in flag))
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert "Traceback" not in done.stderr
+    assert sorted(stage.output.rglob("*")) == files
+    return done.stderr
+
+
+def test_a_cluster_that_is_down_is_named(stage: Stage) -> None:
+    down = stage.folder / "down.properties"
+    down.write_text(f"bootstrap.servers=127.0.0.1:{free_ports(1)[0]}\n")
+    assert "no broker answers" in refused(stage, {"--command-config": str(down)})
+
+
+def test_a_missing_grant_on_the_log_is_named(stage: Stage) -> None:
+    stage.kafka.access.deny(USER, "READ", "Topic", "__transaction_state")
+    try:
+        assert "READ on Topic:__transaction_state" in refused(stage, {})
+    finally:
+        stage.kafka.access.revoke(USER, "READ", "Topic", "__transaction_state", "DENY")
+    assert READ_ALL
+
+
+def test_a_checkpoint_that_does_not_belong_to_the_output_is_refused(stage: Stage) -> None:
+    said = refused(stage, {"--checkpoint": str(stage.folder / "new")})
+    assert "is not the one that --output" in said
+
+
+def test_a_damaged_checkpoint_is_named(stage: Stage) -> None:
+    copy = stage.folder / "copy"
+    shutil.copytree(stage.checkpoint, copy)
+    (copy / "metadata").write_text("{")
+    assert "--checkpoint is damaged" in refused(stage, {"--checkpoint": str(copy)})
+
+
+def test_the_history_of_another_cluster_is_left_alone(stage: Stage) -> None:
+    file = stage.output / "_history.json"
+    mine = file.read_text()
+    file.write_text(mine.replace(json.loads(mine)["cluster_id"], "another-cluster"))
+    try:
+        assert "is the history of cluster another-cluster" in refused(stage, {})
+    finally:
+        file.write_text(mine)
