@@ -73,6 +73,9 @@ def sources_of(
 
     ``names`` gives those of all clusters that are watched.
     """
+    around = engine_sources(cluster, engines, inboxes, names) if cluster.shard.first else ()
+    if not config.watch:
+        return around
     lso = LsoSettings(
         interval=config.lso.interval,
         sweep_interval=config.lso.sweep_interval,
@@ -100,7 +103,7 @@ def sources_of(
         TxnlogSource(cluster, TxnlogSettings(caps, config.transactions.open_transactions)),
         GroupsSource(cluster, groups),
         PostureSource(cluster, PostureSettings(config.posture.interval, config.posture.ignore)),
-        *(engine_sources(cluster, engines, inboxes, names) if cluster.shard.first else ()),
+        *around,
     )
 
 

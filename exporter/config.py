@@ -14,7 +14,7 @@ from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from exporter.config_clients import Broker, Ingest, Producers
 from exporter.config_layers import (
@@ -43,6 +43,7 @@ from exporter.config_values import (
     Section,
     Sharding,
     split_address,
+    wrong,
 )
 from exporter.web_config import read_web_config
 
@@ -124,9 +125,14 @@ class Posture(Section):
 
 
 class Cluster(Section):
-    """One Kafka cluster. ``name`` is "" while it is called by the cluster id that Kafka reports."""
+    """One Kafka cluster. ``name`` is "" while it is called by the cluster id that Kafka reports.
+
+    Without ``watch`` Kafka itself is left to another agent, as a sidecar does: this one tells what its clients
+    and engines say.
+    """
 
     name: Annotated[str, Field(max_length=200)] = ""
+    watch: bool = True
     kafka: KafkaProperties
     topics: Topics = Topics()
     lso: Lso = Lso()
@@ -134,6 +140,12 @@ class Cluster(Section):
     groups: Groups = Groups()
     brokers: tuple[Broker, ...] = ()
     posture: Posture = Posture()
+
+    @model_validator(mode="after")
+    def _named_if_not_asked(self) -> Cluster:
+        if not self.watch and not self.name:
+            raise wrong("has watch: false, so it needs the name that the agent that watches it gives it")
+        return self
 
 
 class ApplicationPattern(Section):
