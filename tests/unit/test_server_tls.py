@@ -221,6 +221,13 @@ def test_a_client_may_leave_out_its_certificate_where_it_is_checked_if_given(
     assert is_turned_away(listener, unknown)
 
 
+@pytest.mark.parametrize(("curve", "comes_in"), [("secp384r1", True), ("prime256v1", False)])
+def test_only_the_curve_of_the_file_is_spoken(serve: Serve, authority: Authority, curve: str, comes_in: bool) -> None:
+    context = trusting(authority)
+    context.set_ecdh_curve(curve)
+    assert is_turned_away(serve(TLS + "  curve_preferences: [CurveP384]\n"), context) is not comes_in
+
+
 def test_old_versions_and_nonsense_are_turned_away_without_an_error_of_ours(
     serve: Serve, authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
