@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,22 +42,31 @@ def verdict(status: Mapping[str, Any]) -> Verdict:
     """What matters most now; all is well only where everything that was asked answered."""
     clusters, shard = status["clusters"], status["shard"]
     stalled = [stall for cluster in clusters for stall in cluster["stalled_partitions"]]
-    failed = sum(len(connect["failed"]) for cluster in clusters for connect in cluster["connect"])
-    details = blind = tuple(_blind_spots(clusters))
-    if failed:
-        details = (f"Failed in Connect, connectors and tasks: {failed}", *details)
+    blind = tuple(_blind_spots(clusters))
+    failures = tuple(_failures(clusters))
+    details = (*failures, *blind)
     if stalled:
         hanging = sum(stall["blocker"]["kind"] == "hanging" for stall in stalled)
         tail = f", {hanging} by a hanging transaction" if hanging else ""
         return Verdict("bad", f"{_count(len(stalled), 'partition')} stalled{tail}", details)
-    if failed:
-        return Verdict("bad", "Connect has failures", details)
+    if failures:
+        return Verdict("bad", failures[0], details[1:])
     if blind:
         return Verdict("blind", "Cannot see everything", blind)
     if not status["ready"]:
         return Verdict("blind", "Starting: not every source has answered yet")
     part = "" if shard is None else f" of this shard ({shard['index']}/{shard['count']})"
     return Verdict("good", "All fine", (f"No partition{part} is stalled, and every source answers.",))
+
+
+def _failures(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What failed around the clusters, a line for each kind."""
+    if failed := sum(len(connect["failed"]) for cluster in clusters for connect in cluster["connect"]):
+        yield f"Failed in Connect, connectors and tasks: {failed}"
+    if failed := sum(query["state"] == "failed" for cluster in clusters for query in cluster["spark"]):
+        yield f"Failed queries of Spark: {failed}"
+    if found := sum(audit["verdict"] == "findings" for cluster in clusters for audit in cluster["audits"]):
+        yield f"Audits with findings: {found}"
 
 
 def _blind_spots(clusters: Iterable[Mapping[str, Any]]) -> Iterable[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from exporter.audit_result import AuditResult, AuditResults
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
 from exporter.model import (
@@ -23,6 +24,7 @@ from exporter.model import (
 from exporter.next_step import NextStep, next_step
 from exporter.runner import GroupState, SourceState
 from exporter.shard import WHOLE, Shard
+from exporter.spark.queries import Lag, Query, QueryKey, SparkView, State
 
 Document = dict[str, Any]
 
@@ -67,6 +69,8 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
     stalls = group.facts.get(Stalls)
     opened = group.facts.get(OpenTransactions)
     ends = group.facts.get(UncleanEnds)
+    spark = group.facts.get(SparkView) or SparkView({}, {})
+    audits = group.facts.get(AuditResults)
     named = next((source.cluster for source in group.sources if source.cluster), "")
     bootstrap_servers = settings.bootstrap_servers or (identity.bootstrap_servers if identity else "")
     transactions = sorted(opened.transactions if opened else (), key=_age_order)
@@ -91,6 +95,8 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
         ],
         "unclean_ends": [unclean_end_document(end, now) for end in (ends.ends if ends else ())],
         "connect": [_connect(state) for state in sorted(group.facts.all(ConnectState), key=lambda each: each.name)],
+        "spark": [_query(key, query, spark.lags.get(key), now) for key, query in spark.queries.items()],
+        "audits": [_audit(result, now) for result in (audits.results if audits else ())],
     }
 
 
@@ -209,6 +215,45 @@ def _failed(connector: str, task: Task | None, told: Connector | Task) -> Docume
         "worker": told.worker,
         "cause": str(task.cause) if task and task.cause else None,
         "error": told.error,
+    }
+
+
+def _query(key: QueryKey, query: Query, lag: Lag | None, now: float) -> Document:
+    """A streaming query; ``state`` is None where nobody told it lately, ``lag_offsets`` where it is not known."""
+    return {
+        "application": key.application,
+        "query": key.query,
+        "state": str(query.state) if query.state else None,
+        "ended_by": str(query.ends[-1].reason) if query.state is State.FAILED and query.ends else None,
+        "last_progress": instant(query.last_progress),
+        "last_progress_timestamp": query.last_progress,
+        "seconds": None if query.last_progress is None else max(0.0, now - query.last_progress),
+        "uncommitted_batches": query.uncommitted,
+        "lag_offsets": lag.lag if lag else None,
+        "blocked_offsets": lag.blocked if lag else None,
+    }
+
+
+def _audit(result: AuditResult, now: float) -> Document:
+    """The last run of an audit, each finding with the worst of its examples."""
+    return {
+        "audit": result.audit,
+        "verdict": str(result.verdict),
+        "topics": sorted(result.topics),
+        "finished": instant(result.finished_at),
+        "finished_timestamp": result.finished_at,
+        "seconds_ago": max(0.0, now - result.finished_at),
+        "findings": [
+            {
+                "kind": finding.kind,
+                "topic": finding.topic,
+                "count": finding.count,
+                "partition": finding.examples[0].get("partition") if finding.examples else None,
+                "offset": finding.examples[0].get("offset") if finding.examples else None,
+            }
+            for finding in result.findings
+        ],
+        "unknown": list(result.unknown),
     }
 
 

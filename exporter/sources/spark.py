@@ -7,7 +7,7 @@ with those that were handed in, each query once whoever tells of it, and asks th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,7 +17,7 @@ from exporter.kafka.client import AskError
 from exporter.kafka.offsets import Isolation, end_offsets
 from exporter.model import Clock, Deadline, Fact, Facts, Fault, Reason, Sample, TopicPartition
 from exporter.sources.cluster import Cluster
-from exporter.spark.queries import Query, QueryKey, SparkQueries, SparkView, merged
+from exporter.spark.queries import Lag, Query, QueryKey, SparkQueries, SparkView, merged
 
 MOST_QUERIES = 500
 FORGET_TERMINATIONS = 7 * 86_400.0
@@ -115,7 +115,7 @@ class SparkSource:
                 yield catalogue.SPARK_QUERY_TERMINATIONS_TOTAL(float(reasons[reason]), *head, *key, reason)
         if dropped := len(every) - len(queries) + self._left_out():
             yield catalogue.SERIES_DROPPED(float(dropped), catalogue.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS.name)
-        lags: dict[QueryKey, dict[str, TopicLag]] = {}
+        lags: dict[QueryKey, dict[str, Lag]] = {}
         for item in self._lags(queries, deadline):
             if isinstance(item, Fault):
                 yield item
@@ -125,11 +125,11 @@ class SparkSource:
                 for topic, lag in topics.items():
                     yield catalogue.SPARK_SOURCE_LAG_OFFSETS(float(lag.lag), *head, *key, topic)
                     yield catalogue.SPARK_SOURCE_BLOCKED_OFFSETS(float(lag.blocked), *head, *key, topic)
-        yield SparkView(queries, {key: sum(lag.lag for lag in topics.values()) for key, topics in lags.items()})
+        yield SparkView(queries, {key: _sum(topics.values()) for key, topics in lags.items() if topics})
 
     def _lags(
         self, queries: Mapping[QueryKey, Query], deadline: Deadline
-    ) -> Iterator[Fault | tuple[QueryKey, dict[str, TopicLag]]]:
+    ) -> Iterator[Fault | tuple[QueryKey, dict[str, Lag]]]:
         wanted = {partition for query in queries.values() for partition in query.offsets}
         if not wanted:
             return
@@ -166,29 +166,25 @@ def query_samples(query: Query, labels: tuple[str, str, str, str]) -> Iterator[S
         yield catalogue.SPARK_QUERY_STATE(1.0, *labels, query.state)
 
 
-@dataclass(slots=True)
-class TopicLag:
-    """How far a query is behind on a topic, in offsets, and how many of these an open transaction withholds."""
-
-    lag: int = 0
-    blocked: int = 0
-
-
 def topic_lags(
     completed: Mapping[TopicPartition, int], stable: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
-) -> dict[str, TopicLag]:
+) -> dict[str, Lag]:
     """Sums over the query's partitions of each topic; none for a topic of which a partition did not answer.
 
     A query that reads uncommitted records goes beyond the last stable offset: what it has read is not withheld from it.
     """
     unknown = {partition.topic for partition in completed if partition not in ends}
-    lags: dict[str, TopicLag] = {}
+    lags: dict[str, list[Lag]] = {}
     for partition, offset in completed.items():
         if partition.topic not in unknown:
-            lag = lags.setdefault(partition.topic, TopicLag())
-            lag.lag += max(0, ends[partition] - offset)
-            lag.blocked += max(0, ends[partition] - max(stable[partition], offset))
-    return lags
+            end = ends[partition]
+            lag = Lag(max(0, end - offset), max(0, end - max(stable[partition], offset)))
+            lags.setdefault(partition.topic, []).append(lag)
+    return {topic: _sum(each) for topic, each in lags.items()}
+
+
+def _sum(lags: Iterable[Lag]) -> Lag:
+    return Lag(*map(sum, zip(*lags, strict=True)))
 
 
 class Terminations:

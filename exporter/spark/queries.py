@@ -92,12 +92,19 @@ class QueryKey(NamedTuple):
     query: str
 
 
+class Lag(NamedTuple):
+    """How far a query is behind, in offsets, and how many of these an open transaction withholds."""
+
+    lag: int
+    blocked: int
+
+
 @dataclass(frozen=True, slots=True)
 class SparkView(Fact):
-    """All queries of a cluster as the metrics tell of them, each once, and their lags where those are known."""
+    """All queries of a cluster as the metrics tell of them, each once, and their lags over all topics where known."""
 
     queries: Mapping[QueryKey, Query]
-    lags: Mapping[QueryKey, int]
+    lags: Mapping[QueryKey, Lag]
 
 
 def remembered(query: Query, now: float) -> bool:

@@ -218,7 +218,7 @@ def test_queries_that_are_handed_in_are_told_like_those_of_folders() -> None:
     assert found.value(c.SPARK_INPUT_ROWS_TOTAL, *WHO) == 100
     view = found.facts[SparkView]
     assert isinstance(view, SparkView)
-    assert view.lags == {QueryKey("billing", "orders"): 50}
+    assert view.lags == {QueryKey("billing", "orders"): (50, 20)}
     assert [each.value for each in found.samples if each.metric is c.SERIES_DROPPED] == [2]
 
 
