@@ -17,11 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 DEFAULT_VERSION = "4.3.1"
+JMX_EXPORTER = "1.0.1"
 POM = Path(__file__).parent / "jars" / "pom.xml"
 AGENTS_POM = POM.with_name("agents.xml")
 JAVA_SOURCE = Path(__file__).parent / "java" / "TransactionalClient.java"
@@ -59,17 +60,19 @@ def library(version: str = DEFAULT_VERSION, progress: Progress = say) -> Path:
     with _prepared(target) as staging:
         if staging is not None:
             progress(f"fetching the jars of Kafka {version} with Maven (about 130 MB the first time)")
-            _download(POM, version, staging, progress)
+            _download(POM, {"kafka.version": version}, staging, progress)
     return target
 
 
-def agents(progress: Progress = say) -> Path:
-    """The folder that holds the JVM agents of Jolokia and of the jmx_exporter; ``jvm_agents`` knows how to use them."""
-    target = cache_root() / "jars" / f"agents-{_digest(AGENTS_POM.read_bytes())}"
+def agents(jmx_exporter: str = JMX_EXPORTER, progress: Progress = say) -> Path:
+    """The folder that holds the JVM agents of Jolokia and of this version of the jmx_exporter; ``jvm_agents`` knows how
+    to use them.
+    """
+    target = cache_root() / "jars" / f"agents-{jmx_exporter}-{_digest(AGENTS_POM.read_bytes())}"
     with _prepared(target) as staging:
         if staging is not None:
             progress("fetching Jolokia and the jmx_exporter with Maven (4 MB)")
-            _download(AGENTS_POM, "", staging, progress)
+            _download(AGENTS_POM, {"jmx_exporter.version": jmx_exporter}, staging, progress)
     return target
 
 
@@ -114,13 +117,13 @@ def _prepared(target: Path) -> Iterator[Path | None]:
             raise
 
 
-def _download(pom: Path, version: str, staging: Path, progress: Progress) -> None:
+def _download(pom: Path, versions: Mapping[str, str], staging: Path, progress: Progress) -> None:
     maven = require("mvn", "maven")
     command = [
         maven,
         "--batch-mode",
         f"--file={pom}",
-        f"-Dkafka.version={version}",
+        *(f"-D{name}={version}" for name, version in versions.items()),
         f"-DoutputDirectory={staging}",
         "-Dstyle.color=never",
         "dependency:copy-dependencies",

@@ -31,18 +31,25 @@ class _Ports(NamedTuple):
 class JvmAgents:
     """Gives every process that asks its two agents. ``folder`` takes the rule files that the agents watch.
 
-    ``credentials`` are user and password of every Jolokia; without, it lets anybody in, on loopback.
+    ``credentials`` are user and password of every Jolokia; without, it lets anybody in, on loopback. ``key_store`` is a
+    PKCS#12 file and its password, with which it speaks TLS. ``jmx_exporter`` is the version of that one.
     """
 
     def __init__(
-        self, folder: Path, spelling: str = "jmx_exporter", credentials: tuple[str, str] | None = None
+        self,
+        folder: Path,
+        spelling: str = "jmx_exporter",
+        credentials: tuple[str, str] | None = None,
+        key_store: tuple[str, str] | None = None,
+        jmx_exporter: str = jars.JMX_EXPORTER,
     ) -> None:
-        library = jars.agents()
+        library = jars.agents(jmx_exporter)
         self._jolokia = next(library.glob("jolokia-agent-jvm-*.jar"))
         self._jmx_exporter = next(library.glob("jmx_prometheus_javaagent-*.jar"))
         self._folder = folder
         self._spelling = spelling
         self._credentials = credentials
+        self._key_store = key_store
         self._ports: dict[str, _Ports] = {}
 
     @property
@@ -52,7 +59,8 @@ class JvmAgents:
 
     def jolokia(self, name: str) -> str:
         """Its address; known before the process starts."""
-        return f"http://127.0.0.1:{self._ports_of(name).jolokia}/jolokia"
+        scheme = "https" if self._key_store else "http"
+        return f"{scheme}://127.0.0.1:{self._ports_of(name).jolokia}/jolokia"
 
     def jmx_exporter(self, name: str) -> str:
         """Its address; known before the process starts."""
@@ -67,6 +75,8 @@ class JvmAgents:
         jolokia = f"port={ports.jolokia},host=127.0.0.1,logHandlerClass={_TO_STDERR}"
         if self._credentials:
             jolokia += ",user={},password={}".format(*self._credentials)
+        if self._key_store:
+            jolokia += ",protocol=https,keyStoreType=PKCS12,keystore={},keystorePassword={}".format(*self._key_store)
         return (
             f"-javaagent:{self._jolokia}={jolokia}",
             f"-javaagent:{self._jmx_exporter}=127.0.0.1:{ports.jmx_exporter}:{self._rules(name)}",

@@ -16,7 +16,7 @@ from alerts.files import generated
 from dashboards.generate import files
 from demo.panorama import Panorama, PrometheusServer
 from demo.processes import poll
-from exporter.catalogue import STREAMS_THREAD_COMMITS_TOTAL, TRANSACTION_OPEN_SECONDS
+from exporter.catalogue import LSO_BLOCKER_INFO, STREAMS_THREAD_COMMITS_TOTAL, TRANSACTION_OPEN_SECONDS
 from exporter.model import Deadline
 
 SHOWN_SECONDS = 120.0
@@ -53,7 +53,8 @@ def panorama() -> Iterator[Panorama]:
     """Asked once the slowest of what is shown is there: a stall, a hanging transaction, commits of Kafka Streams."""
     with Panorama(shards=3) as panorama:
         server = panorama.prometheus
-        server.wait_for("count(kafka_eos_lso_blocker_info{kind='hanging'}) > 1", SHOWN_SECONDS)
+        for kind in ("hanging", "open"):
+            server.wait_for(f"count({LSO_BLOCKER_INFO}{{kind='{kind}'}}) > 1", SHOWN_SECONDS)
         server.wait_for(f"count(rate({STREAMS_THREAD_COMMITS_TOTAL}[1m])) > 1", SHOWN_SECONDS)
         server.wait_for(f"count(rate({TRANSACTION_OPEN_SECONDS}_bucket[1m])) > 1", SHOWN_SECONDS)
         yield panorama

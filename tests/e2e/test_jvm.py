@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from demo.agent import Agent, Metrics
+from demo.certificates import Authority
 from demo.cluster import KafkaCluster
 from demo.jvm_agents import RULES, SPELLINGS, JvmAgents
 from demo.processes import poll
@@ -57,12 +58,14 @@ def _read(target: JvmTarget, queries: tuple[Query, ...]) -> Answer:
     return reader_for(target).read(queries, Deadline.after(READ_SECONDS))
 
 
-@pytest.fixture(scope="module", params=["4.3.1", "3.9.2"])
+@pytest.fixture(scope="module", params=[("4.3.1", "1.0.1"), ("3.9.2", "0.20.0")], ids="-".join)
 def jvms(request: pytest.FixtureRequest) -> Iterator[Jvms]:
+    """Two generations of Kafka, and of the jmx_exporter: from 1.0 on its counters end in ``_total``."""
+    version, jmx_exporter = request.param
     folder = Path(tempfile.mkdtemp(prefix="kafka-eos-jvms-"))
-    agents = JvmAgents(folder)
+    agents = JvmAgents(folder, jmx_exporter=jmx_exporter)
     try:
-        with KafkaCluster(request.param, jvm_options=agents.options, transaction_partitions=4) as cluster:
+        with KafkaCluster(version, jvm_options=agents.options, transaction_partitions=4) as cluster:
             yield Jvms(cluster, agents)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -192,18 +195,28 @@ def _fences(metrics: Metrics) -> float:
     )
 
 
-def test_wrong_credentials_are_an_authentication_fault_and_right_ones_let_in(
+def test_a_jolokia_with_tls_and_a_password_answers_who_knows_both_and_says_why_to_all_others(
     tmp_path: Path, fresh: Fresh, clusters: Callable[..., KafkaCluster], keep: Keep
 ) -> None:
-    agents = JvmAgents(tmp_path, credentials=("eos", "s3cret"))
+    authority, stranger = Authority(tmp_path / "ca"), Authority(tmp_path / "other")
+    key_store = (authority.issue_pkcs12("jolokia", "key-s3cret"), "key-s3cret")
+    agents = JvmAgents(tmp_path, credentials=("eos", "s3cret"), key_store=key_store)
     cluster, transactional_id = clusters("4.3.1"), fresh("pay")
     producer = keep(JavaProducer(cluster, transactional_id, jvm_options=agents.options))
     producer.init()
     url = agents.jolokia(f"java-{transactional_id}")
-    for password, expected in (("wrong", {Reason.AUTHENTICATION}), ("s3cret", set())):
-        answer = _read(JvmTarget(Way.JOLOKIA, Endpoint(url, "eos", password)), producers.QUERIES)
-        assert {fault.reason for fault in answer.faults} == expected
+    refused = {Reason.AUTHENTICATION}
+    ours, theirs = Path(authority.certificate), Path(stranger.certificate)
+    for password, known, expected in (
+        ("s3cret", ours, set()),
+        ("wrong", ours, refused),
+        ("s3cret", theirs, refused),
+        ("s3cret", None, refused),
+    ):
+        answer = _read(JvmTarget(Way.JOLOKIA, Endpoint(url, "eos", password, ca_file=known)), producers.QUERIES)
+        assert {fault.reason for fault in answer.faults} == expected, answer.faults
         assert bool(answer.values) == (not expected)
+        assert "s3cret" not in repr(answer.faults)
 
 
 def test_one_dead_jvm_harms_no_other_and_comes_back(
