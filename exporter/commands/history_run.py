@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from exporter.pipeline.history_store import Index
 
 ASK_SECONDS = 30.0
+RETRY_SECONDS = 0.5
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter history run --bootstrap-server kafka-1:9092 --output /data/eos --checkpoint /data/eos.ck
   kafka-eos-exporter history run --bootstrap-server kafka-1:9092 --output /data/eos --checkpoint /data/eos.ck --once
-  spark-submit --master yarn ... history run --config eos.yml --output /mnt/eos --checkpoint /mnt/eos.ck
+  spark-submit --master yarn eos.py history run --config eos.yml --output /mnt/eos --checkpoint /mnt/eos.ck
+
+eos.py is: import sys; from exporter.cli import main; sys.exit(main())
 
 Needs READ on __transaction_state. Rows are in OUTPUT/transactions, one for each finished transaction, with any Parquet
 reader. --once reads to the end of the log as it is now; without it the job runs until it is stopped.
@@ -130,20 +133,25 @@ def _run(options: argparse.Namespace, cluster: Cluster, over: threading.Event) -
 def _ends(cluster: Cluster) -> dict[int, int] | None:
     """The high watermarks of the log; None without a log. Raises AskError, also for a grant that is missing."""
     deadline = Deadline.after(ASK_SECONDS)
-    metadata = cluster.metadata(deadline, [TRANSACTION_STATE])
-    fault = metadata.errors.get(TRANSACTION_STATE)
-    if fault is not None and fault.reason is not Reason.UNKNOWN_TOPIC:
-        raise AskError(fault)
-    partitions = [TopicPartition(TRANSACTION_STATE, number) for number in metadata.topics.get(TRANSACTION_STATE, {})]
-    if not partitions:
-        return None
-    # DescribeProducers needs the same READ as reading does, and reads no record.
-    reading = describe_producers(cluster.client, metadata, partitions, deadline)
-    refused = [fault for fault in reading.faults if fault.reason is Reason.AUTHORIZATION]
-    ends = end_offsets(cluster.client, metadata, partitions, Isolation.READ_UNCOMMITTED, deadline)
-    for fault in (*refused, *ends.faults):
-        raise AskError(fault)
-    return {partition.partition: end for partition, end in ends.values.items()}
+    while True:
+        metadata = cluster.metadata(deadline, [TRANSACTION_STATE])
+        fault = metadata.errors.get(TRANSACTION_STATE)
+        if fault is not None and fault.reason is not Reason.UNKNOWN_TOPIC:
+            raise AskError(fault)
+        numbers = metadata.topics.get(TRANSACTION_STATE, {})
+        if not numbers:
+            return None
+        partitions = [TopicPartition(TRANSACTION_STATE, number) for number in numbers]
+        # DescribeProducers needs the same READ as reading does, and reads no record.
+        reading = describe_producers(cluster.client, metadata, partitions, deadline)
+        refused = [fault for fault in reading.faults if fault.reason is Reason.AUTHORIZATION]
+        ends = end_offsets(cluster.client, metadata, partitions, Isolation.READ_UNCOMMITTED, deadline)
+        if not refused and not ends.faults:
+            return {partition.partition: end for partition, end in ends.values.items()}
+        # Leaders move, most of all while the topic is young.
+        if refused or deadline.remaining() < RETRY_SECONDS:
+            raise AskError((*refused, *ends.faults)[0])
+        time.sleep(RETRY_SECONDS)
 
 
 @contextmanager
