@@ -24,7 +24,8 @@ from exporter.kafka.faults import UNSUPPORTED_VERSION, AskError
 from exporter.kafka.oauth import TokenError, TokenProvider
 from exporter.kafka.properties import Properties
 from exporter.kafka.sasl import SaslRefusedError, authenticate
-from exporter.kafka.tls import TlsError, client_certificate_advice, tls_advice
+from exporter.kafka.stores import TlsError
+from exporter.kafka.tls import client_certificate_advice, tls_advice
 from exporter.model import Deadline, Fault, Reason
 
 Request = ApiMessage

@@ -15,8 +15,8 @@ from exporter.kafka import msk
 from exporter.kafka.jaas import parse_jaas
 from exporter.kafka.oauth import TokenProvider, client_credentials
 from exporter.kafka.property_rules import NUMBERS, SECRETS, check, read_secret
-from exporter.kafka.stores import StoreError, open_stores
-from exporter.kafka.tls import TlsError, tls_context
+from exporter.kafka.stores import TlsError, open_stores
+from exporter.kafka.tls import tls_context
 
 HIDDEN = "[hidden]"
 
@@ -144,10 +144,7 @@ class Properties:
         Raises TlsError.
         """
         values: dict[str, object] = dict(_CONFLUENT_DEFAULTS)
-        try:
-            current = open_stores(self.current())
-        except StoreError as error:
-            raise TlsError(error.name, error.text) from None
+        current = open_stores(self.current())
         values |= {name: value for name, value in current.items() if name not in _NOT_FOR_CONFLUENT}
         if "request.timeout.ms" in current:
             values.setdefault("socket.timeout.ms", current["request.timeout.ms"])

@@ -20,8 +20,8 @@ _SEQUENCE = b"\x30"
 """How DER begins, and so PKCS#12 (RFC 7292)."""
 
 
-class StoreError(ValueError):
-    """A store cannot be used. The text holds no key material and no password."""
+class TlsError(ValueError):
+    """A property makes TLS impossible. The text holds no key material and no password."""
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(f"{name}: {text}")
@@ -39,7 +39,7 @@ def is_binary(path: str) -> bool:
 
 
 def open_stores(properties: Mapping[str, str]) -> Mapping[str, str]:
-    """The properties with PEM texts in place of stores, read anew. Raises StoreError."""
+    """The properties with PEM texts in place of stores, read anew. Raises TlsError."""
     if KEY_STORE not in properties and TRUST_STORE not in properties:
         return properties
     values = {name: text for name, text in properties.items() if not name.startswith(("ssl.keystore.", "ssl.trust"))}
@@ -72,7 +72,7 @@ def _key_and_chain(path: str, password: str) -> tuple[str, str]:
 
     store = _load(KEY_STORE, path, password)
     if store.key is None or store.cert is None:
-        raise StoreError(KEY_STORE, f"{path} holds no private key with its certificate")
+        raise TlsError(KEY_STORE, f"{path} holds no private key with its certificate")
     chain = (store.cert, *store.additional_certs)
     key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return "".join(each.certificate.public_bytes(Encoding.PEM).decode() for each in chain), key.decode()
@@ -83,7 +83,7 @@ def _authorities(path: str, password: str) -> str:
 
     store = _load(TRUST_STORE, path, password)
     if not store.additional_certs:
-        raise StoreError(TRUST_STORE, f"{path} holds no certificate of an authority")
+        raise TlsError(TRUST_STORE, f"{path} holds no certificate of an authority")
     return "".join(each.certificate.public_bytes(Encoding.PEM).decode() for each in store.additional_certs)
 
 
@@ -93,13 +93,13 @@ def _load(name: str, path: str, password: str) -> PKCS12KeyAndCertificates:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        raise StoreError(name, f"{path}: {error.strerror}") from None
+        raise TlsError(name, f"{path}: {error.strerror}") from None
     if data.startswith(_JKS):
         target = Path(path).with_suffix(".p12")
         command = f"keytool -importkeystore -srckeystore {path} -destkeystore {target} -deststoretype PKCS12"
-        raise StoreError(name, f"{path} is in the old JKS format; make PKCS12 of it: {command}")
+        raise TlsError(name, f"{path} is in the old JKS format; make PKCS12 of it: {command}")
     try:
         return pkcs12.load_pkcs12(data, password.encode())
     except ValueError:
         key = name.replace("location", "password")
-        raise StoreError(key, f"does not open {path}, or it is no PKCS12 store") from None
+        raise TlsError(key, f"does not open {path}, or it is no PKCS12 store") from None

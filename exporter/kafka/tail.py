@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition as Position
 
 from exporter.kafka.client import AskError
 from exporter.kafka.properties import Properties
-from exporter.kafka.tls import TlsError
+from exporter.kafka.stores import TlsError
 from exporter.model import Deadline, Fault, Reason
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from exporter.kafka.stores import StoreError, open_stores, own_certificate_end
+from exporter.kafka.stores import TlsError, open_stores, own_certificate_end
 
 _NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE"})
 _NO_COMMON_GROUND = frozenset({
@@ -23,21 +23,9 @@ _AUTHORITIES = ("ssl.truststore.location", "ssl.ca.pem", "ssl.ca.location")
 _OWN = ("ssl.keystore.location", "ssl.certificate.location", "ssl.certificate.pem")
 
 
-class TlsError(ValueError):
-    """A property makes a TLS context impossible. The text holds no key material and no password."""
-
-    def __init__(self, name: str, text: str) -> None:
-        super().__init__(f"{name}: {text}")
-        self.name = name
-        self.text = text
-
-
 def tls_context(properties: Mapping[str, str]) -> ssl.SSLContext:
     """A client's context from librdkafka's property names. Raises TlsError."""
-    try:
-        properties = open_stores(properties)
-    except StoreError as error:
-        raise TlsError(error.name, error.text) from None
+    properties = open_stores(properties)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if properties.get("enable.ssl.certificate.verification") == "false":

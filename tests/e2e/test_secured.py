@@ -22,6 +22,7 @@ from tests.e2e.secured import POOR, ROTATED, USER, House, Refusal, Settings, ref
 
 SOURCES = {"lso", "transactions", "txnlog", "groups", "posture"}
 COMMAND_SECONDS = 90
+WAIT_SECONDS = 90
 PASSPHRASE = "PLANTED-passphrase"
 
 
@@ -104,7 +105,7 @@ def test_the_five_grants_are_enough_by_every_way_in(
     iam, environment = house.iam()
     ways = ways_in(house) | {"iam": iam}
     agent = start_agent("--config", str(house.write("ways.yml", ways)), environment=environment)
-    agent.wait_until(lambda seen: all(all_up(seen, way) for way in ways), timeout=60)
+    agent.wait_until(lambda seen: all(all_up(seen, way) for way in ways), timeout=WAIT_SECONDS)
     name = fresh("pay")
     zombie = keep(RdkafkaProducer(house.kafka, name))
     zombie.init()
@@ -121,7 +122,7 @@ def test_the_five_grants_are_enough_by_every_way_in(
         }
         return outcomes == {"committed": 2, "fenced": 1}
 
-    metrics = agent.wait_until(lambda seen: all(counted(seen, way) for way in ways), timeout=60)
+    metrics = agent.wait_until(lambda seen: all(counted(seen, way) for way in ways), timeout=WAIT_SECONDS)
     for way in ways:
         assert all_up(metrics, way), (way, ups(metrics, way))
 
@@ -174,7 +175,7 @@ def test_every_refusal_is_told_apart_by_the_agent_while_the_others_go_on(trouble
         }
         return counted == cases.keys() and all_up(seen, "good")
 
-    metrics = agent.wait_until(told, timeout=60)
+    metrics = agent.wait_until(told, timeout=WAIT_SECONDS)
     faults = {
         cluster["name"]: [each["detail"] for one in cluster["sources"] for each in one["faults"]]
         for cluster in agent.status()["clusters"]
@@ -206,7 +207,7 @@ def test_an_encrypted_key_without_its_password_is_refused_and_nobody_is_asked_fo
 
 def test_no_secret_shows_anywhere(house: House, troubled: Troubled) -> None:
     agent, config = troubled.agent, str(troubled.config)
-    agent.wait_until(lambda seen: all_up(seen, "good") and all_up(seen, "token"), timeout=60)
+    agent.wait_until(lambda seen: all_up(seen, "good") and all_up(seen, "token"), timeout=WAIT_SECONDS)
     ways = ways_in(house)
     every = str(house.write("every.yml", ways | {name: case.settings for name, case in troubled.cases.items()}))
     typo = str(house.write("typo.yml", {"typo": ways["plain"] | {"sasl.mecanism": "PLAIN"}}))
@@ -244,21 +245,26 @@ def test_a_password_that_was_changed_in_its_file_is_used_from_then_on(
     house: House, start_agent: StartAgent, keep: Keep, fresh: Callable[[str], str]
 ) -> None:
     settings = house.sasl("SCRAM-SHA-512", ROTATED)
+    first = settings.pop("sasl.password")
+    _change_password(house, first)
     file = house.folder / "password"
-    file.write_text(settings.pop("sasl.password"))
-    agent = start_agent(
-        "--config", str(house.write("password.yml", {ROTATED: settings | {"sasl.password.file": str(file)}}))
-    )
-    agent.wait_until(lambda seen: all_up(seen, ROTATED))
-    changed = UserScramCredentialUpsertion(
-        ROTATED, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b"PLANTED-new"
-    )
-    admin = house.kafka.admin()
-    admin.alter_user_scram_credentials([changed])[ROTATED].result(30)
-    agent.wait_until(lambda seen: set(ups(seen, ROTATED).values()) == {0.0})
+    file.write_text(first)
+    config = house.write("password.yml", {ROTATED: settings | {"sasl.password.file": str(file)}})
+    agent = start_agent("--config", str(config))
+    agent.wait_until(lambda seen: all_up(seen, ROTATED), timeout=WAIT_SECONDS)
+    _change_password(house, "PLANTED-new")
+    agent.wait_until(lambda seen: set(ups(seen, ROTATED).values()) == {0.0}, timeout=WAIT_SECONDS)
     assert f"check sasl.username and sasl.password.file {file}" in agent.log
     file.write_text("PLANTED-new\n")
     _recovers(house, agent, ROTATED, keep, fresh)
+
+
+def _change_password(house: House, password: str) -> None:
+    how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    admin = house.kafka.admin()
+    admin.alter_user_scram_credentials([UserScramCredentialUpsertion(ROTATED, how, password.encode())])[ROTATED].result(
+        30
+    )
 
 
 def test_certificates_that_were_replaced_are_used_from_then_on(
@@ -266,26 +272,27 @@ def test_certificates_that_were_replaced_are_used_from_then_on(
 ) -> None:
     shown = house.authority.issue(USER)
     agent = start_agent("--config", str(house.write("replaced.yml", {"mtls": house.mtls(shown)})))
-    agent.wait_until(lambda seen: all_up(seen, "mtls"))
+    agent.wait_until(lambda seen: all_up(seen, "mtls"), timeout=WAIT_SECONDS)
     house.authority.issue(USER, life=-LIFE / 2)
-    agent.wait_until(lambda seen: "on with the replaced secrets or certificates" in agent.log)
+    agent.wait_until(lambda _: "on with the replaced secrets or certificates" in agent.log, timeout=WAIT_SECONDS)
     for broker in house.kafka.brokers:  # whatever was connected with the old one is not any more
         broker.kill()
         broker.start()
     house.kafka.wait_ready()
-    agent.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, source="lso") == 0)
-    agent.wait_until(lambda seen: f"renew ssl.certificate.location {shown.certificate}" in agent.log)
+    agent.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, source="lso") == 0, timeout=WAIT_SECONDS)
+    agent.wait_until(lambda _: f"renew ssl.certificate.location {shown.certificate}" in agent.log, timeout=WAIT_SECONDS)
     house.authority.issue(USER)
     _recovers(house, agent, "mtls", keep, fresh)
 
 
 def _recovers(house: House, agent: Agent, cluster: str, keep: Keep, fresh: Callable[[str], str]) -> None:
     """All sources answer again, and the tail reads on: what happens now is counted, and what was before once."""
-    agent.wait_until(lambda seen: all_up(seen, cluster), timeout=60)
+    agent.wait_until(lambda seen: all_up(seen, cluster), timeout=WAIT_SECONDS)
     name = fresh("after")
     producer = keep(RdkafkaProducer(house.kafka, name))
     producer.init()
     producer.run(2, "orders")
     agent.wait_until(
-        lambda seen: seen.value(catalogue.TRANSACTIONS_TOTAL, application=name, outcome="committed") == 2, timeout=60
+        lambda seen: seen.value(catalogue.TRANSACTIONS_TOTAL, application=name, outcome="committed") == 2,
+        timeout=WAIT_SECONDS,
     )
