@@ -82,18 +82,21 @@ def _now() -> tuple[core.Panel, ...]:
 
 
 def _audits() -> core.Panel:
+    said = f"max by ({_BY}, verdict) ({now(AUDIT_VERDICT, *_OF)})"
+    facts = (
+        f"max by ({_BY}) ({age(now(AUDIT_LAST_RUN_TIMESTAMP_SECONDS, *_OF))})",
+        total(now(AUDIT_FINDINGS, *_OF), _BY),
+        f"max by ({_BY}) ({now(AUDIT_RECORDS, *_OF)})",
+    )
     return table(
         "Last run of each audit",
-        "Findings are counted over all kinds; the run's own report has the evidence.",
-        [
-            f"max by ({_BY}) ({age(now(AUDIT_LAST_RUN_TIMESTAMP_SECONDS, *_OF))})",
-            total(now(AUDIT_FINDINGS, *_OF), _BY),
-            f"max by ({_BY}) ({now(AUDIT_RECORDS, *_OF)})",
-        ],
+        "Findings are counted over all kinds; the run's own report has the evidence, or why it could not tell.",
+        [f"{said} * on ({_BY}) group_left () {fact}" for fact in facts],
         [
             Column("audit", "Audit"),
             Column("topic", "Topic", link=TO_TOPIC),
-            Column("Value #B", "Findings", "short", steps=((None, GREEN), (1, RED)), width=110),
+            Column("verdict", "Verdict", colours=_COLOURS, width=110),
+            Column("Value #B", "Findings", "short", width=110),
             Column("Value #C", "Records", "short", width=120),
             Column("Value #A", "Ended, ago", "s", steps=_AGE_STEPS, width=130),
         ],
