@@ -103,8 +103,10 @@ def checked(frame: DataFrame, flag: str, text: str) -> Column:
         plan: Any = java.queryExecution().analyzed()
     except PySparkException as error:
         raise ExpressionError(f"{flag} {text!r}: {reason(error)}. Columns: {columns_of(frame)}") from None
-    if plan.nodeName() != "Project":
-        raise ExpressionError(_refused(flag, text, "an aggregate" if plan.nodeName() == "Aggregate" else "a generator"))
+    if plan.nodeName() == "Aggregate":
+        raise ExpressionError(_refused(flag, text, "an aggregate"))
+    if plan.nodeName() != "Project" or plan.child().nodeName() == "Generate":
+        raise ExpressionError(_refused(flag, text, "a generator"))
     chosen = plan.projectList().apply(0).child()
     _refuse(flag, text, chosen)
     if not chosen.deterministic():

@@ -171,7 +171,7 @@ class _Run:
         self._take(covered)
         self._covered = covered.spans
         total = covered.offsets + (source.offsets if source is not None else 0)
-        parts = parts_of(max(self._reader.cores, -(-total // PART_RECORDS)))
+        parts = parts_of(self._reader.tasks(total, PART_RECORDS))
         self._say(f"reading {total:,} offsets of {' and '.join(filter(None, [audit.topic, audit.source_topic]))}")
         folded = self._keep(self._folded(covered, source, parts))
         summary = Summary(folded)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 TASK_OFFSETS = 2_000_000
 """Offsets for one task of the first stage, about."""
+SMALL = 100_000
+"""So many offsets are one task's: another one would cost more than it saves."""
 FEW = 300
 """So many records are looked up one by one; for more, Spark reads what lies between them."""
 
@@ -66,6 +68,10 @@ class Reader:
         """How many tasks run at once."""
         return max(1, self.session.sparkContext.defaultParallelism)
 
+    def tasks(self, offsets: int, most: int) -> int:
+        """Tasks for so many offsets, with at most ``most`` in each: one for a few, else enough for all cores."""
+        return 1 if offsets <= SMALL else max(self.cores, -(-offsets // most))
+
     def records(self, spans: Mapping[int, Span], *, committed: bool = True) -> DataFrame:
         """What a read_committed (or read_uncommitted) reader gets between these offsets."""
         full = [span for span in spans.values() if span.end > span.start]
@@ -77,7 +83,7 @@ class Reader:
             "assign": json.dumps({self.topic: [span.partition for span in full]}),
             "startingOffsets": json.dumps({self.topic: {str(span.partition): span.start for span in full}}),
             "endingOffsets": json.dumps({self.topic: {str(span.partition): span.end for span in full}}),
-            "minPartitions": str(max(len(full), self.cores, -(-total // TASK_OFFSETS))),
+            "minPartitions": str(max(len(full), self.tasks(total, TASK_OFFSETS))),
         }
         return self.session.read.format("kafka").options(**options).load()
 

@@ -23,7 +23,7 @@ class Summary:
         self.counts: dict[Fold, int] = dict.fromkeys(Fold, 0)
         self._small: list[tuple[Fold, int, int, bytes]] = []
         data = f"CASE WHEN kind IN ({small}) THEN data END AS data"
-        for kind, part, where, blob in frame.selectExpr("kind", "part", "place", data).toLocalIterator():
+        for kind, part, where, blob in frame.selectExpr("kind", "part", "place", data).collect():
             fold = Fold(kind)
             if fold in {Fold.COUNT, Fold.BLANK, Fold.MATCHED}:
                 self._small.append((fold, part, where, bytes(blob)))
@@ -98,7 +98,7 @@ def newest_of(sink: DataFrame) -> tuple[dict[int, int], int]:
     found: dict[int, int] = {}
     blank = 0
     small = sink.where(f"kind IN ({int(Fold.NEWEST)}, {int(Fold.BLANK)})").select("kind", "place")
-    for kind, packed in small.toLocalIterator():
+    for kind, packed in small.collect():
         if kind == Fold.BLANK:
             blank += packed
             continue

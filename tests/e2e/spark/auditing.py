@@ -1,0 +1,95 @@
+"""What the audit's tests share: histories written record by record, and audits of them in one Spark session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from confluent_kafka import Producer
+
+from demo.cluster import KafkaCluster
+from exporter.audit_result import AuditResult, Finding
+from exporter.kafka.client import ClusterClient
+from exporter.kafka.properties import Properties
+from exporter.pipeline.audit_job import Audit
+from exporter.pipeline.audit_outcome import Report, Settings, audit_once
+from exporter.pipeline.audit_read import Access
+from exporter.pipeline.session import POSTGRESQL, kafka_connector, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SECONDS = 30.0
+AVRO = "org.apache.spark:spark-avro_2.13:4.0.0"
+
+
+class Planned(NamedTuple):
+    """A record to write."""
+
+    partition: int
+    key: str | None
+    value: bytes | str | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(frozen=True)
+class Auditor:
+    """Audits topics of one cluster in one session."""
+
+    session: SparkSession
+    kafka: KafkaCluster
+    access: Access
+
+    def audit(self, topic: str, folder: Path | None = None, **question: Any) -> AuditResult:
+        return self.report(topic, folder, **question).result
+
+    def report(self, topic: str, folder: Path | None = None, **question: Any) -> Report:
+        settings = Settings(topic, folder=folder, most_shown=50)
+        return audit_once(self.session, self.access, Audit(topic, **question), settings, lambda _: None)
+
+
+@contextmanager
+def auditor(kafka: KafkaCluster) -> Iterator[Auditor]:
+    """A Spark of two cores with all that an audit may need."""
+    properties = Properties.parse(kafka.client_properties())
+    client = ClusterClient(properties)
+    packages = [kafka_connector(), AVRO, POSTGRESQL]
+    # Few records, many small stages: one task each is what they need.
+    conf = {"spark.sql.ansi.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
+    try:
+        with spark_session("audits", master="local[2]", packages=packages, conf=conf) as session:
+            yield Auditor(session, kafka, Access(client, properties))
+    finally:
+        client.close()
+
+
+def write(kafka: KafkaCluster, topic: str, transactions: Iterable[tuple[Iterable[Planned], bool]]) -> None:
+    """Each transaction's records, then its end: True commits, False aborts."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": f"writer-{topic}", "log_level": 0})
+    producer.init_transactions(SECONDS)
+    for records, commit in transactions:
+        producer.begin_transaction()
+        for each in records:
+            producer.produce(topic, each.value, each.key, each.partition, headers=list(each.headers))
+        assert producer.flush(SECONDS) == 0
+        if commit:
+            producer.commit_transaction(SECONDS)
+        else:
+            producer.abort_transaction(SECONDS)
+
+
+def by_kind(result: AuditResult) -> dict[str, Finding]:
+    return {finding.kind: finding for finding in result.findings}
+
+
+def places(finding: Finding) -> set[tuple[int, int]]:
+    """Partition and offset of each example."""
+    return {(example["partition"], example["offset"]) for example in finding.examples}
+
+
+def part(example: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Some of the values of an example."""
+    return {name: example[name] for name in names if name in example}
