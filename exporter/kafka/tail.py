@@ -78,6 +78,7 @@ class Tail:
         self._cause: KafkaError | None = None
         self._assigned: dict[int, int] = {}
         self._stamp = properties.stamp()
+        self._spoilt: object = None  # the stamp of what could not be used, which is said once
         self._looked = monotonic()
         try:
             self._consumer = self._connect()
@@ -132,7 +133,9 @@ class Tail:
             fresh = self._connect()
         except (KafkaException, TlsError) as error:
             # Perhaps one of two files is not there yet: the old client reads on, and the next look tries again.
-            log.warning("the replaced secrets or certificates cannot be used yet: %s", _why(error))
+            if stamp != self._spoilt:
+                log.warning("the replaced secrets or certificates cannot be used yet: %s", _why(error))
+                self._spoilt = stamp
             return
         old, self._consumer, self._stamp = self._consumer, fresh, stamp
         log.info("reading %s on with the replaced secrets or certificates", self._topic)

@@ -59,6 +59,7 @@ def test_a_new_client_takes_over_once_both_files_of_a_pair_are_there(
         Path(renewed.certificate).replace(shown.certificate)
         (waiting,) = look()
         assert "cannot be used yet" in waiting
+        assert look() == []
         Path(renewed.key).replace(shown.key)
         (taken,) = look()
         assert "on with the replaced" in taken
