@@ -58,7 +58,10 @@ RUN packages=$(python -c "from exporter.pipeline.session import *; print(kafka_c
     && cp /tmp/ivy/jars/org.apache.kafka_* /tmp/ivy/jars/org.apache.spark_* \
         /tmp/ivy/jars/org.apache.commons_commons-pool2-* /tmp/ivy/jars/org.postgresql_* "$jars" \
     && rm -rf /tmp/ivy /tmp/nothing.py
+COPY docker/spark-entrypoint /usr/local/bin/
+COPY docker/job.py /opt/kafka-eos-exporter/
 ENV SPARK_LOCAL_DIRS=/tmp
+ENTRYPOINT ["spark-entrypoint"]
 ARG REVISION=unknown
 LABEL org.opencontainers.image.revision="$REVISION"
 HEALTHCHECK NONE

@@ -85,7 +85,7 @@ dist: $(READY) ## wheel, source and bill of materials, installed in an empty env
 deploy: $(READY)
 	@scripts/when-changed chart helm tests/chart scripts alerts dashboards/generated exporter/cli.py exporter/commands \
 	    docs/examples -- $(MAKE) chart
-	@scripts/when-changed container Dockerfile .dockerignore pyproject.toml constraints.txt demo/compose.yaml \
+	@scripts/when-changed container Dockerfile .dockerignore docker pyproject.toml constraints.txt demo/compose.yaml \
 	    demo/compose tests/container scripts -- $(MAKE) container
 
 test: check unit golden rules deploy dist e2e spark ## all of the above

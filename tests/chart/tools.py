@@ -77,9 +77,9 @@ class Charts:
         """As ``text``, parsed."""
         return [each for each in yaml.safe_load_all(self.text(values, chart)) if each]
 
-    def judge(self, text: str) -> None:
+    def judge(self, text: str, versions: Sequence[str] = KUBERNETES) -> None:
         """Kubernetes' schemas, oldest and newest, and the operators' types. Raises RefusedError."""
-        for version in KUBERNETES:
+        for version in versions:
             schema = f"{self.tools}/schemas/{version}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
             self.run(
                 *(self.tools / "kubeconform", "-strict", "-kubernetes-version", version),

@@ -50,7 +50,9 @@ readinessProbe:
 resources:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with $values.securityContext }}
+{{- /* Beside others the pod's security is theirs: what ours says of users goes with the container. */}}
+{{- $users := ternary (pick $values.podSecurityContext "runAsNonRoot" "runAsUser" "runAsGroup" "seccompProfile") dict (eq $values.mode "sidecar") }}
+{{- with merge (deepCopy $values.securityContext) $users }}
 securityContext:
   {{- toYaml . | nindent 2 }}
 {{- end }}
