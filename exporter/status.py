@@ -202,9 +202,19 @@ def _connect(state: ConnectState) -> Document:
         "name": state.name,
         "connectors": len(state.connectors),
         "tasks": dict(sorted(Counter(task.state or "unknown" for task in tasks).items())),
+        "plugins": _plugins(state.connectors),
         "failed": connectors + [_failed(task.connector, task, task) for task in tasks if task.state == "failed"],
         "notes": list(state.notes),
     }
+
+
+def _plugins(connectors: Sequence[Connector]) -> list[Document]:
+    """What runs there: classes with the version that a worker has of them, and how many connectors are of each."""
+    counts = Counter((each.plugin.rpartition(".")[2], each.version) for each in connectors if each.plugin)
+    return [
+        {"class": name, "version": version or None, "connectors": number}
+        for (name, version), number in sorted(counts.items())
+    ]
 
 
 def _failed(connector: str, task: Task | None, told: Connector | Task) -> Document:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from exporter.connect.trace import Cause, cause_of, last_line, secrets_of
@@ -20,6 +20,9 @@ from exporter.model import Deadline, Fault, Reason
 log = logging.getLogger(__name__)
 
 PATH = "/connectors?expand=status&expand=info"
+PLUGINS_PATH = "/connector-plugins"
+PLUGINS_INTERVAL = 600.0
+"""Seconds between two looks at which plugins the worker has: they change when it is started anew."""
 
 KEPT_SETTINGS = (
     "exactly.once.support",
@@ -50,7 +53,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """One connector. ``type`` is source, sink or "" where that is not known; ``settings`` are of KEPT_SETTINGS."""
+    """One connector. ``type`` is source, sink or "" where that is not known; ``settings`` are of KEPT_SETTINGS.
+
+    ``plugin`` is its class as it is configured, and ``version`` that of the plugin; "" where they are not known.
+    """
 
     name: str
     type: str
@@ -59,6 +65,8 @@ class Connector:
     error: str = ""
     settings: Mapping[str, str] | None = None
     tasks: tuple[Task, ...] = ()
+    plugin: str = ""
+    version: str = ""
 
     @property
     def exactly_once_support(self) -> str:
@@ -91,6 +99,8 @@ class ConnectRest:
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         self._endpoints = list(endpoints)
+        self._versions: Mapping[str, str] = {}
+        self._looked_at: float | None = None
 
     def read(self, deadline: Deadline) -> RestAnswer:
         """The connectors; or a fault for every worker that was asked, when none of them answered."""
@@ -110,8 +120,43 @@ class ConnectRest:
                 # One that answers is asked first from now on, so that a dead one costs its time once.
                 log.info("%s does not answer, %s does", self._endpoints[0].address, endpoint.address)
                 self._endpoints = [*self._endpoints[number:], *self._endpoints[:number]]
-            return answer
+            self._look_at_plugins(endpoint, deadline)
+            return answer._replace(connectors=tuple(map(self._with_version, answer.connectors)))
         return RestAnswer(None, tuple(faults))
+
+    def _look_at_plugins(self, endpoint: Endpoint, deadline: Deadline) -> None:
+        """Seldom, and no fault when it does not answer: versions are told where they are known, and nothing rests on
+        them.
+        """
+        now = deadline.monotonic()
+        if self._looked_at is not None and now - self._looked_at < PLUGINS_INTERVAL:
+            return
+        self._looked_at = now
+        try:
+            share = deadline.within(deadline.remaining() / 2)
+            self._versions = plugin_versions(ask(endpoint, share, path=PLUGINS_PATH).body)
+        except AskError as error:
+            log.info("the versions of connectors are not known: %s", error.fault.detail)
+
+    def _with_version(self, connector: Connector) -> Connector:
+        return replace(connector, version=self._versions.get(connector.plugin, ""))
+
+
+def plugin_versions(body: bytes) -> dict[str, str]:
+    """Versions by class, and by the short names that a configuration may use for it: without package, and without
+    ``Connector`` at the end (PluginUtils.simpleName, prunedName). Nothing of what is no such list; never raises.
+    """
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    found: dict[str, str] = {}
+    for row in document if isinstance(document, list) else ():
+        if isinstance(row, dict) and isinstance(row.get("class"), str) and isinstance(row.get("version"), str):
+            short = row["class"].rpartition(".")[2]
+            for name in (row["class"], short, short.removesuffix("Connector")):
+                found[name] = row["version"]
+    return found
 
 
 def parse(body: bytes, address: str) -> RestAnswer:
@@ -152,6 +197,7 @@ def _connector(name: str, described: Mapping[str, Any]) -> Connector:
         error=last_line(str(own.get("trace") or ""), secrets),
         settings=None if config is None else {key: str(config[key]) for key in KEPT_SETTINGS if key in config},
         tasks=tuple(_tasks(name, status.get("tasks") or (), secrets)),
+        plugin=str((config or {}).get("connector.class", "")),
     )
 
 

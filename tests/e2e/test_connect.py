@@ -236,6 +236,8 @@ def test_rest_alone_gives_states_and_says_what_mbeans_would_add(
     assert metrics.value(catalogue.SOURCE_UP, source="connect", target="main") == 1
     assert not metrics.samples(catalogue.CONNECT_TASK_RECORDS_WRITTEN_TOTAL)
     assert connect_status(running)["notes"] == [WITHOUT_WORKERS]
+    sink = {"class": "FileStreamSinkConnector", "version": stack.kafka.version, "connectors": 1}
+    assert sink in connect_status(running)["plugins"]
     stack.connect.delete(connector)
 
 

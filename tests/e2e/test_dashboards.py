@@ -39,6 +39,8 @@ MAY_BE_EMPTY = {
 EACH_FOR_ITSELF = "The exporter itself: "
 """What agents say of themselves is meant to differ."""
 TELLER = {"instance", "pod", "shard"}
+ONCE = "stuck"
+"""An application that commits once, right after its first record: whether a scrape falls between is luck."""
 
 
 class Asked(NamedTuple):
@@ -147,6 +149,7 @@ def _truth(asked: Asked, result: list[dict[str, Any]]) -> Truth:
     told = {
         frozenset((name, value) for name, value in series["metric"].items() if name not in TELLER): series["value"][1]
         for series in result
+        if not (series["metric"].get("application") == ONCE and "[" in asked.expr)
     }
     return dict.fromkeys(told, 1.0) if "_quantile(" in asked.expr else {key: float(each) for key, each in told.items()}
 

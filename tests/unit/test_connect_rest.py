@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.connect.rest import KEPT_SETTINGS, Connector, RestAnswer, parse
+from exporter.connect.rest import KEPT_SETTINGS, Connector, RestAnswer, parse, plugin_versions
 from exporter.connect.trace import Cause
 from exporter.model import Reason
 
@@ -110,3 +110,19 @@ def test_one_connector_in_an_unknown_form_loses_only_itself(described: str) -> N
 def test_a_connector_without_status_yet_has_no_state_and_no_tasks() -> None:
     body = json.dumps({"a": {"info": {"name": "a", "config": {}, "tasks": [], "type": "source"}}}).encode()
     assert connectors(parse(body, "c1:8083")) == {"a": Connector("a", "source", settings={})}
+
+
+def test_versions_of_plugins_are_known_by_all_names_that_a_configuration_may_use() -> None:
+    files = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+    rows = [{"class": files, "type": "source", "version": "4.3.1"}, {"class": "x.Other", "version": None}, "odd"]
+    found = plugin_versions(json.dumps(rows).encode())
+    assert found == dict.fromkeys((files, "FileStreamSourceConnector", "FileStreamSource"), "4.3.1")
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"{}", b"[1, null]", b'{"error_code": 404}', b"[" * 100_000])
+def test_what_is_no_list_of_plugins_tells_no_version(body: bytes) -> None:
+    assert plugin_versions(body) == {}
+
+
+def test_the_class_of_a_connector_is_kept(captured: RestAnswer) -> None:
+    assert connectors(captured)["copy"].plugin.endswith("FileStreamSinkConnector")

@@ -41,6 +41,7 @@ def test_what_failed_is_listed_with_its_reason() -> None:
         "name": "main",
         "connectors": 2,
         "tasks": {"failed": 1, "running": 1},
+        "plugins": [],
         "failed": [
             {
                 "connector": "broken",
@@ -66,6 +67,23 @@ def test_the_page_shows_it_and_runs_nothing_of_it() -> None:
     assert "Connect main" in html
     assert "x.ProducerFencedException" in html
     assert "workers are not configured" in html
+    assert EVIL not in html
+
+
+def test_what_runs_there_is_told_by_plugin_and_version() -> None:
+    files = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+    connectors = (
+        Connector("a", "source", plugin=files, version="4.3.1"),
+        Connector("b", "source", plugin=files, version="4.3.1"),
+        Connector("c", "sink", plugin=EVIL),
+    )
+    told = status(ConnectState("main", connectors, by_rest=True))
+    assert told["clusters"][0]["connect"][0]["plugins"] == [
+        {"class": EVIL, "version": None, "connectors": 1},
+        {"class": "FileStreamSourceConnector", "version": "4.3.1", "connectors": 2},
+    ]
+    html = page(told)
+    assert "2 FileStreamSourceConnector 4.3.1" in html
     assert EVIL not in html
 
 

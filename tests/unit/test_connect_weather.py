@@ -154,7 +154,7 @@ def test_the_worker_that_answered_is_asked_first_from_then_on(serve: Serve) -> N
     rest = ConnectRest([Endpoint(bad), Endpoint(good)])
     for _ in range(3):
         assert rest.read(Deadline.after(10 * SECONDS)).connectors == ()
-    assert asked == ["bad", "good", "good", "good"]
+    assert asked == ["bad", "good", "good", "good", "good"], "of the good one also what plugins it has, once"
 
 
 def test_the_greatest_answer_is_smaller_than_what_floods() -> None:
@@ -174,3 +174,18 @@ def test_a_bug_in_a_question_is_raised_where_it_was_asked() -> None:
 
     with pytest.raises(KeyError, match="bug"):
         together([broken, lambda: "here"], Deadline.after(SECONDS))
+
+
+def test_a_worker_that_does_not_tell_its_plugins_costs_nothing_but_their_versions(serve: Serve) -> None:
+    asked: list[bytes] = []
+
+    def answer(connection: socket.socket, over: threading.Event) -> None:
+        asked.append(b"")
+        then = says("200 OK", CAPTURE.read_bytes()) if len(asked) % 2 else hangs
+        then(connection, over)
+
+    rest = ConnectRest([Endpoint(serve(answer))])
+    found = rest.read(Deadline.after(2 * SECONDS))
+    assert not found.faults
+    assert found.connectors
+    assert {each.version for each in found.connectors} == {""}
