@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exporter.commands.audit_output import post, print_report, spark_progress
-from exporter.commands.audit_settings import AgentAddress, agent_of, audit_of, settings_of
+from exporter.commands.audit_settings import AgentAddress, agent_of, audit_of, following_of, settings_of
 from exporter.commands.clusters import duration, opened
+from exporter.commands.history_run import until_stopped
 from exporter.commands.output import say
 from exporter.commands.settings import SettingsError, add_cluster_flags
 from exporter.commands.spark import add_spark_flags, spark_conf
@@ -17,6 +19,7 @@ from exporter.pipeline.session import SessionError, kafka_connector, spark_sessi
 from exporter.sources.cluster import Cluster
 
 if TYPE_CHECKING:
+    from exporter.pipeline.audit_follow import Follow
     from exporter.pipeline.audit_job import Audit
     from exporter.pipeline.audit_outcome import Report, Settings
 
@@ -89,6 +92,10 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
     )
     add("--agent", default="", metavar="URL", help="hand the result to this agent, as http://eos-exporter:10618")
     add("--agent-token-file", type=Path, metavar="FILE", help="the agent's ingest token")
+    add("--follow", action="store_true", help="go on with what is written from now on, until stopped")
+    add("--checkpoint", type=Path, metavar="DIR", help="with --follow: how far it got, and what it compares with")
+    add("--window", type=duration, default=3600.0, metavar="DURATION", help="with --follow: how far it looks back (1h)")
+    add("--interval", type=duration, default=60.0, metavar="DURATION", help="with --follow: between two looks (1m)")
     add("--examples", type=int, default=5, metavar="N", help="findings of each kind to show, the worst first (5)")
     add("--timeout", type=duration, default=30.0, metavar="DURATION", help="how long each answer of a broker may take")
 
@@ -119,8 +126,9 @@ def _audit(
     connector: str,
 ) -> int:
     # These need pyspark, of which kafka_connector has made sure.
-    from exporter.pipeline import audit_outcome, audit_range, audit_read  # noqa: PLC0415
+    from exporter.pipeline import audit_follow, audit_outcome, audit_range, audit_read  # noqa: PLC0415
 
+    following = following_of(options)
     access = audit_read.Access(cluster.client, cluster.properties, options.timeout)
     for topic in filter(None, (audit.topic, audit.source_topic)):
         audit_range.described(cluster.client, topic, access.deadline())
@@ -134,6 +142,8 @@ def _audit(
         spark_session("kafka-eos-audit", master=options.master, packages=packages, conf=conf) as session,
         spark_progress(lambda: audit_read.tasks_of(session)) as tell,
     ):
+        if following is not None:
+            return _follow(audit_follow.Follow(session, access, audit, settings, following, _teller(agent), tell))
         report: Report = audit_outcome.audit_once(session, access, audit, settings, tell)
     print_report(report, options.output)
     if settings.folder is not None:
@@ -141,3 +151,25 @@ def _audit(
     delivered = agent is None or post(agent, report.result)
     code = CODES[report.result.verdict]
     return code if delivered else max(code, 2)
+
+
+def _follow(follow: Follow) -> int:
+    """Until it is stopped; then as the whole stands."""
+    with until_stopped() as over:
+        last = follow.run(over)
+    if last is None:
+        say("nothing was written since it began")
+        return CODES["unknown"]
+    return CODES["findings" if last.findings else "unknown" if last.unknown else "clean"]
+
+
+def _teller(agent: AgentAddress | None) -> Callable[[Report], None]:
+    """Says how it stands after each batch, and hands it to the agent."""
+
+    def told(report: Report) -> None:
+        found = ", ".join(f"{each.count:,} {each.kind}" for each in report.result.findings) or "nothing found"
+        say(f"{report.result.records or 0:,} records, {report.result.aborted_records or 0:,} aborted: {found}")
+        if agent is not None:
+            post(agent, report.result)
+
+    return told

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from exporter.commands.settings import SettingsError
 
 if TYPE_CHECKING:
+    from exporter.pipeline.audit_follow import Following
     from exporter.pipeline.audit_job import Audit
     from exporter.pipeline.audit_outcome import Settings
     from exporter.pipeline.audit_range import Bound
@@ -20,6 +21,8 @@ _NEEDS = (
     ("source_group", ("source_topic",), "--source-group needs --source-topic"),
     ("key", ("sequence",), "--key needs --sequence"),
     ("sequence", ("key",), "--sequence needs --key"),
+    ("follow", ("checkpoint",), "--follow needs --checkpoint"),
+    ("checkpoint", ("follow",), "--checkpoint needs --follow"),
     ("sink_table", ("sink",), "--sink-table needs --sink"),
 )
 
@@ -47,6 +50,8 @@ def audit_of(options: argparse.Namespace) -> Audit:
         raise SettingsError("--source-topic is --topic itself")
     if options.source_topic and options.sink:
         raise SettingsError("--source-topic and --sink are two audits: ask for one at a time")
+    if options.follow and (options.source_topic or options.sink or options.end or not (options.id or options.key)):
+        raise SettingsError("--follow is for --id, or --key with --sequence; without --to, --sink and --source-topic")
     sink = None
     if options.sink:
         if options.sink.startswith("jdbc:") != bool(options.sink_table):
@@ -81,6 +86,17 @@ def settings_of(options: argparse.Namespace) -> Settings:
     # Only a name that was given: the agent calls a cluster as its own settings do.
     cluster = vars(options).get("--cluster.name", "")
     return Settings(name, cluster, options.output_dir, options.examples)
+
+
+def following_of(options: argparse.Namespace) -> Following | None:
+    """How an audit goes on, None for one that is done once. Raises SettingsError."""
+    from exporter.pipeline.audit_follow import Following  # noqa: PLC0415 -- as above
+
+    if not options.follow:
+        return None
+    if "://" in str(options.checkpoint) or ":/" in str(options.checkpoint):
+        raise SettingsError("--checkpoint: must be a folder that this machine and all workers mount")
+    return Following(options.checkpoint.absolute(), options.window, options.interval)
 
 
 def agent_of(options: argparse.Namespace) -> AgentAddress | None:

@@ -87,7 +87,7 @@ def _command(options: argparse.Namespace) -> int:
             raise SettingsError(f"one history is of one cluster: choose one of {len(clusters)} with --cluster.name")
         cluster, _ = clusters[0]
         try:
-            with _until_stopped() as over:
+            with until_stopped() as over:
                 return _run(options, cluster, over)
         except AskError as error:
             say(f"could not ask {cluster.target}: {error.fault.detail}")
@@ -155,7 +155,7 @@ def _ends(cluster: Cluster) -> dict[int, int] | None:
 
 
 @contextmanager
-def _until_stopped() -> Iterator[threading.Event]:
+def until_stopped() -> Iterator[threading.Event]:
     """An event that SIGTERM and Ctrl-C set; a second one ends the process."""
     over = threading.Event()
 

@@ -35,6 +35,7 @@ EVIDENCE = {
 the number before it and how many are missing. ``key`` is the record's, or what ``--key`` makes of it.
 """
 
+ALL = "true"
 _PLACE = ("timestamp", "partition", "offset")
 
 
@@ -54,12 +55,15 @@ def shown(column: Column) -> Column:
     return f.when(f.is_valid_utf8(text), text).otherwise(f.concat(f.lit("0x"), f.hex(text.cast("binary"))))
 
 
-def duplicates(records: DataFrame, id_column: Column) -> DataFrame:
-    """Records whose id an earlier one has: every one but the first. Equal ids, not equal hashes."""
+def duplicates(records: DataFrame, id_column: Column, fresh: str = ALL) -> DataFrame:
+    """Records whose id an earlier one has: every one but the first. Equal ids, not equal hashes.
+
+    ``fresh`` is a condition on partition and offset: only such records are told of, and all others are before them.
+    """
     columns: list[Column | str] = [identity(id_column).alias("it"), *_PLACE, shown(f.col("key_bytes")).alias("key")]
     chosen: DataFrame = records.select(*columns).where("it IS NOT NULL")
     same = Window.partitionBy("it")
-    ordered = same.orderBy(*_PLACE)
+    ordered = same.orderBy(f.expr(fresh), *_PLACE)
     found = chosen.withColumns(
         {
             "number": f.row_number().over(ordered),
@@ -68,20 +72,20 @@ def duplicates(records: DataFrame, id_column: Column) -> DataFrame:
             "first_offset": f.first("offset").over(ordered),
         }
     )
-    return found.where("number > 1").withColumn("id", shown(f.col("it")))
+    return found.where("number > 1").where(fresh).withColumn("id", shown(f.col("it")))
 
 
-def sequence_findings(records: DataFrame, key: Column, sequence: Column) -> dict[str, DataFrame]:
+def sequence_findings(records: DataFrame, key: Column, sequence: Column, fresh: str = ALL) -> dict[str, DataFrame]:
     """Gaps, records out of order, and numbers that are there twice, of these keys.
 
     A gap lies between two numbers that are there. Out of order is a record behind a higher number of its key in the
-    same partition, unless it repeats one: across partitions there is no order.
+    same partition, unless it repeats one: across partitions there is no order. ``fresh`` as for ``duplicates``.
     """
     chosen = records.select(identity(key).alias("it"), sequence_number(sequence).alias("sequence"), *_PLACE).where(
         "it IS NOT NULL AND sequence IS NOT NULL"
     )
     times = Window.partitionBy("it", "sequence")
-    first = times.orderBy(*_PLACE)
+    first = times.orderBy(f.expr(fresh), *_PLACE)
     log = Window.partitionBy("it", "partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     marked = chosen.withColumns(
         {
@@ -96,11 +100,12 @@ def sequence_findings(records: DataFrame, key: Column, sequence: Column) -> dict
     once = marked.where("number = 1").drop("times", "first_partition", "first_offset")
     before = f.lag("sequence").over(Window.partitionBy("it").orderBy("sequence"))
     gaps = once.withColumn("before_sequence", before).where("sequence > before_sequence + 1")
-    return {
+    found = {
         "gap": gaps.withColumn("missing", f.expr("sequence - before_sequence - 1")),
         "reordered": once.where("sequence < highest").withColumn("before_sequence", f.col("highest")),
         "duplicate": marked.where("number > 1"),
     }
+    return {kind: frame.where(fresh) for kind, frame in found.items()}
 
 
 def located(records: DataFrame, positions: DataFrame) -> DataFrame:

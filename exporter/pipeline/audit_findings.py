@@ -95,13 +95,23 @@ class Findings:
             row["producer_epoch"] = None if writer is None else writer.producer_epoch
 
 
+def merged(known: Iterable[Finding], found: Iterable[Finding], most: int) -> tuple[Finding, ...]:
+    """Counts added up, the worst of both kept."""
+    by_kind: dict[str, Finding] = {}
+    for each in (*known, *found):
+        one = by_kind.get(each.kind, Finding(each.kind, each.topic, 0))
+        examples = worst_of([dict(example) for example in (*one.examples, *each.examples)], most)
+        by_kind[each.kind] = Finding(each.kind, each.topic, one.count + each.count, tuple(examples))
+    return tuple(sorted(by_kind.values(), key=lambda each: (-each.count, each.kind)))
+
+
 def worst_of(rows: Iterable[Row], most: int) -> list[Row]:
     """The rows that weigh most: repeated most often, most missing; then the earliest."""
     return heapq.nsmallest(most, rows, key=_weight)
 
 
 def _weight(row: Row) -> tuple[int, int, int]:
-    return -(row.get("times") or row.get("missing") or 0), row["partition"] or 0, row["offset"] or 0
+    return -(row.get("times") or row.get("missing") or 0), row.get("partition") or 0, row.get("offset") or 0
 
 
 def _row(values: Mapping[str, Any]) -> Row:

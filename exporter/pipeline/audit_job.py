@@ -17,13 +17,13 @@ from exporter.kafka.groups import committed_offsets
 from exporter.model import TopicPartition
 from exporter.pipeline import audit_fold, audit_search
 from exporter.pipeline.audit_columns import Shape, checked, hash_columns, named, reason, uses_headers
-from exporter.pipeline.audit_evidence import duplicates, located, rows, sequence_findings
+from exporter.pipeline.audit_evidence import ALL, duplicates, located, rows, sequence_findings
 from exporter.pipeline.audit_fold import SCHEMA, Fold, Plan, Span, folder, parts_of
 from exporter.pipeline.audit_range import BEGINNING, Bound, Covered, cover, described, lost_since
 from exporter.pipeline.audit_read import Access, Reader, exploded
 from exporter.pipeline.audit_search import Comparison, Search, comparer, fold_sink, searcher
 from exporter.pipeline.audit_sink import Sink, stored
-from exporter.pipeline.audit_summary import Summary, before, dealt, newest_of, spans_between, up_to
+from exporter.pipeline.audit_summary import Summary, before, dealt, newest_of, spans_between, up_to, within
 from exporter.pipeline.session import SessionError
 
 if TYPE_CHECKING:
@@ -111,6 +111,20 @@ class Outcome:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """A batch of an audit that goes on: ``fresh`` offsets, looked at beside the folds of the batches before it.
+
+    ``window`` are the offsets that all these folds cover; the batch's own goes to the folder ``store``.
+    """
+
+    fresh: Mapping[int, Span]
+    window: Mapping[int, Span]
+    store: str
+    past: tuple[str, ...]
+    parts: tuple[int, ...]
+
+
 def check_expressions(reader: Reader, audit: Audit) -> None:
     """Raises ExpressionError for one that cannot be used, before anything is read."""
     empty = named(reader.nothing(), audit.shape)
@@ -118,10 +132,12 @@ def check_expressions(reader: Reader, audit: Audit) -> None:
         checked(empty, flag, text)
 
 
-def run(session: SparkSession, access: Access, audit: Audit, deliver: Deliver, say: Say) -> Outcome:
-    """Audits once. Raises AskError, SessionError, or what Spark raises when a broker is lost on the way."""
+def run(
+    session: SparkSession, access: Access, audit: Audit, deliver: Deliver, say: Say, portion: Portion | None = None
+) -> Outcome:
+    """Audits once, all or one portion. Raises AskError and SessionError."""
     try:
-        return _Run(session, access, audit, deliver, say).run()
+        return _Run(session, access, audit, deliver, say, portion).run()
     except (PySparkException, Py4JError) as error:
         raise SessionError(failure(error)) from None
 
@@ -138,7 +154,17 @@ def failure(error: Exception) -> str:
 class _Run:
     """One run. Frames that are read twice are kept on the workers' disks, and let go at the end."""
 
-    def __init__(self, session: SparkSession, access: Access, audit: Audit, deliver: Deliver, say: Say) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        access: Access,
+        audit: Audit,
+        deliver: Deliver,
+        say: Say,
+        portion: Portion | None,
+    ) -> None:
+        self._portion = portion
+        self._fresh = ALL if portion is None else within(portion.fresh)
         self._session, self._access, self._audit = session, access, audit
         self._deliver, self._say = deliver, say
         headers = uses_headers({**audit.expressions, "--source-id": audit.source_id})
@@ -160,22 +186,13 @@ class _Run:
         # source topic is bounded before its output is: by then the output has all that the source's end says it must.
         sink = self._sink_folded() if audit.sink is not None else None
         source = self._source_covered() if self._source is not None else None
-        whole = source is not None
-        covered = cover(
-            access.client,
-            audit.topic,
-            Bound("earliest", earliest=True) if whole else audit.begin,
-            None if whole else audit.end,
-            access.deadline(),
-        )
-        self._take(covered)
-        self._covered = covered.spans
+        covered = self._topic_covered(whole=source is not None)
         total = covered.offsets + (source.offsets if source is not None else 0)
-        parts = parts_of(self._reader.tasks(total, PART_RECORDS))
+        parts = self._portion.parts if self._portion else parts_of(self._reader.tasks(total, PART_RECORDS))
         self._say(f"reading {total:,} offsets of {' and '.join(filter(None, [audit.topic, audit.source_topic]))}")
         folded = self._keep(self._folded(covered, source, parts))
         summary = Summary(folded)
-        if not summary.records:
+        if not summary.records and self._portion is None:
             self._unknown.append(f"there are no records of {audit.topic} between these offsets")
         self._unknown += summary.blanks()
         self._duplicates(folded, summary)
@@ -189,6 +206,21 @@ class _Run:
             self._unknown.append("nothing was asked: give --id, --key with --sequence, --source-topic or --sink")
         return Outcome(summary.records, aborted, covered.spans, tuple(self._unknown), tuple(self._notes))
 
+    def _topic_covered(self, *, whole: bool) -> Covered:
+        if self._portion is not None:
+            self._covered = self._portion.window
+            return Covered(self._portion.fresh, {}, (), ())
+        covered = cover(
+            self._access.client,
+            self._audit.topic,
+            Bound("earliest", earliest=True) if whole else self._audit.begin,
+            None if whole else self._audit.end,
+            self._access.deadline(),
+        )
+        self._take(covered)
+        self._covered = covered.spans
+        return covered
+
     # --- First and second stage ---
 
     def _folded(self, covered: Covered, source: Covered | None, parts: tuple[int, ...]) -> DataFrame:
@@ -200,6 +232,13 @@ class _Run:
             expressions = {"--id": audit.source_id or audit.id}
             folded = folded.unionAll(self._fold(self._source, source.spans, expressions, source_plan))
         search = Search(covered.spans, source is not None)
+        if self._portion is not None:
+            folded.write.mode("overwrite").parquet(self._portion.store)
+            folded = self._session.read.parquet(self._portion.store)
+            if self._portion.past:
+                known = f"kind IN ({int(Fold.IDS)}, {int(Fold.RUNS)})"
+                folded = folded.unionAll(self._session.read.parquet(*self._portion.past).where(known))
+            search = Search(covered.spans, fresh=self._portion.fresh)
         return folded.repartition(len(parts), "part").mapInArrow(searcher(search), SCHEMA)  # type: ignore[arg-type]
 
     def _fold(self, reader: Reader, spans: Mapping[int, Span], expressions: Mapping[str, str], plan: Plan) -> DataFrame:
@@ -226,7 +265,7 @@ class _Run:
         self._say(f"comparing {count:,} records that may be duplicates")
         positions = exploded(folded, Fold.SUSPECT_IDS, ("hash", "position")).select("position")
         frame = named(self._reader.at(positions, count), self._audit.shape)
-        found = duplicates(frame, checked(frame, "--id", self._audit.id))
+        found = duplicates(frame, checked(frame, "--id", self._audit.id), self._fresh)
         self._found("duplicate", self._audit.topic, found)
 
     def _sequences(self, folded: DataFrame, summary: Summary) -> None:
@@ -243,7 +282,7 @@ class _Run:
             {"key_hash": key_hash.bitwiseAND(mask), "key_hash_2": key_hash_2.bitwiseAND(mask)}
         ).join(suspects.select("key_hash", "key_hash_2"), ["key_hash", "key_hash_2"], "left_semi")
         hashed = self._keep(hashed)
-        for kind, found in sequence_findings(hashed, key, sequence).items():
+        for kind, found in sequence_findings(hashed, key, sequence, self._fresh).items():
             # A repeated number of a key is told by --id where there is one: never twice.
             if kind != "duplicate" or not self._audit.id:
                 self._found(kind, self._audit.topic, found)

@@ -17,7 +17,7 @@ from exporter import __version__
 from exporter.audit_result import AuditResult, Finding, TopicResult, Verdict, dump_result
 from exporter.kafka.client import AskError
 from exporter.kafka.record_places import Writer, writers_at
-from exporter.pipeline.audit_findings import Findings
+from exporter.pipeline.audit_findings import Findings, WhoWrote
 from exporter.pipeline.audit_job import Audit, Outcome, Say, run
 from exporter.pipeline.audit_page import page_of
 from exporter.pipeline.audit_read import Access
@@ -49,6 +49,11 @@ class Report:
     notes: tuple[str, ...]
     html: str
 
+    def write(self, folder: Path, name: str) -> None:
+        """The result for the agent, and the page."""
+        (folder / f"{name}.html").write_text(self.html, encoding="utf-8")
+        (folder / f"{name}.json").write_text(dump_result(self.result) + "\n", encoding="utf-8")
+
 
 def is_name(text: str) -> bool:
     """Whether an audit may be called so: its files are."""
@@ -57,29 +62,47 @@ def is_name(text: str) -> bool:
 
 def audit_once(session: SparkSession, access: Access, audit: Audit, settings: Settings, say: Say) -> Report:
     """Runs the audit, and replaces the files of its last run when it is done. Raises SessionError, AskError."""
-
-    def who_wrote(topic: str, places: Sequence[tuple[int, int]]) -> Mapping[tuple[int, int], Writer]:
-        deadline = access.deadline()
-        try:
-            metadata = access.client.metadata(deadline, [topic])
-        except AskError:
-            return {}  # evidence that is not known is left out
-        return writers_at(access.client, metadata, topic, places, deadline)
-
     began = time.monotonic()
     with unfinished(settings) as folder:
         file = None if folder is None else folder / f"{settings.name}{EVIDENCE_FILE}"
-        findings = Findings(audit.topic, file, who_wrote, settings.most_shown)
+        findings = Findings(audit.topic, file, who_wrote(access), settings.most_shown)
         try:
             outcome = run(session, access, audit, findings.take, say)
         finally:
             findings.close()
-        result = result_of(audit, settings, outcome, findings.result(), time.time(), time.monotonic() - began)
-        html = render(page_of(result, described(audit), outcome.notes, __version__))
+        seconds = time.monotonic() - began
+        report = report_of(audit, settings, outcome, findings.result(), time.time(), seconds, __version__)
         if folder is not None:
-            (folder / f"{settings.name}.html").write_text(html, encoding="utf-8")
-            (folder / f"{settings.name}.json").write_text(dump_result(result) + "\n", encoding="utf-8")
-    return Report(result, outcome.notes, html)
+            report.write(folder, settings.name)
+    return report
+
+
+def who_wrote(access: Access) -> WhoWrote:
+    """Looks up producers; those that cannot be asked for are left out of the evidence."""
+
+    def ask(topic: str, places: Sequence[tuple[int, int]]) -> Mapping[tuple[int, int], Writer]:
+        deadline = access.deadline()
+        try:
+            metadata = access.client.metadata(deadline, [topic])
+        except AskError:
+            return {}
+        return writers_at(access.client, metadata, topic, places, deadline)
+
+    return ask
+
+
+def report_of(
+    audit: Audit,
+    settings: Settings,
+    outcome: Outcome,
+    findings: tuple[Finding, ...],
+    now: float,
+    seconds: float,
+    version: str,
+) -> Report:
+    """The result, and the page of it."""
+    result = result_of(audit, settings, outcome, findings, now, seconds)
+    return Report(result, outcome.notes, render(page_of(result, described(audit), outcome.notes, version)))
 
 
 def result_of(

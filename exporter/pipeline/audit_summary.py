@@ -121,3 +121,11 @@ def before(ends: Mapping[int, int]) -> str:
     """A condition on ``partition`` and ``offset``: before the end of its partition."""
     tests = [f"(partition = {number} AND offset < {end})" for number, end in ends.items()]
     return " OR ".join(tests) or "false"
+
+
+def within(spans: Mapping[int, Span]) -> str:
+    """A condition on ``partition`` and ``offset``: in the span of its partition."""
+    tests = [
+        f"(partition = {span.partition} AND offset >= {span.start} AND offset < {span.end})" for span in spans.values()
+    ]
+    return f"({' OR '.join(tests) or 'false'})"
