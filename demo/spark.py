@@ -14,9 +14,9 @@ from demo.cluster import KafkaCluster
 from demo.processes import Child
 from exporter.model import Deadline
 
-START_SECONDS = 120.0
+START_SECONDS = 240.0
 """Long: Spark's connector is downloaded the first time."""
-ANSWER_SECONDS = 60.0
+ANSWER_SECONDS = 120.0
 
 
 class SparkError(RuntimeError):
@@ -24,14 +24,20 @@ class SparkError(RuntimeError):
 
 
 class SparkDriver:
-    """A driver on one cluster, whose listeners report to ``agents``. It ends with the cluster's processes.
+    """A driver on one cluster. It ends with the cluster's processes.
+
+    ``reports`` are the agents that its listeners tell, each with what that one calls the cluster.
 
     It writes an event log to ``event_log``, and to ``checkpoints`` those of its queries, each in a folder of its name.
     Methods raise SparkError.
     """
 
     def __init__(
-        self, cluster: KafkaCluster, application: str, agents: Sequence[str] = (), folder: Path | None = None
+        self,
+        cluster: KafkaCluster,
+        application: str,
+        reports: Sequence[tuple[str, str]] = (),
+        folder: Path | None = None,
     ) -> None:
         self.application = application
         home = folder or Path(tempfile.mkdtemp(prefix="spark-", dir=cluster.folder))
@@ -43,7 +49,7 @@ class SparkDriver:
             "bootstrap": cluster.bootstrap,
             "event_log": str(self.event_log),
             "checkpoints": str(self.checkpoints),
-            "agents": list(agents),
+            "reports": list(reports),
         }
         argv = [sys.executable, "-m", "demo.workloads.spark_driver", json.dumps(options)]
         self.child: Child = cluster.processes.start(f"spark-{application}", argv, pipes=True)

@@ -30,8 +30,8 @@ def main() -> int:
     }
     with spark_session(options["application"], master="local[2]", packages=[kafka_connector()], conf=conf) as spark:
         # One line and its address is all that a job needs.
-        for url in options["agents"]:
-            spark.streams.addListener(EosListener(url))
+        for url, cluster in options["reports"]:
+            spark.streams.addListener(EosListener(url, cluster=cluster))
         queries: dict[str, StreamingQuery] = {}
         print("ready", flush=True)
         for line in sys.stdin:

@@ -1,4 +1,4 @@
-"""One broker, one Spark driver with its queries, and an agent for each way of seeing them; shared by a file's tests."""
+"""One broker, one Spark driver with its queries, and an agent that sees them by each way; shared by a file's tests."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ from demo.cluster import KafkaCluster
 from demo.processes import ProcessGroup
 from demo.spark import SparkDriver
 
-SECONDS = 90
+SECONDS = 150
 """For one thing to be seen, on a machine that is busy with other tests."""
+
+WAYS = ("listener", "event_log", "checkpoint", "all")
+"""What the agent calls the cluster where it sees the queries by this way alone, or by all of them."""
 
 
 @dataclass(frozen=True)
 class SparkStage:
-    """``agents`` by the way that they see the queries by: ``listener``, ``event_log``, ``checkpoint``, or ``all``."""
+    """A cluster, a Spark driver on it, and an agent that knows the cluster by the names of WAYS."""
 
     kafka: KafkaCluster
     driver: SparkDriver
-    agents: dict[str, Agent]
+    agent: Agent
 
-    def wait(self, way: str, what: Callable[[Metrics], object]) -> Metrics:
-        return self.agents[way].wait_until(what, SECONDS)
+    def wait(self, what: Callable[[Metrics], object]) -> Metrics:
+        return self.agent.wait_until(what, SECONDS)
 
 
 @pytest.fixture(scope="module")
@@ -37,30 +40,25 @@ def spark_stage(clusters: Callable[..., KafkaCluster]) -> Iterator[SparkStage]:
     """A driver named ``billing``; its checkpoints will be those of the queries ``copy`` and ``stuck``."""
     kafka = clusters("4.3.1")
     folder = Path(tempfile.mkdtemp(prefix="kafka-eos-spark-"))
+    events = {"event_log": str(folder / "events"), "interval": "2s"}
+    checkpoints = [{"checkpoint": str(folder / "checkpoints" / name), "interval": "2s"} for name in ("copy", "stuck")]
+    settings = {
+        "clusters": [{"name": way, "watch": False, "kafka": {"bootstrap.servers": kafka.bootstrap}} for way in WAYS],
+        "spark": [
+            {**events, "cluster": "event_log"},
+            *({**each, "cluster": "checkpoint"} for each in checkpoints),
+            *({**each, "cluster": "all"} for each in (events, *checkpoints)),
+        ],
+        "ingest": {"enabled": True},
+    }
+    (folder / "config.yml").write_text(yaml.safe_dump(settings))
     try:
         with ProcessGroup(folder) as processes:
-            agents: dict[str, Agent] = {}
-
-            def start(way: str, **settings: object) -> None:
-                file = folder / f"{way}.yml"
-                cluster = {"name": "prod", "kafka": {"bootstrap.servers": kafka.bootstrap}}
-                file.write_text(yaml.safe_dump({"clusters": [cluster], **settings}))
-                agents[way] = Agent(processes, "--config", str(file), name=way)
-
-            events = {"event_log": str(folder / "events"), "interval": "2s"}
-            checkpoints = [
-                {"checkpoint": str(folder / "checkpoints" / name), "interval": "2s"} for name in ("copy", "stuck")
-            ]
-            start("listener", ingest={"enabled": True})
-            start("event_log", spark=[events])
-            start("checkpoint", spark=checkpoints)
-            start("all", spark=[events, *checkpoints], ingest={"enabled": True})
-            reports = [agents[way].url for way in ("listener", "all")]
-            driver = SparkDriver(kafka, "billing", reports, folder)
-            for agent in agents.values():
-                agent.wait_ready()
+            agent = Agent(processes, "--config", str(folder / "config.yml"))
+            driver = SparkDriver(kafka, "billing", [(agent.url, way) for way in ("listener", "all")], folder)
+            agent.wait_ready(SECONDS)
             driver.wait_ready()
-            yield SparkStage(kafka, driver, agents)
+            yield SparkStage(kafka, driver, agent)
             driver.kill()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

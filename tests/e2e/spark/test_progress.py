@@ -4,22 +4,41 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from demo.agent import Metrics
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue as c
+from exporter.model import Metric
 from exporter.spark.terminations import Reason
 from tests.e2e.conftest import Keep
-from tests.e2e.spark.conftest import SparkStage
+from tests.e2e.spark.conftest import WAYS, SparkStage
+
+pytestmark = pytest.mark.timeout(600)  # Spark, a JVM of its own, takes its time on a busy machine
 
 TOPIC = "spark-orders"
-COPY = {"spark_application": "billing", "query": "copy"}
 EVENTS = ("listener", "event_log", "all")
-WAYS = (*EVENTS, "checkpoint")
 
 
-def labels(way: str, query: str) -> dict[str, str]:
-    """A checkpoint alone knows no application."""
-    return {"query": query, **({} if way == "checkpoint" else {"spark_application": "billing"})}
+class View:
+    """What one way tells of one query. A checkpoint alone knows no application."""
+
+    def __init__(self, stage: SparkStage, way: str, query: str) -> None:
+        self._stage = stage
+        application = {} if way == "checkpoint" else {"spark_application": "billing"}
+        self._labels = {"kafka_cluster": way, "query": query, **application}
+        self.metrics = stage.agent.metrics()
+
+    def value(self, family: Metric, **labels: str) -> float | None:
+        return self.metrics.value(family, **self._labels, **labels)
+
+    def wait(self, wanted: float, family: Metric, **labels: str) -> None:
+        """Wait until a series has this value."""
+        self.metrics = self._stage.wait(lambda seen: seen.value(family, **self._labels, **labels) == wanted)
+
+
+def every_way(stage: SparkStage, query: str) -> list[tuple[str, View]]:
+    return [(way, View(stage, way, query)) for way in WAYS]
 
 
 def test_a_query_is_told_of_by_each_way_alike(spark_stage: SparkStage, keep: Keep) -> None:
@@ -33,28 +52,25 @@ def test_a_query_is_told_of_by_each_way_alike(spark_stage: SparkStage, keep: Kee
         producer.commit()
     began = time.time()
     # Before its first batch a checkpoint is not there, and that is said.
-    spark_stage.wait("checkpoint", lambda seen: seen.total(c.SOURCE_FAULTS_TOTAL, reason="unreachable") > 0)
+    refused = {"kafka_cluster": "checkpoint", "reason": "unreachable"}
+    spark_stage.wait(lambda seen: seen.total(c.SOURCE_FAULTS_TOTAL, **refused) > 0)
     spark_stage.driver.start("copy", TOPIC)
-    batches: dict[str, float | None] = {}
-    for way in WAYS:
-        who = labels(way, "copy")
-
-        def done(seen: Metrics, who: dict[str, str] = who) -> bool:
-            lags = [sample.value for sample in seen.samples(c.SPARK_SOURCE_LAG_OFFSETS, topic=TOPIC, **who)]
-            return lags == [0.0] and (seen.value(c.SPARK_BATCHES_TOTAL, **who) or 0) > 0
-
-        metrics = spark_stage.wait(way, done)
-        batches[way] = metrics.value(c.SPARK_BATCHES_TOTAL, **who)
-        assert metrics.value(c.SPARK_SOURCE_BLOCKED_OFFSETS, topic=TOPIC, **who) == 0
-        assert began < (metrics.value(c.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS, **who) or 0) < time.time() + 1
-        rows = metrics.value(c.SPARK_INPUT_ROWS_TOTAL, **who)
-        assert rows == (None if way == "checkpoint" else 200), way
-        uncommitted = metrics.value(c.SPARK_UNCOMMITTED_BATCHES, **who)
-        assert uncommitted == (0 if way in {"checkpoint", "all"} else None), way
+    batches = set()
+    for way, view in every_way(spark_stage, "copy"):
+        view.wait(0, c.SPARK_SOURCE_LAG_OFFSETS, topic=TOPIC)
         if way != "checkpoint":
-            whole = metrics.value(c.SPARK_BATCH_DURATION_SECONDS, phase="trigger_execution", **who) or 0
-            assert 0 < (metrics.value(c.SPARK_BATCH_DURATION_SECONDS, phase="add_batch", **who) or 0) <= whole
-    assert len(set(batches.values())) == 1, batches
+            view.wait(200, c.SPARK_INPUT_ROWS_TOTAL)
+        if way in {"checkpoint", "all"}:
+            view.wait(0, c.SPARK_UNCOMMITTED_BATCHES)
+        assert view.value(c.SPARK_SOURCE_BLOCKED_OFFSETS, topic=TOPIC) == 0, way
+        batches.add(view.value(c.SPARK_BATCHES_TOTAL))
+        assert began < (view.value(c.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS) or 0) < time.time() + 1, way
+        assert view.value(c.SPARK_INPUT_ROWS_TOTAL) == (None if way == "checkpoint" else 200), way
+        assert view.value(c.SPARK_UNCOMMITTED_BATCHES) == (0 if way in {"checkpoint", "all"} else None), way
+        if way != "checkpoint":
+            whole = view.value(c.SPARK_BATCH_DURATION_SECONDS, phase="trigger_execution") or 0
+            assert 0 < (view.value(c.SPARK_BATCH_DURATION_SECONDS, phase="add_batch") or 0) <= whole, way
+    assert len(batches) == 1, batches
 
 
 def test_a_query_that_an_open_transaction_starves_looks_idle_and_is_told_of(
@@ -70,66 +86,62 @@ def test_a_query_that_an_open_transaction_starves_looks_idle_and_is_told_of(
     producer.begin()
     producer.send(TOPIC, 30, 0)
     producer.commit()
-    for way in WAYS:
-        who = labels(way, "copy")
-
-        def starved(seen: Metrics, who: dict[str, str] = who) -> bool:
-            blocked = seen.value(c.SPARK_SOURCE_BLOCKED_OFFSETS, topic=TOPIC, **who)
-            return blocked is not None and blocked >= 31
-
-        metrics = spark_stage.wait(way, starved)
+    for way, view in every_way(spark_stage, "copy"):
+        view.wait(1 + 30 + 1, c.SPARK_SOURCE_BLOCKED_OFFSETS, topic=TOPIC)  # and the marker
+        assert view.value(c.SPARK_SOURCE_LAG_OFFSETS, topic=TOPIC) == 32, way
         if way != "checkpoint":
-            metrics = spark_stage.wait(way, lambda seen: seen.samples(c.SPARK_QUERY_STATE, state="idle", **COPY))
-        rows = metrics.value(c.SPARK_INPUT_ROWS_TOTAL, **who)
-        assert rows == (None if way == "checkpoint" else 200), "it read nothing, and says that all is well"
+            view.wait(1, c.SPARK_QUERY_STATE, state="idle")
+            assert view.value(c.SPARK_INPUT_ROWS_TOTAL) == 200, "it read nothing, and says that all is well"
     holder.commit()
-    for way in WAYS:
-        who = labels(way, "copy")
-        spark_stage.wait(way, lambda seen, who=who: seen.value(c.SPARK_SOURCE_BLOCKED_OFFSETS, **who) == 0)  # type: ignore[misc]
-    spark_stage.wait("all", lambda seen: seen.value(c.SPARK_INPUT_ROWS_TOTAL, **COPY) == 231)
+    for way, view in every_way(spark_stage, "copy"):
+        view.wait(0, c.SPARK_SOURCE_BLOCKED_OFFSETS, topic=TOPIC)
+        if way != "checkpoint":
+            view.wait(231, c.SPARK_INPUT_ROWS_TOTAL)
 
 
 def test_each_fact_is_one_series_when_all_ways_see_a_query(spark_stage: SparkStage) -> None:
-    metrics = spark_stage.wait("all", lambda seen: seen.samples(c.SPARK_UNCOMMITTED_BATCHES, query="copy"))
-    for family in (row for row in c.rows() if row.source == "spark" and row is not c.SPARK_BATCH_DURATION_SECONDS):
-        found = metrics.samples(family, query="copy")
-        wanted = len(c.SPARK_TERMINATION_REASONS) if family is c.SPARK_QUERY_TERMINATIONS_TOTAL else 1
-        assert len(found) == wanted, family
-        assert {sample.labels["spark_application"] for sample in found} == {"billing"}
+    view = View(spark_stage, "all", "copy")
+    for family in (row for row in c.rows() if row.source == "spark"):
+        found = view.metrics.samples(family, kafka_cluster="all", query="copy")
+        assert found, family
+        further = set(family.labels) - set(c.SPARK)
+        facts = {tuple(sample.labels[label] for label in further) for sample in found}
+        assert len(found) == len(facts), family
+        assert {sample.labels["spark_application"] for sample in found} == {"billing"}, family
 
 
 def test_a_batch_that_never_ends_stays_uncommitted(spark_stage: SparkStage) -> None:
     spark_stage.driver.start("stuck", TOPIC, "stick")
     for way in ("checkpoint", "all"):
-        metrics = spark_stage.wait(way, lambda seen: seen.total(c.SPARK_UNCOMMITTED_BATCHES, query="stuck") == 1)
-        assert metrics.total(c.SPARK_SOURCE_LAG_OFFSETS, query="stuck") >= 231, "from where its first batch begins"
-        assert not metrics.samples(c.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS, query="stuck"), way
-        assert metrics.value(c.SPARK_BATCHES_TOTAL, query="stuck") == 0, way
+        view = View(spark_stage, way, "stuck")
+        view.wait(1, c.SPARK_UNCOMMITTED_BATCHES)
+        view.wait(0, c.SPARK_BATCHES_TOTAL)
+        assert view.value(c.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS) is None, way
+        assert (view.value(c.SPARK_SOURCE_LAG_OFFSETS, topic=TOPIC) or 0) > 231, "from where its first batch begins"
 
 
 def test_a_query_that_is_stopped_ends_without_a_fault_of_its_own(spark_stage: SparkStage) -> None:
     spark_stage.driver.start("brief", TOPIC)
-    for way in EVENTS:
-        spark_stage.wait(way, lambda seen: seen.samples(c.SPARK_QUERY_STATE, query="brief"))
+    views = [View(spark_stage, way, "brief") for way in EVENTS]
+    for view in views:
+        view.wait(0, c.SPARK_QUERY_TERMINATIONS_TOTAL, reason=Reason.STOPPED)
     spark_stage.driver.stop("brief")
-    for way in EVENTS:
-        metrics = spark_stage.wait(
-            way,
-            lambda seen: seen.value(c.SPARK_QUERY_TERMINATIONS_TOTAL, query="brief", reason=Reason.STOPPED) == 1,
-        )
-        assert metrics.samples(c.SPARK_QUERY_STATE, query="brief", state="terminated")
-        assert metrics.total(c.SPARK_QUERY_TERMINATIONS_TOTAL, query="brief") == 1
+    for view in views:
+        view.wait(1, c.SPARK_QUERY_TERMINATIONS_TOTAL, reason=Reason.STOPPED)
+        view.wait(1, c.SPARK_QUERY_STATE, state="terminated")
+    assert ended(views[-1].metrics, "brief") == len(EVENTS)
 
 
 def test_a_query_that_fails_and_takes_its_driver_with_it_is_told_with_the_reason(spark_stage: SparkStage) -> None:
     spark_stage.driver.start("bad", TOPIC, "fail")
     assert spark_stage.driver.die_with("bad") != 0
-    for way in EVENTS:
-        metrics = spark_stage.wait(
-            way,
-            lambda seen: seen.value(c.SPARK_QUERY_TERMINATIONS_TOTAL, query="bad", reason=Reason.USER_CODE) == 1,
-        )
-        assert metrics.samples(c.SPARK_QUERY_STATE, query="bad", state="failed")
-        assert metrics.total(c.SPARK_QUERY_TERMINATIONS_TOTAL, query="bad") == 1
-        agent = spark_stage.agents[way]
-        assert "not to our taste" not in agent.log, "texts of exceptions may hold records"
+    views = [View(spark_stage, way, "bad") for way in EVENTS]
+    for view in views:
+        view.wait(1, c.SPARK_QUERY_TERMINATIONS_TOTAL, reason=Reason.USER_CODE)
+        view.wait(1, c.SPARK_QUERY_STATE, state="failed")
+    assert ended(views[-1].metrics, "bad") == len(EVENTS), "once for each way, and by no other reason"
+    assert "not to our taste" not in spark_stage.agent.log, "texts of exceptions may hold records"
+
+
+def ended(metrics: Metrics, query: str) -> float:
+    return metrics.total(c.SPARK_QUERY_TERMINATIONS_TOTAL, query=query)
