@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 ASK_SECONDS = 30.0
 RETRY_SECONDS = 0.5
+# The JVM only hands batches from one Python process to another: it need not compile much for that.
+_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter history run --bootstrap-server kafka-1:9092 --output /data/eos --checkpoint /data/eos.ck
@@ -115,7 +117,10 @@ def _run(options: argparse.Namespace, cluster: Cluster, over: threading.Event) -
             history_job.check_together(store, checkpoint)
             told = _teller(store.last, ends or {})
             say("starting Spark ...")
-            with spark_session("kafka-eos-history", master=options.master, conf=spark_conf(options)) as spark:
+            session = spark_session(
+                "kafka-eos-history", master=options.master, conf=spark_conf(options), java_options=_JAVA_OPTIONS
+            )
+            with session as spark:
                 tasks = spark.sparkContext.defaultParallelism
                 access = LogAccess(cluster.properties, cluster.cluster_id, tasks, options.max_records_per_batch)
                 job = history_job.HistoryJob(spark, access, store, checkpoint, cluster.grouping.patterns, told)

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import PySparkException
 
 from exporter.applications import Grouping
 from exporter.pipeline.checkpoint import Checkpoint, CheckpointError, read_checkpoint
 from exporter.pipeline.history_fold import PartitionFold, Standing
 from exporter.pipeline.history_store import ROWS, HistoryError, HistoryStore, Index, TaskResult
 from exporter.pipeline.history_table import RowFiles, read_kept, write_kept
+from exporter.pipeline.log_offsets import SETTLED_MS
 from exporter.pipeline.transaction_source import BEGIN, NAME, RECORD, LogAccess, transaction_log
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 1
 SETTLE_SECONDS = 30.0
 """How long a run to the end of the log waits for aborts to be told from fences, at most."""
+START_TRIES = 5
+_SLOW_START = "Python worker failed to connect back"
 _RESULT = "result string"
 _RESULT_ARROW = pa.schema([("result", pa.string())])
 # What the source said in a Python process of its own comes back as the last line of a traceback in a Java exception.
@@ -177,8 +180,7 @@ class HistoryJob:
 
     def run(self, interval: float, over: threading.Event) -> None:
         """Follow the log, a batch each ``interval`` seconds, until ``over``. Raises HistoryError."""
-        query = self._start(processingTime=f"{max(1, round(interval * 1000))} milliseconds")
-        self._wait(query, over)
+        self._query(over, processingTime=f"{max(1, round(interval * 1000))} milliseconds")
 
     def run_once(self, ends: Mapping[int, int], over: threading.Event) -> None:
         """Read to these ends, and a little on where aborts before them wait to be told from fences."""
@@ -186,7 +188,7 @@ class HistoryJob:
         while not over.is_set():
             before = self._store.last
             # With a Python source, one run is one batch, however much is left.
-            self._wait(self._start(availableNow=True), over)
+            self._query(over, availableNow=True)
             last = self._store.last
             behind = {number for number, end in ends.items() if last is None or _next(last, number) < end}
             if behind and last is not before:
@@ -198,25 +200,29 @@ class HistoryJob:
             settled_by = settled_by or time.monotonic() + SETTLE_SECONDS
             if time.monotonic() > settled_by:
                 return
-            over.wait(1.0)
+            over.wait(SETTLED_MS / 1000)
 
-    def _start(self, **trigger: Any) -> StreamingQuery:  # noqa: ANN401 -- pyspark's triggers are keywords
+    def _query(self, over: threading.Event, **trigger: Any) -> None:  # noqa: ANN401 -- pyspark's triggers are keywords
+        """Run a query until it ends, or until ``over``. Raises HistoryError."""
+        for left in reversed(range(START_TRIES)):
+            try:
+                query = self._start(**trigger)
+                while not over.is_set():
+                    if query.awaitTermination(LOOK_SECONDS):
+                        return
+                query.stop()
+            except PySparkException as error:
+                # Spark gives a new Python process ten seconds. A query can be started again at any time.
+                if not left or _SLOW_START not in str(error):
+                    raise self._cause(error) from None
+            else:
+                return
+
+    def _start(self, **trigger: Any) -> StreamingQuery:  # noqa: ANN401 -- as above
         frame = self._spark.readStream.format(NAME).load()
         # With its scheme: on a cluster, a bare path may mean another file system.
         writer = frame.writeStream.foreachBatch(self._batch).option("checkpointLocation", self._checkpoint.as_uri())
-        try:
-            return writer.queryName(f"history-{uuid.uuid4().hex[:8]}").trigger(**trigger).start()
-        except PySparkException as error:
-            raise self._cause(error) from None
-
-    def _wait(self, query: StreamingQuery, over: threading.Event) -> None:
-        try:
-            while not over.is_set():
-                if query.awaitTermination(LOOK_SECONDS):
-                    return
-            query.stop()
-        except StreamingQueryException as error:
-            raise self._cause(error) from None
+        return writer.queryName(f"history-{uuid.uuid4().hex[:8]}").trigger(**trigger).start()
 
     def _cause(self, error: PySparkException) -> HistoryError:
         if self._failure is not None:

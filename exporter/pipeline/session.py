@@ -80,13 +80,15 @@ def spark_session(
     master: str = "local[*]",
     packages: Sequence[str] = (),
     conf: Mapping[str, str] | None = None,
+    java_options: Sequence[str] = (),
     quiet: bool = True,
 ) -> Iterator[SparkSession]:
     """A session for one job, stopped at the end; not for use within another one.
 
     ``packages`` are Maven coordinates; ``conf`` wins over ``settings``, so that ``spark.jars.packages`` in it replaces
-    them. ``quiet`` keeps what Spark itself prints in a file. Raises SessionError when there is no pyspark, no Java 17,
-    or Spark does not start, which a connector that cannot be resolved is the usual reason for.
+    them. ``java_options`` are for the driver's JVM. ``quiet`` keeps what Spark itself prints in a file. Raises
+    SessionError when there is no pyspark, no Java 17, or Spark does not start: mostly for a connector that cannot be
+    resolved.
     """
     check_installed()
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit
@@ -94,7 +96,9 @@ def spark_session(
             yield session
         return
     check_java()
-    chosen = {**settings(packages), **(conf or {})}
+    chosen = settings(packages)
+    chosen["spark.driver.extraJavaOptions"] = " ".join((chosen["spark.driver.extraJavaOptions"], *java_options))
+    chosen |= conf or {}
     if _is_local(master):
         # Python workers are started by this name, and must find what this Python finds.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
