@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.audit_result import AuditResult, AuditResultError, parse_result
+from exporter.file_stamp import FileStamp
 from exporter.model import Deadline, Fault, Reason
 
 MOST_BYTES = 16 * 1024 * 1024
@@ -14,16 +15,8 @@ MOST_FILES = 1000
 """Files looked at, the newest first: a folder may keep every run there ever was."""
 
 
-class _Stamp(NamedTuple):
-    """What tells one content of a file from the next."""
-
-    modified: int
-    size: int
-    inode: int
-
-
 class _Read(NamedTuple):
-    stamp: _Stamp
+    stamp: FileStamp
     said: AuditResult | Fault
 
 
@@ -36,7 +29,7 @@ class AuditFiles:
 
     def read(self, deadline: Deadline) -> Iterator[AuditResult | Fault]:
         """Every result there is now, and what is wrong with a file or its folder; reads only what changed."""
-        stamps: dict[Path, _Stamp] = {}
+        stamps: dict[Path, FileStamp] = {}
         for pattern in self._patterns:
             try:
                 stamps |= dict(_matching(pattern))
@@ -54,12 +47,12 @@ class AuditFiles:
             yield before.said
 
 
-def _matching(pattern: Path) -> Iterator[tuple[Path, _Stamp]]:
+def _matching(pattern: Path) -> Iterator[tuple[Path, FileStamp]]:
     """The files of this name; its last part may have wildcards. Raises OSError for a folder that cannot be read."""
     for path in pattern.parent.iterdir():
         if path.match(pattern.name) and path.is_file():
             status = path.stat()
-            yield path, _Stamp(status.st_mtime_ns, status.st_size, status.st_ino)
+            yield path, FileStamp.of(status)
 
 
 def _said(path: Path) -> AuditResult | Fault:

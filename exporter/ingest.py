@@ -7,13 +7,12 @@ since when a client is in the state in which it was seen last, without having be
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from exporter.catalogue import RDKAFKA_IDEMPOTENCE_STATES, RDKAFKA_TXN_STATES
-from exporter.mailbox import Mailbox, RefusedError, named
+from exporter.mailbox import Mailbox, RefusedError, json_object, named
 from exporter.model import Clock
 
 UNKNOWN = "unknown"
@@ -98,12 +97,7 @@ _IDEMPOTENCE_STATES = {state.replace("_", ""): state for state in RDKAFKA_IDEMPO
 
 
 def _parsed(body: bytes) -> _Report:
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        raise RefusedError(400, "is no JSON") from None
-    if not isinstance(document, dict):
-        raise RefusedError(400, "is no JSON object")
+    document = json_object(body)
     eos = document.get("eos")
     if not isinstance(eos, dict):
         raise RefusedError(400, "has no section eos: only idempotent and transactional producers have one")

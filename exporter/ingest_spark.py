@@ -6,13 +6,12 @@ may leave out those that the agent had no time for.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from exporter.mailbox import Mailbox, RefusedError, named
+from exporter.mailbox import Mailbox, RefusedError, json_object, named
 from exporter.model import Clock
 from exporter.spark.events import MOST_ENDS, EventError, batch_of
 from exporter.spark.queries import KEEP_SILENT, End, Query, State, Way
@@ -69,12 +68,7 @@ def _after(before: Query | None, query: Query) -> Query:
 
 
 def _parsed(body: bytes, now: float) -> tuple[QueryPlace, Query]:
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        raise RefusedError(400, "is no JSON") from None
-    if not isinstance(document, dict):
-        raise RefusedError(400, "is no JSON object")
+    document = json_object(body)
     query_id, name = named(document, "id", required=True), named(document, "name", required=False)
     application = named(document, "application", required=False)
     place = QueryPlace(named(document, "kafka_cluster", required=False), application, name or query_id)

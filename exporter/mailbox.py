@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -107,6 +108,17 @@ class Mailbox(Generic[K, V]):
             del self._buckets[sender]
         for sender in [sender for sender, seen in self._left_out.items() if seen < oldest]:
             del self._left_out[sender]
+
+
+def json_object(body: bytes) -> Mapping[str, Any]:
+    """What a body holds. Raises RefusedError."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        raise RefusedError(400, "is no JSON") from None
+    if not isinstance(document, dict):
+        raise RefusedError(400, "is no JSON object")
+    return document
 
 
 def named(document: Mapping[str, Any], key: str, *, required: bool, longest: int = LONGEST_NAME) -> str:

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from exporter.file_stamp import FileStamp
+
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -27,16 +29,8 @@ class FileTarget(NamedTuple):
     labels: Mapping[str, str]
 
 
-class _Stamp(NamedTuple):
-    """What tells one content of a file from the next."""
-
-    modified: int
-    size: int
-    inode: int
-
-
 class _Read(NamedTuple):
-    stamp: _Stamp
+    stamp: FileStamp
     targets: tuple[FileTarget, ...]
 
 
@@ -65,7 +59,7 @@ class TargetFiles:
         stamp = None
         try:
             status = file.stat()
-            stamp = _Stamp(status.st_mtime_ns, status.st_size, status.st_ino)
+            stamp = FileStamp.of(status)
             if before is not None and before.stamp == stamp:
                 return before
             with file.open("rb") as content:
@@ -80,7 +74,7 @@ class TargetFiles:
         return _Read(stamp, targets)
 
 
-def _kept(file: Path, before: _Read | None, why: str, stamp: _Stamp | None) -> _Read | None:
+def _kept(file: Path, before: _Read | None, why: str, stamp: FileStamp | None) -> _Read | None:
     """What a file said before, noted as read so that the same fault is logged once."""
     targets = before.targets if before else ()
     log.warning("%s %s; %d target(s) of before stay", file, why, len(targets))

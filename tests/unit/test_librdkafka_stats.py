@@ -8,16 +8,15 @@ import logging
 import os
 import socket
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import Empty
 
 import pytest
 
 from exporter import librdkafka_stats
 from exporter.librdkafka_stats import KEPT, EosStats
+from tests.stand_in import StandIn
 
 STATISTICS = {
     "name": "rdkafka#producer-1",
@@ -32,38 +31,13 @@ STATISTICS = {
 }
 
 
-class Agent:
-    """What stands in for the agent: keeps what is posted, and answers with a status."""
-
-    def __init__(self) -> None:
-        self.posts: SimpleQueue[tuple[str, dict[str, str], dict[str, object]]] = SimpleQueue()
-        self.status = 204
-        agent = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                document = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                agent.posts.put((self.path, dict(self.headers), document))
-                self.send_response(agent.status)
-                if agent.status == 302:
-                    self.send_header("Location", "/elsewhere")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+Agent = StandIn[dict[str, object]]
 
 
 @pytest.fixture
 def agent() -> Iterator[Agent]:
-    agent = Agent()
-    yield agent
-    agent.server.shutdown()
-    agent.server.server_close()
+    with StandIn[dict[str, object]](json.loads) as agent:
+        yield agent
 
 
 def test_it_imports_nothing_but_the_standard_library() -> None:

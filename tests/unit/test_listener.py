@@ -5,11 +5,9 @@ from __future__ import annotations
 import ast
 import json
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import Empty
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +20,7 @@ from exporter.listener import MOST_QUERIES, EosListener
 from exporter.model import Clock, TopicPartition
 from exporter.spark.queries import State
 from exporter.spark.terminations import MOST_CLASSES, Reason
+from tests.stand_in import StandIn
 from tests.unit.test_spark_event_log import LINES
 
 ID, RUN = "cbb8ccf7-68b1-441a-8a88-b5928436b904", "d2e81634-50b9-4725-a209-698961ae4b10"
@@ -44,35 +43,7 @@ def progress(number: int = 1, partitions: int = 1, query: str = ID) -> Any:
     return SimpleNamespace(progress=SimpleNamespace(json=json.dumps(document)))
 
 
-class Agent:
-    """What stands in for the agent: keeps what is posted, and answers with a status."""
-
-    def __init__(self) -> None:
-        self.posts: SimpleQueue[tuple[str, dict[str, str], bytes]] = SimpleQueue()
-        self.status = 204
-        self.hold = threading.Event()
-        self.hold.set()
-        agent = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                content = self.rfile.read(int(self.headers["Content-Length"]))
-                agent.posts.put((self.path, dict(self.headers), content))
-                agent.hold.wait(10)
-                self.send_response(agent.status)
-                if agent.status == 302:
-                    self.send_header("Location", "/elsewhere")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
-
+class Agent(StandIn[bytes]):
     def next(self) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self.posts.get(timeout=10)[2])
         return document
@@ -80,11 +51,8 @@ class Agent:
 
 @pytest.fixture
 def agent() -> Iterator[Agent]:
-    agent = Agent()
-    yield agent
-    agent.hold.set()
-    agent.server.shutdown()
-    agent.server.server_close()
+    with Agent(bytes) as agent:
+        yield agent
 
 
 @pytest.fixture

@@ -1,0 +1,18 @@
+"""What tells one content of a file from the next without reading it."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple, Self
+
+
+class FileStamp(NamedTuple):
+    """Equal as long as a file was neither written nor replaced."""
+
+    modified: int
+    size: int
+    inode: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Self:
+        return cls(status.st_mtime_ns, status.st_size, status.st_ino)
