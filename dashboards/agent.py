@@ -25,7 +25,6 @@ AGENT = "kafka-eos-exporter"
 UP = Metric("up", Kind.GAUGE, "Prometheus could scrape the target.")
 PROCESS_CPU_SECONDS_TOTAL = Metric("process_cpu_seconds_total", Kind.COUNTER, "CPU time.")
 PROCESS_RESIDENT_MEMORY_BYTES = Metric("process_resident_memory_bytes", Kind.GAUGE, "Resident memory.")
-_SOURCE = "{{instance}}  {{source}} {{target}}"
 
 
 def board() -> Board:
@@ -91,8 +90,9 @@ def _now() -> tuple[core.Panel, ...]:
 def _sources() -> core.Panel:
     return timeline(
         "Sources",
-        "A band for each thing read, by replica: all of it answered, or some of it did not.",
-        [Query(own(SOURCE_UP), _SOURCE)],
+        "A band for each kind of thing read: all targets answer each replica in full, or one does not; the table names "
+        "it.",
+        [Query(f"min by (source) ({own(SOURCE_UP)})", "{{source}}")],
         states=((1, "answers", GREEN), (0, "does not answer", RED)),
     )
 

@@ -110,7 +110,7 @@ def _failures() -> core.Panel:
         f"Failures by cause, in {WINDOW}",
         "By the exception in the task's trace. Connect reports a fence as an expired transaction, and so as "
         "invalid_epoch, more often than as fenced.",
-        [Query(total(gained(CONNECT_TASK_FAILURES_TOTAL, WINDOW, *_OF), "cause"), "{{cause}}")],
+        [Query(f"round({total(gained(CONNECT_TASK_FAILURES_TOTAL, WINDOW, *_OF), 'cause')})", "{{cause}}")],
         "none",
     )
 

@@ -182,7 +182,7 @@ def _batches() -> core.Panel:
     return lines(
         "Batches by query",
         "Completed per second.",
-        [Query(total(per_second(SPARK_BATCHES_TOTAL, *_OF), _BY), _NAME)],
+        [Query(total(per_second(SPARK_BATCHES_TOTAL, *_OF), _BY), "{{query}}")],
         "ops",
     )
 
@@ -191,7 +191,7 @@ def _rows() -> core.Panel:
     return lines(
         "Rows by query",
         "Processed per second; transaction markers use offsets and are no rows.",
-        [Query(total(per_second(SPARK_INPUT_ROWS_TOTAL, *_OF), _BY), _NAME)],
+        [Query(total(per_second(SPARK_INPUT_ROWS_TOTAL, *_OF), _BY), "{{query}}")],
         "ops",
     )
 
