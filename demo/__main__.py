@@ -2,7 +2,7 @@
 
 Runs until Ctrl-C. With DEMO_SECONDS in the environment it ends by itself, once every situation was seen and the agent's
 counts equal the applications' books, or after that many seconds: exit 0, or 1 with what was not seen. With DEMO_FULL=1
-two Connect workers and a Kafka Streams application run as well.
+two Connect workers, a Kafka Streams and a Spark application run as well.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _play(cluster: KafkaCluster, jvms: JvmAgents, over: threading.Event, seconds
         with Stage(cluster, jvms.options, agent.url) as stage:
             _invite(cluster, agent, _alerts(cluster, agent))
             if engines:
-                engines.play()
+                engines.play(agent.url)
             metrics = _watch(agent, stage, checklist, over, seconds)
             if over.is_set():
                 print("stopping", flush=True)
@@ -146,7 +146,7 @@ def _engines(cluster: KafkaCluster, jvms: JvmAgents) -> Engines | None:
     """Connect and Kafka Streams, if DEMO_FULL asks for them."""
     if os.environ.get("DEMO_FULL", "0") in {"", "0"}:
         return None
-    jars.say("starting two Connect workers and a Kafka Streams application")
+    jars.say("starting two Connect workers and a Kafka Streams application; Spark follows")
     return Engines(cluster, jvms)
 
 

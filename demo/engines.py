@@ -1,4 +1,6 @@
-"""The demo's engines, with DEMO_FULL=1: two Connect workers and a Kafka Streams application, and what befalls them."""
+"""The demo's engines, with DEMO_FULL=1: two Connect workers, a Kafka Streams and a Spark application, and what befalls
+them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from typing import Self
 from demo.cluster import KafkaCluster
 from demo.connect import ConnectCluster
 from demo.jvm_agents import JvmAgents
-from demo.scenes import Scene
+from demo.scenes import STALLED_TOPIC, Scene
+from demo.spark import SparkDriver
 from demo.streams import StreamsApp
 from demo.workloads.producers import JavaProducer, ProducerError, RdkafkaProducer
 from exporter.catalogue import (
@@ -19,6 +22,8 @@ from exporter.catalogue import (
     CONNECT_TASK_FAILURES_TOTAL,
     CONNECT_TASK_STATE,
     CONNECT_TASK_TRANSACTION_SIZE_RECORDS,
+    SPARK_QUERY_TERMINATIONS_TOTAL,
+    SPARK_SOURCE_BLOCKED_OFFSETS,
     STREAMS_RESTORE_REMAINING_RECORDS,
     STREAMS_THREAD_COMMITS_TOTAL,
 )
@@ -38,6 +43,8 @@ SCENES = (
     Scene("a Connect task is fenced", CONNECT_TASK_STATE, {"connector": "steps", "task": "0", "state": "failed"}),
     Scene("Kafka Streams commits (Jolokia)", STREAMS_THREAD_COMMITS_TOTAL, {}),
     Scene("Kafka Streams restores a lost state", STREAMS_RESTORE_REMAINING_RECORDS, {}),
+    Scene("an idle Spark query is starved by a transaction", SPARK_SOURCE_BLOCKED_OFFSETS, {"query": "orders-copy"}),
+    Scene("a Spark query fails", SPARK_QUERY_TERMINATIONS_TOTAL, {"query": "picky", "reason": "user_code"}),
 )
 
 
@@ -52,7 +59,6 @@ class Engines:
         self._fail = self._connect.folder / "fail"
         self._stack = ExitStack()
         self._over = Event()
-        self._thread = Thread(target=self._play, name="engines", daemon=True)
         self.failures: list[str] = []
 
     @property
@@ -74,9 +80,9 @@ class Engines:
             **{f"KAFKA_EOS_STREAMS__0__{key}": value for key, value in streams.items()},
         }
 
-    def play(self) -> None:
-        """Begin with what goes wrong. What breaks down unasked is in ``failures``."""
-        self._thread.start()
+    def play(self, agent_url: str) -> None:
+        """Begin with what goes wrong; Spark reports to the agent. What breaks down unasked is in ``failures``."""
+        Thread(target=self._play, args=(agent_url,), name="engines", daemon=True).start()
 
     def __enter__(self) -> Self:
         for topic, partitions in TOPICS.items():
@@ -109,8 +115,9 @@ class Engines:
         self._over.set()
         self._stack.close()
 
-    def _play(self) -> None:
+    def _play(self, agent_url: str) -> None:
         try:
+            spark = SparkDriver(self._cluster, "copies", [(agent_url, "")])
             with (
                 RdkafkaProducer(self._cluster, "words-1") as writer,
                 JavaProducer(self._cluster, self._connect.transactional_id("steps")) as zombie,
@@ -126,6 +133,9 @@ class Engines:
                 self._streams.lose_state()
                 if not self._over.is_set():
                     self._streams.start()
+                    spark.wait_ready()
+                    spark.start("orders-copy", STALLED_TOPIC)
+                    spark.start("picky", STALLED_TOPIC, "fail")
                     self._over.wait()
         except (ProducerError, RuntimeError, OSError) as error:
             if not self._over.is_set():
