@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import count
 from typing import NamedTuple
 
 import pytest
@@ -36,6 +35,7 @@ CLOCK_SECONDS = 5.0
 OWN = tuple(row.name for row in catalogue.OF_EACH_AGENT)
 
 Series = tuple[str, tuple[tuple[str, str], ...]]
+Known = tuple[set[str], set[str], float | None, float | None]
 
 
 class Names(NamedTuple):
@@ -118,6 +118,16 @@ def differences(whole: dict[Series, float], shards: list[dict[Series, float]]) -
     return told
 
 
+def held(said: dict[Series, float]) -> set[str]:
+    """Topics with a partition whose holder is named."""
+    return {dict(labels)["topic"] for name, labels in said if name == catalogue.LSO_BLOCKER_INFO.name}
+
+
+def shown(said: dict[Series, float]) -> set[str]:
+    """Applications with an open transaction that is shown by id."""
+    return {dict(labels)["application"] for name, labels in said if name.startswith("kafka_eos_open_transaction_")}
+
+
 @pytest.mark.timeout(300)
 def test_three_shards_are_disjoint_and_together_say_what_one_agent_says(
     kafka: KafkaCluster, names: Names, start_agent: StartAgent
@@ -137,33 +147,33 @@ def test_three_shards_are_disjoint_and_together_say_what_one_agent_says(
     for agent in (whole, *shards):
         agent.wait_until(lambda seen: seen.samples(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS))
     # Busy, and then only held up: half of the applications hold partitions, of topics of several shards.
-    for turn in count():
+    for turn in range(9):
         for at, application in enumerate(applications):
             application.begin(1)
             if (at + turn) % 3:
                 application.commit()
             else:
                 application.abort()
-        if turn >= 8:
-            break
     with ExitStack() as ending:
         for application in applications[::2]:
             application.begin(0)
             ending.callback(application.abort)
-        rival = Application(kafka, f"{names.applications[1]}-1", topics[:1])  # fences the first incarnation
+        fenced = names.applications[1]
+        applications[1].begin(0)
+        rival = Application(kafka, f"{fenced}-1", topics[:1])
+        hanging = (catalogue.HANGING_TRANSACTIONS.name, (("kafka_cluster", "prod"), ("topic", topics[0])))
+        fences = (catalogue.PRODUCER_FENCES_TOTAL.name, (("application", fenced), ("kafka_cluster", "prod")))
+        everything: Known = (set(topics), set(names.applications[::2]), 1, 1)
         until = Deadline.after(90)
         while True:
             said = series(whole)
-            blocked = {dict(key[1])["topic"] for key in said if key[0] == catalogue.LSO_BLOCKER_INFO.name}
             differs = differences(said, [series(shard) for shard in shards])
-            if (not differs and len(blocked) == len(topics)) or not poll(until, 1):
+            known = (held(said), shown(said), said.get(hanging), said.get(fences))
+            if (not differs and known == everything) or not poll(until, 1):
                 break
         del rival
     assert differs == []
-    assert blocked == set(topics)
-    shown = {dict(key[1])["application"] for key in said if key[0].startswith("kafka_eos_open_transaction_")}
-    assert shown == set(names.applications[::2])
-    assert said[catalogue.HANGING_TRANSACTIONS.name, (("kafka_cluster", "prod"), ("topic", topics[0]))] == 1
+    assert known == everything
 
     for shard, agent in zip(SHARDS, shards, strict=True):
         metrics = agent.metrics()
