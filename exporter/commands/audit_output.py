@@ -40,14 +40,14 @@ def print_report(report: Report, form: str) -> None:
 
 
 def _print_text(report: Report) -> None:
-    from exporter.pipeline.audit_page import MEANING, aborted, cell, columns_of, sentence  # noqa: PLC0415 -- an extra
+    from exporter.pipeline.audit_page import MEANING, aborted, cell, columns_of, counted, sentence  # noqa: PLC0415 -- an extra
 
     result = report.result
     print(printable(sentence(result)))
     print(f"{result.records or 0:,} records, {aborted(result)} aborted")
     for finding in result.findings:
         print()
-        print(f"{finding.count:,} {finding.kind}: {MEANING[finding.kind]}")
+        print(f"{counted(finding)} ({finding.kind}): {MEANING[finding.kind]}")
         columns = columns_of(finding)
         if finding.examples:
             print_table(columns, ([cell(example, column) for column in columns] for example in finding.examples))

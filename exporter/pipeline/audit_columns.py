@@ -170,8 +170,8 @@ def hash_columns(id_column: Column | None, key: Column | None, sequence: Column 
     if key is not None and sequence is not None:
         columns += [
             _hash(key, "key_hash"),
-            # A second hash over other bytes: two keys are taken for one only if 128 bits agree.
-            f.xxhash64(identity(key), f.lit(1)).alias("key_hash_2"),
+            # A second hash with another seed, which what comes first makes: two keys are one only if 128 bits agree.
+            f.xxhash64(f.lit(1), identity(key)).alias("key_hash_2"),
             sequence_number(sequence).alias("sequence"),
         ]
     return columns

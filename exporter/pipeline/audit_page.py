@@ -22,17 +22,33 @@ MEANING = {
 }
 """What each kind of finding means, in one line; docs/audit.md has the names of the literature."""
 
+_NOUNS = {
+    "duplicate": ("duplicate", "duplicates"),
+    "gap": ("gap", "gaps"),
+    "reordered": ("record out of order", "records out of order"),
+    "aborted_visible": ("aborted record taken for good", "aborted records taken for good"),
+    "missing": ("missing record", "missing records"),
+    "repeated": ("repeated record", "repeated records"),
+    "ahead": ("record ahead of the LSO", "records ahead of the LSO"),
+}
+
 NUMBERS = frozenset(
     {"partition", "offset", "times", "missing", "sequence", "before_sequence", "producer_id", "producer_epoch",
      "first_partition", "first_offset"}
 )  # fmt: skip
 
 
+def counted(finding: Finding) -> str:
+    """How many of what."""
+    one, many = _NOUNS[finding.kind]
+    return f"{finding.count:,} {one if finding.count == 1 else many}"
+
+
 def sentence(result: AuditResult) -> str:
     """The verdict in one line."""
     topics = ", ".join(result.topics)
     if result.verdict is Verdict.FINDINGS:
-        return f"{topics}: {', '.join(f'{each.count:,} {each.kind}' for each in result.findings)}"
+        return f"{topics}: {', '.join(map(counted, result.findings))}"
     if result.verdict is Verdict.UNKNOWN:
         return f"{topics}: cannot be told"
     return f"{topics}: clean"
@@ -67,7 +83,7 @@ def page_of(result: AuditResult, settings: Mapping[str, str], notes: Sequence[st
         *settings.items(),
         ("ended", ended.isoformat(sep=" ", timespec="seconds").replace("+00:00", " UTC")),
     ]
-    found = [Section(f"{each.count:,} {each.kind}", _blocks(each)) for each in result.findings]
+    found = [Section(counted(each), _blocks(each)) for each in result.findings]
     kinds = {each.kind for each in result.findings}
     others = [(kind, MEANING[kind]) for kind in result.checked if kind not in kinds]
     none = [Section("Looked for and not found", [Table(("kind", "meaning"), others)])] if others else []
