@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafanalib import core
 
 from dashboards.panels import GREEN, ORANGE, YELLOW, stat
-from dashboards.queries import now, total
+from dashboards.queries import in_state, now, total
 from exporter.catalogue import (
     AUDIT_VERDICT,
     CONNECT_TASK_STATE,
@@ -18,11 +18,10 @@ from exporter.catalogue import (
 
 
 def failed_tasks(*matchers: str, link: str = "") -> core.Panel:
-    failed = total(now(CONNECT_TASK_STATE, *matchers, 'state="failed"'))
     return stat(
         "Failed Connect tasks",
         "Ended by an error: Connect does not restart them by itself.",
-        f"{failed} or {total(now(CONNECT_TASK_STATE, *matchers))} * 0",
+        in_state(CONNECT_TASK_STATE, "failed", *matchers),
         none="no Connect",
         link=link,
     )
@@ -40,11 +39,10 @@ def records_to_restore(*matchers: str, link: str = "") -> core.Panel:
 
 
 def failed_queries(*matchers: str, link: str = "") -> core.Panel:
-    failed = total(now(SPARK_QUERY_STATE, *matchers, 'state="failed"'))
     return stat(
         "Failed Spark queries",
         "Ended by an error, and not started again. One that ended an hour ago is not told of any more.",
-        f"{failed} or {total(now(SPARK_QUERY_STATE, *matchers))} * 0",
+        in_state(SPARK_QUERY_STATE, "failed", *matchers),
         none="no Spark",
         link=link,
     )

@@ -28,6 +28,12 @@ def now(metric: Metric, *matchers: str) -> str:
     return _by(("min" if first else "max"), metric.labels, series(metric, *matchers))
 
 
+def in_state(metric: Metric, state: str, *matchers: str) -> str:
+    """How many are in this state; 0 when all are in other ones, absent when no state is known."""
+    which = now(metric, *matchers, f'state="{state}"')
+    return f"{total(which)} or {total(now(metric, *matchers))} * 0"
+
+
 def per_second(metric: Metric, *matchers: str) -> str:
     """The one truth of a counter's rate; for a histogram or summary that of its observations."""
     suffix = "" if metric.kind is Kind.COUNTER else "_count"

@@ -7,7 +7,7 @@ from grafanalib import core
 from dashboards.board import Board, Line, Row, Variable
 from dashboards.engines import records_to_restore
 from dashboards.panels import BLUE, GREEN, GREY, NEUTRAL, ORANGE, PURPLE, RED, YELLOW, Query, lines, stat, timeline
-from dashboards.queries import now, per_second, total
+from dashboards.queries import in_state, now, per_second, total
 from dashboards.shared import STREAMS
 from exporter.catalogue import (
     STREAMS_CHANGELOG_LAG_OFFSETS,
@@ -56,7 +56,7 @@ def _now() -> tuple[core.Panel, ...]:
         stat(
             "Dead threads",
             "Stream threads that ended by an error.",
-            total(now(STREAMS_THREAD_STATE, _OF, 'state="dead"')) + f" or {total(now(STREAMS_THREAD_STATE, _OF))} * 0",
+            in_state(STREAMS_THREAD_STATE, "dead", _OF),
         ),
         records_to_restore(_OF),
         stat(
