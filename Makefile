@@ -71,10 +71,12 @@ spark: $(READY) ## streaming progress, history and audit on a real Spark and a r
 
 chart: $(READY) ## the Helm chart, by helm, Kubernetes' schemas and the agent itself; builds helm the first time
 	@scripts/install-prometheus
+	@scripts/install-chart-tools >/dev/null
 	$(BIN)/pytest tests/chart -n 2 $(ARGS)
 
 container: $(READY) ## the Dockerfile and the compose file by their rules, the agent's image without an engine
 	@scripts/install-prometheus
+	@scripts/install-chart-tools >/dev/null
 	scripts/check-container $(PY) $(ARGS)
 
 dist: $(READY) ## wheel, source and bill of materials, installed in an empty environment and tried there

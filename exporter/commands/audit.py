@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,6 +138,8 @@ def _audit(
         packages.append(f"{AVRO}:{connector.rpartition(':')[2]}")
     # What is no number is null, and counted, instead of the end of the job.
     conf = {"spark.sql.ansi.enabled": "false", "spark.sql.mapKeyDedupPolicy": "LAST_WIN", **spark_conf(options)}
+    # What Spark refuses is told by us, in one line.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     say("starting Spark ...")
     with (
         spark_session("kafka-eos-audit", master=options.master, packages=packages, conf=conf) as session,

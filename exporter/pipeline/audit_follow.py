@@ -246,7 +246,8 @@ class Follow:
         last = self._last()
         if last is not None and last.question != described(self._audit):
             raise SessionError(
-                f"--checkpoint {self._following.checkpoint} asks another question: {last.question}; begin with a new one"
+                f"--checkpoint {self._following.checkpoint} asks another question: {last.question};"
+                " begin with a new one"
             )
 
 

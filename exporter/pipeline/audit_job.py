@@ -188,12 +188,15 @@ class _Run:
         source = self._source_covered() if self._source is not None else None
         covered = self._topic_covered(whole=source is not None)
         total = covered.offsets + (source.offsets if source is not None else 0)
+        if not total and sink is None:
+            self._unknown.append(self._empty())
+            return Outcome(0, 0, covered.spans, tuple(self._unknown), tuple(self._notes))
         parts = self._portion.parts if self._portion else parts_of(self._reader.tasks(total, PART_RECORDS))
         self._say(f"reading {total:,} offsets of {' and '.join(filter(None, [audit.topic, audit.source_topic]))}")
         folded = self._keep(self._folded(covered, source, parts))
         summary = Summary(folded)
         if not summary.records and self._portion is None:
-            self._unknown.append(f"there are no records of {audit.topic} between these offsets")
+            self._unknown.append(self._empty())
         self._unknown += summary.blanks()
         self._duplicates(folded, summary)
         self._sequences(folded, summary)
@@ -220,6 +223,9 @@ class _Run:
         self._take(covered)
         self._covered = covered.spans
         return covered
+
+    def _empty(self) -> str:
+        return f"there are no records of {self._audit.topic} between these offsets"
 
     # --- First and second stage ---
 

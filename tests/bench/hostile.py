@@ -289,7 +289,8 @@ def run(names: Sequence[str], seconds: float) -> None:
     hashed = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(10)).decode()
     web = folder / "tls" / "web.yml"
     web.write_text(
-        f"tls_server_config: {{cert_file: server.pem, key_file: server.key}}\nbasic_auth_users: {{prometheus: {hashed}}}\n"
+        "tls_server_config: {cert_file: server.pem, key_file: server.key}\n"
+        f"basic_auth_users: {{prometheus: {hashed}}}\n"
     )
     context = ssl.create_default_context(cafile=authority.certificate)
     with ProcessGroup(folder) as processes:

@@ -8,6 +8,16 @@ import pytest
 
 from tests.chart.tools import Charts, install
 
+TEST_SECONDS = 300
+"""helm and its judges read megabytes, at times on a busy machine."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.timeout(TEST_SECONDS))
+
 
 @pytest.fixture(scope="session")
 def charts(tmp_path_factory: pytest.TempPathFactory) -> Charts:

@@ -82,7 +82,9 @@ def test_labels_for_every_alert_do_not_replace_its_own(charts: Charts) -> None:
 def test_promtool_takes_the_rules(charts: Charts, tmp_path: Path) -> None:
     file = tmp_path / "rules.yaml"
     file.write_text(yaml.safe_dump({"groups": rendered(charts, {key: other(each) for key, each in SETTINGS.items()})}))
-    done = subprocess.run(["promtool", "check", "rules", file], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(
+        ["promtool", "check", "rules", file], capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

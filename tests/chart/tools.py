@@ -18,7 +18,7 @@ CI = sorted((CHART / "ci").glob("*-values.yaml"))
 KUBERNETES = ("1.25.0", "1.37.0")
 CUSTOM = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "SparkApplication")
 GET_TOOLS_SECONDS = 3000
-RUN_SECONDS = 60
+RUN_SECONDS = 120
 
 Object = dict[str, Any]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.container.dockerfile import Stage, context
 
-BUILD_SECONDS = 240
+BUILD_SECONDS = 600
 BASE_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 _PASSED_ON = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE")
 

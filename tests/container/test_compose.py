@@ -14,7 +14,7 @@ from exporter.cli import parser
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "demo" / "compose.yaml"
-RUN_SECONDS = 30
+RUN_SECONDS = 120
 
 
 def load(tools: Path, file: Path) -> subprocess.CompletedProcess[str]:

@@ -19,7 +19,7 @@ FINAL = ("agent", "spark")
 
 def hadolint(tools: Path, file: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [tools / "hadolint", "--no-color", file], capture_output=True, text=True, timeout=60, check=False
+        [tools / "hadolint", "--no-color", file], capture_output=True, text=True, timeout=120, check=False
     )
 
 

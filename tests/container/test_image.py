@@ -44,7 +44,7 @@ def entered(image: Layer, *words: str) -> tuple[list[str], dict[str, str]]:
 
 def inside(image: Layer, *words: str) -> subprocess.CompletedProcess[str]:
     command, environment = entered(image, *words)
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +58,13 @@ def port(image: Layer) -> Iterator[int]:
     )
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         try:
-            until = Deadline.after(30)
+            until = Deadline.after(90)
             while not answers(number) and process.poll() is None and poll(until, 0.1):
                 pass
             yield number
         finally:
             process.send_signal(signal.Signals[stage.last("STOPSIGNAL").value])
-            code = process.wait(15)
+            code = process.wait(60)
     assert code == 0
 
 
@@ -76,7 +76,6 @@ def answers(port: int) -> bool:
         return False
 
 
-@pytest.mark.timeout(300)
 def test_the_command_in_the_image_knows_its_version_and_revision(image: Layer) -> None:
     assert f"revision: {REVISION[:12]}" in inside(image, "kafka-eos-exporter", "--version").stdout
 

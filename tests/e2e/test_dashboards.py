@@ -122,7 +122,7 @@ def test_one_agent_two_replicas_and_three_shards_give_the_same_answers(panorama:
     # Which of those that are equal are among the ten is nobody's to say.
     asked = [each._replace(expr=each.expr.replace("topk(10, ", "(")) for each in asked]
     differ = dict.fromkeys(asked, "not asked yet")
-    busy, until = Deadline.after(20), Deadline.after(SHOWN_SECONDS)
+    busy, until = Deadline.after(10), Deadline.after(SHOWN_SECONDS)
     resting = False
     while differ and poll(until, 2):
         if busy.over and not resting:

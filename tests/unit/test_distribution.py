@@ -6,13 +6,16 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
+import bcrypt
 import yaml
 
+from demo.certificates import Authority
 from exporter import __version__
 from exporter.config import ConfigSource
+from exporter.web_config import read_web_config
 
 ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "docs" / "examples"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -61,9 +64,23 @@ def test_the_settings_in_the_readme_are_all_of_them_and_can_be_used(tmp_path: Pa
         assert shown["clusters"][0][section].keys() == known["clusters"][0][section].keys()
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "docs" / "examples").glob("*.yml")), ids=lambda file: file.name)
-def test_every_example_of_settings_can_be_used(file: Path) -> None:
-    assert ConfigSource(file, {}).load().clusters
+def test_the_example_of_settings_can_be_used() -> None:
+    assert ConfigSource(EXAMPLES / "kafka-eos-exporter.yml", {}).load().clusters
+
+
+def test_the_example_of_who_may_scrape_can_be_used(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    authority.issue("tls")
+    (tmp_path / "tls.pem").rename(tmp_path / "tls.crt")
+    text = (EXAMPLES / "web.yml").read_text()
+    file = tmp_path / "web.yml"
+    # Both as it is and with what it shows in comments.
+    for each in (text, re.sub(r"^( *)# (?=rate_limit:|  interval|  burst)", r"\1", text, flags=re.MULTILINE)):
+        file.write_text(each)
+        reading = read_web_config(file)
+        assert not reading.problems
+        assert reading.config is not None
+        assert bcrypt.checkpw(b"change-me", reading.config.users["prometheus"])
 
 
 def test_the_version_is_a_plain_one() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+import urllib.error
+import urllib.request
 from collections import Counter
 from hashlib import sha256
 from pathlib import Path
@@ -12,6 +14,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from exporter import catalogue
+from exporter.agent import Agent as AgentProcess
 from exporter.applications import Grouping
 from exporter.books import Books, Caps
 from exporter.config import ConfigError, ConfigSource
@@ -268,3 +271,43 @@ def test_the_families_of_each_agent_are_those_about_itself() -> None:
     about_itself = {row for row in catalogue.rows() if row.source == "agent"}
     assert about_itself < set(catalogue.OF_EACH_AGENT)
     assert {row.source for row in set(catalogue.OF_EACH_AGENT) - about_itself} == {"txnlog"}
+
+
+# --- Who reads what ---------------------------------------------------------------------------------------------------
+
+SETTINGS = """
+web: {{listen_address: "127.0.0.1:0"}}
+shard: {shard}
+clusters: [{{name: prod, kafka: {{bootstrap.servers: "127.0.0.1:1"}}, brokers: [{{jolokia: "http://127.0.0.1:1/j"}}]}}]
+connect: [{{name: main, group_id: etl, rest: "http://127.0.0.1:1"}}]
+streams: [{{jolokia: "http://127.0.0.1:1/j"}}]
+ingest: {{enabled: true}}
+"""
+OF_EVERY_SHARD = {"lso", "transactions", "txnlog", "groups", "posture"}
+
+
+@pytest.mark.parametrize(("shard", "rest"), [("0/2", {"brokers", "connect", "streams", "ingest"}), ("1/2", set())])
+def test_what_is_around_the_clusters_is_read_by_the_first_shard_alone(
+    shard: str, rest: set[str], file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file.write_text(SETTINGS.format(shard=shard))
+    source = ConfigSource(file, {})
+    agent = AgentProcess(source.load(), source.load)
+    agent.start()
+    try:
+        read = {each["source"] for each in agent.status()["clusters"][0]["sources"]}
+        assert OF_EVERY_SHARD | rest <= read
+        assert bool(read & {"brokers", "connect", "streams", "ingest", "spark", "audits"}) == bool(rest)
+        assert agent.status()["shard"] == {"index": int(shard[0]), "count": 2}
+        door = urllib.request.Request(f"http://127.0.0.1:{agent.ports[0]}/ingest/librdkafka", b"{}", method="POST")
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(door, timeout=10)  # noqa: S310 -- ours
+        refused.value.close()
+        assert (refused.value.code == 404) == (not rest)
+        file.write_text(SETTINGS.format(shard="1/3"))
+        with caplog.at_level("WARNING"):
+            assert agent.reload() == []
+        assert "shard take effect at the next start only" in caplog.text
+        assert agent.status()["shard"] == {"index": int(shard[0]), "count": 2}
+    finally:
+        agent.stop()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+import base64
+import os
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
 
 from exporter.kafka.msk import iam_tokens, region_of
 from exporter.kafka.oauth import TokenError
@@ -41,7 +43,8 @@ def test_the_region_is_in_the_brokers_names(servers: str, region: str | None, mo
     assert region_of(servers) == (region or "eu-west-1")
 
 
-def test_javas_settings_need_the_signer_and_nothing_else() -> None:
+def test_javas_settings_need_the_signer_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exporter.kafka.msk.find_spec", lambda name: None)
     with pytest.raises(PropertiesError) as raised:
         Properties.parse(AS_JAVA_HAS_IT)
     ((name, text),) = raised.value.problems
@@ -75,36 +78,45 @@ def test_a_token_is_signed_once_for_its_life_and_librdkafka_is_told_when_it_ends
 
 
 @pytest.fixture
-def signer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """Puts a package in the place of AWS's; the argument is the body of its one function."""
-
-    def install(body: str) -> None:
-        for name, text in {
-            "aws_msk_iam_sasl_signer/__init__.py": "",
-            "aws_msk_iam_sasl_signer/MSKAuthTokenProvider.py": f"def generate_auth_token(region):\n    {body}\n",
-            "botocore/__init__.py": "",
-            "botocore/exceptions.py": "class BotoCoreError(Exception): ...\nclass ClientError(Exception): ...\n",
-        }.items():
-            (tmp_path / name).parent.mkdir(exist_ok=True)
-            (tmp_path / name).write_text(text)
-        monkeypatch.syspath_prepend(tmp_path)
-
-    yield install
-    for name in [each for each in sys.modules if each.partition(".")[0] in {"aws_msk_iam_sasl_signer", "botocore"}]:
-        del sys.modules[name]
+def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing of this machine's own, and no question to a cloud's metadata service."""
+    for name in [each for each in os.environ if each.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
 
 
-def test_with_the_signer_javas_settings_are_enough(signer: Callable[[str], None]) -> None:
-    signer("return 'signed for ' + region, 4_000_000_000_000")
+@pytest.mark.usefixtures("no_credentials")
+def test_javas_settings_are_enough_for_awss_own_signer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "PLANTED")
     provider = Properties.parse(AS_JAVA_HAS_IT).token_provider()
     assert provider is not None
-    assert provider.token() == "signed for eu-central-1"
+    token, until = provider.for_confluent("")
+    url = urlsplit(base64.urlsafe_b64decode(token + "==").decode())
+    asked = parse_qs(url.query)
+    assert url.hostname == "kafka.eu-central-1.amazonaws.com"
+    assert asked["Action"] == ["kafka-cluster:Connect"]
+    assert asked["X-Amz-Credential"][0].startswith("AKIDEXAMPLE/")
+    assert "PLANTED" not in url.query
+    assert until == pytest.approx(time.time() + int(asked["X-Amz-Expires"][0]), abs=60)
 
 
-def test_missing_credentials_are_told_without_what_the_library_says(signer: Callable[[str], None]) -> None:
-    signer("raise ValueError('PLANTED')")
+@pytest.mark.usefixtures("no_credentials")
+def test_missing_credentials_are_told() -> None:
     with pytest.raises(TokenError) as raised:
         iam_tokens(SERVERS).token()
     assert raised.value.reason is Reason.AUTHENTICATION
+    assert "no AWS credentials" in str(raised.value)
+
+
+def test_what_the_signer_says_is_not_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(region: str) -> tuple[str, int]:
+        raise ValueError("PLANTED")
+
+    monkeypatch.setattr(MSKAuthTokenProvider, "generate_auth_token", fails)
+    with pytest.raises(TokenError) as raised:
+        iam_tokens(SERVERS).token()
     assert "no AWS credentials (ValueError)" in str(raised.value)
     assert "PLANTED" not in str(raised.value)
