@@ -38,6 +38,7 @@ from demo.spark import SparkError
 from demo.stage import TOPICS, Stage
 from demo.streams import StreamsApp
 from demo.workloads.producers import JavaProducer, ProducerError
+from exporter.catalogue import BROKER_TRANSACTION_VERSION
 from exporter.librdkafka_stats import EosStats
 from exporter.model import Deadline
 
@@ -46,6 +47,7 @@ CLUSTER = "prod"
 SCRAPE_SECONDS = 5
 CALL_SECONDS = 10.0
 REST_SECONDS = 15.0
+SHOWN_SECONDS = 60.0
 WORDS = "words"
 
 
@@ -159,6 +161,9 @@ class Panorama:
         self.others: dict[str, PrometheusServer] = {}
         for name, watched in {"one-replica": agents[:1], "shards": shards}.items() if shards else ():
             self.others[name] = self._scrape(cluster.processes, folder, watched, name)
+        for server in (self.prometheus, *self.others.values()):
+            # An increase from before the first scrape is seen by nobody: all begin to look before anything goes wrong.
+            server.wait_for(str(BROKER_TRANSACTION_VERSION), SHOWN_SECONDS)
         make_orphan(cluster, ORPHAN_TOPIC)
         self._stage = enter(Stage(cluster))
         pipelines.fail()

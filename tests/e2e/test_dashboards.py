@@ -169,7 +169,7 @@ def _only(truth: Truth, labels: frozenset[tuple[str, str]]) -> Truth:
 def _agree(one: Truth, other: Truth) -> bool:
     """Twice as much, or another series, is another answer; what comes of scraping at other instants is not."""
     return one.keys() == other.keys() and all(
-        math.isclose(value, other[labels], rel_tol=0.25, abs_tol=0.01)
+        math.isclose(value, other[labels], rel_tol=0.4, abs_tol=0.01)
         or (math.isnan(value) and math.isnan(other[labels]))
         for labels, value in one.items()
     )
