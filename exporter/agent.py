@@ -14,21 +14,20 @@ from typing import NamedTuple
 from exporter import __version__, logs
 from exporter.allocator import share_one_arena
 from exporter.applications import Grouping
-from exporter.books import Caps
 from exporter.catalogue import EXPORTER_SHARDS
 from exporter.clients import Clients
 from exporter.config import Cluster as ClusterConfig
-from exporter.config import Config, ConfigError, split_address
+from exporter.config import Config, split_address
 from exporter.engines import Engines, engine_sources, engines_of
 from exporter.exposition import Exposition
-from exporter.inboxes import Inboxes, inboxes_of
-from exporter.ingest_door import doors_of
+from exporter.ingest.door import doors_of
+from exporter.ingest.inboxes import Inboxes, inboxes_of
 from exporter.kafka.client import ClusterClient
-from exporter.listen import ListenError
 from exporter.model import Clock, Deadline, Snapshot, Source
 from exporter.runner import Fleet, Group
 from exporter.selfmetrics import ProcessMetrics, build_info
 from exporter.server import App, Servers
+from exporter.settings.layers import ConfigError
 from exporter.sources.audits import Names
 from exporter.sources.cluster import Cluster
 from exporter.sources.groups import GroupsSettings, GroupsSource
@@ -38,8 +37,10 @@ from exporter.sources.transactions import TransactionsSettings, TransactionsSour
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.state import StateDir
 from exporter.status import ClusterSettings, Document, document
-from exporter.web_file import WebFile
-from exporter.web_guard import Guard
+from exporter.txnlog.books import Caps
+from exporter.web.file import WebFile
+from exporter.web.guard import Guard
+from exporter.web.listen import ListenError
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from typing import NoReturn
 import exporter
 from exporter.commands import audit, check, generate, history, run, transactions
 from exporter.commands.settings import SettingsError
-from exporter.config import ConfigError
 from exporter.revision import revision
+from exporter.settings.layers import ConfigError
 
 CLEAN, FOUND, UNKNOWN, INTERRUPTED = 0, 1, 2, 130
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.config import Config
-from exporter.config_clients import Broker, Producers
-from exporter.config_targets import Streams
-from exporter.ingest import Inbox
+from exporter.ingest.librdkafka import Inbox
 from exporter.jmx.reader import JvmTarget, reader_for
 from exporter.jvm_targets import listed
 from exporter.model import Clock, Deadline, Source
 from exporter.runner import Fleet, Group, GroupState
+from exporter.settings.clients import Broker, Producers
+from exporter.settings.targets import Streams
 from exporter.sources.brokers import BrokerSettings, BrokersSource
 from exporter.sources.cluster import Cluster
 from exporter.sources.ingest import IngestSource

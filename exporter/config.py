@@ -16,8 +16,9 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from exporter.config_clients import Broker, Ingest, Producers
-from exporter.config_layers import (
+from exporter.settings.clients import Broker, Ingest, Producers
+from exporter.settings.layers import (
+    ConfigError,
     Layer,
     Path,
     Problem,
@@ -28,9 +29,9 @@ from exporter.config_layers import (
     from_yaml,
     merged,
 )
-from exporter.config_problems import problem_of, shape_of
-from exporter.config_targets import Audits, Connect, Spark, Streams
-from exporter.config_values import (
+from exporter.settings.problems import problem_of, shape_of
+from exporter.settings.targets import Audits, Connect, Spark, Streams
+from exporter.settings.values import (
     DEFAULT_PORT,
     Addresses,
     ApplicationRegex,
@@ -45,16 +46,7 @@ from exporter.config_values import (
     split_address,
     wrong,
 )
-from exporter.web_config import read_web_config
-
-
-class ConfigError(Exception):
-    """The settings cannot be used. ``problems`` are all of them, each with its path; none holds a secret."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(map(str, problems)))
-        self.problems = tuple(problems)
-
+from exporter.web.config import read_web_config
 
 # --- The settings -----------------------------------------------------------------------------------------------------
 

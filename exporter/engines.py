@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from exporter.audit_files import AuditFiles
 from exporter.config import Config
-from exporter.config_targets import Audits, Connect, Spark
 from exporter.connect.rest import ConnectRest
-from exporter.inboxes import Inboxes
+from exporter.ingest.inboxes import Inboxes
 from exporter.jvm_targets import JvmReaders
 from exporter.model import Source
+from exporter.settings.targets import Audits, Connect, Spark
 from exporter.sources.audits import AuditsSource, Names
 from exporter.sources.cluster import Cluster
 from exporter.sources.connect import ConnectSettings, ConnectSource

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from exporter.config_targets import TARGET, Discovered
 from exporter.jmx.reader import JvmReader, JvmTarget, Way, reader_for
+from exporter.settings.targets import TARGET, Discovered
 from exporter.target_files import FileTarget, TargetFiles
 
 

@@ -15,12 +15,12 @@ from werkzeug.exceptions import HTTPException, NotFound
 from werkzeug.routing import Map, Rule
 from werkzeug.wrappers import Request, Response
 
-from exporter.listen import Listener, ListenError, WSGIApplication
-from exporter.page import CONTENT_SECURITY_POLICY, page
-from exporter.runbooks import names, runbook
 from exporter.textformat import CONTENT_TYPES, Format
-from exporter.web_guard import Guard, Refusal
-from exporter.web_tls import Tls
+from exporter.web.guard import Guard, Refusal
+from exporter.web.listen import Listener, ListenError, WSGIApplication
+from exporter.web.page import CONTENT_SECURITY_POLICY, page
+from exporter.web.runbooks import names, runbook
+from exporter.web.tls import Tls
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from exporter.commands import connection, posture
-from exporter.config import ConfigError, ConfigSource
+from exporter.config import ConfigSource
+from exporter.settings.layers import ConfigError
 
 _EXAMPLES = """\
 examples:

@@ -6,7 +6,6 @@ import argparse
 import time
 from typing import Any
 
-from exporter.books import Caps
 from exporter.commands.clusters import look_at_all
 from exporter.commands.output import say
 from exporter.commands.report import Form, Look, show
@@ -17,6 +16,7 @@ from exporter.next_step import clock_time
 from exporter.sources.cluster import Cluster
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.status import unclean_end_document
+from exporter.txnlog.books import Caps
 
 _MOST = 10_000
 _SLICE_SECONDS = 5.0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.config import ConfigSource
-from exporter.config_layers import Path as SettingPath
+from exporter.settings.layers import Path as SettingPath
 
 
 class SettingsError(Exception):

@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from exporter.kafka.transaction_log import NO_TIMEOUT_MS, UndecodableRecord
-from exporter.ledger import Ledger
-from exporter.ledger_entry import Entry, Finished, decode_section, encode_key
-from exporter.log_tail import DELIVERY_SLACK_MS
 from exporter.model import TopicPartition
+from exporter.txnlog.entry import Entry, Finished, decode_section, encode_key
+from exporter.txnlog.ledger import Ledger
+from exporter.txnlog.tail import DELIVERY_SLACK_MS
 
 KEEP_MS = 3_600_000
 """An id that is idle for this long in log time is forgotten: all that is known of it is in its rows. A Complete record

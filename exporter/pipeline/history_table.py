@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exporter.ledger_entry import Entry, Finished
 from exporter.model import Outcome
 from exporter.pipeline.history_fold import Kept, Row, day_of
+from exporter.txnlog.entry import Entry, Finished
 
 ROWS_AT_ONCE = 50_000
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from exporter.judge import FENCE_WINDOW_MS
 from exporter.kafka.log_range import Range
-from exporter.log_tail import DELIVERY_SLACK_MS
+from exporter.txnlog.tail import DELIVERY_SLACK_MS
 
 SETTLED_MS = FENCE_WINDOW_MS + DELIVERY_SLACK_MS + 1
 """How long after a partition last moved another look settles every abort in it."""

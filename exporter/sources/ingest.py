@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from exporter import catalogue
-from exporter.ingest import Inbox
+from exporter.ingest.librdkafka import Inbox
 from exporter.model import Deadline, Fact, Facts, Fault, Sample
 
 INTERVAL = 2.0

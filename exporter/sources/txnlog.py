@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from exporter import catalogue
-from exporter.books import Books, Caps
 from exporter.kafka.client import AskError
 from exporter.kafka.coordinators import ask_coordinators
 from exporter.kafka.offsets import Isolation, end_offsets
@@ -15,10 +14,6 @@ from exporter.kafka.properties import Properties
 from exporter.kafka.tail import Tail, TailReader
 from exporter.kafka.transaction_log import TOPIC
 from exporter.kafka.transactions import coordinator_partition
-from exporter.ledger import Ledger
-from exporter.log_progress import PartitionProgress, begin
-from exporter.log_tail import LogTail
-from exporter.log_use import transaction_use
 from exporter.model import (
     Deadline,
     Fact,
@@ -37,6 +32,11 @@ from exporter.model import (
 )
 from exporter.open_transactions import open_transaction_samples
 from exporter.sources.cluster import Cluster
+from exporter.txnlog.books import Books, Caps
+from exporter.txnlog.ledger import Ledger
+from exporter.txnlog.progress import PartitionProgress, begin
+from exporter.txnlog.tail import LogTail
+from exporter.txnlog.use import transaction_use
 
 PACE = 1.0
 """Seconds from one read to the next: what the log settles is on /metrics within two of them."""

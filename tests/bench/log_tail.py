@@ -12,12 +12,12 @@ from confluent_kafka import TopicPartition as Position
 from demo.cluster import KafkaCluster
 from demo.jars import library
 from exporter.applications import Grouping
-from exporter.books import Books, Caps
 from exporter.kafka.properties import Properties
 from exporter.kafka.tail import Polled, Tail, is_end
 from exporter.kafka.transaction_log import TOPIC
-from exporter.ledger import Ledger
-from exporter.log_tail import BATCH
+from exporter.txnlog.books import Books, Caps
+from exporter.txnlog.ledger import Ledger
+from exporter.txnlog.tail import BATCH
 from tests.bench.machine import Cost, ToolError, run
 
 FORMATTER_RECORDS = 300_000

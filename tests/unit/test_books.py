@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from exporter import catalogue
 from exporter.applications import Grouping
-from exporter.books import Books, Caps, Histogram
-from exporter.ledger import Entry, Finished
 from exporter.model import Distribution, Metric, Outcome, Sample
+from exporter.txnlog.books import Books, Caps, Histogram
+from exporter.txnlog.ledger import Entry, Finished
 
 NOW = 1_790_000_000.0
 

@@ -10,11 +10,12 @@ import pytest
 import yaml
 
 from exporter.clients import Clients
-from exporter.config import Config, ConfigError, ConfigSource
-from exporter.ingest import Inbox
+from exporter.config import Config, ConfigSource
+from exporter.ingest.librdkafka import Inbox
 from exporter.jvm_targets import JvmReaders
 from exporter.model import Clock, Snapshot
 from exporter.runner import Fleet
+from exporter.settings.layers import ConfigError
 from exporter.sources.cluster import Cluster
 
 

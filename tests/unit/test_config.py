@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.config import Config, ConfigError, ConfigSource, split_address
-from exporter.config_layers import Path as SettingPath
+from exporter.config import Config, ConfigSource, split_address
+from exporter.settings.layers import ConfigError
+from exporter.settings.layers import Path as SettingPath
 
 SECRET = "hunter2"
 UNIT = "write a number with its unit, such as 500ms, 30s, 5m or 1h30m"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from exporter.config import Config, ConfigError, ConfigSource
+from exporter.config import Config, ConfigSource
+from exporter.settings.layers import ConfigError
 
 SERVERS = {"KAFKA_EOS_CLUSTERS__0__KAFKA__BOOTSTRAP_SERVERS": "k:1"}
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from exporter.config import Config, ConfigError, ConfigSource
+from exporter.config import Config, ConfigSource
 from exporter.engines import engine_sources, engines_of
 from exporter.jmx.answers import Way
+from exporter.settings.layers import ConfigError
 
 ONE = "clusters: [{name: prod, kafka: {bootstrap.servers: 'k1:9092'}}]\n"
 TWO = "clusters: [{name: a, kafka: {bootstrap.servers: 'a:1'}}, {name: b, kafka: {bootstrap.servers: 'b:1'}}]\n"

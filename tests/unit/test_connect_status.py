@@ -9,9 +9,9 @@ from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
 from exporter.connect.trace import Cause
 from exporter.model import Fact, Facts, Fault, OpenTransactions, Reason, Snapshot, Stalls, UncleanEnds
-from exporter.page import page, verdict
 from exporter.runner import GroupState, SourceState
 from exporter.status import ClusterSettings, document
+from exporter.web.page import page, verdict
 
 EVIL = "<script>alert(1)</script>"
 FENCED = Task("orders", "0", "failed", "w1:8083", Cause.FENCED, f"x.ProducerFencedException: {EVIL}", "mark")

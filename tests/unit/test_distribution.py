@@ -12,7 +12,7 @@ import yaml
 from demo.certificates import Authority
 from exporter import __version__
 from exporter.config import ConfigSource
-from exporter.web_config import read_web_config
+from exporter.web.config import read_web_config
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"

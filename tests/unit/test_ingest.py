@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from exporter import catalogue
-from exporter.ingest import ClientKey, Inbox
-from exporter.ingest_door import IngestDoor
-from exporter.mailbox import BURST, RefusedError
+from exporter.ingest.door import IngestDoor
+from exporter.ingest.librdkafka import ClientKey, Inbox
+from exporter.ingest.mailbox import BURST, RefusedError
 from exporter.model import Clock, Deadline, Facts, Sample
 from exporter.sources.ingest import IngestSource
 

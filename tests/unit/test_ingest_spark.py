@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from exporter.ingest_spark import SparkInbox
-from exporter.mailbox import RefusedError
+from exporter.ingest.mailbox import RefusedError
+from exporter.ingest.spark import SparkInbox
 from exporter.model import TopicPartition
 from exporter.spark.queries import KEEP_SILENT, State
 from exporter.spark.terminations import Reason

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from exporter import listener
-from exporter.ingest_door import MAX_BYTES
-from exporter.ingest_spark import SparkInbox
+from exporter.ingest.door import MAX_BYTES
+from exporter.ingest.spark import SparkInbox
 from exporter.listener import MOST_QUERIES, EosListener
 from exporter.model import Clock, TopicPartition
 from exporter.spark.queries import State

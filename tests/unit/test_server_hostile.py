@@ -12,9 +12,9 @@ import pytest
 
 from exporter.catalogue import SOURCE_UP
 from exporter.exposition import Exposition
-from exporter.listen import Listener
 from exporter.model import Clock, Snapshot
 from exporter.server import App
+from exporter.web.listen import Listener
 
 REQUEST = b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 

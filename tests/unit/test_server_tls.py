@@ -16,9 +16,9 @@ import pytest
 
 from demo.certificates import Authority
 from exporter.exposition import Exposition
-from exporter.listen import Listener
 from exporter.server import App
-from exporter.web_file import WebFile
+from exporter.web.file import WebFile
+from exporter.web.listen import Listener
 
 REQUEST = b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 TLS = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n"

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from exporter import catalogue
 from exporter.agent import Agent as AgentProcess
 from exporter.applications import Grouping
-from exporter.books import Books, Caps
-from exporter.config import ConfigError, ConfigSource
+from exporter.config import ConfigSource
 from exporter.exposition import Exposition
 from exporter.kafka.transaction_log import Status, decode_key, decode_value
 from exporter.model import Fact, Sample, Snapshot, Source
+from exporter.settings.layers import ConfigError
 from exporter.shard import WHOLE, Shard
 from exporter.sources.groups import GroupsSettings, GroupsSource
 from exporter.sources.lso import LsoSettings, LsoSource
@@ -28,6 +28,7 @@ from exporter.sources.posture import PostureSettings, PostureSource
 from exporter.sources.transactions import TransactionsSettings, TransactionsSource
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.textformat import Format
+from exporter.txnlog.books import Books, Caps
 from tests.coordinator import BEGIN_MS, History, histories
 from tests.world import LOG, OFFSETS, Partition, Transaction, World, Writer, partitions, read
 

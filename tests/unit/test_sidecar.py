@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from exporter.agent import Agent
-from exporter.config import ConfigError, ConfigSource
+from exporter.config import ConfigSource
+from exporter.settings.layers import ConfigError
 
 SETTINGS = """
 web: {listen_address: "127.0.0.1:0"}

@@ -6,11 +6,11 @@ from typing import Any
 
 from exporter.audit_result import AuditResult, AuditResults, Finding, TopicResult, Verdict
 from exporter.model import Fact, Facts, OpenTransactions, Stalls, UncleanEnds
-from exporter.page import page, verdict
 from exporter.runner import GroupState, SourceState
 from exporter.spark.queries import End, Lag, Query, QueryKey, SparkView, State, Way
 from exporter.spark.terminations import Reason
 from exporter.status import ClusterSettings, document
+from exporter.web.page import page, verdict
 
 EVIL = "<script>alert(1)</script>"
 NOW = 1_795_272_600.0

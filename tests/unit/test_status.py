@@ -26,9 +26,9 @@ from exporter.model import (
     UncleanEnd,
     UncleanEnds,
 )
-from exporter.page import CONTENT_SECURITY_POLICY, page, verdict
 from exporter.runner import GroupState, SourceState
 from exporter.status import ClusterSettings, document, instant
+from exporter.web.page import CONTENT_SECURITY_POLICY, page, verdict
 
 NOW = 1_795_255_200.0
 EVIL = "</pre><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"

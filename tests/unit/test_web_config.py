@@ -11,8 +11,9 @@ import bcrypt
 import pytest
 
 from demo.certificates import Authority
-from exporter.config import ConfigError, ConfigSource
-from exporter.web_config import RateLimit, Reading, WebConfig, read_web_config
+from exporter.config import ConfigSource
+from exporter.settings.layers import ConfigError
+from exporter.web.config import RateLimit, Reading, WebConfig, read_web_config
 
 HASH = "$2b$04$......................w74bL5gU7LSJClZClCa.Pkz14aTv/XO"
 """Of the empty password: no secret of anybody."""

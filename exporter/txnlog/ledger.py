@@ -29,7 +29,8 @@ from exporter.kafka.transaction_log import (
     partitions_end,
     tags_at,
 )
-from exporter.ledger_entry import (
+from exporter.model import OpenTransaction, Outcome
+from exporter.txnlog.entry import (
     OPEN_STATES,
     UNKNOWN_EPOCH,
     UNKNOWN_VERSION,
@@ -39,7 +40,6 @@ from exporter.ledger_entry import (
     encode_key,
     encode_section,
 )
-from exporter.model import OpenTransaction, Outcome
 
 __all__ = ["Entry", "Finished", "Ledger", "LogPartition", "Sink"]
 

@@ -7,8 +7,8 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 
-from exporter.config_layers import LIST, PROPERTIES, TEXT, Path, Problem, Shape, did_you_mean
 from exporter.kafka.properties import Properties
+from exporter.settings.layers import LIST, PROPERTIES, TEXT, Path, Problem, Shape, did_you_mean
 
 _WORDS = {
     "missing": "is required",

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from exporter import catalogue
 from exporter.applications import Application, Grouping
-from exporter.ledger import Entry, Finished
 from exporter.model import Distribution, Metric, Outcome, Sample, TaskCommits, UncleanEnd
 from exporter.shard import WHOLE, Shard
+from exporter.txnlog.ledger import Entry, Finished
 
 HOUR = 3600.0
 MOST_SECTIONS = 10_000

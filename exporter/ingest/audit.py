@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from exporter.audit_result import AuditResult, AuditResultError, parse_result
-from exporter.mailbox import Mailbox, RefusedError
+from exporter.ingest.mailbox import Mailbox, RefusedError
 from exporter.model import Clock
 
 KEEP_SECONDS = 31 * 86_400.0

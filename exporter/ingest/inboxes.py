@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from exporter.config import Config
-from exporter.ingest import Inbox
-from exporter.ingest_audit import AuditInbox
-from exporter.ingest_spark import SparkInbox
+from exporter.ingest.audit import AuditInbox
+from exporter.ingest.librdkafka import Inbox
+from exporter.ingest.spark import SparkInbox
 from exporter.model import Clock
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from exporter.kafka.tail import Polled, TailReader, fault_of, is_end
 from exporter.kafka.transaction_log import TOPIC, UndecodableRecord
-from exporter.ledger import Ledger
-from exporter.log_progress import PartitionProgress
 from exporter.model import Clock, Deadline, Fault, Reason
+from exporter.txnlog.ledger import Ledger
+from exporter.txnlog.progress import PartitionProgress
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field, SecretStr, model_validator
 
-from exporter.config_targets import Discovered, Secret
-from exporter.config_values import Count, Duration, Section, wrong
+from exporter.settings.targets import Discovered, Secret
+from exporter.settings.values import Count, Duration, Section, wrong
 
 
 class Broker(Discovered):

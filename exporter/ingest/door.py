@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from exporter.inboxes import Inboxes
-from exporter.mailbox import RefusedError
+from exporter.ingest.inboxes import Inboxes
+from exporter.ingest.mailbox import RefusedError
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,8 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from exporter.config import ConfigError
-from exporter.config_layers import Problem
-from exporter.web_config import Reading, WebConfig, read_web_config
+from exporter.settings.layers import ConfigError, Problem
+from exporter.web.config import Reading, WebConfig, read_web_config
 
 log = logging.getLogger(__name__)
 

@@ -44,6 +44,14 @@ class Problem(NamedTuple):
         return f"{where}{origin}: {self.text}" if where else f"{self.origin or 'config'}: {self.text}"
 
 
+class ConfigError(Exception):
+    """The settings cannot be used. ``problems`` are all of them, each with its path; none holds a secret."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = tuple(problems)
+
+
 class Layer(NamedTuple):
     """Settings of one origin: what was set, the origin of each value, and what could not be read."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from exporter.ledger import Entry
 from exporter.model import TransactionUse
+from exporter.txnlog.ledger import Entry
 
 
 def transaction_use(

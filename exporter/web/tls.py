@@ -17,9 +17,9 @@ from typing import Annotated, Final, NamedTuple
 
 from pydantic import BeforeValidator, SecretStr
 
-from exporter.config_layers import Path as SettingPath
-from exporter.config_layers import did_you_mean
-from exporter.config_values import Section, one_or_more
+from exporter.settings.layers import Path as SettingPath
+from exporter.settings.layers import did_you_mean
+from exporter.settings.values import Section, one_or_more
 
 VERIFY: Final = "RequireAndVerifyClientCert"
 _CLIENT_AUTH = {

@@ -17,8 +17,8 @@ from typing import Any
 
 from cheroot import wsgi
 
-from exporter.connection import MAX_BODY_BYTES, MAX_HEAD_BYTES, Arrival, Connection
-from exporter.web_tls import Tls
+from exporter.web.connection import MAX_BODY_BYTES, MAX_HEAD_BYTES, Arrival, Connection
+from exporter.web.tls import Tls
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from exporter.logins import Login, Logins
-from exporter.web_config import RateLimit, WebConfig
+from exporter.web.config import RateLimit, WebConfig
+from exporter.web.logins import Login, Logins
 
 
 class Refusal(NamedTuple):

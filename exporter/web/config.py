@@ -14,11 +14,11 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 
-from exporter.config_layers import Problem, from_yaml
-from exporter.config_problems import problem_of
-from exporter.config_values import Section, wrong
-from exporter.logins import Users, hash_problem
-from exporter.web_tls import Tls, TlsServer, build
+from exporter.settings.layers import Problem, from_yaml
+from exporter.settings.problems import problem_of
+from exporter.settings.values import Section, wrong
+from exporter.web.logins import Users, hash_problem
+from exporter.web.tls import Tls, TlsServer, build
 
 # exporter-toolkit's list, closed on purpose, and the values that it takes.
 _HEADERS: Mapping[str, tuple[str, ...]] = {

@@ -18,8 +18,8 @@ from typing import Any
 from cheroot.makefile import StreamWriter
 from cheroot.server import HTTPConnection, HTTPRequest
 
-from exporter.strict_headers import StrictHeaders
-from exporter.web_tls import Tls
+from exporter.web.strict_headers import StrictHeaders
+from exporter.web.tls import Tls
 
 MAX_HEAD_BYTES = 16 * 1024
 MAX_BODY_BYTES = 64 * 1024

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, SecretStr, model_validator
 
-from exporter.config_values import Duration, Lower, Section, local_path, one_or_more, wrong
 from exporter.http import Endpoint
 from exporter.jmx.reader import JvmTarget, Way
+from exporter.settings.values import Duration, Lower, Section, local_path, one_or_more, wrong
 
 
 def _url(value: str) -> str:

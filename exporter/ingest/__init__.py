@@ -1,0 +1,1 @@
+"""What clients, Spark drivers and audits hand in at ``/ingest/...``."""

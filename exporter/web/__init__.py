@@ -1,0 +1,1 @@
+"""The HTTP endpoint: connections and TLS, who may come in, the page. ``exporter.server`` puts it together."""
