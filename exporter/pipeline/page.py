@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 _HERE = Path(__file__).parent
-_STYLES = (_HERE.parent / "templates" / "status.css", _HERE / "report.css")
+_STYLES = (_HERE.parent / "web" / "templates" / "status.css", _HERE / "report.css")
 
 
 @dataclass(frozen=True, slots=True)
