@@ -188,7 +188,7 @@ class _Run:
         source = self._source_covered() if self._source is not None else None
         covered = self._topic_covered(whole=source is not None)
         total = covered.offsets + (source.offsets if source is not None else 0)
-        if not total and sink is None:
+        if not total and sink is None and self._portion is None:
             self._unknown.append(self._empty())
             return Outcome(0, 0, covered.spans, tuple(self._unknown), tuple(self._notes))
         parts = self._portion.parts if self._portion else parts_of(self._reader.tasks(total, PART_RECORDS))
