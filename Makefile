@@ -95,8 +95,9 @@ test: check unit golden rules deploy dist e2e spark ## all of the above
 demo: $(READY) ## a real Kafka that goes wrong on purpose; Ctrl-C ends it, or DEMO_SECONDS=120
 	@exec $(PY) -m demo
 
-bench: $(READY) ## the speed table, side by side with Kafka's own tools
-	@exec $(PY) -m tests.bench
+bench: $(READY) ## the speed tables, side by side with Kafka's own tools and Spark's raw read
+	@$(PY) -m tests.bench
+	@$(PY) -m tests.bench.audit
 
 generate: $(READY) ## write what is generated from the catalogue
 	$(BIN)/kafka-eos-exporter generate
