@@ -98,6 +98,11 @@ class StallWatch:
         if before is not None and (state is None or state.last_stable_offset != before.last_stable_offset):
             self._holdings.pop(partition, None)
 
+    def due(self, earliest: float, latest: float) -> float | None:
+        """The last instant in this span, on the monotonic clock, at which a standing partition becomes stalled."""
+        instants = (state.seen + self._stall_after for state in self.standing.values())
+        return max((each for each in instants if earliest < each <= latest), default=None)
+
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """These partitions are gone."""
         for partition in partitions:

@@ -30,6 +30,11 @@ from exporter.model import (
 from exporter.sources.cluster import Cluster
 from exporter.stall_watch import StallWatch
 
+JITTER = 0.05
+"""Share of an interval by which a look may come too early."""
+MOMENT = 0.15
+"""Share of an interval for which a look is put off, so that a stall that is nearly one is seen to be."""
+
 
 @dataclass(frozen=True, slots=True)
 class LsoSettings:
@@ -110,6 +115,7 @@ class LsoSource:
         yield from faults
         self._stale = bool(faults)
         self._expire()
+        self.pace = self.interval + self._moment()
         if targets and not answered:
             return
         coordinators, more = self._who(metadata, hot, opened, deadline)
@@ -216,6 +222,16 @@ class LsoSource:
             if now - reading.at > (often if partition in standing else seldom)
         ]
         self._watch.lose(old)
+
+    def _moment(self) -> float:
+        """How much later than usual the next look had better be, not to come just before a stall is one.
+
+        Thresholds are multiples of the interval, and looks never exactly that far apart: without it, every other stall
+        is told an interval late.
+        """
+        next_look = self._cluster.clock.monotonic() + self.interval
+        due = self._watch.due(next_look - JITTER * self.interval, next_look + MOMENT * self.interval)
+        return 0.0 if due is None else due - next_look + JITTER * self.interval
 
     # --- Who holds it ---
 

@@ -124,6 +124,26 @@ def test_an_lso_that_stands_for_the_threshold_is_a_stall_since_it_was_seen_to_st
     assert not seen.values(SINCE)
 
 
+@pytest.mark.parametrize(
+    ("early", "pace"),
+    [(0.0, 5.25), (0.2, 5.45), (0.7, 5.95), (1.0, 5.0), (2.5, 5.0), (-0.2, 5.05), (-0.3, 5.0), (-4.0, 5.0)],
+)
+def test_the_look_before_a_stall_is_due_is_put_off_a_moment(early: float, pace: float) -> None:
+    world = world_of(orders=1)
+    source = source_of(world)
+    read(world, source)
+    world.time.pass_(5.0)
+    stand(world, "orders")
+    fact = opened(open_transaction(("orders", 0)))
+    read(world, source, fact)
+    assert source.pace == 5.0
+    world.time.pass_(25.0 - early)  # the next look in 5 seconds is this much before the threshold
+    assert read(world, source, fact).value(STALLED, "orders") == 0
+    assert source.pace == pytest.approx(pace)
+    world.time.pass_(source.pace)
+    assert read(world, source, fact).value(STALLED, "orders") == (early < 1.0)
+
+
 def test_a_stall_older_than_this_process_dates_from_its_holder_or_the_end_of_the_one_before() -> None:
     world = world_of(orders=1)
     stand(world, "orders")
