@@ -58,7 +58,8 @@ def coordinator_partition(key: str, partitions: int = 50) -> int:
     """The partition of the internal topic that coordinates a transactional id or a group.
 
     ``Utils.abs(key.hashCode()) % partitions`` (partitionFor of TransactionStateManager and GroupCoordinatorService):
-    Java's String.hashCode over UTF-16 code units, with the sign bit dropped.
+    Java's String.hashCode over UTF-16 code units, and of it Math.abs, but 0 for the one number that has none. Kafka's
+    other way to make a hash positive, Utils.toPositive, which drops the sign bit, is not meant.
     """
     units = array("H", key.encode("utf-16-le", "surrogatepass"))
     if sys.byteorder == "big":
@@ -66,7 +67,9 @@ def coordinator_partition(key: str, partitions: int = 50) -> int:
     value = 0
     for unit in units:
         value = (31 * value + unit) & 0xFFFFFFFF
-    return (value & 0x7FFFFFFF) % partitions
+    if value >= 1 << 31:
+        value = ((1 << 32) - value) & 0x7FFFFFFF
+    return value % partitions
 
 
 class Listing(NamedTuple):

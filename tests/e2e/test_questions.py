@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from confluent_kafka import Consumer
 from confluent_kafka import Producer as Plain
+from confluent_kafka import TopicPartition as Position
 
 from demo.cluster import KafkaCluster
 from demo.settings import Security
@@ -18,6 +20,7 @@ from exporter.kafka.offsets import Isolation, end_offsets
 from exporter.kafka.properties import Properties
 from exporter.kafka.transactions import (
     Listing,
+    coordinator_partition,
     describe_grant,
     describe_producers,
     describe_transactions,
@@ -89,6 +92,35 @@ def test_an_open_transaction_is_told_by_all_who_know_it(
     assert group in groups
     assert committed.values[group] == {TopicPartition(topic, 1): 7}
     assert version == (2 if kafka.version.startswith("4.") else None)
+
+
+def test_each_id_and_each_group_is_asked_of_its_own_coordinator(keep: Keep, fresh: Fresh) -> None:
+    # A dozen of each: the hashes of half of them are negative, which is where Kafka's arithmetic is easily mistaken.
+    ids, groups = ([fresh(f"{number}-{kind}") for number in range(12)] for kind in ("held", "group"))
+    with KafkaCluster("4.3.1", 3, heap_mb=384) as kafka:
+        kafka.create_topic("orders", 1)
+        for transactional_id in ids:
+            producer = keep(RdkafkaProducer(kafka, transactional_id, timeout=600.0))
+            producer.init()
+            producer.begin()
+            producer.send("orders", 1)
+            producer.flush()
+        for group in groups:
+            reader = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group})
+            reader.commit(offsets=[Position("orders", 0, 3)], asynchronous=False)
+            reader.close()
+        with client_of(kafka) as client:
+            metadata = client.metadata(soon())
+            described = describe_transactions(client, metadata, ids, soon())
+            listed = list_transactions(client, metadata, soon())
+            committed = committed_offsets(client, metadata, groups, soon())
+        for answers in (described, listed, committed):
+            assert not answers.faults
+        assert described.values.keys() == set(ids)
+        by_leader = {each.transactional_id: node for node, found in listed.values.items() for each in found}
+        log = metadata.topics["__transaction_state"]
+        assert by_leader == {each: log[coordinator_partition(each)].leader for each in ids}
+        assert committed.values == {group: {TopicPartition("orders", 0): 3} for group in groups}
 
 
 def test_a_topic_that_is_deleted_between_two_calls_is_a_fault_and_keeps_the_others(
