@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
 
 from exporter import catalogue
 from exporter.audit_files import AuditFiles
 from exporter.audit_result import AuditResult, AuditResults
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
+from exporter.sources.cluster import Named
 
 MOST_AUDITS = 500
-
-
-class Named(Protocol):
-    """The cluster that was audited: its name, "" while that is unknown."""
-
-    @property
-    def name(self) -> str: ...
 
 
 Names = Callable[[], frozenset[str]]

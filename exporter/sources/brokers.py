@@ -15,6 +15,7 @@ from exporter.jmx.reader import Answer, JvmReader, MBean, Query, parse_object_na
 from exporter.kafka.faults import AskError
 from exporter.kafka.metadata import Metadata
 from exporter.model import Deadline, Distribution, Fact, Facts, Fault, Metric, Notes, Reason, Sample
+from exporter.sources.cluster import Named
 
 _QUANTILES = {
     "50thPercentile": 0.5,
@@ -96,11 +97,8 @@ QUERIES = (
 )
 
 
-class Known(Protocol):
+class Known(Named, Protocol):
     """The cluster that the broker belongs to."""
-
-    @property
-    def name(self) -> str: ...
 
     def metadata(self, deadline: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata: ...
 

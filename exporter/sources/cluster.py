@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from exporter.applications import Grouping
 from exporter.kafka.client import ClusterClient, Metadata
@@ -11,6 +12,13 @@ from exporter.kafka.properties import Properties
 from exporter.model import Clock, Deadline
 from exporter.shard import WHOLE, Shard
 from exporter.state import StateDir
+
+
+class Named(Protocol):
+    """All that a source which does not ask Kafka needs of a cluster: its name, "" while that is unknown."""
+
+    @property
+    def name(self) -> str: ...
 
 
 @dataclass(slots=True)

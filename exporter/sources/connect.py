@@ -21,6 +21,7 @@ from exporter.connect.trace import Cause
 from exporter.connect.workers import QUERIES, TaskNumbers, WorkerView
 from exporter.jmx.reader import Answer, JvmReader
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample, TaskCommits
+from exporter.sources.cluster import Named
 
 log = logging.getLogger(__name__)
 
@@ -33,13 +34,6 @@ WITHOUT_WORKERS = (
     "commits, and crash loops between two reads"
 )
 WITHOUT_GROUP = "group_id is not configured: it would add the commits of exactly-once source tasks"
-
-
-class Named(Protocol):
-    """The cluster that the workers write to: its name, "" while that is unknown."""
-
-    @property
-    def name(self) -> str: ...
 
 
 class RestReader(Protocol):

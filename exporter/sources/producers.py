@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from exporter import catalogue
 from exporter.jmx.reader import JvmReader, Query
 from exporter.model import Deadline, Fact, Facts, Fault, Metric, Notes, Sample
+from exporter.sources.cluster import Named
 
 _OPERATIONS = {
     f"txn-{operation.replace('_', '-')}-time-ns-total": operation for operation in catalogue.PRODUCER_OPERATIONS
@@ -31,13 +31,6 @@ QUERIES = (
     Query(_MBEANS, (*(attribute for attribute in _OPERATIONS if attribute != _PREPARE), *_RECORDS), expected=True),
     Query(_MBEANS, (_PREPARE,)),
 )
-
-
-class Named(Protocol):
-    """The cluster that the producers write to: its name, "" when it is not known or there is none."""
-
-    @property
-    def name(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from exporter.catalogue import SPARK_TERMINATION_REASONS
 from exporter.kafka.client import AskError
 from exporter.kafka.offsets import Isolation, end_offsets
 from exporter.model import Clock, Deadline, Fact, Facts, Fault, Reason, Sample, TopicPartition
-from exporter.sources.cluster import Cluster
+from exporter.sources.cluster import Cluster, Named
 from exporter.spark.queries import Lag, Query, QueryKey, SparkQueries, SparkView, merged
 
 MOST_QUERIES = 500
@@ -28,13 +28,6 @@ class Folder(Protocol):
     """An event log folder, or a checkpoint."""
 
     def read(self, deadline: Deadline, now: float) -> Iterator[Fault | Query]: ...
-
-
-class Named(Protocol):
-    """The cluster that queries read: its name, "" while that is unknown."""
-
-    @property
-    def name(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
