@@ -7,16 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.chart.tools import Charts, install
+from tests.patience import allow
 
 TEST_SECONDS = 300
 """helm and its judges read megabytes, at times on a busy machine."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.timeout(TEST_SECONDS))
+    allow(TEST_SECONDS, Path(__file__).parent, items)
 
 
 @pytest.fixture(scope="session")

@@ -7,16 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.chart.tools import install
+from tests.patience import allow
 
 TEST_SECONDS = 900
 """The first test of the image carries it out: on a busy machine, with a slow network, that takes minutes."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.timeout(TEST_SECONDS))
+    allow(TEST_SECONDS, Path(__file__).parent, items)
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from demo.agent import Agent
 from demo.cluster import KafkaCluster
 from demo.processes import ProcessGroup
 from demo.workloads.producers import JavaProducer, ProducerClass, RdkafkaProducer
+from tests.patience import allow
 
 VERSIONS = ("4.3.1", "3.9.2")
 TEST_SECONDS = 240
@@ -41,10 +42,7 @@ class StartAgent(Protocol):
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Brokers and timeouts of Kafka's own take longer than the limit of a unit test."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(TEST_SECONDS))
+    allow(TEST_SECONDS, Path(__file__).parent, items)
 
 
 @pytest.fixture(scope="session")
