@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as Position
 
 from exporter.kafka.client import AskError
 from exporter.kafka.properties import Properties
-from exporter.kafka.tail import Polled, fault_of, is_end
+from exporter.kafka.tail import ONLOOKER, Polled, fault_of, is_end
 from exporter.kafka.transaction_log import TOPIC
 from exporter.model import Clock, Fault, Reason
 
@@ -30,13 +30,7 @@ class Range(NamedTuple):
 
 
 _SETTINGS: dict[str, object] = {
-    # Nothing of a group is used, but librdkafka wants a name for one.
-    "group.id": "kafka-eos-exporter",
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    # librdkafka's default, read_committed, would hide what is not yet decided.
-    "isolation.level": "read_uncommitted",
-    "enable.partition.eof": True,
+    **ONLOOKER,
     # Where a position is gone, the log was deleted up to beyond it, or was made anew.
     "auto.offset.reset": "earliest",
     # Several of these run at once on a worker, each with a bounded piece to read.

@@ -20,7 +20,7 @@ from exporter.kafka.metadata import Metadata
 from exporter.kafka.offsets import CONSUMER, PARTITIONS_PER_REQUEST, Isolation
 from exporter.kafka.properties import Properties
 from exporter.kafka.routing import Cluster, Item, Question, ask_leaders
-from exporter.kafka.tail import fault_of, is_end
+from exporter.kafka.tail import ONLOOKER, fault_of, is_end
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 EARLIEST = -2
@@ -170,11 +170,7 @@ def records_at(
     """
     settings = properties.for_confluent(
         **{
-            "group.id": "kafka-eos-exporter",
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "isolation.level": "read_uncommitted",
-            "enable.partition.eof": True,
+            **ONLOOKER,
             "auto.offset.reset": "error",
             "fetch.wait.max.ms": 100,
             "fetch.message.max.bytes": FETCH_BYTES,

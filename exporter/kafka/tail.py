@@ -17,7 +17,7 @@ from exporter.model import Deadline, Fault, Reason
 
 log = logging.getLogger(__name__)
 
-_SETTINGS: dict[str, object] = {
+ONLOOKER: Mapping[str, object] = {
     # Nothing of a group is used, but librdkafka wants a name for one.
     "group.id": "kafka-eos-exporter",
     "enable.auto.commit": False,
@@ -25,6 +25,10 @@ _SETTINGS: dict[str, object] = {
     # librdkafka's default, read_committed, would hide what is not yet decided.
     "isolation.level": "read_uncommitted",
     "enable.partition.eof": True,
+}
+"""Settings of every consumer here: it leaves no trace on the cluster, and sees all that stands in the log."""
+_SETTINGS: dict[str, object] = {
+    **ONLOOKER,
     "auto.offset.reset": "latest",
     # Memory: a fetched message weighs several times its bytes, and a whole response stays while one of its messages
     # does. With little queued, and asked for again at once, catching up is as fast and takes 90 MB less.
