@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from itertools import chain
+from typing import NamedTuple
 
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
@@ -12,7 +13,7 @@ from exporter.kafka.answers import Answers
 from exporter.kafka.faults import LEADER_MOVED
 from exporter.kafka.metadata import Metadata
 from exporter.kafka.routing import Cluster, Item, Question, ask_leaders
-from exporter.model import Deadline, TopicPartition
+from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 LATEST = -1
 CONSUMER = -1
@@ -26,14 +27,40 @@ class Isolation(IntEnum):
     READ_COMMITTED = 1
 
 
+class Ends(NamedTuple):
+    """Both ends of partitions: ``stable`` has every partition of ``high``. A topic that was deleted is no fault."""
+
+    stable: Mapping[TopicPartition, int]
+    high: Mapping[TopicPartition, int]
+    faults: tuple[Fault, ...]
+    gone: frozenset[TopicPartition]
+
+
+def both_ends(client: Cluster, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline) -> Ends:
+    """The last stable offset of each partition, and after it the high watermark.
+
+    In this order what moves in between makes the high watermark too high: a lag can only be overstated.
+    """
+    stable = end_offsets(client, metadata, partitions, Isolation.READ_COMMITTED, deadline)
+    high = end_offsets(client, metadata, stable.values, Isolation.READ_UNCOMMITTED, deadline)
+    unanswered = (*stable.unanswered.items(), *high.unanswered.items())
+    return Ends(
+        stable.values,
+        high.values,
+        tuple(
+            dict.fromkeys(each for each in (*stable.faults, *high.faults) if each.reason is not Reason.UNKNOWN_TOPIC)
+        ),
+        frozenset(partition for partition, fault in unanswered if fault.reason is Reason.UNKNOWN_TOPIC),
+    )
+
+
 def end_offsets(
     client: Cluster, metadata: Metadata, partitions: Iterable[TopicPartition], isolation: Isolation, deadline: Deadline
 ) -> Answers[TopicPartition, int]:
     """The high watermark (READ_UNCOMMITTED) or the last stable offset (READ_COMMITTED) of each partition.
 
     ListOffsets for timestamp -1, one request per leader; Partition.scala fetchOffsetForTimestamp gives the last stable
-    offset for READ_COMMITTED. Whoever wants the lag asks READ_COMMITTED first: the high watermark, read later, can then
-    only be too high, and the lag only overstated.
+    offset for READ_COMMITTED.
     """
 
     def request(batch: Sequence[TopicPartition]) -> ListOffsetsRequest:

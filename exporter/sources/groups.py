@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from exporter import catalogue
 from exporter.kafka.client import AskError
 from exporter.kafka.groups import committed_offsets, describe_group_grant, list_groups
-from exporter.kafka.offsets import Isolation, end_offsets
-from exporter.model import Deadline, Fact, Facts, Fault, GroupsBeyondLso, Reason, Sample, TopicPartition
+from exporter.kafka.offsets import both_ends
+from exporter.model import Deadline, Fact, Facts, Fault, GroupsBeyondLso, Sample, TopicPartition
 from exporter.sources.cluster import Cluster
 
 
@@ -65,21 +65,18 @@ class GroupsSource:
         committed = committed_offsets(client, metadata, chosen, deadline)
         yield from committed.faults
         wanted = {partition for offsets in committed.values.values() for partition in offsets}
-        # Commits first, then the LSO, then the high watermark: what moves in between can only overstate a lag.
-        stable = end_offsets(client, metadata, wanted, Isolation.READ_COMMITTED, deadline)
-        ends = end_offsets(client, metadata, stable.values, Isolation.READ_UNCOMMITTED, deadline)
-        for fault in dict.fromkeys((*stable.faults, *ends.faults)):
-            # Groups keep offsets of topics that are long gone.
-            if fault.reason is not Reason.UNKNOWN_TOPIC:
-                yield fault
+        # Commits first, then the ends: what moves in between can only overstate a lag. Groups keep offsets of topics
+        # that are long gone.
+        ends = both_ends(client, metadata, wanted, deadline)
+        yield from ends.faults
         for group, offsets in committed.values.items():
-            yield from group_samples(self.cluster, group, offsets, stable.values, ends.values)
+            yield from group_samples(self.cluster, group, offsets, ends.stable, ends.high)
         yield GroupsBeyondLso(
             frozenset(
                 (group, partition.topic)
                 for group, offsets in committed.values.items()
                 for partition, offset in offsets.items()
-                if offset > stable.values.get(partition, offset)
+                if offset > ends.stable.get(partition, offset)
             )
         )
         if dropped:

@@ -12,7 +12,7 @@ from exporter.judge import Coordinators, LogProducer
 from exporter.kafka.client import AskError
 from exporter.kafka.coordinators import ask_coordinators
 from exporter.kafka.metadata import Metadata
-from exporter.kafka.offsets import Isolation, end_offsets
+from exporter.kafka.offsets import both_ends
 from exporter.kafka.transactions import describe_producers
 from exporter.model import (
     Deadline,
@@ -189,27 +189,16 @@ class LsoSource:
 
     def _look(
         self, metadata: Metadata, targets: frozenset[TopicPartition], deadline: Deadline
-    ) -> tuple[list[Fault], int]:
+    ) -> tuple[tuple[Fault, ...], int]:
         """Read both offsets of the targets; the faults, and how many partitions answered."""
-        client = self._cluster.client
-        # The LSO first: what moves in between makes the high watermark too high, and the lag only overstated.
-        stable = end_offsets(client, metadata, targets, Isolation.READ_COMMITTED, deadline)
-        ends = end_offsets(client, metadata, stable.values, Isolation.READ_UNCOMMITTED, deadline)
+        ends = both_ends(self._cluster.client, metadata, targets, deadline)
         now, wall = self._cluster.clock.monotonic(), self._cluster.clock.wall()
-        for partition, high_watermark in ends.values.items():
-            self._watch.look(partition, stable.values[partition], high_watermark, now, wall)
-        # A topic that was deleted between two calls is no fault; the next metadata will not have it.
-        gone = {
-            each
-            for answers in (stable, ends)
-            for each, fault in answers.unanswered.items()
-            if fault.reason is Reason.UNKNOWN_TOPIC
-        }
-        if gone:
-            self._watch.forget(gone)
+        for partition, high_watermark in ends.high.items():
+            self._watch.look(partition, ends.stable[partition], high_watermark, now, wall)
+        if ends.gone:  # the next metadata will not have it
+            self._watch.forget(ends.gone)
             self._metadata = None
-        faults = [each for each in (*stable.faults, *ends.faults) if each.reason is not Reason.UNKNOWN_TOPIC]
-        return list(dict.fromkeys(faults)), len(ends.values)
+        return ends.faults, len(ends.high)
 
     def _expire(self) -> None:
         """Unknown is absent: drop what was not read for three of the intervals at which it should have been."""

@@ -14,8 +14,8 @@ from typing import Protocol
 from exporter import catalogue
 from exporter.catalogue import SPARK_TERMINATION_REASONS
 from exporter.kafka.client import AskError
-from exporter.kafka.offsets import Isolation, end_offsets
-from exporter.model import Clock, Deadline, Fact, Facts, Fault, Reason, Sample, TopicPartition
+from exporter.kafka.offsets import both_ends
+from exporter.model import Clock, Deadline, Fact, Facts, Fault, Sample, TopicPartition
 from exporter.sources.cluster import Cluster, Named
 from exporter.spark.queries import Lag, Query, QueryKey, SparkQueries, SparkView, merged
 
@@ -126,21 +126,17 @@ class SparkSource:
         wanted = {partition for query in queries.values() for partition in query.offsets}
         if not wanted:
             return
-        client = self._cluster.client
         try:
             metadata = self._cluster.metadata(deadline, max_age=30.0)
         except AskError as error:
             yield error.fault
             return
-        # What the queries completed was read before, so a lag can only be overstated; and the LSO is before the high
-        # watermark, so what is blocked can be overstated only too.
-        stable = end_offsets(client, metadata, wanted, Isolation.READ_COMMITTED, deadline)
-        ends = end_offsets(client, metadata, stable.values, Isolation.READ_UNCOMMITTED, deadline)
-        for fault in dict.fromkeys((*stable.faults, *ends.faults)):
-            if fault.reason is not Reason.UNKNOWN_TOPIC:  # deleted, or of another cluster that the query reads too
-                yield fault
+        # What the queries completed was read before, so a lag can only be overstated. A topic that is not there was
+        # deleted, or is of another cluster that the query reads too.
+        ends = both_ends(self._cluster.client, metadata, wanted, deadline)
+        yield from ends.faults
         for key, query in queries.items():
-            yield key, topic_lags(query.offsets, stable.values, ends.values)
+            yield key, topic_lags(query.offsets, ends.stable, ends.high)
 
 
 def query_samples(query: Query, labels: tuple[str, str, str, str]) -> Iterator[Sample]:

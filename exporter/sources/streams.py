@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from exporter import catalogue
 from exporter.jmx.reader import Answer, JvmReader, Query, Reading
 from exporter.kafka.client import AskError
-from exporter.kafka.offsets import Isolation, end_offsets
-from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample, TopicPartition
+from exporter.kafka.offsets import both_ends
+from exporter.model import Deadline, Fact, Facts, Fault, Sample, TopicPartition
 from exporter.sources.cluster import Cluster
 
 log = logging.getLogger(__name__)
@@ -88,16 +88,12 @@ class StreamsSource:
             return
         owners = changelog_owners(metadata.topics, applications)
         partitions = [TopicPartition(topic, number) for topic in owners for number in metadata.topics[topic]]
-        # The LSO first, then the high watermark: what moves in between can only overstate the lag.
-        stable = end_offsets(client, metadata, partitions, Isolation.READ_COMMITTED, deadline)
-        ends = end_offsets(client, metadata, stable.values, Isolation.READ_UNCOMMITTED, deadline)
-        for fault in dict.fromkeys((*stable.faults, *ends.faults)):
-            if fault.reason is not Reason.UNKNOWN_TOPIC:  # deleted between two calls
-                yield fault
+        ends = both_ends(client, metadata, partitions, deadline)
+        yield from ends.faults
         for topic, application in owners.items():
             mine = [partition for partition in partitions if partition.topic == topic]
-            if all(partition in ends.values for partition in mine):
-                lag = sum(max(0, ends.values[each] - stable.values[each]) for each in mine)
+            if all(partition in ends.high for partition in mine):
+                lag = sum(max(0, ends.high[each] - ends.stable[each]) for each in mine)
                 yield catalogue.STREAMS_CHANGELOG_LAG_OFFSETS(float(lag), self.cluster, self.target, application, topic)
 
     def _say_left_out(self, answer: Answer) -> None:
