@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Event
@@ -61,6 +61,13 @@ class Standing:
     findings: list[dict[str, Any]] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     question: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def found(self) -> tuple[Finding, ...]:
+        """The findings of all batches so far."""
+        return tuple(
+            Finding(each["kind"], each["topic"], each["count"], tuple(each["examples"])) for each in self.findings
+        )
 
 
 class Follow:
@@ -136,7 +143,8 @@ class Follow:
         ends, instant = planned(self._query_folder / "offsets" / str(number), self._audit.topic)
         began = dict(self._starts if before is None else {int(key): value[1] for key, value in before.fresh.items()})
         fresh = {each: Span(each, began.get(each, 0), end) for each, end in ends.items()}
-        past = [each for each in self._before(number) if each.batch_ms >= instant - self._following.window * 1000]
+        known = self._before(number)
+        past = [each for each in known if each.batch_ms >= instant - self._following.window * 1000]
         window = {
             each: Span(
                 each, min([span.start, *(one.fresh[str(each)][0] for one in past if str(each) in one.fresh)]), span.end
@@ -160,7 +168,8 @@ class Follow:
             if folder is not None:
                 report.write(folder, self._settings.name)
         self._keep(standing)
-        self._forget(number, past)
+        # What is out of the window is needed by no batch any more, a repeated one included.
+        self._forget(one for one in known if one not in past and one.batch != number - 1)
         self._told(report)
 
     def _added(
@@ -172,13 +181,7 @@ class Follow:
         outcome: Outcome,
         found: tuple[Finding, ...],
     ) -> Standing:
-        known = (
-            []
-            if before is None
-            else [
-                Finding(each["kind"], each["topic"], each["count"], tuple(each["examples"])) for each in before.findings
-            ]
-        )
+        known = before.found if before else ()
         return Standing(
             number,
             instant,
@@ -197,10 +200,7 @@ class Follow:
             for number, (start, end) in standing.fresh.items()
         }
         outcome = Outcome(standing.records, standing.aborted, spans, tuple(standing.unknown), ())
-        found = tuple(
-            Finding(each["kind"], each["topic"], each["count"], tuple(each["examples"])) for each in standing.findings
-        )
-        return report_of(self._audit, self._settings, outcome, found, time.time(), 0.0, __version__)
+        return report_of(self._audit, self._settings, outcome, standing.found, time.time(), 0.0, __version__)
 
     # --- Files ---
 
@@ -234,13 +234,10 @@ class Follow:
         partial.write_text(json.dumps(asdict(standing)), encoding="utf-8")
         os.replace(partial, file)  # noqa: PTH105 -- Path.replace is the same, this one says it
 
-    def _forget(self, number: int, past: list[Standing]) -> None:
-        """What is out of the window is needed by no batch any more, a repeated one included."""
-        kept = {one.batch for one in past} | {number, number - 1}
-        for one in self._before(number):
-            if one.batch not in kept:
-                shutil.rmtree(self._store(one.batch), ignore_errors=True)
-                (self._folder / f"{one.batch}.json").unlink()
+    def _forget(self, standings: Iterable[Standing]) -> None:
+        for one in standings:
+            shutil.rmtree(self._store(one.batch), ignore_errors=True)
+            (self._folder / f"{one.batch}.json").unlink()
 
     def _check_question(self) -> None:
         last = self._last()
