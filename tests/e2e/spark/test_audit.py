@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,15 @@ import pytest
 
 from demo.cluster import KafkaCluster
 from demo.postgres import Postgres
+from demo.processes import poll
 from exporter import catalogue
-from exporter.audit_result import parse_result
+from exporter.audit_result import AuditResult, parse_result
 from exporter.cli import main
+from exporter.model import Deadline
 from exporter.pipeline.audit_columns import ExpressionError, Shape
 from exporter.pipeline.audit_range import parse_bound
 from exporter.pipeline.audit_sink import Sink
-from tests.e2e.conftest import StartAgent
+from tests.e2e.conftest import Keep, StartAgent
 from tests.e2e.spark.auditing import Auditor, Planned, auditor, by_kind, part, places, write
 
 # pyspark leaves the sockets of collected frames and of its gateway to the garbage collector.
@@ -307,3 +310,46 @@ def test_the_command_prints_the_result_and_the_agent_shows_it(
     ):
         assert main([*flags, *wrong]) == 2
         assert said in capsys.readouterr().err
+
+
+@pytest.mark.timeout(600)  # Spark starts twice, and each batch has many small tasks
+def test_an_audit_that_goes_on_finds_a_duplicate_of_an_earlier_batch_once_also_when_it_is_killed(
+    audits: Auditor, history: Callable[..., str], keep: Keep, tmp_path: Path
+) -> None:
+    topic = history(steps(6))
+
+    def start() -> subprocess.Popen[bytes]:
+        question = ("--topic", topic, "--id", ID, "--key", "key", "--sequence", SEQUENCE)
+        where = ("--checkpoint", str(tmp_path / "checkpoint"), "--output-dir", str(tmp_path / "results"))
+        command = [*COMMAND, "audit", "--bootstrap-server", audits.kafka.bootstrap, *question, *where]
+        return keep(subprocess.Popen([*command, "--follow", "--interval", "1s"], stderr=subprocess.DEVNULL))
+
+    def told(records: int) -> AuditResult:
+        until = Deadline.after(180)
+        while True:
+            with suppress(OSError):
+                result = parse_result((tmp_path / "results" / f"{topic}.json").read_bytes())
+                if (result.records or 0) >= records:
+                    return result
+            assert poll(until, 0.2), "no result of so many records"
+
+    first = start()
+    try:
+        clean = told(36)
+        assert (clean.verdict, clean.records, clean.findings) == ("clean", 36, ())
+        write(audits.kafka, topic, ((each, True) for each in [*steps(12)[6:], [record(3, 2)]]))
+        found = told(73)
+    finally:
+        first.kill()
+    write(audits.kafka, topic, ((each, True) for each in steps(13)[12:]))
+    second = start()
+    try:
+        after = told(79)
+    finally:
+        second.terminate()
+    assert second.wait(60) == 1
+    for result, records in ((found, 73), (after, 79)):
+        (finding,) = result.findings
+        assert (result.verdict, result.records, finding.kind, finding.count) == ("findings", records, "duplicate", 1)
+        expected = {"partition": 1, "offset": 48, "first_partition": 1, "first_offset": offset_of(3, 2), "id": "3-2"}
+        assert part(finding.examples[0], *expected) == expected
