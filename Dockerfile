@@ -49,8 +49,8 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build-spark /opt/kafka-eos-exporter /opt/kafka-eos-exporter
 # The connectors for Kafka and PostgreSQL, so that a job that spark-submit starts needs no repository.
-RUN packages=$(python -c "from exporter.pipeline.session import *; print(kafka_connector(), POSTGRESQL, sep=',')") \
-    && excluded=$(python -c "from exporter.pipeline.session import EXCLUDED_JARS; print(','.join(EXCLUDED_JARS))") \
+RUN packages=$(python -c "from exporter.jobs.session import *; print(kafka_connector(), POSTGRESQL, sep=',')") \
+    && excluded=$(python -c "from exporter.jobs.session import EXCLUDED_JARS; print(','.join(EXCLUDED_JARS))") \
     && jars=$(python -c "import pyspark; print(pyspark.__path__[0])")/jars \
     && touch /tmp/nothing.py \
     && spark-submit --master 'local[1]' --conf spark.jars.ivy=/tmp/ivy --packages "$packages" \

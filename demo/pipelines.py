@@ -10,7 +10,7 @@ from typing import Any
 from demo.cluster import KafkaCluster
 from demo.scenes import STALLED_TOPIC
 from demo.spark import SparkDriver
-from exporter.audit_result import AuditResult, Finding, TopicResult, Verdict, dump_result
+from exporter.audit_result.result import AuditResult, Finding, TopicResult, Verdict, dump_result
 
 RUNNING = {"payouts": "payments", "refunds": STALLED_TOPIC}
 """Topics by query; the second one starves behind a transaction that does not end."""

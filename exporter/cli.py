@@ -18,7 +18,7 @@ from typing import NoReturn
 import exporter
 from exporter.commands import audit, check, generate, history, run, transactions
 from exporter.commands.settings import SettingsError
-from exporter.revision import revision
+from exporter.exposition.revision import revision
 from exporter.settings.layers import ConfigError
 
 CLEAN, FOUND, UNKNOWN, INTERRUPTED = 0, 1, 2, 130

@@ -1,7 +1,7 @@
 """The settings of the agent: a YAML file, the environment and flags to one frozen ``Config``, or every problem at once.
 
 ``ConfigSource.load`` is the only way to a ``Config``, so that no part of the agent meets a setting that was not
-checked. Secrets live in ``exporter.kafka.properties.Properties`` alone, which redacts itself.
+checked. Secrets live in ``exporter.kafka.properties.client.Properties`` alone, which redacts itself.
 """
 
 from __future__ import annotations

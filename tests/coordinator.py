@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from exporter.kafka.transaction_log import Status
-from exporter.kafka.transactions import coordinator_partition
+from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Outcome, TopicPartition
+from exporter.transactions.records import Status
 from tests.strategies import encode_key, encode_value, kafka_tags
 
 BEGIN_MS = 1_790_000_000_000

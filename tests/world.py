@@ -11,16 +11,16 @@ from typing import Any, NamedTuple, cast
 
 from confluent_kafka import KafkaError
 
-from exporter.applications import Grouping
+from exporter.core.shard import WHOLE, Shard
+from exporter.core.state import StateDir
 from exporter.kafka.client import AskError, ClusterClient
-from exporter.kafka.metadata import Metadata, PartitionMetadata
-from exporter.kafka.properties import Properties
-from exporter.kafka.tail import Polled
-from exporter.kafka.transactions import coordinator_partition
+from exporter.kafka.log.tail import Polled
+from exporter.kafka.properties.client import Properties
+from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
+from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Clock, Deadline, Fact, Facts, Fault, Metric, Reason, Sample, Source, TopicPartition
-from exporter.shard import WHOLE, Shard
 from exporter.sources.cluster import Cluster
-from exporter.state import StateDir
+from exporter.transactions.applications import Grouping
 from tests.coordinator import LogRecord
 
 LOG = "__transaction_state"

@@ -15,8 +15,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from exporter.jobs.session import kafka_connector, spark_session
 from exporter.listener import EosListener
-from exporter.pipeline.session import kafka_connector, spark_session
 
 
 def main() -> int:

@@ -15,14 +15,14 @@ from exporter.commands.history_run import until_stopped
 from exporter.commands.output import say
 from exporter.commands.settings import SettingsError, add_cluster_flags
 from exporter.commands.spark import add_spark_flags, spark_conf
+from exporter.jobs.session import SessionError, kafka_connector, spark_session
 from exporter.kafka.client import AskError
-from exporter.pipeline.session import SessionError, kafka_connector, spark_session
 from exporter.sources.cluster import Cluster
 
 if TYPE_CHECKING:
-    from exporter.pipeline.audit_follow import Follow
-    from exporter.pipeline.audit_job import Audit
-    from exporter.pipeline.audit_outcome import Report, Settings
+    from exporter.jobs.audit.follow import Follow
+    from exporter.jobs.audit.job import Audit
+    from exporter.jobs.audit.outcome import Report, Settings
 
 AVRO = "org.apache.spark:spark-avro_2.13"
 CODES = {"clean": 0, "findings": 1, "unknown": 2}
@@ -127,12 +127,12 @@ def _audit(
     connector: str,
 ) -> int:
     # These need pyspark, of which kafka_connector has made sure.
-    from exporter.pipeline import audit_follow, audit_outcome, audit_range, audit_read  # noqa: PLC0415
+    from exporter.jobs.audit import follow, offset_range, outcome, read  # noqa: PLC0415
 
     following = following_of(options)
-    access = audit_read.Access(cluster.client, cluster.properties, options.timeout)
+    access = read.Access(cluster.client, cluster.properties, options.timeout)
     for topic in filter(None, (audit.topic, audit.source_topic)):
-        audit_range.described(cluster.client, topic, access.deadline())
+        offset_range.described(cluster.client, topic, access.deadline())
     packages = [connector, *(() if audit.sink is None else audit.sink.packages)]
     if audit.shape.avro_schema is not None:
         packages.append(f"{AVRO}:{connector.rpartition(':')[2]}")
@@ -143,14 +143,14 @@ def _audit(
     say("starting Spark ...")
     with (
         spark_session("kafka-eos-audit", master=options.master, packages=packages, conf=conf) as session,
-        spark_progress(lambda: audit_read.tasks_of(session)) as tell,
+        spark_progress(lambda: read.tasks_of(session)) as tell,
     ):
         if following is not None:
-            return _follow(audit_follow.Follow(session, access, audit, settings, following, _teller(agent), tell))
-        report: Report = audit_outcome.audit_once(session, access, audit, settings, tell)
+            return _follow(follow.Follow(session, access, audit, settings, following, _teller(agent), tell))
+        report: Report = outcome.audit_once(session, access, audit, settings, tell)
     print_report(report, options.output)
     if settings.folder is not None:
-        say(f"written to {settings.folder}: {settings.name}.json, .html and {audit_outcome.EVIDENCE_FILE}")
+        say(f"written to {settings.folder}: {settings.name}.json, .html and {outcome.EVIDENCE_FILE}")
     delivered = agent is None or post(agent, report.result)
     code = CODES[report.result.verdict]
     return code if delivered else max(code, 2)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from exporter.audit_result import AuditResult, Verdict, dump_result
+from exporter.audit_result.result import AuditResult, Verdict, dump_result
 from exporter.commands.audit_settings import AgentAddress
 from exporter.commands.output import print_table, printable, say
 from exporter.http import AskError, Endpoint, ask
 from exporter.model import Deadline
 
 if TYPE_CHECKING:
-    from exporter.pipeline.audit_outcome import Report
+    from exporter.jobs.audit.outcome import Report
 
 POST_SECONDS = 10.0
 POST_BYTES = 60_000
@@ -40,7 +40,7 @@ def print_report(report: Report, form: str) -> None:
 
 
 def _print_text(report: Report) -> None:
-    from exporter.pipeline.audit_page import MEANING, aborted, cell, columns_of, counted, sentence  # noqa: PLC0415 -- an extra
+    from exporter.jobs.audit.page import MEANING, aborted, cell, columns_of, counted, sentence  # noqa: PLC0415 -- an extra
 
     result = report.result
     print(printable(sentence(result)))

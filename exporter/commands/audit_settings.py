@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from exporter.commands.settings import SettingsError
 
 if TYPE_CHECKING:
-    from exporter.pipeline.audit_follow import Following
-    from exporter.pipeline.audit_job import Audit
-    from exporter.pipeline.audit_outcome import Settings
-    from exporter.pipeline.audit_range import Bound
+    from exporter.jobs.audit.follow import Following
+    from exporter.jobs.audit.job import Audit
+    from exporter.jobs.audit.offset_range import Bound
+    from exporter.jobs.audit.outcome import Settings
 
 _NEEDS = (
     ("source_topic", ("id",), "--source-topic needs --id: by what its records are known in --topic"),
@@ -39,9 +39,9 @@ class AgentAddress(NamedTuple):
 
 def audit_of(options: argparse.Namespace) -> Audit:
     """The question. Raises SettingsError for what contradicts itself or cannot be read."""
-    from exporter.pipeline.audit_columns import Shape  # noqa: PLC0415 -- these need pyspark, an extra
-    from exporter.pipeline.audit_job import Audit  # noqa: PLC0415 -- as above
-    from exporter.pipeline.audit_sink import Sink  # noqa: PLC0415 -- as above
+    from exporter.jobs.audit.columns import Shape  # noqa: PLC0415 -- these need pyspark, an extra
+    from exporter.jobs.audit.job import Audit  # noqa: PLC0415 -- as above
+    from exporter.jobs.audit.sink import Sink  # noqa: PLC0415 -- as above
 
     for name, needed, text in _NEEDS:
         if getattr(options, name) and not all(getattr(options, each) for each in needed):
@@ -76,7 +76,7 @@ def audit_of(options: argparse.Namespace) -> Audit:
 
 def settings_of(options: argparse.Namespace) -> Settings:
     """What becomes of the answer. Raises SettingsError for a name that no file can have."""
-    from exporter.pipeline.audit_outcome import Settings, is_name  # noqa: PLC0415 -- as above
+    from exporter.jobs.audit.outcome import Settings, is_name  # noqa: PLC0415 -- as above
 
     name = options.name or options.topic
     if not is_name(name):
@@ -90,7 +90,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 def following_of(options: argparse.Namespace) -> Following | None:
     """How an audit goes on, None for one that is done once. Raises SettingsError."""
-    from exporter.pipeline.audit_follow import Following  # noqa: PLC0415 -- as above
+    from exporter.jobs.audit.follow import Following  # noqa: PLC0415 -- as above
 
     if not options.follow:
         return None
@@ -111,7 +111,7 @@ def agent_of(options: argparse.Namespace) -> AgentAddress | None:
 
 
 def _bound(flag: str, text: str) -> Bound:
-    from exporter.pipeline.audit_range import BoundError, parse_bound  # noqa: PLC0415 -- as above
+    from exporter.jobs.audit.offset_range import BoundError, parse_bound  # noqa: PLC0415 -- as above
 
     try:
         return parse_bound(text)

@@ -7,17 +7,17 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from exporter import logs
-from exporter.applications import Grouping
 from exporter.commands.report import Look
 from exporter.commands.settings import SettingsError, config_source
 from exporter.config import Cluster as ClusterConfig
 from exporter.config import Config
-from exporter.durations import parse_duration
+from exporter.core import logs
+from exporter.core.durations import parse_duration
+from exporter.core.state import StateDir
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.model import Deadline
 from exporter.sources.cluster import Cluster
-from exporter.state import StateDir
+from exporter.transactions.applications import Grouping
 
 T = TypeVar("T")
 

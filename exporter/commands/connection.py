@@ -11,12 +11,12 @@ from exporter.commands.clusters import duration, opened
 from exporter.commands.output import print_json, print_table, printable, say
 from exporter.commands.settings import add_cluster_flags
 from exporter.kafka.client import AskError
-from exporter.kafka.groups import describe_group_grant
-from exporter.kafka.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
-from exporter.kafka.offsets import Isolation, end_offsets
-from exporter.kafka.properties import Properties
-from exporter.kafka.tail import Tail
-from exporter.kafka.transactions import describe_grant, describe_producers, list_transactions
+from exporter.kafka.log.tail import Tail
+from exporter.kafka.properties.client import Properties
+from exporter.kafka.requests.groups import describe_group_grant
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
+from exporter.kafka.requests.offsets import Isolation, end_offsets
+from exporter.kafka.requests.transactions import describe_grant, describe_producers, list_transactions
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.sources.cluster import Cluster
 

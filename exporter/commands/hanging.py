@@ -15,16 +15,16 @@ from exporter.commands.clusters import duration, look_at_all
 from exporter.commands.output import progress, say
 from exporter.commands.report import Form, Look, show
 from exporter.config import Cluster as ClusterConfig
-from exporter.durations import format_age, format_duration
-from exporter.judge import Coordinators, LogProducer, Suspicion, is_hanging, suspect
-from exporter.kafka.coordinators import ask_coordinators
-from exporter.kafka.metadata import Metadata
-from exporter.kafka.offsets import Isolation, end_offsets
-from exporter.kafka.transactions import PARTITIONS_PER_REQUEST, describe_producers
+from exporter.core.durations import format_age, format_duration
+from exporter.kafka.requests.coordinators import ask_coordinators
+from exporter.kafka.requests.metadata import Metadata
+from exporter.kafka.requests.offsets import Isolation, end_offsets
+from exporter.kafka.requests.transactions import PARTITIONS_PER_REQUEST, describe_producers
+from exporter.lso.next_step import next_step
+from exporter.lso.rules import Coordinators, LogProducer, Suspicion, is_hanging, suspect
 from exporter.model import Blocker, BlockerKind, Deadline, Fault, Stall, TopicPartition
-from exporter.next_step import next_step
 from exporter.sources.cluster import Cluster
-from exporter.status import stall_document
+from exporter.web.status import stall_document
 
 CONFIRM_AFTER = 5.0
 """Seconds between the two reads."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import exporter
 from exporter.commands.output import print_advice, print_json, print_table, say
-from exporter.durations import parse_duration
-from exporter.pipeline.session import SessionError, check_installed
+from exporter.core.durations import parse_duration
+from exporter.jobs.session import SessionError, check_installed
 
 if TYPE_CHECKING:
-    from exporter.pipeline.history_report import Report
+    from exporter.jobs.history.report import Report
 
 MOST_LISTED = 10
 _EXAMPLES = """\
@@ -72,8 +72,8 @@ def _command(options: argparse.Namespace) -> int:
         say(str(error))
         return 2
     # These need pyarrow, which is an extra.
-    from exporter.pipeline.history_report import Span, document, report  # noqa: PLC0415
-    from exporter.pipeline.history_store import HistoryError  # noqa: PLC0415
+    from exporter.jobs.history.report import Span, document, report  # noqa: PLC0415
+    from exporter.jobs.history.store import HistoryError  # noqa: PLC0415
 
     try:
         found = report(options.input, Span(options.begin, options.end, options.application))
@@ -83,8 +83,8 @@ def _command(options: argparse.Namespace) -> int:
     if options.output == "json":
         print_json(document(found))
     elif options.output == "html":
-        from exporter.pipeline.history_page import page_of  # noqa: PLC0415
-        from exporter.pipeline.page import render  # noqa: PLC0415
+        from exporter.jobs.history.page import page_of  # noqa: PLC0415
+        from exporter.jobs.report.page import render  # noqa: PLC0415
 
         print(render(page_of(found, exporter.__version__)))
     else:
@@ -95,7 +95,7 @@ def _command(options: argparse.Namespace) -> int:
 
 
 def _print(found: Report) -> None:
-    from exporter.pipeline import history_page as shown  # noqa: PLC0415 -- as above
+    from exporter.jobs.history import page as shown  # noqa: PLC0415 -- as above
 
     _, text = shown.verdict(found)
     print(f"{found.cluster}, {shown.instant(found.begin_ms)} to {shown.instant(found.end_ms)} UTC: {text}")

@@ -16,16 +16,16 @@ from exporter.commands.clusters import duration, opened
 from exporter.commands.output import say
 from exporter.commands.settings import SettingsError, add_cluster_flags
 from exporter.commands.spark import add_spark_flags, spark_conf
+from exporter.jobs.session import SessionError, check_installed, spark_session
 from exporter.kafka.client import AskError
-from exporter.kafka.metadata import TRANSACTION_STATE
-from exporter.kafka.offsets import Isolation, end_offsets
-from exporter.kafka.transactions import describe_producers
+from exporter.kafka.requests.metadata import TRANSACTION_STATE
+from exporter.kafka.requests.offsets import Isolation, end_offsets
+from exporter.kafka.requests.transactions import describe_producers
 from exporter.model import Deadline, Reason, TopicPartition
-from exporter.pipeline.session import SessionError, check_installed, spark_session
 from exporter.sources.cluster import Cluster
 
 if TYPE_CHECKING:
-    from exporter.pipeline.history_store import Index
+    from exporter.jobs.history.store import Index
 
 ASK_SECONDS = 30.0
 RETRY_SECONDS = 0.5
@@ -107,8 +107,9 @@ def _run(options: argparse.Namespace, cluster: Cluster, over: threading.Event) -
         return 0
     check_installed()
     # These need pyarrow and pyspark, which are an extra.
-    from exporter.pipeline import history_job, history_store  # noqa: PLC0415
-    from exporter.pipeline.transaction_source import LogAccess  # noqa: PLC0415
+    from exporter.jobs.history import job as history_job  # noqa: PLC0415
+    from exporter.jobs.history import store as history_store  # noqa: PLC0415
+    from exporter.jobs.history.transaction_source import LogAccess  # noqa: PLC0415
 
     started = time.monotonic()
     output, checkpoint = options.output.resolve(), options.checkpoint.resolve()

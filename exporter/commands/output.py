@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from exporter.next_step import NextStep
+from exporter.lso.next_step import NextStep
 
 _NUMBERS = {"age", "timeout", "lag", "partition", "partitions", "pid", "epoch", "offset", "stalled", "last write"}
 _WIDEST = 100

@@ -9,13 +9,13 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from exporter.agent.engine_sources import Engines, engine_sources, engines_of
 from exporter.commands.clusters import duration, opened
 from exporter.commands.output import print_json, print_table, printable, say
 from exporter.commands.settings import add_cluster_flags, config_source
 from exporter.config import Cluster as ClusterConfig
-from exporter.engines import Engines, engine_sources, engines_of
 from exporter.model import Deadline, Fact, Facts, Fault, OpenTransactions, Source
-from exporter.posture import Check, Posture, Verdict
+from exporter.posture.checks import Check, Posture, Verdict
 from exporter.sources.cluster import Cluster
 from exporter.sources.groups import GroupsSettings, GroupsSource
 from exporter.sources.posture import PostureSettings, PostureSource

@@ -10,13 +10,13 @@ from exporter.commands.clusters import look_at_all
 from exporter.commands.output import say
 from exporter.commands.report import Form, Look, show
 from exporter.config import Cluster as ClusterConfig
-from exporter.durations import format_age
+from exporter.core.durations import format_age
+from exporter.lso.next_step import clock_time
 from exporter.model import Deadline, Facts, Fault, OpenTransactions, UncleanEnd, UncleanEnds
-from exporter.next_step import clock_time
 from exporter.sources.cluster import Cluster
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
-from exporter.status import unclean_end_document
-from exporter.txnlog.books import Caps
+from exporter.transactions.aggregates import Caps
+from exporter.web.status import unclean_end_document
 
 _MOST = 10_000
 _SLICE_SECONDS = 5.0

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from exporter.commands.output import print_advice, print_json, print_next_step, print_not_asked, print_table, say
 from exporter.kafka.faults import some
-from exporter.next_step import NextStep
+from exporter.lso.next_step import NextStep
 from exporter.sources.cluster import Cluster
 
 T = TypeVar("T")

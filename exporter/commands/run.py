@@ -6,8 +6,8 @@ import argparse
 import dataclasses
 from typing import Any
 
-from exporter import logs
 from exporter.commands.settings import RUN, add_cluster_flags, add_flags, config_source
+from exporter.core import logs
 
 _EXAMPLES = """\
 examples:
@@ -44,6 +44,6 @@ def _run(options: argparse.Namespace) -> int:
     logs.configure(config.log.level, config.log.format)
     logs.catch_all()
     # Only this command needs the server and all sources; the others start faster without them.
-    from exporter.agent import Agent  # noqa: PLC0415
+    from exporter.agent.composition import Agent  # noqa: PLC0415
 
     return Agent(config, source.load).run()

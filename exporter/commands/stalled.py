@@ -12,12 +12,12 @@ from exporter.commands.clusters import duration, look_at_all
 from exporter.commands.output import say
 from exporter.commands.report import Form, Look, show
 from exporter.config import Cluster as ClusterConfig
-from exporter.durations import format_age, format_duration
+from exporter.core.durations import format_age, format_duration
+from exporter.lso.next_step import next_step
 from exporter.model import Deadline, Facts, Fault, Sample, Stall, Stalls
-from exporter.next_step import next_step
 from exporter.sources.cluster import Cluster
 from exporter.sources.lso import LsoSettings, LsoSource
-from exporter.status import stall_document
+from exporter.web.status import stall_document
 
 _EXAMPLES = """\
 examples:

@@ -14,14 +14,14 @@ from exporter.commands.clusters import duration, look_at_all
 from exporter.commands.report import Form, Look, show
 from exporter.commands.settings import add_cluster_flags
 from exporter.config import Cluster as ClusterConfig
-from exporter.durations import format_age, format_duration
-from exporter.judge import OVERDUE_SLACK_SECONDS, is_overdue
-from exporter.kafka.coordinators import ask_coordinators
-from exporter.kafka.metadata import Metadata
+from exporter.core.durations import format_age, format_duration
+from exporter.kafka.requests.coordinators import ask_coordinators
+from exporter.kafka.requests.metadata import Metadata
+from exporter.lso.next_step import NextStep, next_step
 from exporter.model import Blocker, BlockerKind, Deadline, OpenTransaction, Stall, TransactionState
-from exporter.next_step import NextStep, next_step
 from exporter.sources.cluster import Cluster
-from exporter.status import open_transaction_document
+from exporter.transactions.outcome import OVERDUE_SLACK_SECONDS, is_overdue
+from exporter.web.status import open_transaction_document
 
 _ADVICE = "An open transaction is normal until its timeout. `transactions stalled` shows which ones hold readers back."
 _EXAMPLES = """\

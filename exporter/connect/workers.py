@@ -10,7 +10,7 @@ from typing import Any
 from exporter.connect.failures import TaskKey
 from exporter.connect.rest import Connector, Task
 from exporter.connect.trace import Cause
-from exporter.jmx.reader import Query, Reading
+from exporter.jvm.reader import Query, Reading
 
 CONNECTOR = "kafka.connect:type=connector-metrics,connector=*"
 TASK = "kafka.connect:type=connector-task-metrics,connector=*,task=*"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from exporter.audit_result import AuditResult, AuditResultError, parse_result
-from exporter.ingest.mailbox import Mailbox, RefusedError
+from exporter.audit_result.result import AuditResult, AuditResultError, parse_result
+from exporter.ingest.latest import Mailbox, RefusedError
 from exporter.model import Clock
 
 KEEP_SECONDS = 31 * 86_400.0

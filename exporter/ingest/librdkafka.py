@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from exporter.catalogue import RDKAFKA_IDEMPOTENCE_STATES, RDKAFKA_TXN_STATES
-from exporter.ingest.mailbox import Mailbox, RefusedError, json_object, named
+from exporter.ingest.latest import Mailbox, RefusedError, json_object, named
 from exporter.model import Clock
 
 UNKNOWN = "unknown"

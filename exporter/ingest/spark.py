@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from exporter.ingest.mailbox import Mailbox, RefusedError, json_object, named
+from exporter.ingest.latest import Mailbox, RefusedError, json_object, named
 from exporter.model import Clock
 from exporter.spark.events import MOST_ENDS, EventError, batch_of
 from exporter.spark.queries import KEEP_SILENT, End, Query, State, Way

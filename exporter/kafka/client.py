@@ -10,13 +10,13 @@ from types import MappingProxyType
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from exporter.kafka.answers import Answers
-from exporter.kafka.channel import Channel, Job
-from exporter.kafka.configs import AT_ONCE, Resource, configs_request, read_configs
-from exporter.kafka.connection import Request, Response
 from exporter.kafka.faults import BROKEN, AskError, refusal
-from exporter.kafka.metadata import Metadata, PartitionMetadata, metadata_request, read_metadata
-from exporter.kafka.properties import Properties
-from exporter.kafka.property_rules import split_address
+from exporter.kafka.properties.client import Properties
+from exporter.kafka.properties.rules import split_address
+from exporter.kafka.requests.configs import AT_ONCE, Resource, configs_request, read_configs
+from exporter.kafka.requests.metadata import Metadata, PartitionMetadata, metadata_request, read_metadata
+from exporter.kafka.transport.channel import Channel, Job
+from exporter.kafka.transport.connection import Request, Response
 from exporter.model import Clock, Deadline, Fault, Reason
 
 __all__ = ["Answers", "AskError", "ClusterClient", "Metadata", "PartitionMetadata", "Request", "Response"]

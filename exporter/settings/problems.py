@@ -7,7 +7,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 
-from exporter.kafka.properties import Properties
+from exporter.kafka.properties.client import Properties
 from exporter.settings.layers import LIST, PROPERTIES, TEXT, Path, Problem, Shape, did_you_mean
 
 _WORDS = {

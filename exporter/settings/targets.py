@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, SecretStr, model_validator
 
 from exporter.http import Endpoint
-from exporter.jmx.reader import JvmTarget, Way
+from exporter.jvm.reader import JvmTarget, Way
 from exporter.settings.values import Duration, Lower, Section, local_path, one_or_more, wrong
 
 

@@ -21,9 +21,9 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from exporter.durations import format_duration, parse_duration
-from exporter.kafka.properties import Properties, PropertiesError
-from exporter.shard import Shard
+from exporter.core.durations import format_duration, parse_duration
+from exporter.core.shard import Shard
+from exporter.kafka.properties.client import Properties, PropertiesError
 
 DEFAULT_PORT = 10618
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from exporter import catalogue
-from exporter.audit_files import AuditFiles
-from exporter.audit_result import AuditResult, AuditResults
+from exporter.audit_result.files import AuditFiles
+from exporter.audit_result.result import AuditResult, AuditResults
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
 from exporter.sources.cluster import Named
 

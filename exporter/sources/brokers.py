@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from exporter import catalogue
-from exporter.jmx.reader import Answer, JvmReader, MBean, Query, parse_object_name
+from exporter.jvm.reader import Answer, JvmReader, MBean, Query, parse_object_name
 from exporter.kafka.faults import AskError
-from exporter.kafka.metadata import Metadata
+from exporter.kafka.requests.metadata import Metadata
 from exporter.model import Deadline, Distribution, Fact, Facts, Fault, Metric, Notes, Reason, Sample
 from exporter.sources.cluster import Named
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from exporter.applications import Grouping
+from exporter.core.shard import WHOLE, Shard
+from exporter.core.state import StateDir
 from exporter.kafka.client import ClusterClient, Metadata
-from exporter.kafka.properties import Properties
+from exporter.kafka.properties.client import Properties
 from exporter.model import Clock, Deadline
-from exporter.shard import WHOLE, Shard
-from exporter.state import StateDir
+from exporter.transactions.applications import Grouping
 
 
 class Named(Protocol):

@@ -13,13 +13,13 @@ from functools import partial
 from typing import Protocol
 
 from exporter import catalogue
+from exporter.connect.concurrently import together
 from exporter.connect.facts import ConnectState
 from exporter.connect.failures import FailureBook, Look, TaskKey
 from exporter.connect.rest import Connector, RestAnswer, Task
-from exporter.connect.together import together
 from exporter.connect.trace import Cause
 from exporter.connect.workers import QUERIES, TaskNumbers, WorkerView
-from exporter.jmx.reader import Answer, JvmReader
+from exporter.jvm.reader import Answer, JvmReader
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample, TaskCommits
 from exporter.sources.cluster import Named
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from exporter import catalogue
 from exporter.kafka.client import AskError
-from exporter.kafka.groups import committed_offsets, describe_group_grant, list_groups
-from exporter.kafka.offsets import both_ends
+from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups
+from exporter.kafka.requests.offsets import both_ends
 from exporter.model import Deadline, Fact, Facts, Fault, GroupsBeyondLso, Sample, TopicPartition
 from exporter.sources.cluster import Cluster
 

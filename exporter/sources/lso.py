@@ -8,12 +8,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from exporter import catalogue
-from exporter.judge import Coordinators, LogProducer
 from exporter.kafka.client import AskError
-from exporter.kafka.coordinators import ask_coordinators
-from exporter.kafka.metadata import Metadata
-from exporter.kafka.offsets import both_ends
-from exporter.kafka.transactions import describe_producers
+from exporter.kafka.requests.coordinators import ask_coordinators
+from exporter.kafka.requests.metadata import Metadata
+from exporter.kafka.requests.offsets import both_ends
+from exporter.kafka.requests.transactions import describe_producers
+from exporter.lso.rules import Coordinators, LogProducer
+from exporter.lso.tracker import StallWatch
 from exporter.model import (
     Deadline,
     Fact,
@@ -28,7 +29,6 @@ from exporter.model import (
     TopicPartition,
 )
 from exporter.sources.cluster import Cluster
-from exporter.stall_watch import StallWatch
 
 JITTER = 0.05
 """Share of an interval by which a look may come too early."""

@@ -1,4 +1,4 @@
-"""The EOS posture of one cluster: gathers what the checks of ``exporter.posture`` judge."""
+"""The EOS posture of one cluster: gathers what the checks of ``exporter.posture.checks`` judge."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from exporter import catalogue
 from exporter.connect.facts import ConnectState
 from exporter.kafka.client import AskError
-from exporter.kafka.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.model import (
     Deadline,
     Fact,
@@ -20,7 +20,7 @@ from exporter.model import (
     Sample,
     TransactionUse,
 )
-from exporter.posture import Check, Evidence, Posture, Settings, Verdict, checks_of, group_checks
+from exporter.posture.checks import Check, Evidence, Posture, Settings, Verdict, checks_of, group_checks
 from exporter.sources.cluster import Cluster
 
 BROKER_KEYS = (

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from exporter import catalogue
-from exporter.jmx.reader import JvmReader, Query
+from exporter.jvm.reader import JvmReader, Query
 from exporter.model import Deadline, Fact, Facts, Fault, Metric, Notes, Sample
 from exporter.sources.cluster import Named
 

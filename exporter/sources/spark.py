@@ -14,7 +14,7 @@ from typing import Protocol
 from exporter import catalogue
 from exporter.catalogue import SPARK_TERMINATION_REASONS
 from exporter.kafka.client import AskError
-from exporter.kafka.offsets import both_ends
+from exporter.kafka.requests.offsets import both_ends
 from exporter.model import Clock, Deadline, Fact, Facts, Fault, Sample, TopicPartition
 from exporter.sources.cluster import Cluster, Named
 from exporter.spark.queries import Lag, Query, QueryKey, SparkQueries, SparkView, merged

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from exporter import catalogue
-from exporter.jmx.reader import Answer, JvmReader, Query, Reading
+from exporter.jvm.reader import Answer, JvmReader, Query, Reading
 from exporter.kafka.client import AskError
-from exporter.kafka.offsets import both_ends
+from exporter.kafka.requests.offsets import both_ends
 from exporter.model import Deadline, Fact, Facts, Fault, Sample, TopicPartition
 from exporter.sources.cluster import Cluster
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from exporter import catalogue
 from exporter.kafka.client import AskError
-from exporter.kafka.coordinators import ask_coordinators
-from exporter.kafka.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata, PartitionMetadata
+from exporter.kafka.requests.coordinators import ask_coordinators
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata, PartitionMetadata
 from exporter.model import (
     ClusterIdentity,
     Deadline,
@@ -24,8 +24,8 @@ from exporter.model import (
     Sample,
     Stalls,
 )
-from exporter.open_transactions import open_transaction_samples
 from exporter.sources.cluster import Cluster
+from exporter.transactions.open_samples import open_transaction_samples
 
 MIN_ISR = "min.insync.replicas"
 CONFIG_INTERVAL = 300.0

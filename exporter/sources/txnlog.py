@@ -8,12 +8,11 @@ from typing import Any
 
 from exporter import catalogue
 from exporter.kafka.client import AskError
-from exporter.kafka.coordinators import ask_coordinators
-from exporter.kafka.offsets import Isolation, end_offsets
-from exporter.kafka.properties import Properties
-from exporter.kafka.tail import Tail, TailReader
-from exporter.kafka.transaction_log import TOPIC
-from exporter.kafka.transactions import coordinator_partition
+from exporter.kafka.log.tail import Tail, TailReader
+from exporter.kafka.properties.client import Properties
+from exporter.kafka.requests.coordinators import ask_coordinators
+from exporter.kafka.requests.offsets import Isolation, end_offsets
+from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import (
     Deadline,
     Fact,
@@ -30,13 +29,14 @@ from exporter.model import (
     TransactionUse,
     UncleanEnds,
 )
-from exporter.open_transactions import open_transaction_samples
 from exporter.sources.cluster import Cluster
-from exporter.txnlog.books import Books, Caps
-from exporter.txnlog.ledger import Ledger
-from exporter.txnlog.progress import PartitionProgress, begin
-from exporter.txnlog.tail import LogTail
-from exporter.txnlog.use import transaction_use
+from exporter.transactions.aggregates import Books, Caps
+from exporter.transactions.open_samples import open_transaction_samples
+from exporter.transactions.progress import PartitionProgress, begin
+from exporter.transactions.records import TOPIC
+from exporter.transactions.state_machine import Ledger
+from exporter.transactions.tail import LogTail
+from exporter.transactions.usage import transaction_use
 
 PACE = 1.0
 """Seconds from one read to the next: what the log settles is on /metrics within two of them."""

@@ -17,8 +17,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from exporter.settings.layers import Problem, from_yaml
 from exporter.settings.problems import problem_of
 from exporter.settings.values import Section, wrong
-from exporter.web.logins import Users, hash_problem
 from exporter.web.tls import Tls, TlsServer, build
+from exporter.web.users import Users, hash_problem
 
 # exporter-toolkit's list, closed on purpose, and the values that it takes.
 _HEADERS: Mapping[str, tuple[str, ...]] = {

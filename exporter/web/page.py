@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from exporter.durations import format_age
-from exporter.next_step import clock_time
+from exporter.core.durations import format_age
+from exporter.lso.next_step import clock_time
 
 REFRESH_SECONDS = 10
 MOST_STALLS = 100

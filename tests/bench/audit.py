@@ -21,13 +21,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from demo.cluster import KafkaCluster
 from demo.jars import say
+from exporter.jobs.audit.fold import Span
+from exporter.jobs.audit.job import Audit
+from exporter.jobs.audit.outcome import Settings, audit_once
+from exporter.jobs.audit.read import Access, Reader
+from exporter.jobs.session import kafka_connector, spark_session
 from exporter.kafka.client import ClusterClient
-from exporter.kafka.properties import Properties
-from exporter.pipeline.audit_fold import Span
-from exporter.pipeline.audit_job import Audit
-from exporter.pipeline.audit_outcome import Settings, audit_once
-from exporter.pipeline.audit_read import Access, Reader
-from exporter.pipeline.session import kafka_connector, spark_session
+from exporter.kafka.properties.client import Properties
 from tests.bench.machine import load
 from tests.bench.report import Row, as_json, table
 

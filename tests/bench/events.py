@@ -18,8 +18,8 @@ from demo.agent import Agent
 from demo.cluster import KafkaCluster
 from demo.orphan import make_orphan
 from exporter.catalogue import LSO_BLOCKER_INFO, TRANSACTIONS_TOTAL
-from exporter.kafka.transaction_log import TOPIC, Status, decode_key, decode_value
 from exporter.model import Deadline
+from exporter.transactions.records import TOPIC, Status, decode_key, decode_value
 from tests.bench.log_tail import partitions_of_log
 from tests.bench.scale import OPEN_TIMEOUT_MS, Scale, spare_partition
 from tests.bench.scrapes import scrape, value

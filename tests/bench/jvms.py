@@ -11,7 +11,7 @@ from demo.cluster import KafkaCluster
 from demo.jars import require
 from demo.settings import free_ports
 from exporter.http import Endpoint
-from exporter.jmx.reader import JvmTarget, Way, reader_for
+from exporter.jvm.reader import JvmTarget, Way, reader_for
 from exporter.kafka.client import AskError, Metadata
 from exporter.model import Deadline, Facts, Fault, Reason, Sample
 from exporter.sources.brokers import BrokerSettings, BrokersSource

@@ -11,13 +11,13 @@ from confluent_kafka import TopicPartition as Position
 
 from demo.cluster import KafkaCluster
 from demo.jars import library
-from exporter.applications import Grouping
-from exporter.kafka.properties import Properties
-from exporter.kafka.tail import Polled, Tail, is_end
-from exporter.kafka.transaction_log import TOPIC
-from exporter.txnlog.books import Books, Caps
-from exporter.txnlog.ledger import Ledger
-from exporter.txnlog.tail import BATCH
+from exporter.kafka.log.tail import Polled, Tail, is_end
+from exporter.kafka.properties.client import Properties
+from exporter.transactions.aggregates import Books, Caps
+from exporter.transactions.applications import Grouping
+from exporter.transactions.records import TOPIC
+from exporter.transactions.state_machine import Ledger
+from exporter.transactions.tail import BATCH
 from tests.bench.machine import Cost, ToolError, run
 
 FORMATTER_RECORDS = 300_000

@@ -9,7 +9,7 @@ from demo.agent import Agent
 from demo.jars import say
 from demo.processes import poll
 from exporter.catalogue import LSO_BLOCKER_INFO, TRANSACTION_LOG_TAIL_LAG_RECORDS
-from exporter.jmx.reader import Way
+from exporter.jvm.reader import Way
 from exporter.model import Deadline
 from tests.bench import jmx, jvms, log_tail
 from tests.bench.events import blocker_delays, event_delays

@@ -22,9 +22,9 @@ from demo.processes import poll
 from demo.workloads.producers import EndedError, JavaProducer, RdkafkaProducer
 from exporter import catalogue
 from exporter.http import Endpoint
-from exporter.jmx.answers import Answer, JvmTarget, Way
-from exporter.jmx.mbeans import Query
-from exporter.jmx.reader import reader_for
+from exporter.jvm.answers import Answer, JvmTarget, Way
+from exporter.jvm.mbeans import Query
+from exporter.jvm.reader import reader_for
 from exporter.model import Deadline, Reason
 from exporter.sources import brokers, producers
 from tests.e2e.conftest import Keep, StartAgent

@@ -15,8 +15,8 @@ from demo.cluster import KafkaCluster
 from demo.orphan import make_orphan
 from demo.processes import poll
 from exporter import catalogue
+from exporter.core.shard import Shard
 from exporter.model import Deadline
-from exporter.shard import Shard
 from tests.e2e.conftest import StartAgent
 
 SHARDS = [Shard(index, 3) for index in range(3)]

@@ -17,7 +17,7 @@ from demo.processes import poll
 from demo.settings import free_ports
 from demo.workloads.producers import Producer, ProducerClass, ProducerError, RdkafkaProducer
 from exporter import catalogue
-from exporter.kafka.transactions import coordinator_partition
+from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline
 from tests.e2e.conftest import Keep, StartAgent
 

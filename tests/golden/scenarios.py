@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from exporter import catalogue as c
+from exporter.core.runner import Group
 from exporter.model import Deadline, Distribution, Fact, Facts, Fault, Reason, Sample
-from exporter.runner import Group
 
 WALL = 1_795_255_200.0  # 2026-11-21 10:00:00 UTC
 

@@ -9,11 +9,11 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from exporter import catalogue
-from exporter.exposition import Exposition
+from exporter.core.runner import Fleet, Group
+from exporter.exposition.process_metrics import ProcessMetrics
+from exporter.exposition.render import Exposition
+from exporter.exposition.text_format import Format
 from exporter.model import Clock, Deadline, Snapshot
-from exporter.runner import Fleet, Group
-from exporter.selfmetrics import ProcessMetrics
-from exporter.textformat import Format
 from tests.golden.conftest import Golden
 from tests.golden.scenarios import SCENARIOS, WALL
 

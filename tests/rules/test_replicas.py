@@ -11,7 +11,7 @@ import yaml
 
 from alerts.files import generated
 from exporter import catalogue
-from exporter.shard import Shard
+from exporter.core.shard import Shard
 from tests.rules.promtool import Case, Check, Labels, Series, bare, run
 from tests.rules.table import CASES
 

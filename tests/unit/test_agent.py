@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from exporter import __version__
-from exporter.agent import Agent
+from exporter.agent.composition import Agent
 from exporter.config import ConfigSource
 
 DEAD = "127.0.0.1:1"  # tcpmux: nobody listens there

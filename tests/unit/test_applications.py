@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter import catalogue
-from exporter.applications import Application, Grouping
+from exporter.transactions.applications import Application, Grouping
 from tests.strategies import names
 
 UUID = "6f1d2c3e-0b1a-4c5d-8e9f-001122334455"

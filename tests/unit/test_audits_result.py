@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter import catalogue
-from exporter.audit_result import (
+from exporter.audit_result.result import (
     AuditResult,
     AuditResultError,
     Finding,

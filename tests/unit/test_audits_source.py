@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from exporter import catalogue as c
-from exporter.audit_files import AuditFiles
-from exporter.audit_result import AuditResults, Verdict, parse_result
+from exporter.audit_result.files import AuditFiles
+from exporter.audit_result.result import AuditResults, Verdict, parse_result
 from exporter.ingest.audit import KEEP_SECONDS, AuditInbox
-from exporter.ingest.mailbox import RefusedError
+from exporter.ingest.latest import RefusedError
 from exporter.model import Reason
 from exporter.sources.audits import AuditsSource
 from tests.unit.test_audits_result import DOCUMENT

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter import catalogue
-from exporter.applications import Grouping
 from exporter.model import Distribution, Metric, Outcome, Sample
-from exporter.txnlog.books import Books, Caps, Histogram
-from exporter.txnlog.ledger import Entry, Finished
+from exporter.transactions.aggregates import Books, Caps, Histogram
+from exporter.transactions.applications import Grouping
+from exporter.transactions.state_machine import Entry, Finished
 
 NOW = 1_790_000_000.0
 

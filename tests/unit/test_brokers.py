@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from exporter import catalogue
-from exporter.jmx.answers import Answer, Missing, Reading
-from exporter.jmx.jolokia import read_answer
-from exporter.jmx.mbeans import Query, parse_object_name
-from exporter.jmx.scrape import read_page
+from exporter.jvm.answers import Answer, Missing, Reading
+from exporter.jvm.jmx_exporter import read_page
+from exporter.jvm.jolokia import read_answer
+from exporter.jvm.mbeans import Query, parse_object_name
 from exporter.kafka.faults import AskError
-from exporter.kafka.metadata import Metadata
+from exporter.kafka.requests.metadata import Metadata
 from exporter.model import Deadline, Distribution, Facts, Fault, Notes, Reason, Sample
 from exporter.sources.brokers import QUERIES, BrokerSettings, BrokersSource
 

@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from exporter.clients import Clients
+from exporter.agent.client_sources import Clients
+from exporter.agent.jvm_targets import JvmReaders
 from exporter.config import Config, ConfigSource
+from exporter.core.runner import Fleet
 from exporter.ingest.librdkafka import Inbox
-from exporter.jvm_targets import JvmReaders
 from exporter.model import Clock, Snapshot
-from exporter.runner import Fleet
 from exporter.settings.layers import ConfigError
 from exporter.sources.cluster import Cluster
 

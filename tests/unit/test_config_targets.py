@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from exporter.agent.engine_sources import engine_sources, engines_of
 from exporter.config import Config, ConfigSource
-from exporter.engines import engine_sources, engines_of
-from exporter.jmx.answers import Way
+from exporter.jvm.answers import Way
 from exporter.settings.layers import ConfigError
 
 ONE = "clusters: [{name: prod, kafka: {bootstrap.servers: 'k1:9092'}}]\n"

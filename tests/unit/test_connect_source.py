@@ -14,9 +14,9 @@ from exporter.connect.facts import ConnectState
 from exporter.connect.failures import FORGOTTEN_AFTER
 from exporter.connect.rest import RestAnswer, parse
 from exporter.connect.workers import QUERIES
-from exporter.jmx.answers import Answer, Missing
-from exporter.jmx.jolokia import read_answer
-from exporter.jmx.mbeans import Query
+from exporter.jvm.answers import Answer, Missing
+from exporter.jvm.jolokia import read_answer
+from exporter.jvm.mbeans import Query
 from exporter.model import Deadline, Facts, Fault, Metric, Reason, Sample, TaskCommits
 from exporter.sources.connect import (
     WITHOUT_GROUP,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from exporter.board import Board
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
 from exporter.connect.trace import Cause
+from exporter.core.facts import Board
+from exporter.core.runner import GroupState, SourceState
 from exporter.model import Fact, Facts, Fault, OpenTransactions, Reason, Snapshot, Stalls, UncleanEnds
-from exporter.runner import GroupState, SourceState
-from exporter.status import ClusterSettings, document
 from exporter.web.page import page, verdict
+from exporter.web.status import ClusterSettings, document
 
 EVIL = "<script>alert(1)</script>"
 FENCED = Task("orders", "0", "failed", "w1:8083", Cause.FENCED, f"x.ProducerFencedException: {EVIL}", "mark")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from exporter.connect.concurrently import together
 from exporter.connect.rest import ConnectRest
-from exporter.connect.together import together
 from exporter.http import MAX_BYTES, Endpoint
 from exporter.model import Deadline, Reason
 

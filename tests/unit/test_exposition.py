@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from exporter.exposition import Exposition
+from exporter.exposition.render import Exposition
+from exporter.exposition.text_format import Format
 from exporter.model import Clock, Distribution, Fault, Kind, Metric, Reason, Sample, Snapshot
-from exporter.textformat import Format
 
 AGE = Metric("test_age_seconds", Kind.GAUGE, "An age.", ("who",))
 EVENTS = Metric("test_events_total", Kind.COUNTER, 'Events, "all" of them\nwith a \\ in the help.', ("who",))

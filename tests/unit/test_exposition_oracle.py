@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from exporter.exposition import Exposition
+from exporter.exposition.render import Exposition
+from exporter.exposition.text_format import Format
 from exporter.model import Distribution, Kind, Metric, Sample, Snapshot
-from exporter.textformat import Format
 
 GAUGE = Metric("t_gauge", Kind.GAUGE, 'A gauge\\n, "quoted"\nand broken.', ("one", "two"))
 COUNTER = Metric("t_events_total", Kind.COUNTER, "A counter.", ("one",))

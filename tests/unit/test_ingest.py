@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from exporter import catalogue
-from exporter.ingest.door import IngestDoor
+from exporter.ingest.admission import IngestDoor
+from exporter.ingest.latest import BURST, RefusedError
 from exporter.ingest.librdkafka import ClientKey, Inbox
-from exporter.ingest.mailbox import BURST, RefusedError
 from exporter.model import Clock, Deadline, Facts, Sample
-from exporter.sources.ingest import IngestSource
+from exporter.sources.librdkafka import IngestSource
 
 # As librdkafka 2.16 writes it, cut; txn_stateage is the machine's uptime.
 EOS = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from exporter.ingest.mailbox import RefusedError
+from exporter.ingest.latest import RefusedError
 from exporter.ingest.spark import SparkInbox
 from exporter.model import TopicPartition
 from exporter.spark.queries import KEEP_SILENT, State

@@ -6,16 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.judge import (
+from exporter.lso.rules import (
     Coordinators,
     LogProducer,
     Standing,
     Suspicion,
-    abort_outcome,
-    displaced,
     holder,
     is_hanging,
-    is_overdue,
     is_stalled,
     name_blocker,
     remembered,
@@ -23,6 +20,7 @@ from exporter.judge import (
     suspect,
 )
 from exporter.model import BlockerKind, OpenTransaction, Outcome, TopicPartition, TransactionState
+from exporter.transactions.outcome import abort_outcome, displaced, is_overdue
 
 PLACE = TopicPartition("orders", 3)
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exporter.kafka.transaction_log import UndecodableRecord, decode_value
 from exporter.model import OpenTransaction, Outcome, TopicPartition, TransactionState
-from exporter.txnlog.ledger import Entry, Finished, Ledger
+from exporter.transactions.records import UndecodableRecord, decode_value
+from exporter.transactions.state_machine import Entry, Finished, Ledger
 from tests.captured_log import JAVA_ON_4_3_1, RDKAFKA_ON_3_9_2, RDKAFKA_ON_4_3_1
 from tests.coordinator import BEGIN_MS, History, Id, LogRecord, histories
 from tests.strategies import encode_key, encode_value, kafka_tags, values

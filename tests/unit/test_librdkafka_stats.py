@@ -14,8 +14,8 @@ from queue import Empty
 
 import pytest
 
-from exporter import librdkafka_stats
-from exporter.librdkafka_stats import KEPT, EosStats
+from exporter.standalone import librdkafka_stats
+from exporter.standalone.librdkafka_stats import KEPT, EosStats
 from tests.stand_in import StandIn
 
 STATISTICS = {

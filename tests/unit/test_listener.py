@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from exporter import listener
-from exporter.ingest.door import MAX_BYTES
+from exporter.ingest.admission import MAX_BYTES
 from exporter.ingest.spark import SparkInbox
-from exporter.listener import MOST_QUERIES, EosListener
 from exporter.model import Clock, TopicPartition
 from exporter.spark.queries import State
 from exporter.spark.terminations import MOST_CLASSES, Reason
+from exporter.standalone import listener
+from exporter.standalone.listener import MOST_QUERIES, EosListener
 from tests.stand_in import StandIn
 from tests.unit.test_spark_event_log import LINES
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.txnlog.progress import CONTEXT_RECORDS, PartitionProgress, begin
+from exporter.transactions.progress import CONTEXT_RECORDS, PartitionProgress, begin
 
 offsets = st.integers(0, 5_000)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import bcrypt
 import pytest
 
-from exporter.web.logins import CHECKS_PER_CLIENT, MOST_CHECKS, MOST_REMEMBERED, Login, Logins, hash_problem
+from exporter.web.users import CHECKS_PER_CLIENT, MOST_CHECKS, MOST_REMEMBERED, Login, Logins, hash_problem
 
 ANN = bcrypt.hashpw(b"right", b"$2b$04$......................")
 BOB = bcrypt.hashpw(b"other", b"$2b$05$......................")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from exporter import logs
+from exporter.core import logs
 
 
 @pytest.fixture(autouse=True)
@@ -31,10 +31,10 @@ def lines(stream: io.StringIO) -> list[str]:
 def test_text_is_one_line_of_keys_and_values() -> None:
     stream = io.StringIO()
     logs.configure("info", "text", stream)
-    logging.getLogger("exporter.agent").info("a %s\nb", "message", extra={"target": "prod"})
+    logging.getLogger("exporter.agent.composition").info("a %s\nb", "message", extra={"target": "prod"})
     [line] = lines(stream)
     assert line.startswith("time=2")
-    assert line.endswith(r'Z level=info logger=exporter.agent msg="a message\nb" target=prod')
+    assert line.endswith(r'Z level=info logger=exporter.agent.composition msg="a message\nb" target=prod')
 
 
 def test_json_has_the_same_fields() -> None:
@@ -146,7 +146,7 @@ def test_what_a_library_repeats_is_written_once_a_minute_with_its_count() -> Non
 
 def test_our_own_lines_are_never_held_back() -> None:
     held = logs.OncePerMinute(Clock())
-    assert all(held.filter(record("the same", "exporter.runner")) for _ in range(3))
+    assert all(held.filter(record("the same", "exporter.core.runner")) for _ in range(3))
 
 
 def test_the_memory_of_repeats_does_not_grow_for_ever() -> None:

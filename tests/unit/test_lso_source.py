@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter import catalogue
+from exporter.lso.next_step import next_step
 from exporter.model import (
     BlockerKind,
     OpenTransaction,
@@ -20,7 +21,6 @@ from exporter.model import (
     TopicPartition,
     TransactionState,
 )
-from exporter.next_step import next_step
 from exporter.sources.lso import LsoSettings, LsoSource
 from tests.world import LOG, Partition, Seen, Transaction, World, Writer, partitions, read
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.lso.next_step import clock_time, next_step, quoted, shown
 from exporter.model import Blocker, BlockerKind, Stall, TopicPartition, TransactionState
-from exporter.next_step import clock_time, next_step, quoted, shown
 
 NOW = 1_795_255_200.0  # 2026-11-21 10:00:00 UTC
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=40)

@@ -16,7 +16,7 @@ from exporter.model import (
     TopicPartition,
     TransactionState,
 )
-from exporter.open_transactions import open_transaction_samples
+from exporter.transactions.open_samples import open_transaction_samples
 
 NOW = 10_000.0
 

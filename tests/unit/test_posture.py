@@ -8,9 +8,9 @@ import pytest
 
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector
-from exporter.kafka.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
 from exporter.model import OpenTransaction, TopicPartition, TransactionState
-from exporter.posture import Check, Evidence, Verdict, checks_of
+from exporter.posture.checks import Check, Evidence, Verdict, checks_of
 
 SOUND_PARTITION = PartitionMetadata(1, (1, 2, 3), (1, 2, 3), offline=False)
 SOUND_TOPIC = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}

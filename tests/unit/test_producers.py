@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from exporter import catalogue
-from exporter.jmx.answers import Answer, Reading
-from exporter.jmx.jolokia import read_answer
-from exporter.jmx.mbeans import MBean, Query
-from exporter.jmx.scrape import read_page
+from exporter.jvm.answers import Answer, Reading
+from exporter.jvm.jmx_exporter import read_page
+from exporter.jvm.jolokia import read_answer
+from exporter.jvm.mbeans import MBean, Query
 from exporter.model import Deadline, Distribution, Facts, Fault, Notes, Reason, Sample
 from exporter.sources.producers import QUERIES, ProducerSettings, ProducersSource
 

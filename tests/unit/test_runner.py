@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.board import Board
+from exporter.core.facts import Board
+from exporter.core.runner import Fleet, Group, next_start, take
 from exporter.model import (
     Clock,
     ClusterIdentity,
@@ -28,7 +29,6 @@ from exporter.model import (
     Snapshot,
     Source,
 )
-from exporter.runner import Fleet, Group, next_start, take
 
 AGE = Metric("test_age_seconds", Kind.GAUGE, "An age.", ("who",))
 OPEN = Metric("test_open_seconds", Kind.HISTOGRAM, "How long.", ("who",))

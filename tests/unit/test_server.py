@@ -16,11 +16,11 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from exporter.catalogue import SOURCE_UP
-from exporter.exposition import Exposition
+from exporter.exposition.render import Exposition
+from exporter.exposition.text_format import Format
 from exporter.model import Clock, Snapshot
-from exporter.server import App, Servers
-from exporter.textformat import Format
-from exporter.web.listen import ListenError
+from exporter.web.app import App, Servers
+from exporter.web.server import ListenError
 
 # What a browser and Prometheus 2 and 3 send.
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from exporter.catalogue import SOURCE_UP
-from exporter.exposition import Exposition
+from exporter.exposition.render import Exposition
 from exporter.model import Clock, Snapshot
-from exporter.server import App
-from exporter.web.listen import Listener
+from exporter.web.app import App
+from exporter.web.server import Listener
 
 REQUEST = b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 import bcrypt
 import pytest
 
-from exporter.exposition import Exposition
-from exporter.ingest.door import IngestDoor
-from exporter.server import App
+from exporter.exposition.render import Exposition
+from exporter.ingest.admission import IngestDoor
+from exporter.web.app import App
+from exporter.web.authentication import Guard
 from exporter.web.config import WebConfig
 from exporter.web.connection import MAX_BODY_BYTES
-from exporter.web.guard import Guard
-from exporter.web.listen import Listener
+from exporter.web.server import Listener
 
 SMUGGLED = b"GET /api/v1/status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 LAST = b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from demo.certificates import Authority
-from exporter.exposition import Exposition
-from exporter.server import App
-from exporter.web.file import WebFile
-from exporter.web.listen import Listener
+from exporter.exposition.render import Exposition
+from exporter.web.app import App
+from exporter.web.config_file import WebFile
+from exporter.web.server import Listener
 
 REQUEST = b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 TLS = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n"

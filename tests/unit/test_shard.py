@@ -14,21 +14,21 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from exporter import catalogue
-from exporter.agent import Agent as AgentProcess
-from exporter.applications import Grouping
+from exporter.agent.composition import Agent as AgentProcess
 from exporter.config import ConfigSource
-from exporter.exposition import Exposition
-from exporter.kafka.transaction_log import Status, decode_key, decode_value
+from exporter.core.shard import WHOLE, Shard
+from exporter.exposition.render import Exposition
+from exporter.exposition.text_format import Format
 from exporter.model import Fact, Sample, Snapshot, Source
 from exporter.settings.layers import ConfigError
-from exporter.shard import WHOLE, Shard
 from exporter.sources.groups import GroupsSettings, GroupsSource
 from exporter.sources.lso import LsoSettings, LsoSource
 from exporter.sources.posture import PostureSettings, PostureSource
 from exporter.sources.transactions import TransactionsSettings, TransactionsSource
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
-from exporter.textformat import Format
-from exporter.txnlog.books import Books, Caps
+from exporter.transactions.aggregates import Books, Caps
+from exporter.transactions.applications import Grouping
+from exporter.transactions.records import Status, decode_key, decode_value
 from tests.coordinator import BEGIN_MS, History, histories
 from tests.world import LOG, OFFSETS, Partition, Transaction, World, Writer, partitions, read
 

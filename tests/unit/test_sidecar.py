@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.agent import Agent
+from exporter.agent.composition import Agent
 from exporter.config import ConfigSource
 from exporter.settings.layers import ConfigError
 

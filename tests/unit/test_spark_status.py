@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from exporter.audit_result import AuditResult, AuditResults, Finding, TopicResult, Verdict
+from exporter.audit_result.result import AuditResult, AuditResults, Finding, TopicResult, Verdict
+from exporter.core.runner import GroupState, SourceState
 from exporter.model import Fact, Facts, OpenTransactions, Stalls, UncleanEnds
-from exporter.runner import GroupState, SourceState
 from exporter.spark.queries import End, Lag, Query, QueryKey, SparkView, State, Way
 from exporter.spark.terminations import Reason
-from exporter.status import ClusterSettings, document
 from exporter.web.page import page, verdict
+from exporter.web.status import ClusterSettings, document
 
 EVIL = "<script>alert(1)</script>"
 NOW = 1_795_272_600.0

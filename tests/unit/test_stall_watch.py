@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.judge import Coordinators, LogProducer
+from exporter.lso.rules import Coordinators, LogProducer
+from exporter.lso.tracker import StallWatch
 from exporter.model import BlockerKind, TopicPartition
-from exporter.stall_watch import StallWatch
 
 PLACE = TopicPartition("orders", 3)
 NOBODY = Coordinators({})

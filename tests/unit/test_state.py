@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.state import StateDir
+from exporter.core.state import StateDir
 
 
 def test_a_document_comes_back_under_its_cluster_only(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from exporter.core.runner import GroupState, SourceState
 from exporter.model import (
     Blocker,
     BlockerKind,
@@ -26,9 +27,8 @@ from exporter.model import (
     UncleanEnd,
     UncleanEnds,
 )
-from exporter.runner import GroupState, SourceState
-from exporter.status import ClusterSettings, document, instant
 from exporter.web.page import CONTENT_SECURITY_POLICY, page, verdict
+from exporter.web.status import ClusterSettings, document, instant
 
 NOW = 1_795_255_200.0
 EVIL = "</pre><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from exporter import catalogue
-from exporter.jmx.answers import Reading
-from exporter.jmx.jolokia import read_answer
-from exporter.jmx.mbeans import parse_object_name
+from exporter.jvm.answers import Reading
+from exporter.jvm.jolokia import read_answer
+from exporter.jvm.mbeans import parse_object_name
 from exporter.model import Metric
 from exporter.sources.streams import QUERIES, applications_of, changelog_owners, jvm_samples, states
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from exporter import target_files
-from exporter.jvm_targets import listed
+from exporter.agent.jvm_targets import listed
+from exporter.core import target_files
+from exporter.core.target_files import FileTarget, TargetFileError, TargetFiles, parse_targets
 from exporter.settings.clients import Broker
-from exporter.target_files import FileTarget, TargetFileError, TargetFiles, parse_targets
 
 TWO = [{"targets": ["app-1:8778", "[::1]:8778"], "labels": {"env": "prod", "id": 7}}, {"targets": ["app-3"]}]
 

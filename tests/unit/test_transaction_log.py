@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exporter.kafka.transaction_log import LogValue, UndecodableRecord, decode_key, decode_value
+from exporter.transactions.records import LogValue, UndecodableRecord, decode_key, decode_value
 from tests.strategies import encode_key, encode_value, names, uvarint, values
 
 

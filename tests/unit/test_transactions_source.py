@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter import catalogue
-from exporter.board import Board
+from exporter.core.facts import Board
+from exporter.core.runner import take
 from exporter.model import ClusterIdentity, Deadline, KnownIds, OpenTransactions, Reason, Source
-from exporter.runner import take
 from exporter.sources.transactions import TransactionsSettings, TransactionsSource
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from tests.world import LOG, OFFSETS, Partition, Transaction, World, partitions, places, read

@@ -13,9 +13,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from exporter import catalogue
-from exporter.kafka.transaction_log import Status, decode_key, decode_value
 from exporter.model import Fact, KnownIds, OpenTransactions, Outcome, Reason, ReleaseTimes, UncleanEnds
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
+from exporter.transactions.records import Status, decode_key, decode_value
 from tests.coordinator import BEGIN_MS, History, Id, LogRecord, Written, histories, merge
 from tests.strategies import encode_key
 from tests.world import LOG, Seen, Transaction, World, partitions, places, read

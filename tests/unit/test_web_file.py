@@ -13,7 +13,7 @@ import pytest
 
 from demo.certificates import Authority
 from exporter.settings.layers import ConfigError
-from exporter.web.file import WebFile
+from exporter.web.config_file import WebFile
 
 ANN = bcrypt.hashpw(b"right", b"$2b$04$......................").decode()
 TLS = "tls_server_config: {cert_file: server.pem, key_file: server.key}\n"

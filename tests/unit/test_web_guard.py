@@ -8,8 +8,8 @@ from http import HTTPStatus
 import bcrypt
 import pytest
 
+from exporter.web.authentication import Guard
 from exporter.web.config import RateLimit, WebConfig
-from exporter.web.guard import Guard
 
 USERS = {"ann": bcrypt.hashpw("päss:word".encode(), bcrypt.gensalt(4))}
 

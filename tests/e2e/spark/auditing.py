@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from confluent_kafka import Producer
 
 from demo.cluster import KafkaCluster
-from exporter.audit_result import AuditResult, Finding
+from exporter.audit_result.result import AuditResult, Finding
+from exporter.jobs.audit.job import Audit
+from exporter.jobs.audit.outcome import Report, Settings, audit_once
+from exporter.jobs.audit.read import Access
+from exporter.jobs.session import POSTGRESQL, kafka_connector, spark_session
 from exporter.kafka.client import ClusterClient
-from exporter.kafka.properties import Properties
-from exporter.pipeline.audit_job import Audit
-from exporter.pipeline.audit_outcome import Report, Settings, audit_once
-from exporter.pipeline.audit_read import Access
-from exporter.pipeline.session import POSTGRESQL, kafka_connector, spark_session
+from exporter.kafka.properties.client import Properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

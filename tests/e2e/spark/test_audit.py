@@ -19,12 +19,12 @@ from demo.cluster import KafkaCluster
 from demo.postgres import Postgres
 from demo.processes import poll
 from exporter import catalogue
-from exporter.audit_result import AuditResult, parse_result
+from exporter.audit_result.result import AuditResult, parse_result
 from exporter.cli import main
+from exporter.jobs.audit.columns import ExpressionError, Shape
+from exporter.jobs.audit.offset_range import parse_bound
+from exporter.jobs.audit.sink import Sink
 from exporter.model import Deadline
-from exporter.pipeline.audit_columns import ExpressionError, Shape
-from exporter.pipeline.audit_range import parse_bound
-from exporter.pipeline.audit_sink import Sink
 from tests.e2e.conftest import Keep, StartAgent
 from tests.e2e.spark.auditing import Auditor, Planned, auditor, by_kind, part, places, write
 

@@ -14,8 +14,8 @@ from demo.cluster import KafkaCluster
 from demo.connect import ConnectCluster
 from demo.processes import poll
 from demo.workloads.producers import EndedError, JavaProducer, RdkafkaProducer
+from exporter.jobs.audit.sink import Sink
 from exporter.model import Deadline
-from exporter.pipeline.audit_sink import Sink
 from tests.e2e.conftest import Keep
 from tests.e2e.spark.auditing import Auditor, auditor, by_kind, places
 

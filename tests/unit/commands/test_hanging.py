@@ -4,8 +4,8 @@ import pytest
 
 from exporter.commands.hanging import CONFIRM_AFTER, search
 from exporter.commands.report import Look
+from exporter.lso.next_step import next_step
 from exporter.model import BlockerKind, Deadline, Stall, TopicPartition
-from exporter.next_step import next_step
 from tests.unit.commands.world import World
 
 LEDGER = TopicPartition("ledger", 0)

@@ -9,8 +9,8 @@ import pytest
 from exporter.commands.output import print_table, printable
 from exporter.commands.report import Form, Look, exit_code, show
 from exporter.commands.transactions import Seen, _look
+from exporter.lso.next_step import NextStep
 from exporter.model import BlockerKind, Deadline, TopicPartition
-from exporter.next_step import NextStep
 from tests.unit.commands.world import World
 
 LONG = "kafka-transactions.sh " + "x" * 500

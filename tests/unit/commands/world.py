@@ -16,13 +16,13 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import ListOffsetsResponse
 
-from exporter.applications import Grouping
+from exporter.core.state import StateDir
 from exporter.kafka.client import ClusterClient
-from exporter.kafka.metadata import Metadata, PartitionMetadata
-from exporter.kafka.properties import Properties
+from exporter.kafka.properties.client import Properties
+from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.model import Clock, Deadline, TopicPartition
 from exporter.sources.cluster import Cluster
-from exporter.state import StateDir
+from exporter.transactions.applications import Grouping
 
 NOW = 1_800_000_000.0
 _LED = PartitionMetadata(1, (1,), (1,), offline=False)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from exporter.jmx.answers import Answer
-from exporter.jmx.jolokia import question, read_answer
-from exporter.jmx.mbeans import Query
+from exporter.jvm.answers import Answer
+from exporter.jvm.jolokia import question, read_answer
+from exporter.jvm.mbeans import Query
 from exporter.model import Reason
 
 URL = "http://k1:8778/jolokia"

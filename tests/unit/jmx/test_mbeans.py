@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.jmx.mbeans import MBean, matches, parse_object_name, unquoted
+from exporter.jvm.mbeans import MBean, matches, parse_object_name, unquoted
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.jmx.mbeans import Query
-from exporter.jmx.scrape import read_page
+from exporter.jvm.jmx_exporter import read_page
+from exporter.jvm.mbeans import Query
 from exporter.model import Reason
 
 URL = "http://k1:9404/metrics"

@@ -21,7 +21,7 @@ from kafka.protocol.sasl import (
 )
 
 from exporter.kafka.faults import AskError
-from exporter.kafka.metadata import Metadata, PartitionMetadata
+from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 Answer = Callable[[int, Any], Any]

@@ -18,8 +18,8 @@ from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 from demo.certificates import LIFE, Authority
 from exporter.kafka.client import AskError, ClusterClient
-from exporter.kafka.metadata import metadata_request
-from exporter.kafka.properties import Properties
+from exporter.kafka.properties.client import Properties
+from exporter.kafka.requests.metadata import metadata_request
 from exporter.model import Clock, Deadline, Fault, Reason
 from tests.unit.kafka.fakes import (
     VERSIONS,

@@ -11,9 +11,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
 
-from exporter.kafka.msk import iam_tokens, region_of
-from exporter.kafka.oauth import TokenError
-from exporter.kafka.properties import Properties, PropertiesError
+from exporter.kafka.auth.msk import iam_tokens, region_of
+from exporter.kafka.auth.oauth import TokenError
+from exporter.kafka.properties.client import Properties, PropertiesError
 from exporter.model import Reason
 
 SERVERS = "b-1.main.ab12cd.c2.kafka.eu-central-1.amazonaws.com:9098"
@@ -44,7 +44,7 @@ def test_the_region_is_in_the_brokers_names(servers: str, region: str | None, mo
 
 
 def test_javas_settings_need_the_signer_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("exporter.kafka.msk.find_spec", lambda name: None)
+    monkeypatch.setattr("exporter.kafka.auth.msk.find_spec", lambda name: None)
     with pytest.raises(PropertiesError) as raised:
         Properties.parse(AS_JAVA_HAS_IT)
     ((name, text),) = raised.value.problems

@@ -13,7 +13,7 @@ import pytest
 
 from demo.certificates import Authority
 from demo.oidc import IdentityProvider
-from exporter.kafka.oauth import TokenError, client_credentials
+from exporter.kafka.auth.oauth import TokenError, client_credentials
 from exporter.model import Deadline, Reason
 
 SETTINGS = {

@@ -11,8 +11,8 @@ from confluent_kafka import Consumer
 from kafka.admin import KafkaAdminClient
 
 from demo.certificates import Authority
-from exporter.kafka.properties import HIDDEN, Properties, PropertiesError
-from exporter.kafka.property_rules import split_address
+from exporter.kafka.properties.client import HIDDEN, Properties, PropertiesError
+from exporter.kafka.properties.rules import split_address
 
 SERVERS = {"bootstrap.servers": "k1:9092"}
 SCRAM = SERVERS | {

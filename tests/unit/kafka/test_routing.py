@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer import ListOffsetsResponse
 
-from exporter.kafka import routing
-from exporter.kafka.offsets import Isolation, end_offsets
+from exporter.kafka.requests import routing
+from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from tests.unit.kafka.fakes import Answer, FakeCluster, cluster_of, partitions
 

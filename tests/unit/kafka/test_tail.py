@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError
 
 from demo.certificates import Authority, Issued
 from exporter.kafka.client import AskError
-from exporter.kafka.properties import Properties
-from exporter.kafka.tail import Tail, fault_of
+from exporter.kafka.log.tail import Tail, fault_of
+from exporter.kafka.properties.client import Properties
 from exporter.model import Reason
 
 TOPIC = "__transaction_state"
@@ -42,7 +42,7 @@ def test_a_key_that_was_spoilt_since_the_start_is_a_refusal_and_no_bug(authority
 def test_a_new_client_takes_over_once_both_files_of_a_pair_are_there(
     authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "exporter.kafka.tail")
+    caplog.set_level(logging.INFO, "exporter.kafka.log.tail")
     now = [0.0]
     tail = Tail(properties(authority, shown := authority.issue("tail")), TOPIC, lambda: now[0])
     tail.assign({0: 7, 3: 9})
@@ -70,7 +70,7 @@ def test_a_new_client_takes_over_once_both_files_of_a_pair_are_there(
 
 
 def test_files_are_looked_at_once_a_second(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "exporter.kafka.tail")
+    caplog.set_level(logging.INFO, "exporter.kafka.log.tail")
     tail = Tail(properties(authority, authority.issue("often")), TOPIC, lambda: 0.9)
     authority.issue("often")
     tail.poll(1, 0.0)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import DescribeProducersResponse, DescribeTransactionsResponse, ListTransactionsResponse
 
-from exporter.kafka.transactions import (
+from exporter.kafka.requests.transactions import (
     Description,
     Listing,
     ProducerState,

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.pipeline import audit_fold
-from exporter.pipeline.audit_fold import Fold, Plan, Span, folder, parts_of, place, position, rows, runs_of, unpack
-from exporter.pipeline.audit_search import Comparison, Search, comparer, fold_sink, searcher
+from exporter.jobs.audit import fold as audit_fold
+from exporter.jobs.audit.fold import Fold, Plan, Span, folder, parts_of, place, position, rows, runs_of, unpack
+from exporter.jobs.audit.search import Comparison, Search, comparer, fold_sink, searcher
 
 PARTS = (0,)
 SPANS = {0: Span(0, 0, 40)}

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from exporter.audit_result import Finding, Verdict, dump_result, parse_result
+from exporter.audit_result.result import Finding, Verdict, dump_result, parse_result
 from exporter.cli import main
 from exporter.commands.audit_settings import AgentAddress, agent_of
 from exporter.commands.settings import SettingsError
-from exporter.pipeline.audit_findings import merged, worst_of
-from exporter.pipeline.audit_fold import Span
-from exporter.pipeline.audit_follow import planned
-from exporter.pipeline.audit_job import Audit, Outcome, failure
-from exporter.pipeline.audit_outcome import Settings, is_name, report_of, unfinished
-from exporter.pipeline.audit_range import BoundError, parse_bound
-from exporter.pipeline.audit_sink import Sink
-from exporter.pipeline.session import SessionError
+from exporter.jobs.audit.findings import merged, worst_of
+from exporter.jobs.audit.fold import Span
+from exporter.jobs.audit.follow import planned
+from exporter.jobs.audit.job import Audit, Outcome, failure
+from exporter.jobs.audit.offset_range import BoundError, parse_bound
+from exporter.jobs.audit.outcome import Settings, is_name, report_of, unfinished
+from exporter.jobs.audit.sink import Sink
+from exporter.jobs.session import SessionError
 
 SPANS = {0: Span(0, 10, 20)}
 

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exporter.applications import Grouping
+from exporter.jobs.history.fold import KEEP_MS, Kept, PartitionFold, Row, Standing, day_of
+from exporter.jobs.history.table import COLUMNS, KEPT_FIELDS, SCHEMA, RowFiles, read_kept, table_of, write_kept
 from exporter.model import TopicPartition
-from exporter.pipeline.history_fold import KEEP_MS, Kept, PartitionFold, Row, Standing, day_of
-from exporter.pipeline.history_table import COLUMNS, KEPT_FIELDS, SCHEMA, RowFiles, read_kept, table_of, write_kept
-from exporter.txnlog.books import Books, Caps
-from exporter.txnlog.entry import Entry
-from exporter.txnlog.ledger import Ledger
+from exporter.transactions.aggregates import Books, Caps
+from exporter.transactions.applications import Grouping
+from exporter.transactions.entries import Entry
+from exporter.transactions.state_machine import Ledger
 from tests.captured_log import JAVA_ON_4_3_1, RDKAFKA_ON_3_9_2, RDKAFKA_ON_4_3_1
 from tests.coordinator import BEGIN_MS, History, Id, LogRecord, histories, merge
 

@@ -11,11 +11,11 @@ from confluent_kafka import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.jobs.history.log_offsets import SETTLED_MS, Mark, advanced, from_json, planned, shared_out, to_json
 from exporter.kafka.client import AskError
-from exporter.kafka.log_range import BATCH, Range, read_ranges
-from exporter.kafka.tail import Polled
+from exporter.kafka.log.tail import Polled
 from exporter.model import Clock, Fault, Reason
-from exporter.pipeline.log_offsets import SETTLED_MS, Mark, advanced, from_json, planned, shared_out, to_json
+from exporter.transactions.log_range import BATCH, Range, read_ranges
 
 NOW = 1_790_000_000_000
 ends = st.dictionaries(st.integers(0, 8), st.integers(0, 1000), max_size=6)

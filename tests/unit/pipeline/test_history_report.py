@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 
 from exporter.cli import main
 from exporter.commands.history_report import instant
+from exporter.jobs.history.fold import Row, Standing
+from exporter.jobs.history.holders import Lasting, holds_of
+from exporter.jobs.history.page import page_of, partitions, ratio, seconds
+from exporter.jobs.history.report import Counts, Span, report
+from exporter.jobs.history.store import ROWS, HistoryError, TaskResult, opened
+from exporter.jobs.history.table import COLUMNS, RowFiles, write_kept
+from exporter.jobs.report.page import render
+from exporter.jobs.report.plots import Span as Drawn
+from exporter.jobs.report.plots import bars, bucket_ms, lanes
 from exporter.model import Outcome, TopicPartition
-from exporter.pipeline.history_fold import Row, Standing
-from exporter.pipeline.history_holds import Lasting, holds_of
-from exporter.pipeline.history_page import page_of, partitions, ratio, seconds
-from exporter.pipeline.history_report import Counts, Span, report
-from exporter.pipeline.history_store import ROWS, HistoryError, TaskResult, opened
-from exporter.pipeline.history_table import COLUMNS, RowFiles, write_kept
-from exporter.pipeline.page import render
-from exporter.pipeline.plots import Span as Drawn
-from exporter.pipeline.plots import bars, bucket_ms, lanes
 
 NOON = 1_790_078_400_000  # 2026-09-22T12:00:00Z
 ORDERS = TopicPartition("orders", 0)

@@ -10,9 +10,9 @@ import pytest
 
 from exporter.cli import main
 from exporter.commands.spark import add_spark_flags, spark_conf
-from exporter.kafka.java_properties import for_java
-from exporter.kafka.properties import Properties, PropertiesError
-from exporter.pipeline.session import REDACTED, SessionError, check_java, java_major, kafka_connector, settings
+from exporter.jobs.session import REDACTED, SessionError, check_java, java_major, kafka_connector, settings
+from exporter.kafka.properties.client import Properties, PropertiesError
+from exporter.kafka.properties.java import for_java
 
 PLAIN = {"bootstrap.servers": "k1:9092"}
 SCRAM = {

@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from exporter.pipeline.checkpoint import CheckpointError, read_checkpoint
-from exporter.pipeline.history_fold import Row, Standing
-from exporter.pipeline.history_job import check_together
-from exporter.pipeline.history_store import KEEP_BATCHES, ROWS, HistoryError, HistoryStore, Index, TaskResult, opened
-from exporter.pipeline.history_table import RowFiles, write_kept
+from exporter.jobs.checkpoint import CheckpointError, read_checkpoint
+from exporter.jobs.history.fold import Row, Standing
+from exporter.jobs.history.job import check_together
+from exporter.jobs.history.store import KEEP_BATCHES, ROWS, HistoryError, HistoryStore, Index, TaskResult, opened
+from exporter.jobs.history.table import RowFiles, write_kept
 
 DAY_MS = 86_400_000
 NOON_MS = 1_790_000_000_000

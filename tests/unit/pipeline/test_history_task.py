@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from exporter.kafka.log_range import Range
-from exporter.kafka.properties import Properties
-from exporter.pipeline.history_fold import Standing
-from exporter.pipeline.history_job import BatchPlan
-from exporter.pipeline.history_store import ROWS, HistoryError, TaskResult
-from exporter.pipeline.log_offsets import Piece, planned
-from exporter.pipeline.transaction_source import ARROW, BEGIN, END, RECORD, LogAccess, Planned, read_pieces
+from exporter.jobs.history.fold import Standing
+from exporter.jobs.history.job import BatchPlan
+from exporter.jobs.history.log_offsets import Piece, planned
+from exporter.jobs.history.store import ROWS, HistoryError, TaskResult
+from exporter.jobs.history.transaction_source import ARROW, BEGIN, END, RECORD, LogAccess, Planned, read_pieces
+from exporter.kafka.properties.client import Properties
+from exporter.transactions.log_range import Range
 from tests.coordinator import BEGIN_MS, Id, merge
 
 Marked = tuple[int, int, int, int, bytes | None, bytes | None]

@@ -19,7 +19,7 @@ from demo.cluster import KafkaCluster
 from demo.jvm_agents import RULES, SPELLINGS, JvmAgents
 from demo.workloads.producers import EndedError, JavaProducer, RdkafkaProducer
 from exporter.catalogue import BROKER_REQUESTS
-from exporter.jmx.jolokia import question
+from exporter.jvm.jolokia import question
 from exporter.sources import brokers, producers
 
 HERE = Path(__file__).parent

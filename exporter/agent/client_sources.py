@@ -1,0 +1,165 @@
+"""What is around the clusters and comes and goes: JVMs of brokers, producers and Streams, and clients that report.
+
+Each is a group of its own in the fleet, so that one more or less touches nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from exporter.agent.jvm_targets import listed
+from exporter.config import Config
+from exporter.core.runner import Fleet, Group, GroupState
+from exporter.core.target_files import TargetFiles
+from exporter.ingest.librdkafka import Inbox
+from exporter.jvm.reader import JvmTarget, reader_for
+from exporter.model import Clock, Deadline, Source
+from exporter.settings.clients import Broker, Producers
+from exporter.settings.targets import Streams
+from exporter.sources.brokers import BrokerSettings, BrokersSource
+from exporter.sources.cluster import Cluster
+from exporter.sources.librdkafka import IngestSource
+from exporter.sources.producers import ProducerSettings, ProducersSource
+from exporter.sources.streams import StreamsSettings, StreamsSource
+
+log = logging.getLogger(__name__)
+
+FILES_INTERVAL = 5.0
+STOP_SECONDS = 2.0
+MOST_SECONDS = 10.0
+"""Longest that a JVM is waited for; a shorter interval shortens it."""
+
+
+class _Jvm(NamedTuple):
+    """A JVM to be read; what is equal is read on as it is. ``node_id`` is a broker's, None to find out."""
+
+    source: str
+    cluster: str
+    target: JvmTarget
+    interval: float
+    node_id: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The group's key."""
+        return f"{self.cluster} {self.source} {self.target.endpoint.url}"
+
+
+class _Running(NamedTuple):
+    jvm: _Jvm
+    cluster: Cluster
+
+
+class Clients:
+    """Keeps the fleet's groups of JVMs as the settings and the target files want them."""
+
+    def __init__(self, fleet: Fleet, inbox: Inbox | None, clock: Clock) -> None:
+        self._fleet = fleet
+        self._inbox = inbox
+        self._clock = clock
+        self._lock = threading.Lock()  # guards the four below
+        self._config: Config | None = None
+        self._clusters: Mapping[str, Cluster] = {}
+        self._running: dict[str, _Running] = {}
+        self._files: dict[tuple[Path, ...], TargetFiles] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._keep_looking, name="target files", daemon=True)
+
+    def apply(self, config: Config, clusters: Mapping[str, Cluster]) -> None:
+        """Follow these settings from now on; ``clusters`` are those that are read, by key."""
+        with self._lock:
+            if self._inbox is not None and self._config is None:
+                self._fleet.add(Group(_INGEST, (IngestSource(self._inbox, self._only_cluster),)))
+            self._config, self._clusters = config, dict(clusters)
+            brokers = [broker for cluster in config.clusters for broker in cluster.brokers]
+            entries: list[Broker | Producers | Streams] = [*brokers, *config.producers, *config.streams]
+            wanted = {entry.file_sd for entry in entries if entry.file_sd}
+            self._files = {paths: self._files.get(paths) or TargetFiles(paths) for paths in wanted}
+            self._follow()
+
+    def start(self) -> None:
+        """Look at the target files from time to time."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more; the fleet stops what is read."""
+        self._stopping.set()
+
+    def states(self, states: Iterable[GroupState]) -> list[GroupState]:
+        """The fleet's groups with those of the JVMs told with their cluster."""
+        with self._lock:
+            parents = {key: running.jvm.cluster for key, running in self._running.items()}
+            parents[_INGEST] = next(iter(self._clusters), "")
+        found = {state.key: state for state in states}
+        told = {key: state for key, state in found.items() if key not in parents}
+        for key, parent in parents.items():
+            if key in found and parent in told:
+                told[parent] = replace(told[parent], sources=told[parent].sources + found[key].sources)
+        return list(told.values())
+
+    def _only_cluster(self) -> str:
+        """The name of the only cluster, "" when there are several or it is not known yet."""
+        clusters = self._clusters
+        return next(iter(clusters.values())).name if len(clusters) == 1 else ""
+
+    def _keep_looking(self) -> None:
+        while not self._stopping.wait(FILES_INTERVAL):
+            with self._lock:
+                if self._files and not self._stopping.is_set():
+                    self._follow()
+
+    def _follow(self) -> None:
+        """Stop what is not wanted any more or has changed, start what is new. The caller holds the lock."""
+        wanted = {jvm.key: jvm for jvm in self._wanted()}
+        deadline = Deadline.after(STOP_SECONDS, self._clock.monotonic)
+        for key, running in list(self._running.items()):
+            if wanted.get(key) != running.jvm or self._clusters.get(running.jvm.cluster) is not running.cluster:
+                del self._running[key]
+                self._fleet.remove(key, deadline)
+                log.info("no longer reading %s", key)
+        for key, jvm in wanted.items():
+            if key not in self._running:
+                cluster = self._clusters[jvm.cluster]
+                self._running[key] = _Running(jvm, cluster)
+                self._fleet.add(Group(key, (_source(jvm, cluster),)))
+
+    def _wanted(self) -> Iterator[_Jvm]:
+        if self._config is None:
+            return
+        for key in self._clusters:
+            for cluster in self._config.clusters:
+                if cluster.name == key:
+                    yield from self._jvms("brokers", key, cluster.brokers)
+            here = [each for each in self._config.producers if each.cluster in {"", key}]
+            yield from self._jvms("producers", key, here)
+            yield from self._jvms("streams", key, [each for each in self._config.streams if each.cluster in {"", key}])
+
+    def _jvms(self, source: str, cluster: str, entries: Sequence[Broker | Producers | Streams]) -> Iterator[_Jvm]:
+        for entry in entries:
+            node_id = entry.id if isinstance(entry, Broker) else None
+            if not entry.file_sd:
+                yield _Jvm(source, cluster, entry.target(), entry.interval, node_id)
+                continue
+            for target in self._files[entry.file_sd].targets():
+                label = target.labels.get("id", "")
+                number = int(label) if source == "brokers" and label.isdecimal() else node_id
+                yield _Jvm(source, cluster, listed(entry, target), entry.interval, number)
+
+
+_INGEST = "ingest"
+
+
+def _source(jvm: _Jvm, cluster: Cluster) -> Source:
+    reader = reader_for(jvm.target)
+    timeout = min(MOST_SECONDS, jvm.interval)
+    if jvm.source == "brokers":
+        settings = BrokerSettings(jvm.target.name, jvm.target.endpoint.host, jvm.node_id, jvm.interval, timeout)
+        return BrokersSource(cluster, settings, reader)
+    if jvm.source == "streams":
+        return StreamsSource(cluster, StreamsSettings(jvm.target.name, jvm.interval), reader)
+    return ProducersSource(cluster, ProducerSettings(jvm.target.name, jvm.interval, timeout), reader)

@@ -1,0 +1,287 @@
+"""The composition root: from settings to running sources, exposition and servers, until told to stop."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import math
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from exporter import __version__
+from exporter.agent.allocator import share_one_arena
+from exporter.agent.client_sources import Clients
+from exporter.agent.engine_sources import Engines, engine_sources, engines_of
+from exporter.catalogue import EXPORTER_SHARDS
+from exporter.config import Cluster as ClusterConfig
+from exporter.config import Config, split_address
+from exporter.core import logs
+from exporter.core.runner import Fleet, Group
+from exporter.core.state import StateDir
+from exporter.exposition.process_metrics import ProcessMetrics, build_info
+from exporter.exposition.render import Exposition
+from exporter.ingest.admission import doors_of
+from exporter.ingest.receivers import Inboxes, inboxes_of
+from exporter.kafka.client import ClusterClient
+from exporter.model import Clock, Deadline, Snapshot, Source
+from exporter.settings.layers import ConfigError
+from exporter.sources.audits import Names
+from exporter.sources.cluster import Cluster
+from exporter.sources.groups import GroupsSettings, GroupsSource
+from exporter.sources.lso import LsoSettings, LsoSource
+from exporter.sources.posture import PostureSettings, PostureSource
+from exporter.sources.transactions import TransactionsSettings, TransactionsSource
+from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
+from exporter.transactions.aggregates import Caps
+from exporter.transactions.applications import Grouping
+from exporter.web.app import App, Servers
+from exporter.web.authentication import Guard
+from exporter.web.config_file import WebFile
+from exporter.web.server import ListenError
+from exporter.web.status import ClusterSettings, Document, document
+
+log = logging.getLogger(__name__)
+
+STOP_SECONDS = 3.0
+"""How long a stop waits for reads that run; with the servers' two seconds it stays within five."""
+
+SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+
+SWITCH_SECONDS = 0.001
+"""How long one thread may keep the others from running: a scrape must not wait for a source that decodes."""
+
+GARBAGE_THRESHOLDS = (20_000, 10, 10)
+"""Objects and rounds between two garbage collections. A read makes tens of thousands of values that live until the next
+one and hold no cycles: with Python's 700, collecting takes a third of all processor time, and stops everybody for it.
+"""
+
+
+class _Watched(NamedTuple):
+    """A cluster that is being read, and the settings that say so."""
+
+    config: ClusterConfig
+    engines: Engines
+    cluster: Cluster
+    group: Group
+
+
+def sources_of(
+    cluster: Cluster, config: ClusterConfig, engines: Engines, inboxes: Inboxes | None, names: Names
+) -> tuple[Source, ...]:
+    """The sources of one cluster and of the engines on it, from their settings and from what is handed in.
+
+    ``names`` gives those of all clusters that are watched.
+    """
+    around = engine_sources(cluster, engines, inboxes, names) if cluster.shard.first else ()
+    if not config.watch:
+        return around
+    lso = LsoSettings(
+        interval=config.lso.interval,
+        sweep_interval=config.lso.sweep_interval,
+        stall_after=config.lso.stall_after,
+        include=config.topics.include,
+        exclude=config.topics.exclude,
+    )
+    transactions = TransactionsSettings(
+        interval=config.transactions.interval, open_transactions=config.transactions.open_transactions
+    )
+    caps = Caps(
+        applications=config.transactions.applications,
+        fenced_ids=config.transactions.fenced_ids,
+        unclean_ends=config.transactions.unclean_ends,
+    )
+    groups = GroupsSettings(
+        interval=config.groups.interval,
+        include=config.groups.include,
+        exclude=config.groups.exclude,
+        limit=config.groups.limit,
+    )
+    return (
+        LsoSource(cluster, lso),
+        TransactionsSource(cluster, transactions),
+        TxnlogSource(cluster, TxnlogSettings(caps, config.transactions.open_transactions)),
+        GroupsSource(cluster, groups),
+        PostureSource(cluster, PostureSettings(config.posture.interval, config.posture.ignore)),
+        *around,
+    )
+
+
+class Agent:
+    """The whole agent. ``load`` rereads the settings, raising ConfigError; ``run`` is all that a command calls."""
+
+    def __init__(self, config: Config, load: Callable[[], Config], clock: Clock | None = None) -> None:
+        self._config = config
+        self._load = load
+        self._clock = clock or Clock()
+        self._state = StateDir(config.state.dir)
+        self._shard = config.shard.shard()
+        self._exposition = Exposition(self._clock, own=ProcessMetrics(), shard=self._shard)
+        self._inboxes = inboxes_of(config, self._clock) if self._shard.first else None
+        self._watched = {key: self._watch(key, cluster) for key, cluster in _by_key(config).items()}
+        self._fleet = Fleet((each.group for each in self._watched.values()), self._exposition, self._clock)
+        self._clients = Clients(self._fleet, self._inboxes.clients if self._inboxes else None, self._clock)
+        doors = doors_of(self._inboxes, config.ingest.read_token) if self._inboxes else {}
+        self._web = WebFile(config.web.config_file)
+        app = App(
+            self._exposition,
+            self.status,
+            self._fleet.ready,
+            self.reload,
+            config.web.route_prefix,
+            doors,
+            Guard(lambda: self._web.config),
+            doors_have_keys=config.ingest.has_token,
+        )
+        addresses = [split_address(address) for address in config.web.listen_address]
+        self._servers = Servers(addresses, app, lambda: self._web.config.tls)
+        self._reloading = threading.Lock()
+
+    def run(self) -> int:
+        """Run until SIGTERM or SIGINT. Exit code 0 after a clean stop, 2 when an address cannot be listened on."""
+        # Blocked in every thread that starts from here on, so that no signal is lost in one that cannot act on it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        share_one_arena()
+        sys.setswitchinterval(SWITCH_SECONDS)
+        gc.set_threshold(*GARBAGE_THRESHOLDS)
+        gc.freeze()  # what was imported stays: it need not be looked at ever again
+        try:
+            self.start()
+        except ListenError as error:
+            log.critical("%s", error)
+            return 2
+        while signal.sigwait(SIGNALS) == signal.SIGHUP:
+            self.reload()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # a second Ctrl-C ends it at once
+        self.stop()
+        return 0
+
+    def start(self) -> None:
+        """Listen, then read. Raises ListenError before anything asks Kafka."""
+        self._exposition.swap({("agent",): self._own_snapshot()})
+        self._servers.open()
+        self._web.start()
+        self._exposition.start()
+        self._read_clients()
+        self._fleet.start()
+        self._clients.start()
+        part = "" if self._shard.whole else f", shard {self._shard}"
+        log.info("watching %d cluster(s)%s, version %s", len(self._watched), part, __version__)
+
+    def stop(self) -> None:
+        """Stop within five seconds, reads that hang or not."""
+        log.info("stopping")
+        self._web.close()
+        self._clients.stop()
+        closing = threading.Thread(target=self._servers.close, daemon=True)
+        closing.start()
+        for key in self._fleet.stop(Deadline.after(STOP_SECONDS, self._clock.monotonic)):
+            log.warning("a read did not end in time and is left behind: %s", "/".join(filter(None, key[:2])))
+        closing.join(STOP_SECONDS)
+        self._exposition.stop()
+        log.info("stopped")
+
+    @property
+    def ports(self) -> list[int]:
+        """Where the servers listen, once started."""
+        return self._servers.ports
+
+    def status(self) -> Document:
+        """The document of ``/api/v1/status``."""
+        settings = {
+            key: ClusterSettings(each.config.name, each.config.kafka.bootstrap_servers)
+            for key, each in self._watched.items()
+        }
+        return document(
+            self._clients.states(self._fleet.states()),
+            settings,
+            now=self._clock.wall(),
+            ready=self._fleet.ready(),
+            version=__version__,
+            shard=self._shard,
+        )
+
+    def reload(self) -> Sequence[str]:
+        """Reread the settings. Problems leave the old ones in force; clusters that did not change run on."""
+        with self._reloading:
+            try:
+                config = self._load()
+            except ConfigError as error:
+                problems = [str(problem) for problem in error.problems]
+                log.warning("the settings were refused, the old ones stay: %s", "; ".join(problems))
+                return problems
+            if problems := list(self._web.reread()):
+                return problems
+            self._apply(config)
+            return []
+
+    def _apply(self, config: Config) -> None:
+        if config.log != self._config.log:
+            logs.configure(config.log.level, config.log.format)
+        old = self._config
+        if (config.web, config.state, config.ingest, config.shard) != (old.web, old.state, old.ingest, old.shard):
+            log.warning("web, state, ingest and shard take effect at the next start only")
+        wanted = _by_key(config)
+        same_applications = config.applications == self._config.applications
+        kept = {
+            key
+            for key, each in self._watched.items()
+            if same_applications
+            and key in wanted
+            and (_without_jvms(wanted[key]), engines_of(config, key)) == (_without_jvms(each.config), each.engines)
+        }
+        gone = [self._watched[key] for key in self._watched if key not in kept]
+        self._config = config
+        deadline = Deadline.after(STOP_SECONDS, self._clock.monotonic)
+        for watched in gone:
+            self._fleet.remove(watched.group.key, deadline)
+        came = {key: self._watch(key, cluster) for key, cluster in wanted.items() if key not in kept}
+        self._watched = {key: came.get(key) or self._watched[key] for key in wanted}
+        for watched in came.values():
+            self._fleet.add(watched.group)
+        self._read_clients()
+        log.info("settings reread: %d cluster(s) as before, %d new or changed", len(kept), len(came))
+
+    def _read_clients(self) -> None:
+        if self._shard.first:
+            self._clients.apply(self._config, {key: watched.cluster for key, watched in self._watched.items()})
+
+    def _watch(self, key: str, config: ClusterConfig) -> _Watched:
+        engines = engines_of(self._config, key)
+        cluster = Cluster(
+            config.kafka,
+            ClusterClient(config.kafka, self._clock),
+            Grouping([each.pattern for each in self._config.applications], engines.connect_groups),
+            self._state,
+            config.name,
+            self._clock,
+            shard=self._shard,
+        )
+        sources = sources_of(cluster, config, engines, self._inboxes, lambda: frozenset(_by_key(self._config)))
+        return _Watched(config, engines, cluster, Group(key, sources, cluster.client.close))
+
+    def _own_snapshot(self) -> Snapshot:
+        return Snapshot(
+            source="agent",
+            target="",
+            cluster="",
+            interval=math.inf,
+            samples=(build_info(), *(() if self._shard.whole else (EXPORTER_SHARDS(float(self._shard.count)),))),
+            faults=(),
+            facts=(),
+            duration=0.0,
+            ended=self._clock.monotonic(),
+            wall=self._clock.wall(),
+        )
+
+
+def _by_key(config: Config) -> dict[str, ClusterConfig]:
+    """The clusters by what tells them apart: their names, which only a single one may lack."""
+    return {cluster.name: cluster for cluster in config.clusters}
+
+
+def _without_jvms(cluster: ClusterConfig) -> ClusterConfig:
+    """What the cluster's own sources are made from: its brokers' JVMs come and go without them."""
+    return cluster.model_copy(update={"brokers": ()})

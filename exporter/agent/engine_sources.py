@@ -1,0 +1,96 @@
+"""The engines around a cluster, Connect and Spark, and its audits: from settings to their sources."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from exporter.agent.jvm_targets import JvmReaders
+from exporter.audit_result.files import AuditFiles
+from exporter.config import Config
+from exporter.connect.rest import ConnectRest
+from exporter.ingest.receivers import Inboxes
+from exporter.model import Source
+from exporter.settings.targets import Audits, Connect, Spark
+from exporter.sources.audits import AuditsSource, Names
+from exporter.sources.cluster import Cluster
+from exporter.sources.connect import ConnectSettings, ConnectSource
+from exporter.sources.spark import FolderSettings, SparkFolderSource, SparkSource
+from exporter.spark.checkpoint import CheckpointFolder
+from exporter.spark.event_log import EventLogFolder
+from exporter.spark.queries import Query
+
+
+class Engines(NamedTuple):
+    """What is configured of the engines on one cluster."""
+
+    connect: tuple[Connect, ...] = ()
+    spark: tuple[Spark, ...] = ()
+    audits: tuple[Audits, ...] = ()
+
+    @property
+    def connect_groups(self) -> tuple[str, ...]:
+        """The group ids by which their tasks' transactional ids are known."""
+        return tuple(each.group_id for each in self.connect if each.group_id)
+
+
+def engines_of(config: Config, cluster: str) -> Engines:
+    """The engines on this cluster: those that name it, and those that name none, which only a single one allows."""
+    return Engines(
+        connect=tuple(each for each in config.connect if each.cluster in {"", cluster}),
+        spark=tuple(each for each in config.spark if each.cluster in {"", cluster}),
+        audits=config.audits,
+    )
+
+
+def engine_sources(
+    cluster: Cluster, engines: Engines, inboxes: Inboxes | None = None, names: Names = frozenset
+) -> tuple[Source, ...]:
+    """One source for each Connect cluster and each folder of Spark's, and one for all of Spark, and one for all audits.
+    ``inboxes`` is None where nothing is handed in; ``names`` gives those of all clusters
+    that are watched now: what names none belongs to a single one.
+    """
+    return (
+        *(_connect(cluster, each) for each in engines.connect),
+        *(_spark_folder(cluster, each) for each in engines.spark),
+        *([_spark(cluster, inboxes, names)] if engines.spark or inboxes else []),
+        *([_audits(cluster, engines, inboxes, names)] if engines.audits or inboxes else []),
+    )
+
+
+def _connect(cluster: Cluster, config: Connect) -> ConnectSource:
+    return ConnectSource(
+        cluster,
+        ConnectSettings(config.name, config.group_id, config.interval),
+        ConnectRest([config.endpoint(url) for url in config.rest]) if config.rest else None,
+        JvmReaders(config.workers) if config.workers else None,
+    )
+
+
+def _spark_folder(cluster: Cluster, config: Spark) -> SparkFolderSource:
+    folder = config.event_log or config.checkpoint
+    assert folder is not None  # noqa: S101 -- Spark's own check
+    settings = FolderSettings(str(folder), config.interval)
+    if config.event_log is not None:
+        return SparkFolderSource(cluster, settings, EventLogFolder(folder))
+    return SparkFolderSource(
+        cluster, settings, CheckpointFolder(folder, config.application, config.query or folder.name)
+    )
+
+
+def _spark(cluster: Cluster, inboxes: Inboxes | None, names: Names) -> SparkSource:
+    if inboxes is None:
+        return SparkSource(cluster)
+    box = inboxes.spark
+
+    def posted() -> tuple[Query, ...]:
+        unnamed = box.queries("") if len(names()) <= 1 else ()
+        return (*box.queries(cluster.configured_name), *(unnamed if cluster.configured_name else ()))
+
+    return SparkSource(cluster, posted, box.left_out)
+
+
+def _audits(cluster: Cluster, engines: Engines, inboxes: Inboxes | None, names: Names) -> AuditsSource:
+    files = AuditFiles([each.path for each in engines.audits])
+    if inboxes is None:
+        return AuditsSource(cluster, names, files)
+    return AuditsSource(cluster, names, files, inboxes.audits.results, inboxes.audits.left_out)

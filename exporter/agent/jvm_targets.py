@@ -1,0 +1,43 @@
+"""The JVMs that settings mean now: those they name, and those that target files list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from exporter.core.target_files import FileTarget, TargetFiles
+from exporter.jvm.reader import JvmReader, JvmTarget, Way, reader_for
+from exporter.settings.targets import TARGET, Discovered
+
+
+def listed(entry: Discovered, target: FileTarget) -> JvmTarget:
+    """The JVM of a target of a file; the labels by which Prometheus says it otherwise are followed."""
+    pattern = entry.target()
+    url = pattern.endpoint.url.replace(TARGET, target.address)
+    if scheme := target.labels.get("__scheme__"):
+        url = f"{scheme}://{url.partition('://')[2]}"
+    if pattern.way is Way.JMX_EXPORTER and (path := target.labels.get("__metrics_path__")):
+        url = f"{url.partition('://')[0]}://{target.address}/{path.lstrip('/')}"
+    return replace(pattern, endpoint=replace(pattern.endpoint, url=url))
+
+
+class JvmReaders:
+    """Readers of the JVMs that these entries mean when called; one that stays keeps its reader. For one thread."""
+
+    def __init__(self, entries: Sequence[Discovered]) -> None:
+        self._entries = tuple((entry, TargetFiles(entry.file_sd)) for entry in entries)
+        self._readers: dict[JvmTarget, JvmReader] = {}
+
+    def __call__(self) -> tuple[JvmReader, ...]:
+        """All of them now; reads only files that changed."""
+        self._readers = {
+            target: self._readers.get(target) or reader_for(target) for target in dict.fromkeys(self._targets())
+        }
+        return tuple(self._readers.values())
+
+    def _targets(self) -> Iterator[JvmTarget]:
+        for entry, files in self._entries:
+            if entry.file_sd:
+                yield from (listed(entry, target) for target in files.targets())
+            else:
+                yield entry.target()

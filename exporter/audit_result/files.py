@@ -1,0 +1,75 @@
+"""Results of audits in files, reread when they change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from exporter.audit_result.result import AuditResult, AuditResultError, parse_result
+from exporter.core.file_stamp import FileStamp
+from exporter.model import Deadline, Fault, Reason
+
+MOST_BYTES = 16 * 1024 * 1024
+MOST_FILES = 1000
+"""Files looked at, the newest first: a folder may keep every run there ever was."""
+
+
+class _Read(NamedTuple):
+    stamp: FileStamp
+    said: AuditResult | Fault
+
+
+class AuditFiles:
+    """The results in the files of these names or patterns. Call from one thread at a time."""
+
+    def __init__(self, patterns: Sequence[Path]) -> None:
+        self._patterns = tuple(patterns)
+        self._read: dict[Path, _Read] = {}
+
+    def read(self, deadline: Deadline) -> Iterator[AuditResult | Fault]:
+        """Every result there is now, and what is wrong with a file or its folder; reads only what changed."""
+        stamps: dict[Path, FileStamp] = {}
+        for pattern in self._patterns:
+            try:
+                stamps |= dict(_matching(pattern))
+            except OSError as error:
+                yield _trouble(error, pattern.parent)
+        newest = sorted(stamps, key=lambda path: stamps[path].modified, reverse=True)[:MOST_FILES]
+        self._read = {path: read for path, read in self._read.items() if path in stamps}
+        for path in newest:
+            before = self._read.get(path)
+            if before is None or before.stamp != stamps[path]:
+                if deadline.over:
+                    yield Fault(Reason.TIMEOUT, f"not all of {len(newest)} results were read in time")
+                    return
+                self._read[path] = before = _Read(stamps[path], _said(path))
+            yield before.said
+
+
+def _matching(pattern: Path) -> Iterator[tuple[Path, FileStamp]]:
+    """The files of this name; its last part may have wildcards. Raises OSError for a folder that cannot be read."""
+    for path in pattern.parent.iterdir():
+        if path.match(pattern.name) and path.is_file():
+            status = path.stat()
+            yield path, FileStamp.of(status)
+
+
+def _said(path: Path) -> AuditResult | Fault:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        return _trouble(error, path)
+    if len(content) > MOST_BYTES:
+        return Fault(Reason.MALFORMED, f"{path} is larger than {MOST_BYTES // 1024 // 1024} MB")
+    try:
+        return parse_result(content)
+    except AuditResultError as error:
+        return Fault(Reason.MALFORMED, f"{path} is no result of an audit: {error}")
+
+
+def _trouble(error: OSError, path: Path) -> Fault:
+    if isinstance(error, PermissionError):
+        return Fault(Reason.AUTHORIZATION, f"{path} may not be read by the agent's user")
+    return Fault(Reason.UNREACHABLE, f"{path} cannot be read: {error.strerror or type(error).__name__}")

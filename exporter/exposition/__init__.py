@@ -1,0 +1,1 @@
+"""Snapshots to the text that Prometheus scrapes."""

@@ -1,0 +1,282 @@
+"""Snapshots to the text that Prometheus scrapes: rendered once per change, served from memory.
+
+A worker's ``swap`` writes its own families; a thread of ours puts them together after swaps, at most about twice a
+second, for the formats that were asked for lately; ``body`` hands out the bytes and never waits for a source.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from exporter import catalogue
+from exporter.core.shard import WHOLE, Shard
+from exporter.exposition.text_format import (
+    END_OF_OPENMETRICS,
+    Block,
+    Format,
+    Labels,
+    Piece,
+    Value,
+    block,
+    gzipped,
+    header,
+)
+from exporter.model import Clock, Distribution, Kind, Metric, Sample, Snapshot
+
+LOG = logging.getLogger(__name__)
+
+Key = tuple[str, ...]
+"""What a snapshot replaces: that of the same source before it. Where two expose one series, the greater key wins."""
+
+LASTING = frozenset({Kind.COUNTER, Kind.HISTOGRAM})
+"""Kinds that stand still and stay while their source does not answer. A summary's quantiles are of now: they go."""
+
+EXPIRY_INTERVALS = 3
+MAX_AGE = 10.0
+"""Seconds after which a body is made anew even if no source swapped: the process's own numbers are in it."""
+
+SPACING = (0.5, 1.0)
+MAX_SHARE = 0.02
+"""Seconds between two renderings: so many that they take no more than this share of a core, within these bounds."""
+
+ASKED_LATELY = 120.0
+
+
+class BodyKey(NamedTuple):
+    """One of the bodies that ``/metrics`` serves."""
+
+    format: Format
+    gzip: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    data: bytes
+    generation: int
+    valid_until: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """What one source exposes now. ``expires`` (monotonic) is the end of all that is not lasting."""
+
+    blocks: Mapping[Metric, Block] = field(default_factory=dict)
+    expires: float = 0.0
+
+    def live(self, now: float) -> Iterable[Block]:
+        return (each for each in self.blocks.values() if now < self.expires or each.metric.kind in LASTING)
+
+
+class Exposition:
+    """All that ``/metrics`` says. Any thread may call any method; for one key, ``swap`` is called by one at a time."""
+
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        families: Iterable[Metric] | None = None,
+        own: Callable[[Format], bytes] | None = None,
+        shard: Shard = WHOLE,
+    ) -> None:
+        """``families`` give the order; ``own`` writes the families of the process itself, put at the end.
+
+        What each agent says of itself gets a label ``shard``, unless this one is the whole.
+        """
+        self._clock = clock or Clock()
+        self._shard = (str(shard.index),)
+        self._sharded = {} if shard.whole else {each: _with_shard(each) for each in catalogue.OF_EACH_AGENT}
+        rows = catalogue.rows() if families is None else families
+        self._order = {self._sharded.get(metric, metric): place for place, metric in enumerate(rows)}
+        self._own = own
+        self._headers: dict[tuple[Metric, Format], Piece] = {}
+        self._lock = threading.Lock()  # guards the five below; held for moments only
+        self._slots: dict[Key, _Slot] = {}
+        self._generation = 0
+        self._bodies: dict[BodyKey, _Body] = {}
+        self._asked: dict[BodyKey, float] = {}
+        self._duplicates: dict[str, int] = {}
+        self._rendering = threading.Lock()
+        self._changed = threading.Event()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    # --- What sources do --------------------------------------------------------------------------------------------
+
+    def swap(self, snapshots: Mapping[Key, Snapshot]) -> None:
+        """Replace what these keys exposed, all at once.
+
+        Gauges are replaced as a whole. A counter or histogram that the snapshot lacks stays if the snapshot has faults,
+        and goes if it has none: then the source had its say.
+        """
+        slots = {key: self._slot(key, snapshot) for key, snapshot in snapshots.items()}
+        with self._lock:
+            self._slots.update(slots)
+            self._generation += 1
+        self._changed.set()
+
+    def drop(self, keys: Collection[Key]) -> None:
+        """Forget all that these keys exposed: their source is no longer read."""
+        with self._lock:
+            for key in keys:
+                self._slots.pop(key, None)
+            self._generation += 1
+        self._changed.set()
+
+    def _slot(self, key: Key, snapshot: Snapshot) -> _Slot:
+        with self._lock:
+            before = self._slots.get(key, _Slot())
+        blocks = {
+            metric: block(metric, values, before.blocks.get(metric))
+            for metric, values in self._by_family(snapshot.samples).items()
+        }
+        if snapshot.faults:
+            for metric, kept in before.blocks.items():
+                if metric.kind in LASTING:
+                    blocks.setdefault(metric, kept)
+        return _Slot(blocks, snapshot.ended + EXPIRY_INTERVALS * snapshot.interval)
+
+    def _by_family(self, samples: Collection[Sample]) -> dict[Metric, dict[Labels, Value]]:
+        families: dict[Metric, dict[Labels, Value]] = {}
+        current: Metric | None = None
+        values: dict[Labels, Value] = {}
+        shard: Labels = ()
+        for metric, labels, value in samples:
+            if metric is not current:
+                current, told = metric, self._sharded.get(metric)
+                values, shard = families.setdefault(told or metric, {}), self._shard if told else ()
+            if shard:
+                labels += shard  # noqa: PLW2901  # as it is exposed
+            if labels in values:
+                value = self._settle(metric, values[labels], value)  # noqa: PLW2901  # the merged one is exposed
+            values[labels] = value
+        return families
+
+    def _settle(self, metric: Metric, earlier: Value, later: Value) -> Value:
+        """One value for two samples with the same labels: Prometheus refuses a whole scrape that has a series twice."""
+        if metric.name == catalogue.SERIES_DROPPED.name:
+            return _number(earlier) + _number(later)  # each source reports what it dropped itself
+        with self._lock:
+            count = self._duplicates[metric.name] = self._duplicates.get(metric.name, 0) + 1
+        if count & (count - 1) == 0:  # 1, 2, 4, 8 ...: a lasting bug must not fill the log
+            LOG.warning("two samples of %s had the same labels; the later one is exposed (%d so far)", metric, count)
+        return later
+
+    # --- What the server does ---------------------------------------------------------------------------------------
+
+    def body(self, fmt: Format, gzip: bool = False) -> bytes:
+        """The body of ``/metrics``, from memory; made here only if nobody asked for this kind lately or it ran out."""
+        key, now = BodyKey(fmt, gzip), self._clock.monotonic()
+        with self._lock:
+            self._asked[key] = now
+            made = self._bodies.get(key)
+            usable = made is not None and now < made.valid_until
+            if self._thread is None and made is not None:  # nobody else renders
+                usable = usable and made.generation == self._generation
+        if made is None or not usable:
+            with self._rendering:
+                made = self._bodies.get(key)  # another request may have made it while this one waited
+                if made is None or now >= made.valid_until or self._thread is None:
+                    made = self._render(key)
+        return made.data
+
+    def _render(self, key: BodyKey) -> _Body:
+        """Make a body and keep it. The caller holds ``_rendering``."""
+        now = self._clock.monotonic()
+        with self._lock:
+            slots = sorted(self._slots.items())
+            generation = self._generation
+        by_family: dict[Metric, list[Block]] = {}
+        for _, slot in slots:
+            for each in slot.live(now):
+                by_family.setdefault(each.metric, []).append(each)
+        pieces: list[Piece] = []
+        for metric in sorted(by_family, key=self._place):
+            pieces.append(self._header(metric, key.format))
+            pieces += self._merged(metric, by_family[metric])
+        if self._own:
+            pieces.append(Piece(self._own(key.format)))
+        if key.format is Format.OPENMETRICS:
+            pieces.append(Piece(END_OF_OPENMETRICS))
+        data = gzipped(pieces) if key.gzip else b"".join(piece.data for piece in pieces)
+        ends = (slot.expires for _, slot in slots if slot.expires > now)
+        made = _Body(data, generation, min((*ends, now + MAX_AGE)))
+        with self._lock:
+            self._bodies[key] = made
+        return made
+
+    def _merged(self, metric: Metric, blocks: list[Block]) -> list[Piece]:
+        """The pieces of one family, no series twice: the block of the greater key wins, ``series_dropped`` adds up."""
+        seen: set[Labels] = set(blocks[0].prefixes)
+        for each in blocks[1:]:
+            if not seen.isdisjoint(each.prefixes):
+                break
+            seen.update(each.prefixes)
+        else:
+            return [each.piece for each in blocks]
+        values: dict[Labels, Value] = {}
+        for each in blocks:
+            for labels, value in zip(each.prefixes, each.values, strict=True):
+                values[labels] = self._settle(metric, values[labels], value) if labels in values else value
+        return [block(metric, values).piece]
+
+    def _place(self, metric: Metric) -> tuple[int, str]:
+        return self._order.get(metric, len(self._order)), metric.name
+
+    def _header(self, metric: Metric, fmt: Format) -> Piece:
+        piece = self._headers.get((metric, fmt))
+        if piece is None:
+            piece = self._headers[metric, fmt] = Piece(header(metric, fmt))
+        return piece
+
+    # --- The thread that renders ahead ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Render ahead from now on."""
+        self._stopping.clear()
+        self._thread = threading.Thread(target=self._keep_rendering, name="exposition", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop rendering ahead; returns within the time of one rendering."""
+        self._stopping.set()
+        self._changed.set()
+        if self._thread:
+            self._thread.join(1.0)
+            self._thread = None
+
+    def _keep_rendering(self) -> None:
+        while not self._stopping.is_set():
+            self._changed.wait(self._until_next_end())
+            self._changed.clear()
+            began = time.thread_time()
+            for key in self._wanted(self._clock.monotonic()):
+                with self._rendering:
+                    self._render(key)
+            cost = time.thread_time() - began
+            self._stopping.wait(min(max(SPACING[0], cost / MAX_SHARE), SPACING[1]))
+
+    def _until_next_end(self) -> float:
+        now = self._clock.monotonic()
+        with self._lock:
+            return max(0.0, min((body.valid_until for body in self._bodies.values()), default=now + MAX_AGE) - now)
+
+    def _wanted(self, now: float) -> list[BodyKey]:
+        """The kinds asked for lately; a body that nobody wants any more is let go, so that it is never served stale."""
+        with self._lock:
+            wanted = [key for key, asked in self._asked.items() if now - asked < ASKED_LATELY]
+            self._bodies = {key: body for key, body in self._bodies.items() if key in wanted}
+        return wanted
+
+
+def _with_shard(metric: Metric) -> Metric:
+    return replace(metric, labels=(*metric.labels, "shard"))
+
+
+def _number(value: Value) -> float:
+    if isinstance(value, Distribution):
+        raise TypeError("a gauge takes a number")
+    return value

@@ -1,0 +1,1 @@
+"""The audit of topics: the Spark job and its result."""

@@ -1,0 +1,187 @@
+"""The columns that an operator's expressions see, and the check that they are expressions and nothing more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from exporter.jobs.audit.fold import OFFSET_BITS
+from exporter.jobs.session import SessionError
+
+COLUMNS = "key, value, key_bytes, value_bytes, headers, partition, offset, timestamp"
+CONFLUENT_HEADER = 5
+"""Bytes before the Avro data in Confluent's wire format: a zero and the schema's id."""
+
+RAW_SCHEMA = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp,"
+    " headers array<struct<key: string, value: binary>>"
+)
+
+# Static methods of any Java class, and files and other sources by name.
+_REFLECTION = frozenset({"CallMethodViaReflection", "TryReflect", "StaticInvoke", "Invoke"})
+_KINDS = {
+    "AggregateExpression": "an aggregate",
+    "ScalarSubquery": "a subquery",
+    "Exists": "a subquery",
+    "ListQuery": "a subquery",
+    "InSubquery": "a subquery",
+    "LateralSubquery": "a subquery",
+    "WindowExpression": "a window function",
+    "Alias": "a name (AS)",
+}
+
+
+class ExpressionError(SessionError):
+    """An expression cannot be used; the text has the expression and what it may be made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How ``value`` is read: as text, or by this Avro schema (JSON), with Confluent's 5 bytes before it or without."""
+
+    avro_schema: str | None = None
+    confluent: bool = True
+
+
+def named(raw: DataFrame, shape: Shape) -> DataFrame:
+    """The columns of ``COLUMNS`` from those of Spark's Kafka source. Raises ExpressionError for a bad schema."""
+    value: Column = f.col("value").cast("string")
+    if shape.avro_schema is not None:
+        value = _avro(shape.avro_schema, shape.confluent)
+    columns = [
+        f.col("key").cast("string").alias("key"),
+        value.alias("value"),
+        f.col("key").alias("key_bytes"),
+        f.col("value").alias("value_bytes"),
+        f.col("partition"),
+        f.col("offset"),
+        f.col("timestamp"),
+    ]
+    if "headers" in raw.columns:
+        pairs = f.transform("headers", lambda each: f.struct(each["key"], each["value"].cast("string")))
+        columns.append(f.map_from_entries(pairs).alias("headers"))
+    try:
+        return raw.select(*columns)
+    except PySparkException as error:
+        if shape.avro_schema is None:
+            raise
+        raise ExpressionError(f"--value-schema: {reason(error)}") from None
+
+
+def _avro(schema: str, confluent: bool) -> Column:
+    from pyspark.sql.avro.functions import from_avro  # noqa: PLC0415 -- only where there is a schema
+
+    # PERMISSIVE: what is no such record is null, and a null id makes the answer unknown.
+    options = {"mode": "PERMISSIVE"}
+    if not confluent:
+        return from_avro(f.col("value"), schema, options)
+    body = f.expr(f"substring(value, {CONFLUENT_HEADER + 1})")
+    framed = f.expr(f"length(value) >= {CONFLUENT_HEADER} AND substring(value, 1, 1) = X'00'")
+    return from_avro(f.when(framed, body), schema, options)
+
+
+def uses_headers(expressions: Mapping[str, str]) -> bool:
+    """Whether any of these needs the headers: Spark reads them only when asked to."""
+    return any(re.search(r"\bheaders\b", text, re.IGNORECASE) for text in expressions.values())
+
+
+def checked(frame: DataFrame, flag: str, text: str) -> Column:
+    """The column of one expression over ``named`` records. Raises ExpressionError for what is none, or does more."""
+    if not text.strip():
+        raise ExpressionError(f"{flag} is empty: give a Spark SQL expression over {COLUMNS}")
+    session: Any = frame.sparkSession._jsparkSession  # noqa: SLF001 -- Spark's parser and plans have no way in from Python
+    try:
+        parsed = session.sessionState().sqlParser().parseExpression(text)
+        _refuse(flag, text, parsed)
+        java: Any = frame.select(f.expr(text).alias("it"))._jdf  # noqa: SLF001 -- as above
+        plan: Any = java.queryExecution().analyzed()
+    except PySparkException as error:
+        raise ExpressionError(f"{flag} {text!r}: {reason(error)}. Columns: {columns_of(frame)}") from None
+    if plan.nodeName() == "Aggregate":
+        raise ExpressionError(_refused(flag, text, "an aggregate"))
+    if plan.nodeName() != "Project" or plan.child().nodeName() == "Generate":
+        raise ExpressionError(_refused(flag, text, "a generator"))
+    chosen = plan.projectList().apply(0).child()
+    _refuse(flag, text, chosen)
+    if not chosen.deterministic():
+        raise ExpressionError(_refused(flag, text, "not the same at every reading"))
+    return f.expr(text)
+
+
+def _refuse(flag: str, text: str, root: Any) -> None:  # noqa: ANN401 -- an expression of the JVM
+    for node in _nodes(root):
+        name = node.getClass().getSimpleName()
+        if name in _REFLECTION:
+            raise ExpressionError(_refused(flag, text, "a call into Java"))
+        if name in _KINDS:
+            raise ExpressionError(_refused(flag, text, _KINDS[name]))
+        if name.startswith("UnresolvedStar"):
+            raise ExpressionError(_refused(flag, text, "a list of columns (*)"))
+
+
+def _refused(flag: str, text: str, what: str) -> str:
+    return f"{flag} {text!r} is {what}: it must be one expression over the record itself ({COLUMNS})"
+
+
+def _nodes(root: Any) -> Iterator[Any]:  # noqa: ANN401 -- as above
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        children = node.children()
+        waiting += [children.apply(number) for number in range(children.size())]
+
+
+def columns_of(frame: DataFrame) -> str:
+    """The columns with their types, a struct's fields included."""
+    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in frame.schema.fields)
+
+
+def reason(error: Exception) -> str:
+    """What Spark says, in one sentence: without the class, the plan and the trace."""
+    text = str(error)
+    first = text.split("\n== SQL", 1)[0].split(";\n", 1)[0].split("\n\n", 1)[0]
+    first = re.sub(r"\s+", " ", first).strip()
+    first = re.sub(r" ?SQLSTATE: \w+.*", "", first)
+    return first.rstrip(". ;")
+
+
+def position_column() -> Column:
+    """Partition and offset as one integer, as the workers take them."""
+    return f.shiftleft(f.col("partition").cast("bigint"), OFFSET_BITS).bitwiseOR(f.col("offset")).alias("position")
+
+
+def identity(column: Column) -> Column:
+    """What is compared: the expression's value as text. A binary's bytes are kept as they are."""
+    return column.cast("string")
+
+
+def hash_columns(id_column: Column | None, key: Column | None, sequence: Column | None) -> list[Column]:
+    """The columns that the fold takes: hashes are null where the expression is."""
+    columns = [position_column()]
+    if id_column is not None:
+        columns.append(_hash(id_column, "id_hash"))
+    if key is not None and sequence is not None:
+        columns += [
+            _hash(key, "key_hash"),
+            # A second hash with another seed, which what comes first makes: two keys are one only if 128 bits agree.
+            f.xxhash64(f.lit(1), identity(key)).alias("key_hash_2"),
+            sequence_number(sequence).alias("sequence"),
+        ]
+    return columns
+
+
+def sequence_number(sequence: Column) -> Column:
+    """The number in a sequence; null for what is none."""
+    return sequence.cast("bigint")
+
+
+def _hash(column: Column, name: str) -> Column:
+    text = identity(column)
+    return f.when(text.isNotNull(), f.xxhash64(text)).alias(name)

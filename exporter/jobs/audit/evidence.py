@@ -1,0 +1,120 @@
+"""From suspicion to evidence: the suspects' records are read again, and compared themselves.
+
+Hashes say where to look and never what is found. Each function gives rows of ``EVIDENCE``, one for each finding.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, Window
+from pyspark.sql import functions as f
+
+from exporter.jobs.audit.columns import identity, sequence_number
+from exporter.jobs.audit.fold import OFFSET_BITS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+EVIDENCE = {
+    "kind": "string",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "key": "string",
+    "id": "string",
+    "sequence": "bigint",
+    "times": "bigint",
+    "missing": "bigint",
+    "first_partition": "int",
+    "first_offset": "bigint",
+    "before_sequence": "bigint",
+}
+"""Columns of a finding: what it is and where; of a repetition the record it repeats and how often it is there; of a gap
+the number before it and how many are missing. ``key`` is the record's, or what ``--key`` makes of it.
+"""
+
+ALL = "true"
+_PLACE = ("timestamp", "partition", "offset")
+
+
+def rows(frame: DataFrame, kind: str, topic: str) -> DataFrame:
+    """The columns of ``EVIDENCE`` from those of them that there are."""
+    there = frame.withColumns({"kind": f.lit(kind), "topic": f.lit(topic)})
+    columns: list[Column] = [
+        (f.col(name) if name in there.columns else f.lit(None)).cast(type_).alias(name)
+        for name, type_ in EVIDENCE.items()
+    ]
+    return there.select(*columns)
+
+
+def shown(column: Column) -> Column:
+    """A value as text that can be shown: what is no UTF-8 as hexadecimal digits."""
+    text = column.cast("string")
+    return f.when(f.is_valid_utf8(text), text).otherwise(f.concat(f.lit("0x"), f.hex(text.cast("binary"))))
+
+
+def duplicates(records: DataFrame, id_column: Column, fresh: str = ALL) -> DataFrame:
+    """Records whose id an earlier one has: every one but the first. Equal ids, not equal hashes.
+
+    ``fresh`` is a condition on partition and offset: only such records are told of, and all others are before them.
+    """
+    columns: list[Column | str] = [identity(id_column).alias("it"), *_PLACE, shown(f.col("key_bytes")).alias("key")]
+    chosen: DataFrame = records.select(*columns).where("it IS NOT NULL")
+    same = Window.partitionBy("it")
+    ordered = same.orderBy(f.expr(fresh), *_PLACE)
+    found = chosen.withColumns(
+        {
+            "number": f.row_number().over(ordered),
+            "times": f.count(f.lit(1)).over(same),
+            "first_partition": f.first("partition").over(ordered),
+            "first_offset": f.first("offset").over(ordered),
+        }
+    )
+    return found.where("number > 1").where(fresh).withColumn("id", shown(f.col("it")))
+
+
+def sequence_findings(records: DataFrame, key: Column, sequence: Column, fresh: str = ALL) -> dict[str, DataFrame]:
+    """Gaps, records out of order, and numbers that are there twice, of these keys.
+
+    A gap lies between two numbers that are there. Out of order is a record behind a higher number of its key in the
+    same partition, unless it repeats one: across partitions there is no order. ``fresh`` as for ``duplicates``.
+    """
+    chosen = records.select(identity(key).alias("it"), sequence_number(sequence).alias("sequence"), *_PLACE).where(
+        "it IS NOT NULL AND sequence IS NOT NULL"
+    )
+    times = Window.partitionBy("it", "sequence")
+    first = times.orderBy(f.expr(fresh), *_PLACE)
+    log = Window.partitionBy("it", "partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
+    marked = chosen.withColumns(
+        {
+            "number": f.row_number().over(first),
+            "times": f.count(f.lit(1)).over(times),
+            "first_partition": f.first("partition").over(first),
+            "first_offset": f.first("offset").over(first),
+            "highest": f.max("sequence").over(log),
+            "key": shown(f.col("it")),
+        }
+    )
+    once = marked.where("number = 1").drop("times", "first_partition", "first_offset")
+    before = f.lag("sequence").over(Window.partitionBy("it").orderBy("sequence"))
+    gaps = once.withColumn("before_sequence", before).where("sequence > before_sequence + 1")
+    found = {
+        "gap": gaps.withColumn("missing", f.expr("sequence - before_sequence - 1")),
+        "reordered": once.where("sequence < highest").withColumn("before_sequence", f.col("highest")),
+        "duplicate": marked.where("number > 1"),
+    }
+    return {kind: frame.where(fresh) for kind, frame in found.items()}
+
+
+def located(records: DataFrame, positions: DataFrame) -> DataFrame:
+    """Positions with what is known of the records there; one that is not there any more keeps its place."""
+    places = positions.withColumns(
+        {
+            "partition": f.shiftright("position", OFFSET_BITS).cast("int"),
+            "offset": f.col("position").bitwiseAND((1 << OFFSET_BITS) - 1),
+        }
+    )
+    known = records.select("partition", "offset", "timestamp", shown(f.col("key_bytes")).alias("key"))
+    return places.join(known, ["partition", "offset"], "left")

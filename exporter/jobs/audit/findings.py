@@ -1,0 +1,133 @@
+"""The findings of one run, as they come: counted, all of them to a Parquet file, the worst few kept to be shown."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from exporter.audit_result.result import Finding
+from exporter.jobs.audit.evidence import EVIDENCE
+from exporter.jobs.audit.job import Evidence
+from exporter.kafka.log.record_places import Writer
+
+LOOKED_UP = 200
+"""Of each kind, so many findings have their producer looked up, and all that are shown."""
+BATCH = 5_000
+
+_TYPES = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "timestamp": pa.timestamp("ms", tz="UTC"),
+}
+SCHEMA = pa.schema(
+    [
+        *((name, _TYPES[type_]) for name, type_ in EVIDENCE.items()),
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int32()),
+    ]
+)
+
+Place = tuple[int, int]
+Row = dict[str, Any]
+WhoWrote = Callable[[str, Sequence[Place]], Mapping[Place, Writer]]
+
+
+class Findings:
+    """Takes evidence one kind at a time. ``file`` is written as it goes, None for nowhere; ``close`` completes it."""
+
+    def __init__(self, topic: str, file: Path | None, who_wrote: WhoWrote, most_shown: int) -> None:
+        self._topic, self._file, self._who_wrote, self._most_shown = topic, file, who_wrote, most_shown
+        self._writer: pq.ParquetWriter | None = None
+        self._counts: dict[str, int] = {}
+        self._worst: dict[str, list[Row]] = {}
+
+    def take(self, evidence: Evidence) -> None:
+        """Reads the whole frame, a part of it at a time."""
+        kind = evidence.kind
+        every = (_row(each.asDict()) for each in evidence.frame.toLocalIterator())
+        while rows := list(islice(every, BATCH)):
+            looked_up = rows[: max(0, LOOKED_UP - self._counts.get(kind, 0))]
+            worst = worst_of([*self._worst.get(kind, []), *rows], self._most_shown)
+            self._name_writers(evidence.topic, [*looked_up, *worst])
+            self._counts[kind] = self._counts.get(kind, 0) + len(rows)
+            self._worst[kind] = worst
+            self._write(rows)
+
+    def result(self) -> tuple[Finding, ...]:
+        """What was found, most frequent first."""
+        kinds = sorted(self._counts, key=lambda kind: (-self._counts[kind], kind))
+        return tuple(
+            Finding(
+                kind, self._topic, self._counts[kind], tuple(_example(row, self._topic) for row in self._worst[kind])
+            )
+            for kind in kinds
+        )
+
+    def close(self) -> None:
+        """Completes the file; one without findings has the columns and no row."""
+        if self._file is not None and self._writer is None:
+            self._write(())
+        if self._writer is not None:
+            self._writer.close()
+
+    def _write(self, rows: Iterable[Row]) -> None:
+        if self._file is None:
+            return
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._file, SCHEMA)
+        columns = [{name: row.get(name) for name in SCHEMA.names} for row in rows]
+        self._writer.write_table(pa.Table.from_pylist(columns, SCHEMA))
+
+    def _name_writers(self, topic: str, rows: Iterable[Row]) -> None:
+        wanted = [row for row in rows if "producer_id" not in row and row["partition"] is not None]
+        writers = self._who_wrote(topic, [(row["partition"], row["offset"]) for row in wanted]) if wanted else {}
+        for row in wanted:
+            writer = writers.get((row["partition"], row["offset"]))
+            row["producer_id"] = None if writer is None else writer.producer_id
+            row["producer_epoch"] = None if writer is None else writer.producer_epoch
+
+
+def merged(known: Iterable[Finding], found: Iterable[Finding], most: int) -> tuple[Finding, ...]:
+    """Counts added up, the worst of both kept."""
+    by_kind: dict[str, Finding] = {}
+    for each in (*known, *found):
+        one = by_kind.get(each.kind, Finding(each.kind, each.topic, 0))
+        examples = worst_of([dict(example) for example in (*one.examples, *each.examples)], most)
+        by_kind[each.kind] = Finding(each.kind, each.topic, one.count + each.count, tuple(examples))
+    return tuple(sorted(by_kind.values(), key=lambda each: (-each.count, each.kind)))
+
+
+def worst_of(rows: Iterable[Row], most: int) -> list[Row]:
+    """The rows that weigh most: repeated most often, most missing; then the earliest."""
+    return heapq.nsmallest(most, rows, key=_weight)
+
+
+def _weight(row: Row) -> tuple[int, int, int]:
+    return -(row.get("times") or row.get("missing") or 0), row.get("partition") or 0, row.get("offset") or 0
+
+
+def _row(values: Mapping[str, Any]) -> Row:
+    row = dict(values)
+    instant: datetime | None = row["timestamp"]
+    # Spark gives the machine's own time, without saying so.
+    row["timestamp"] = None if instant is None else instant.astimezone(UTC)
+    return row
+
+
+def _example(row: Row, topic: str) -> dict[str, Any]:
+    return dict(_shown(row, topic))
+
+
+def _shown(row: Row, topic: str) -> Iterator[tuple[str, Any]]:
+    for name, value in row.items():
+        if value is None or name == "kind" or (name == "topic" and value == topic):
+            continue
+        yield name, value.isoformat(timespec="milliseconds") if isinstance(value, datetime) else value

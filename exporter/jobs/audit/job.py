@@ -1,0 +1,442 @@
+"""One audit from question to report: fold, search, compare, and read again what is suspicious."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.storagelevel import StorageLevel
+
+from exporter.jobs.audit import fold as audit_fold
+from exporter.jobs.audit import search as audit_search
+from exporter.jobs.audit.columns import Shape, checked, hash_columns, named, reason, uses_headers
+from exporter.jobs.audit.evidence import ALL, duplicates, located, rows, sequence_findings
+from exporter.jobs.audit.fold import SCHEMA, Fold, Plan, Span, folder, parts_of
+from exporter.jobs.audit.offset_range import BEGINNING, Bound, Covered, cover, described, lost_since
+from exporter.jobs.audit.read import Access, Reader, exploded
+from exporter.jobs.audit.search import Comparison, Search, comparer, fold_sink, searcher
+from exporter.jobs.audit.sink import Sink, stored
+from exporter.jobs.audit.summary import Summary, before, dealt, newest_of, spans_between, up_to, within
+from exporter.jobs.session import SessionError
+from exporter.kafka.client import AskError
+from exporter.kafka.requests.groups import committed_offsets
+from exporter.model import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+PART_RECORDS = 2_000_000
+"""Records of which one task of the second stage holds the hashes and positions: 16 bytes each, and as much to sort."""
+
+_CAUSES = (
+    ("UnknownTopicOrPartitionException", "the topic was deleted while it was read"),
+    ("OffsetOutOfRangeException", "records were deleted while they were read: retention is faster than the audit"),
+    ("were lost", "records were deleted while they were read: retention is faster than the audit"),
+    ("TopicAuthorizationException", "Spark may not read the topic: grant READ on it"),
+    ("GroupAuthorizationException", "Spark may not use its group: grant READ on Group:spark-kafka-source*"),
+    ("SaslAuthenticationException", "the broker refused the credentials"),
+    ("SslAuthenticationException", "the TLS handshake failed"),
+    ("TimeoutException", "a broker that leads a partition did not answer in time: it is down, or too busy"),
+    ("DisconnectException", "a broker was lost"),
+    ("OutOfMemoryError", "Spark ran out of memory: give more with --conf spark.driver.memory=4g"),
+    ("No space left on device", "no space is left on Spark's local disk (--conf spark.local.dir=DIR)"),
+)
+
+Say = Callable[[str], None]
+Deliver = Callable[["Evidence"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The question. With ``source_topic``, the bounds are the source's, and the topic is read whole."""
+
+    topic: str
+    id: str = ""
+    key: str = ""
+    sequence: str = ""
+    shape: Shape = field(default_factory=Shape)
+    begin: Bound = BEGINNING
+    end: Bound | None = None
+    source_topic: str = ""
+    source_id: str = ""
+    source_group: str = ""
+    sink: Sink | None = None
+    hash_bits: int = 64
+    """Fewer make hashes collide, which must change nothing but the time it takes."""
+
+    @property
+    def expressions(self) -> dict[str, str]:
+        """The topic's own, by flag."""
+        given = {"--id": self.id, "--key": self.key, "--sequence": self.sequence}
+        return {flag: text for flag, text in given.items() if text}
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The kinds of finding that are looked for."""
+        kinds = ["duplicate"] if self.id or self.key else []
+        if self.key:
+            kinds += ["gap", "reordered"]
+        if self.source_topic:
+            kinds += ["missing", "aborted_visible", "ahead"]
+        if self.sink is not None:
+            kinds += ["missing", "repeated", "aborted_visible", "ahead"]
+        return tuple(dict.fromkeys(kinds))
+
+    @property
+    def mask(self) -> int:
+        return -1 if self.hash_bits >= 64 else (1 << self.hash_bits) - 1
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Findings of one kind as a frame of ``EVIDENCE``; ``topic`` is where the records are that it points at."""
+
+    kind: str
+    topic: str
+    frame: DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was looked at, and what of it cannot be told. The findings were delivered one kind at a time."""
+
+    records: int
+    aborted: int
+    spans: Mapping[int, Span]
+    unknown: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """A batch of an audit that goes on: ``fresh`` offsets, looked at beside the folds of the batches before it.
+
+    ``window`` are the offsets that all these folds cover; the batch's own goes to the folder ``store``.
+    """
+
+    fresh: Mapping[int, Span]
+    window: Mapping[int, Span]
+    store: str
+    past: tuple[str, ...]
+    parts: tuple[int, ...]
+
+
+def check_expressions(reader: Reader, audit: Audit) -> None:
+    """Raises ExpressionError for one that cannot be used, before anything is read."""
+    empty = named(reader.nothing(), audit.shape)
+    for flag, text in {**audit.expressions, **({"--source-id": audit.source_id} if audit.source_id else {})}.items():
+        checked(empty, flag, text)
+
+
+def run(
+    session: SparkSession, access: Access, audit: Audit, deliver: Deliver, say: Say, portion: Portion | None = None
+) -> Outcome:
+    """Audits once, all or one portion. Raises AskError and SessionError."""
+    try:
+        return _Run(session, access, audit, deliver, say, portion).run()
+    except (PySparkException, Py4JError) as error:
+        raise SessionError(failure(error)) from None
+
+
+def failure(error: Exception) -> str:
+    """What went wrong on the way, from the depths of a Java trace: the first cause that says something of Kafka."""
+    text = str(error)
+    for pattern, meaning in _CAUSES:
+        if pattern in text:
+            return f"the audit was not finished, and nothing was written: {meaning}"
+    return f"the audit was not finished, and nothing was written: {reason(error)}"
+
+
+class _Run:
+    """One run. Frames that are read twice are kept on the workers' disks, and let go at the end."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        access: Access,
+        audit: Audit,
+        deliver: Deliver,
+        say: Say,
+        portion: Portion | None,
+    ) -> None:
+        self._portion = portion
+        self._fresh = ALL if portion is None else within(portion.fresh)
+        self._session, self._access, self._audit = session, access, audit
+        self._deliver, self._say = deliver, say
+        headers = uses_headers({**audit.expressions, "--source-id": audit.source_id})
+        self._reader = Reader(session, access, audit.topic, headers)
+        self._source = Reader(session, access, audit.source_topic, headers) if audit.source_topic else None
+        self._unknown: list[str] = []
+        self._notes: list[str] = []
+        self._covered: Mapping[int, Span] = {}
+        self._kept = contextlib.ExitStack()
+
+    def run(self) -> Outcome:
+        with by_value(), self._kept:
+            return self._run()
+
+    def _run(self) -> Outcome:
+        audit, access = self._audit, self._access
+        check_expressions(self._reader, audit)
+        # What is downstream is read first: it can only know less than what it was made of does a moment later. But the
+        # source topic is bounded before its output is: by then the output has all that the source's end says it must.
+        sink = self._sink_folded() if audit.sink is not None else None
+        source = self._source_covered() if self._source is not None else None
+        covered = self._topic_covered(whole=source is not None)
+        total = covered.offsets + (source.offsets if source is not None else 0)
+        if not total and sink is None and self._portion is None:
+            self._unknown.append(self._empty())
+            return Outcome(0, 0, covered.spans, tuple(self._unknown), tuple(self._notes))
+        parts = self._portion.parts if self._portion else parts_of(self._reader.tasks(total, PART_RECORDS))
+        self._say(f"reading {total:,} offsets of {' and '.join(filter(None, [audit.topic, audit.source_topic]))}")
+        folded = self._keep(self._folded(covered, source, parts))
+        summary = Summary(folded)
+        if not summary.records and self._portion is None:
+            self._unknown.append(self._empty())
+        self._unknown += summary.blanks()
+        self._duplicates(folded, summary)
+        self._sequences(folded, summary)
+        aborted = self._offsets(folded, summary, covered, sink, parts)
+        if self._source is not None and source is not None:
+            self._sourced(self._source, source, folded, summary)
+        lost = lost_since(access.client, audit.topic, covered.spans, access.deadline())
+        self._unknown += lost
+        if not audit.checks:
+            self._unknown.append("nothing was asked: give --id, --key with --sequence, --source-topic or --sink")
+        return Outcome(summary.records, aborted, covered.spans, tuple(self._unknown), tuple(self._notes))
+
+    def _topic_covered(self, *, whole: bool) -> Covered:
+        if self._portion is not None:
+            self._covered = self._portion.window
+            return Covered(self._portion.fresh, {}, (), ())
+        covered = cover(
+            self._access.client,
+            self._audit.topic,
+            Bound("earliest", earliest=True) if whole else self._audit.begin,
+            None if whole else self._audit.end,
+            self._access.deadline(),
+        )
+        self._take(covered)
+        self._covered = covered.spans
+        return covered
+
+    def _empty(self) -> str:
+        return f"there are no records of {self._audit.topic} between these offsets"
+
+    # --- First and second stage ---
+
+    def _folded(self, covered: Covered, source: Covered | None, parts: tuple[int, ...]) -> DataFrame:
+        audit = self._audit
+        plan = Plan(parts, Fold.IDS if audit.id else None, bool(audit.key), Fold.KEPT, audit.mask)
+        folded = self._fold(self._reader, covered.spans, audit.expressions, plan)
+        if source is not None and self._source is not None:
+            source_plan = Plan(parts, Fold.SOURCE_IDS, mask=audit.mask)
+            expressions = {"--id": audit.source_id or audit.id}
+            folded = folded.unionAll(self._fold(self._source, source.spans, expressions, source_plan))
+        search = Search(covered.spans, source is not None)
+        if self._portion is not None:
+            folded.write.mode("overwrite").parquet(self._portion.store)
+            folded = self._session.read.parquet(self._portion.store)
+            if self._portion.past:
+                known = f"kind IN ({int(Fold.IDS)}, {int(Fold.RUNS)})"
+                folded = folded.unionAll(self._session.read.parquet(*self._portion.past).where(known))
+            search = Search(covered.spans, fresh=self._portion.fresh)
+        return folded.repartition(len(parts), "part").mapInArrow(searcher(search), SCHEMA)  # type: ignore[arg-type]
+
+    def _fold(self, reader: Reader, spans: Mapping[int, Span], expressions: Mapping[str, str], plan: Plan) -> DataFrame:
+        frame = named(reader.records(spans), self._audit.shape)
+        columns = {flag: checked(frame, flag, text) for flag, text in expressions.items()}
+        hashed = hash_columns(columns.get("--id"), columns.get("--key"), columns.get("--sequence"))
+        return frame.select(*hashed).mapInArrow(folder(plan), SCHEMA)  # type: ignore[arg-type]
+
+    def _keep(self, frame: DataFrame) -> DataFrame:
+        kept = frame.persist(StorageLevel.DISK_ONLY)
+        self._kept.callback(kept.unpersist)
+        return kept
+
+    def _take(self, covered: Covered) -> None:
+        self._unknown += covered.unknown
+        self._notes += covered.notes
+
+    # --- Ids and sequences ---
+
+    def _duplicates(self, folded: DataFrame, summary: Summary) -> None:
+        count = summary.counts[Fold.SUSPECT_IDS]
+        if not count:
+            return
+        self._say(f"comparing {count:,} records that may be duplicates")
+        positions = exploded(folded, Fold.SUSPECT_IDS, ("hash", "position")).select("position")
+        frame = named(self._reader.at(positions, count), self._audit.shape)
+        found = duplicates(frame, checked(frame, "--id", self._audit.id), self._fresh)
+        self._found("duplicate", self._audit.topic, found)
+
+    def _sequences(self, folded: DataFrame, summary: Summary) -> None:
+        if not summary.counts[Fold.SUSPECT_KEYS]:
+            return
+        suspects = self._keep(exploded(folded, Fold.SUSPECT_KEYS, ("key_hash", "key_hash_2", "lowest", "highest")))
+        spans = spans_between(suspects, self._covered)
+        self._say(f"comparing the records of {summary.counts[Fold.SUSPECT_KEYS]:,} keys")
+        frame = named(self._reader.records(spans), self._audit.shape)
+        key, sequence = checked(frame, "--key", self._audit.key), checked(frame, "--sequence", self._audit.sequence)
+        _, key_hash, key_hash_2, _ = hash_columns(None, key, sequence)
+        mask = self._audit.mask
+        hashed = frame.withColumns(
+            {"key_hash": key_hash.bitwiseAND(mask), "key_hash_2": key_hash_2.bitwiseAND(mask)}
+        ).join(suspects.select("key_hash", "key_hash_2"), ["key_hash", "key_hash_2"], "left_semi")
+        hashed = self._keep(hashed)
+        for kind, found in sequence_findings(hashed, key, sequence, self._fresh).items():
+            # A repeated number of a key is told by --id where there is one: never twice.
+            if kind != "duplicate" or not self._audit.id:
+                self._found(kind, self._audit.topic, found)
+
+    # --- Offsets: what was aborted, and the sink ---
+
+    def _sink_folded(self) -> DataFrame:
+        sink = self._audit.sink
+        if sink is None:
+            raise ValueError("no sink")
+        self._say(f"reading {sink.name}")
+        rows_of = stored(self._session, sink, self._audit.topic)
+        # One part for each chunk of offsets, whatever the number of tasks will be.
+        return self._keep(rows_of.mapInArrow(fold_sink((0,)), SCHEMA))  # type: ignore[arg-type]
+
+    def _offsets(
+        self, folded: DataFrame, summary: Summary, covered: Covered, sink: DataFrame | None, parts: tuple[int, ...]
+    ) -> int:
+        """Compares kept, held and stored offsets; gives the number of aborted records."""
+        gaps = summary.gaps(covered.spans)
+        if not gaps and sink is None:
+            return 0
+        if gaps:
+            self._say(f"reading what was aborted, in {sum(each.end - each.start for each in gaps.values()):,} offsets")
+        plan = Plan(parts, offsets=Fold.HELD)
+        held = self._reader.records(gaps, committed=False).select(*hash_columns(None, None, None))
+        held = held.mapInArrow(folder(plan), SCHEMA)  # type: ignore[arg-type]
+        both = held.unionAll(dealt(folded.where(f"kind = {int(Fold.KEPT)}"), parts))
+        expected: dict[int, int] = {}
+        if sink is not None:
+            newest, blank = newest_of(sink)
+            if blank:
+                self._unknown.append(f"{blank:,} rows of the sink have no partition or offset")
+            expected = {
+                number: span.end if self._audit.end is not None else newest.get(number, -1) + 1
+                for number, span in covered.spans.items()
+            }
+            both = both.unionAll(dealt(sink.where(f"kind = {int(Fold.SINK)}"), parts))
+        comparison = Comparison(covered.spans, sink is not None, expected)
+        compared = self._keep(
+            both.repartition(len(parts), "part").mapInArrow(comparer(comparison), SCHEMA)  # type: ignore[arg-type]
+        )
+        counts = Summary(compared).counts
+        for kind, fold in (
+            ("repeated", Fold.SINK_REPEATED),
+            ("aborted_visible", Fold.SINK_ABORTED),
+            ("ahead", Fold.SINK_AHEAD),
+            ("missing", Fold.SINK_MISSING),
+        ):
+            if counts[fold]:
+                columns = ("position", "times") if fold is Fold.SINK_REPEATED else ("position",)
+                positions = exploded(compared, fold, columns)
+                records = named(self._reader.at(positions.select("position"), counts[fold]), self._audit.shape)
+                self._found(kind, self._audit.topic, located(records, positions))
+        if counts[Fold.SINK_STRANGE]:
+            self._unknown.append(f"{counts[Fold.SINK_STRANGE]:,} rows of the sink are of offsets that hold no record")
+        if counts[Fold.WAITING]:
+            self._notes.append(f"{counts[Fold.WAITING]:,} records after the sink's newest are not in it yet")
+        return counts[Fold.ABORTED]
+
+    # --- A source topic ---
+
+    def _source_covered(self) -> Covered:
+        audit, access = self._audit, self._access
+        at_most: Mapping[int, int] | None = None
+        if audit.source_group:
+            deadline = access.deadline()
+            metadata = described(access.client, audit.source_topic, deadline)
+            answers = committed_offsets(access.client, metadata, [audit.source_group], deadline)
+            if answers.faults:
+                raise AskError(answers.faults[0])
+            committed = answers.values.get(audit.source_group, {})
+            at_most = {
+                number: committed.get(TopicPartition(audit.source_topic, number), 0)
+                for number in metadata.topics[audit.source_topic]
+            }
+        covered = cover(access.client, audit.source_topic, audit.begin, audit.end, access.deadline(), at_most)
+        self._take(covered)
+        return covered
+
+    def _sourced(self, source: Reader, covered: Covered, folded: DataFrame, summary: Summary) -> None:
+        absent, strange = summary.counts[Fold.ABSENT_IDS], summary.counts[Fold.UNSOURCED]
+        if absent:
+            newest = summary.matched()
+            must = self._audit.end is not None or bool(self._audit.source_group)
+            known = self._keep(exploded(folded, Fold.ABSENT_IDS, ("hash", "position")).select("position"))
+            due = known if must else known.where(up_to(newest))
+            late = absent - due.count()
+            if late:
+                self._notes.append(
+                    f"{late:,} records of {source.topic} are newer than all that {self._audit.topic} has of it"
+                )
+            if absent - late:
+                records = named(source.at(due, absent - late), self._audit.shape)
+                self._found("missing", source.topic, located(records, due))
+        if strange:
+            self._unsourced(source, folded, strange)
+        lost = lost_since(self._access.client, source.topic, covered.spans, self._access.deadline())
+        self._unknown.extend(lost)
+
+    def _unsourced(self, source: Reader, folded: DataFrame, strange: int) -> None:
+        """Records whose id the source lacks so far: aborted there, not decided yet, or from elsewhere."""
+        audit, access = self._audit, self._access
+        self._say(f"looking for {strange:,} records in what {source.topic} has besides")
+        now = cover(access.client, source.topic, Bound("earliest", earliest=True), None, access.deadline())
+        beyond = {number: Span(number, span.start, now.high[number]) for number, span in now.spans.items()}
+        positions = exploded(folded, Fold.UNSOURCED, ("hash", "position")).select("position")
+        frame = named(self._reader.at(positions, strange), audit.shape)
+        mine = self._keep(
+            frame.select(
+                checked(frame, "--id", audit.id).cast("string").alias("it"), "partition", "offset", "timestamp", "key"
+            ).where("it IS NOT NULL")
+        )
+        all_ids, committed = (
+            self._ids(source, beyond, committed=False),
+            self._ids(source, now.spans, committed=True),
+        )
+        ends = {number: span.end for number, span in now.spans.items()}
+        left = self._keep(mine.join(committed, "it", "left_anti"))
+        undecided = all_ids.where(f"NOT ({before(ends)})")
+        early = self._keep(left.join(undecided, "it", "left_semi"))
+        aborted = self._keep(left.join(early, "it", "left_anti").join(all_ids, "it", "left_semi"))
+        self._found("ahead", audit.topic, early.withColumnRenamed("it", "id"))
+        self._found("aborted_visible", audit.topic, aborted.withColumnRenamed("it", "id"))
+        rest = left.count() - early.count() - aborted.count()
+        if rest:
+            self._unknown.append(
+                f"{rest:,} records of {audit.topic} have ids that {source.topic} has no more, or never had"
+            )
+
+    def _ids(self, source: Reader, spans: Mapping[int, Span], *, committed: bool) -> DataFrame:
+        frame = named(source.records(spans, committed=committed), self._audit.shape)
+        column: Column = checked(frame, "--source-id", self._audit.source_id or self._audit.id)
+        return frame.select(column.cast("string").alias("it"), "partition", "offset")
+
+    def _found(self, kind: str, topic: str, frame: DataFrame) -> None:
+        self._deliver(Evidence(kind, topic, rows(frame, kind, topic)))
+
+
+@contextlib.contextmanager
+def by_value() -> Iterator[None]:
+    """Workers get the fold's code with their tasks: they need numpy and pyarrow, and not this package."""
+    modules = (audit_fold, audit_search)
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # ships no types
+    try:
+        yield
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]  # as above

@@ -1,0 +1,195 @@
+"""Which offsets an audit covers, and what that leaves unknown.
+
+The end is the last stable offset at the start, so that a topic that is being written to has an exact answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from exporter.jobs.audit.fold import OFFSET_BITS, Span
+from exporter.kafka.answers import Answers
+from exporter.kafka.client import AskError, ClusterClient
+from exporter.kafka.log.record_places import NONE_LATER, offsets_at, start_offsets
+from exporter.kafka.requests.metadata import Metadata
+from exporter.kafka.requests.offsets import Isolation, end_offsets
+from exporter.model import Deadline, Fault, Reason, TopicPartition
+
+POLICY = "cleanup.policy"
+_PLACES = re.compile(r"\d+:\d+(,\d+:\d+)*")
+
+
+class BoundError(ValueError):
+    """No offset and no instant; the text says what would be one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One end of a range, see ``parse_bound``: ``whole`` is the very beginning, ``earliest`` what is still there."""
+
+    text: str
+    whole: bool = False
+    earliest: bool = False
+    instant_ms: int | None = None
+    offset: int | None = None
+    offsets: Mapping[int, int] | None = None
+
+
+BEGINNING = Bound("beginning", whole=True)
+
+
+def parse_bound(text: str) -> Bound:
+    """``beginning``, ``earliest``, an offset, ``PARTITION:OFFSET,...`` or an ISO 8601 instant (UTC unless it says so).
+
+    Raises BoundError.
+    """
+    words = text.strip()
+    if words == BEGINNING.text:
+        return BEGINNING
+    if words == "earliest":
+        return Bound(words, earliest=True)
+    if words.isascii() and words.isdigit():
+        return Bound(words, offset=_offset(words))
+    if _PLACES.fullmatch(words):
+        pairs = [pair.split(":") for pair in words.split(",")]
+        return Bound(words, offsets={int(partition): _offset(offset) for partition, offset in pairs})
+    try:
+        instant = datetime.fromisoformat(words)
+    except ValueError:
+        raise BoundError(
+            f"{text!r} is no bound: give an offset, PARTITION:OFFSET,..., an instant like 2026-11-21T10:00:00Z,"
+            " beginning or earliest"
+        ) from None
+    aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+    return Bound(words, instant_ms=int(aware.timestamp() * 1000))
+
+
+def _offset(text: str) -> int:
+    offset = int(text)
+    if offset >= 1 << OFFSET_BITS:
+        raise BoundError(f"{text} is beyond any offset")
+    return offset
+
+
+class Covered(NamedTuple):
+    """``spans`` and high watermarks by partition. ``unknown`` says in sentences what cannot be told of what was asked
+    for, ``notes`` what is worth knowing.
+    """
+
+    spans: Mapping[int, Span]
+    high: Mapping[int, int]
+    unknown: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def offsets(self) -> int:
+        return sum(span.end - span.start for span in self.spans.values())
+
+
+def cover(
+    client: ClusterClient,
+    topic: str,
+    begin: Bound,
+    end: Bound | None,
+    deadline: Deadline,
+    at_most: Mapping[int, int] | None = None,
+) -> Covered:
+    """The offsets to audit. ``at_most`` bounds their ends further, by partition. Raises AskError."""
+    metadata = described(client, topic, deadline)
+    partitions = [TopicPartition(topic, number) for number in sorted(metadata.topics[topic])]
+    # The LSO first: the high watermark, read later, can then only say that more is undecided than was.
+    stable = _all(end_offsets(client, metadata, partitions, Isolation.READ_COMMITTED, deadline))
+    high = _all(end_offsets(client, metadata, partitions, Isolation.READ_UNCOMMITTED, deadline))
+    starts = _all(start_offsets(client, metadata, partitions, deadline))
+    asked_start = _resolved(client, metadata, begin, starts, deadline)
+    asked_end = stable if end is None else _resolved(client, metadata, end, high, deadline)
+    spans = {}
+    for each in partitions:
+        stop = min(asked_end[each], stable[each])
+        if at_most is not None:
+            stop = min(stop, at_most.get(each.partition, 0))
+        start = max(asked_start[each], starts[each])
+        spans[each.partition] = Span(each.partition, start, max(start, stop))
+    unknown = [*_retention(begin, asked_start, starts), *_policy(client, topic, deadline)]
+    undecided = sum(max(0, high[each] - stable[each]) for each in partitions)
+    notes = []
+    if end is not None and (beyond := [each for each in partitions if asked_end[each] > stable[each]]):
+        unknown.append(
+            f"{some(beyond)}: --to {end.text} is beyond the last stable offset: a transaction there is not decided"
+        )
+    elif undecided:
+        notes.append(f"{undecided} offsets at the end are not decided yet, and not audited")
+    return Covered(spans, {each.partition: high[each] for each in partitions}, tuple(unknown), tuple(notes))
+
+
+def lost_since(client: ClusterClient, topic: str, spans: Mapping[int, Span], deadline: Deadline) -> tuple[str, ...]:
+    """What retention or a delete took of the spans while they were read. Raises AskError."""
+    metadata = described(client, topic, deadline)
+    partitions = [TopicPartition(topic, number) for number, span in spans.items() if span.end > span.start]
+    starts = _all(start_offsets(client, metadata, partitions, deadline))
+    gone = [each for each in partitions if starts[each] > spans[each.partition].start]
+    return (f"{some(gone)}: retention took records while they were read: run it again, from later",) if gone else ()
+
+
+def described(client: ClusterClient, topic: str, deadline: Deadline) -> Metadata:
+    """Metadata with the topic in it. Raises AskError where there is none, or no leader."""
+    metadata = client.metadata(deadline, [topic])
+    if topic in metadata.errors:
+        raise AskError(metadata.errors[topic])
+    if not metadata.topics.get(topic):
+        raise AskError(Fault(Reason.UNKNOWN_TOPIC, f"topic {topic} does not exist, or may not be seen"))
+    return metadata
+
+
+def _resolved(
+    client: ClusterClient, metadata: Metadata, bound: Bound, else_: Mapping[TopicPartition, int], deadline: Deadline
+) -> Mapping[TopicPartition, int]:
+    if bound.whole:
+        return dict.fromkeys(else_, 0)
+    if bound.offset is not None:
+        return dict.fromkeys(else_, bound.offset)
+    if bound.offsets is not None:
+        topic = next(iter(else_)).topic
+        if missing := bound.offsets.keys() - {each.partition for each in else_}:
+            raise AskError(Fault(Reason.UNKNOWN_TOPIC, f"topic {topic} has no partition {min(missing)} ({bound.text})"))
+        return {each: bound.offsets.get(each.partition, else_[each]) for each in else_}
+    if bound.instant_ms is not None:
+        found = _all(offsets_at(client, metadata, dict.fromkeys(else_, bound.instant_ms), deadline))
+        ends = _all(end_offsets(client, metadata, else_, Isolation.READ_UNCOMMITTED, deadline))
+        return {each: ends[each] if offset == NONE_LATER else offset for each, offset in found.items()}
+    return else_
+
+
+def _retention(
+    begin: Bound, asked: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
+) -> Iterable[str]:
+    gone = [] if begin.earliest else [each for each in starts if asked[each] < starts[each]]
+    if gone:
+        yield (
+            f"{some(gone)}: the log begins later than {begin.text}: what retention took cannot be compared"
+            " (--from earliest asks about what is still there)"
+        )
+
+
+def _policy(client: ClusterClient, topic: str, deadline: Deadline) -> Iterable[str]:
+    config = client.config("topic", topic, (POLICY,), deadline)
+    if isinstance(config, Fault):
+        yield f"whether {topic} is compacted could not be asked: {config.detail}"
+    elif "compact" in config.get(POLICY, ""):
+        yield f"{topic} is compacted: records that were there may be gone, so that nothing can be said of all of them"
+
+
+def _all(answers: Answers[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+    if answers.faults:
+        raise AskError(answers.faults[0])
+    return answers.values
+
+
+def some(partitions: Iterable[TopicPartition], most: int = 3) -> str:
+    """The first few by name."""
+    names = [str(each) for each in partitions]
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,169 @@
+"""From one run to what is kept of it: the result, the files, none of them half written."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from exporter import __version__
+from exporter.audit_result.result import AuditResult, Finding, TopicResult, Verdict, dump_result
+from exporter.jobs.audit.findings import Findings, WhoWrote
+from exporter.jobs.audit.job import Audit, Outcome, Say, run
+from exporter.jobs.audit.page import page_of
+from exporter.jobs.audit.read import Access
+from exporter.jobs.report.page import render
+from exporter.jobs.session import SessionError
+from exporter.kafka.client import AskError
+from exporter.kafka.log.record_places import Writer, writers_at
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EVIDENCE_FILE = ".findings.parquet"
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How one audit is kept: ``name`` is that of its files and its label; ``folder`` None keeps nothing."""
+
+    name: str
+    kafka_cluster: str = ""
+    folder: Path | None = None
+    most_shown: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A result with its page."""
+
+    result: AuditResult
+    notes: tuple[str, ...]
+    html: str
+
+    def write(self, folder: Path, name: str) -> None:
+        """The result for the agent, and the page."""
+        (folder / f"{name}.html").write_text(self.html, encoding="utf-8")
+        (folder / f"{name}.json").write_text(dump_result(self.result) + "\n", encoding="utf-8")
+
+
+def is_name(text: str) -> bool:
+    """Whether an audit may be called so: its files are."""
+    return bool(_NAME.fullmatch(text)) and not text.startswith(".")
+
+
+def audit_once(session: SparkSession, access: Access, audit: Audit, settings: Settings, say: Say) -> Report:
+    """Runs the audit, and replaces the files of its last run when it is done. Raises SessionError, AskError."""
+    began = time.monotonic()
+    with unfinished(settings) as folder:
+        file = None if folder is None else folder / f"{settings.name}{EVIDENCE_FILE}"
+        findings = Findings(audit.topic, file, who_wrote(access), settings.most_shown)
+        try:
+            outcome = run(session, access, audit, findings.take, say)
+        finally:
+            findings.close()
+        seconds = time.monotonic() - began
+        report = report_of(audit, settings, outcome, findings.result(), time.time(), seconds, __version__)
+        if folder is not None:
+            report.write(folder, settings.name)
+    return report
+
+
+def who_wrote(access: Access) -> WhoWrote:
+    """Looks up producers; those that cannot be asked for are left out of the evidence."""
+
+    def ask(topic: str, places: Sequence[tuple[int, int]]) -> Mapping[tuple[int, int], Writer]:
+        deadline = access.deadline()
+        try:
+            metadata = access.client.metadata(deadline, [topic])
+        except AskError:
+            return {}
+        return writers_at(access.client, metadata, topic, places, deadline)
+
+    return ask
+
+
+def report_of(
+    audit: Audit,
+    settings: Settings,
+    outcome: Outcome,
+    findings: tuple[Finding, ...],
+    now: float,
+    seconds: float,
+    version: str,
+) -> Report:
+    """The result, and the page of it."""
+    result = result_of(audit, settings, outcome, findings, now, seconds)
+    return Report(result, outcome.notes, render(page_of(result, described(audit), outcome.notes, version)))
+
+
+def result_of(
+    audit: Audit, settings: Settings, outcome: Outcome, findings: tuple[Finding, ...], now: float, seconds: float
+) -> AuditResult:
+    """Judges: what was found is found, whatever else is not known; and clean is only what nothing is unknown of."""
+    verdict = Verdict.FINDINGS if findings else Verdict.UNKNOWN if outcome.unknown else Verdict.CLEAN
+    offsets = {str(number): [span.start, span.end] for number, span in sorted(outcome.spans.items())}
+    return AuditResult(
+        audit=settings.name,
+        finished_at=now,
+        verdict=verdict,
+        topics={audit.topic: TopicResult(verdict, outcome.records, outcome.aborted)},
+        findings=findings,
+        records=outcome.records,
+        aborted_records=outcome.aborted,
+        checked=audit.checks,
+        unknown=outcome.unknown,
+        kafka_cluster=settings.kafka_cluster,
+        more={
+            "notes": list(outcome.notes),
+            "settings": described(audit),
+            "offsets": {audit.topic: offsets},
+            "seconds": round(seconds, 1),
+        },
+    )
+
+
+def described(audit: Audit) -> dict[str, str]:
+    """The question, by flag, without secrets."""
+    given = {
+        **audit.expressions,
+        "--source-topic": audit.source_topic,
+        "--source-id": audit.source_id,
+        "--source-group": audit.source_group,
+        "--sink": "" if audit.sink is None else audit.sink.name,
+        "--from": audit.begin.text,
+        "--to": "" if audit.end is None else audit.end.text,
+    }
+    return {flag: text for flag, text in given.items() if text}
+
+
+@contextmanager
+def unfinished(settings: Settings) -> Iterator[Path | None]:
+    """A folder whose files take the place of the last run's when the block ends well, the result itself at last.
+
+    Raises SessionError when it cannot be written to.
+    """
+    if settings.folder is None:
+        yield None
+        return
+    try:
+        settings.folder.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{settings.name}-", dir=settings.folder))
+    except OSError as error:
+        raise SessionError(f"--output-dir {settings.folder}: {error.strerror}") from None
+    try:
+        yield partial
+        for file in sorted(partial.iterdir(), key=lambda each: each.suffix == ".json"):
+            os.replace(file, settings.folder / file.name)  # noqa: PTH105 -- Path.replace is the same, this one says it
+    except OSError as error:
+        raise SessionError(f"--output-dir {settings.folder}: {error.strerror}") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)

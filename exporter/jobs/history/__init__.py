@@ -1,0 +1,1 @@
+"""The history of transactions: the Spark job, its table and its report."""

@@ -1,0 +1,108 @@
+"""Where a stream over the transaction log stands, and what it reads next. No I/O, no clock.
+
+A stream's offset is a ``Mark`` for each partition of the log. Spark writes it to its checkpoint before it reads, so
+that all that a batch makes of the log, the settling of fences by the clock included, is the same when it is replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from exporter.transactions.log_range import Range
+from exporter.transactions.outcome import FENCE_WINDOW_MS
+from exporter.transactions.tail import DELIVERY_SLACK_MS
+
+SETTLED_MS = FENCE_WINDOW_MS + DELIVERY_SLACK_MS + 1
+"""How long after a partition last moved another look settles every abort in it."""
+
+
+class Mark(NamedTuple):
+    """``next`` is the offset to read next in one partition.
+
+    ``seen_ms`` is the instant, in Unix milliseconds, at which the partition was known to end there, and -1 when more
+    was waiting; ``moved_ms`` the instant at which it had last moved.
+    """
+
+    next: int
+    seen_ms: int = -1
+    moved_ms: int = -1
+
+
+Marks: TypeAlias = Mapping[int, Mark]
+
+START = Mark(0)
+
+
+class Piece(NamedTuple):
+    """What one batch reads of one partition, and for how long nothing had come behind it, in ms; -1: more was waiting.
+
+    A span of time, and not an instant: the clock here and the brokers' need not agree.
+    """
+
+    range: Range
+    quiet_ms: int
+
+
+def to_json(marks: Marks) -> dict[str, list[int]]:
+    """The form in which Spark keeps the marks: equal marks have equal texts."""
+    return {str(number): list(marks[number]) for number in sorted(marks)}
+
+
+def from_json(found: Mapping[str, Sequence[int]]) -> dict[int, Mark]:
+    """As ``to_json`` wrote it. Raises ValueError for anything else."""
+    try:
+        return {int(number): Mark(*map(int, mark)) for number, mark in found.items()}
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"no marks of the transaction log: {error}") from None
+
+
+def advanced(marks: Marks, ends: Mapping[int, int], now_ms: int, most: int) -> dict[int, Mark]:
+    """The marks to which the next batch reads, at most ``most`` offsets on: equal marks mean that nothing is to do.
+
+    ``ends`` are the high watermarks that were asked for at ``now_ms``; a partition that gave no answer stays where it
+    is. One that stands still is looked at once more after a while, which settles what could have been a fence.
+    """
+    shares = shared_out({number: end - marks.get(number, START).next for number, end in ends.items()}, most)
+    found = dict(marks)
+    for number, end in ends.items():
+        mark = marks.get(number, START)
+        if end != mark.next or number not in marks:
+            # An end before the mark is that of a log that was truncated: go on from there, as the agent does.
+            stop = min(end, mark.next + shares.get(number, 0))
+            found[number] = Mark(stop, now_ms if stop == end else -1, now_ms)
+        elif mark.seen_ms < mark.moved_ms + SETTLED_MS <= now_ms:
+            found[number] = mark._replace(seen_ms=now_ms)
+    return found
+
+
+def shared_out(wanted: Mapping[int, int], most: int) -> dict[int, int]:
+    """``most`` shared out fairly: whoever wants less than its share leaves the rest to the others."""
+    left = most
+    shares: dict[int, int] = {}
+    waiting = sorted((number for number in wanted if wanted[number] > 0), key=lambda number: wanted[number])
+    for at, number in enumerate(waiting):
+        shares[number] = min(wanted[number], -(-left // (len(waiting) - at)))
+        left -= shares[number]
+    return shares
+
+
+def planned(start: Marks, end: Marks, tasks: int) -> list[tuple[Piece, ...]]:
+    """The pieces of a batch, for at most so many tasks of about the same size. Every partition has one, if empty.
+
+    A partition of the log is never split: its records are folded in their order.
+    """
+    pieces = [
+        Piece(
+            Range(number, start.get(number, START).next, mark.next),
+            mark.seen_ms - mark.moved_ms if mark.seen_ms >= 0 else -1,
+        )
+        for number, mark in end.items()
+    ]
+    bins: list[list[Piece]] = [[] for _ in range(max(1, min(tasks, len(pieces))))]
+    sizes = [0] * len(bins)
+    for piece in sorted(pieces, key=lambda piece: piece.range.start - piece.range.end):
+        smallest = sizes.index(min(sizes))
+        bins[smallest].append(piece)
+        sizes[smallest] += max(0, piece.range.end - piece.range.start) + 1
+    return [tuple(each) for each in bins if each]

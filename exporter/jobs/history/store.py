@@ -1,0 +1,295 @@
+"""The folder of a history: what makes a batch visible at once, and never twice.
+
+::
+
+    DIR/transactions/batch=N/day=YYYY-MM-DD/*.parquet   the table: read this, with any reader
+    DIR/_batches/N/index.json, ids-*.parquet            where batch N ended, for N+1; the last few are kept
+    DIR/_history.json, DIR/_lock, DIR/_tmp/             whose history it is; one writer at a time; what is under way
+
+A batch is written below ``_tmp``: its rows and what is kept for the next one. Renaming that folder to ``_batches/N``
+commits both at once; renaming ``_batches/N/rows`` to ``transactions/batch=N`` then shows the rows. Both renames are
+atomic. A writer that was killed between them finds the rows still in ``_batches/N`` and shows them; one that was killed
+before leaves nothing but rubbish in ``_tmp``, and Spark replays the batch.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from exporter.jobs.history.fold import Standing
+from exporter.jobs.history.table import sync
+
+FORMAT = 1
+KEEP_BATCHES = 3
+TABLE = "transactions"
+IDENTITY = "_history.json"
+BATCH_FILE = "_batch.json"
+_BATCHES, _TMP, _LOCK, _INDEX, ROWS = "_batches", "_tmp", "_lock", "index.json", "rows"
+
+
+class HistoryError(Exception):
+    """The history cannot be written or read. The text is for a person, and says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What one task made of its partitions of the log; files are relative to ``rows`` and to the batch's folder."""
+
+    standings: dict[int, Standing]
+    files: tuple[str, ...]
+    ids: str
+    rows: int
+    missing: int
+    undecodable: int
+    truncated: tuple[int, ...]
+    pending: dict[int, int]
+    details: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> TaskResult:
+        return cls(**_values(json.loads(text)))
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A batch that is committed. ``checkpoint`` is the id of the query that it belongs to.
+
+    ``pending`` has, by partition of the log, the lowest offset of an abort that waits to be told from a fence;
+    ``missing`` counts offsets that compaction took before they were read; ``total_`` is since the beginning.
+    """
+
+    batch: int
+    checkpoint: str
+    written_ms: int
+    standings: dict[int, Standing]
+    ids: tuple[str, ...]
+    pending: dict[int, int]
+    rows: int
+    missing: int
+    undecodable: int
+    truncated: tuple[int, ...]
+    details: tuple[str, ...]
+    total_rows: int
+    total_missing: int
+    total_undecodable: int
+    format: int = field(default=FORMAT)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Index:
+        """Raises ValueError for what is no index."""
+        try:
+            found = json.loads(text)
+            if found["format"] != FORMAT:
+                raise ValueError(f"has format {found['format']}, and this version knows {FORMAT}")
+            return cls(**_values(found))
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"is no index of a batch: {error!r}") from None
+
+
+def _values(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What JSON holds as the types that were written: tuples, and numbers as keys."""
+    values = {name: tuple(each) if isinstance(each, list) else each for name, each in found.items()}
+    values["standings"] = {int(number): Standing(*each) for number, each in found["standings"].items()}
+    values["pending"] = {int(number): offset for number, offset in found["pending"].items()}
+    return values
+
+
+class HistoryStore:
+    """The folder, held by the one writer that it may have. Made by ``opened``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.last: Index | None = None
+
+    # --- Between batches ---
+
+    def kept_files(self) -> list[Path]:
+        """Where the ids are that the last batch left."""
+        if self.last is None:
+            return []
+        return [self._batch(self.last.batch) / name for name in self.last.ids]
+
+    @contextmanager
+    def under_way(self) -> Iterator[Path]:
+        """A folder for the next batch, with ``rows`` in it. What is not committed at the end is removed."""
+        made = self.folder / _TMP / uuid.uuid4().hex
+        (made / ROWS).mkdir(parents=True)
+        try:
+            yield made
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+    def commit(self, made: Path, batch: int, checkpoint: str, results: Sequence[TaskResult], written_ms: int) -> Index:
+        """Make the batch the last one, and show its rows."""
+        before = self.last
+        standings = dict(before.standings) if before else {}
+        for result in results:
+            standings |= result.standings
+        rows, missing, undecodable = (
+            sum(getattr(result, name) for result in results) for name in ("rows", "missing", "undecodable")
+        )
+        index = Index(
+            batch,
+            checkpoint,
+            written_ms,
+            dict(sorted(standings.items())),
+            tuple(result.ids for result in results) or (before.ids if before else ()),
+            {number: offset for result in results for number, offset in result.pending.items()},
+            rows,
+            missing,
+            undecodable,
+            tuple(number for result in results for number in result.truncated),
+            tuple(detail for result in results for detail in result.details)[:10],
+            rows + (before.total_rows if before else 0),
+            missing + (before.total_missing if before else 0),
+            undecodable + (before.total_undecodable if before else 0),
+        )
+        self._keep_only(made, results)
+        _write(made / _INDEX, index.to_json())
+        if index.rows or index.missing or index.undecodable or index.truncated:
+            _write(made / ROWS / BATCH_FILE, index.to_json())
+        else:
+            (made / ROWS).rmdir()
+        for path in (*sorted(made.glob(f"{ROWS}/*/"), reverse=True), *made.glob(ROWS), made):
+            sync(path)
+        target = self._batch(batch)
+        made.rename(target)
+        sync(target.parent)
+        self.last = index
+        self._show(batch)
+        self._forget(batch)
+        return index
+
+    def _keep_only(self, made: Path, results: Iterable[TaskResult]) -> None:
+        """Remove what attempts of tasks left that Spark ran again."""
+        wanted = {made / result.ids for result in results}
+        wanted |= {made / ROWS / name for result in results for name in result.files}
+        for path in made.rglob("*.parquet"):
+            if path not in wanted:
+                path.unlink()
+        for path in (made / ROWS).iterdir():
+            if not any(path.iterdir()):
+                path.rmdir()
+
+    def _batch(self, number: int) -> Path:
+        return self.folder / _BATCHES / str(number)
+
+    def _show(self, number: int) -> None:
+        rows = self._batch(number) / ROWS
+        if rows.exists():
+            rows.rename(self.folder / TABLE / f"batch={number}")
+            sync(self.folder / TABLE)
+
+    def _forget(self, number: int) -> None:
+        for path in (self.folder / _BATCHES).iterdir():
+            if path.name.isdecimal() and int(path.name) <= number - KEEP_BATCHES:
+                shutil.rmtree(path, ignore_errors=True)
+
+    # --- Opening ---
+
+    def load(self) -> None:
+        """Find the last batch and show its rows, if a writer was killed before. Raises HistoryError."""
+        for name in (_BATCHES, _TMP, TABLE):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        for path in (self.folder / _TMP).iterdir():
+            shutil.rmtree(path, ignore_errors=True)
+        numbers = [int(path.name) for path in (self.folder / _BATCHES).iterdir() if path.name.isdecimal()]
+        if not numbers:
+            if any((self.folder / TABLE).iterdir()):
+                raise HistoryError(f"{self.folder} has transactions and has lost {_BATCHES}: {_ANEW}")
+            return
+        last = max(numbers)
+        file = self._batch(last) / _INDEX
+        try:
+            self.last = Index.from_json(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise HistoryError(f"{file} cannot be used ({_reason(error)}): {_ANEW}") from None
+        self._show(last)
+
+
+@contextmanager
+def opened(folder: Path, cluster_id: str, cluster_name: str, now_ms: int) -> Iterator[HistoryStore]:
+    """The history in this folder, made when there is none, for one writer at a time.
+
+    Raises HistoryError when it is another cluster's, another writer has it, or it is damaged; nothing is changed then.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise HistoryError(f"--output {folder}: {error.strerror}") from None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise HistoryError(f"--output {folder}: another history run writes here; stop it first") from None
+        _claim(folder, cluster_id, cluster_name, now_ms)
+        store = HistoryStore(folder)
+        store.load()
+        yield store
+    finally:
+        os.close(handle)
+
+
+def identity(folder: Path) -> Mapping[str, Any] | None:
+    """Whose history this is: ``cluster_id``, ``cluster_name``, ``begun_ms``; None where there is none.
+
+    Raises HistoryError when the file is damaged.
+    """
+    file = folder / IDENTITY
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise HistoryError(f"{file} cannot be used ({_reason(error)}): {_ANEW}") from None
+    if not isinstance(found, dict) or not isinstance(found.get("cluster_id"), str):
+        raise HistoryError(f"{file} cannot be used (it names no cluster): {_ANEW}")
+    return found
+
+
+def _claim(folder: Path, cluster_id: str, cluster_name: str, now_ms: int) -> None:
+    known = identity(folder)
+    if known is None:
+        # A draft of a writer that was killed at its first step begins with an underscore, as all of ours.
+        strangers = sorted(path.name for path in folder.iterdir() if not path.name.startswith("_"))
+        if strangers:
+            raise HistoryError(f"--output {folder}: holds {strangers[0]} and is no history; give a folder of its own")
+        whose = {"format": FORMAT, "cluster_id": cluster_id, "cluster_name": cluster_name, "begun_ms": now_ms}
+        _write(folder / IDENTITY, json.dumps(whose, indent=1))
+        sync(folder)
+    elif known["cluster_id"] != cluster_id:
+        raise HistoryError(
+            f"--output {folder}: is the history of cluster {known['cluster_id']}, and the brokers are those of"
+            f" {cluster_id}: give each cluster a folder of its own"
+        )
+
+
+def _write(path: Path, text: str) -> None:
+    """All of it or nothing, and on disk."""
+    draft = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    draft.write_text(text + "\n", encoding="utf-8")
+    sync(draft)
+    draft.rename(path)
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+_ANEW = "restore it from a copy, or begin anew with another --output and --checkpoint"

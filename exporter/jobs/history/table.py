@@ -1,0 +1,161 @@
+"""The history's table: its columns, and how rows and what is kept between batches become Parquet files.
+
+Files carry checksums of their pages, are synced before they count, and are never changed afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from exporter.jobs.history.fold import Kept, Row, day_of
+from exporter.model import Outcome
+from exporter.transactions.entries import Entry, Finished
+
+ROWS_AT_ONCE = 50_000
+
+
+class Column(NamedTuple):
+    """A column of the table; its name is that of a field of ``Row``."""
+
+    type: Any
+    meaning: str
+
+
+_INSTANT = pa.timestamp("ms", tz="UTC")
+COLUMNS: dict[str, Column] = {
+    "transactional_id": Column(pa.string(), "its transactional.id"),
+    "application": Column(pa.string(), "the id's group, as in the metrics"),
+    "producer_id": Column(pa.int64(), "the producer id that it was written with"),
+    "producer_epoch": Column(pa.int16(), "the epoch that it was written with, where the log showed it"),
+    "client_transaction_version": Column(pa.int8(), "2 for a client of Transactions V2, else 0; null unknown"),
+    "outcome": Column(pa.string(), "committed, aborted, timed_out or fenced, as in the metrics"),
+    "ended_by_server": Column(pa.bool_(), "an abort that its client did not ask for, and neither timeout nor fence"),
+    "begin": Column(_INSTANT, "when it began, by the coordinator; null unknown"),
+    "prepare": Column(_INSTANT, "when its end was decided"),
+    "complete": Column(_INSTANT, "when its markers were written"),
+    "open_seconds": Column(pa.float64(), "begin to prepare: how long it held the last stable offset"),
+    "completion_seconds": Column(pa.float64(), "prepare to complete: the markers"),
+    "partitions": Column(
+        pa.list_(pa.struct([("topic", pa.string()), ("partition", pa.int32())])),
+        "what it wrote to; null where compaction had taken the records that say so",
+    ),
+    "timeout_ms": Column(pa.int32(), "its transaction.timeout.ms; null without one (two-phase commit)"),
+    "log_partition": Column(pa.int32(), "partition of __transaction_state"),
+    "log_offset": Column(pa.int64(), "offset of its Complete record: with log_partition, the row's name"),
+}
+DAY = "day"
+BATCH = "batch"
+SCHEMA = pa.schema([(name, column.type) for name, column in COLUMNS.items()])
+
+# What of an Entry is kept between batches; its application is told anew, and its view is made when asked for.
+KEPT_FIELDS: dict[str, Any] = {
+    "transactional_id": pa.string(), "log_partition": pa.int32(), "status": pa.int8(), "producer_id": pa.int64(),
+    "epoch": pa.int32(), "previous_epoch": pa.int32(), "client_version": pa.int16(), "timeout_ms": pa.int32(),
+    "start_ms": pa.int64(), "update_ms": pa.int64(), "prepared_ms": pa.int64(), "record_ms": pa.int64(),
+    "offset": pa.int64(), "begun_offset": pa.int64(), "section": pa.binary(), "layout": pa.int8(),
+}  # fmt: skip
+_PENDING = pa.struct([
+    ("transactional_id", pa.string()), ("producer_id", pa.int64()), ("producer_epoch", pa.int32()),
+    ("client_version", pa.int16()), ("outcome", pa.string()), ("by_server", pa.bool_()), ("begun_ms", pa.int64()),
+    ("prepared_ms", pa.int64()), ("completed_ms", pa.int64()), ("timeout_ms", pa.int32()),
+    ("log_partition", pa.int32()), ("offset", pa.int64()),
+])  # fmt: skip
+_KEPT = pa.schema([*KEPT_FIELDS.items(), ("pending", _PENDING), ("due_ms", pa.int64()), ("due_order", pa.int64())])
+
+
+class RowFiles:
+    """Writes rows into one file for each day below a folder, a part of it at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._name = f"{uuid.uuid4().hex}.parquet"
+        self._waiting: list[Row] = []
+        self._writers: dict[str, pq.ParquetWriter] = {}
+        self.count = 0
+
+    def add(self, rows: Sequence[Row]) -> None:
+        self._waiting += rows
+        self.count += len(rows)
+        if len(self._waiting) >= ROWS_AT_ONCE:
+            self._flush()
+
+    def close(self) -> list[str]:
+        """The files, relative to the folder; they are on disk."""
+        self._flush()
+        names = []
+        for day, writer in self._writers.items():
+            writer.close()
+            names.append(f"{DAY}={day}/{self._name}")
+            sync(self._folder / names[-1])
+        return names
+
+    def _flush(self) -> None:
+        by_day: dict[str, list[Row]] = {}
+        for row in self._waiting:
+            by_day.setdefault(day_of(row), []).append(row)
+        self._waiting = []
+        for day, rows in by_day.items():
+            if day not in self._writers:
+                path = self._folder / f"{DAY}={day}"
+                path.mkdir(parents=True, exist_ok=True)
+                self._writers[day] = pq.ParquetWriter(path / self._name, SCHEMA, write_page_checksum=True)
+            self._writers[day].write_table(table_of(rows))
+
+
+def table_of(rows: Sequence[Row]) -> pa.Table:
+    """Rows as Arrow, without the day."""
+    columns: dict[str, Sequence[Any]] = dict.fromkeys(COLUMNS, ())
+    if rows:
+        columns |= zip(Row._fields, zip(*rows, strict=True), strict=True)
+    columns["partitions"] = tuple(
+        None if each is None else [{"topic": topic, "partition": partition} for topic, partition in each]
+        for each in columns["partitions"]
+    )
+    return pa.table([pa.array(columns[name], column.type) for name, column in COLUMNS.items()], schema=SCHEMA)
+
+
+def write_kept(kept: Iterable[Kept], folder: Path) -> str:
+    """What is kept between two batches, as a file of the folder; gives back its name."""
+    all_kept = list(kept)
+    columns = [pa.array([getattr(each.entry, name) for each in all_kept], type_) for name, type_ in KEPT_FIELDS.items()]
+    pending = [None if each.entry.pending is None else each.entry.pending._asdict() for each in all_kept]
+    columns.append(pa.array(pending, _PENDING))
+    columns.append(pa.array([each.due_ms for each in all_kept], pa.int64()))
+    columns.append(pa.array([each.order for each in all_kept], pa.int64()))
+    name = f"ids-{uuid.uuid4().hex}.parquet"
+    pq.write_table(pa.table(columns, schema=_KEPT), folder / name, write_page_checksum=True)
+    sync(folder / name)
+    return name
+
+
+def read_kept(files: Iterable[Path], numbers: Sequence[int], group: Callable[[str], str]) -> list[Kept]:
+    """What was kept of these partitions of the log. Raises OSError or pyarrow's errors when a file is damaged."""
+    found = []
+    for file in files:
+        table = pq.read_table(
+            file, schema=_KEPT, filters=[("log_partition", "in", list(numbers))], page_checksum_verification=True
+        )
+        for row in table.to_pylist():
+            entry = Entry(row["transactional_id"], group(row["transactional_id"]), row["log_partition"])
+            for name in KEPT_FIELDS:
+                setattr(entry, name, row[name])
+            if (pending := row["pending"]) is not None:
+                entry.pending = Finished(**{**pending, "outcome": Outcome(pending["outcome"])})
+            found.append(Kept(entry, row["due_ms"], row["due_order"]))
+    return found
+
+
+def sync(path: Path) -> None:
+    """Have what was written to a file, or the names in a folder, on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

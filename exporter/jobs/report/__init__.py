@@ -1,0 +1,1 @@
+"""HTML pages and plots of the jobs' reports."""

@@ -1,0 +1,85 @@
+"""The HTML page of a report: one file, no script, no other host, as good on paper as on a screen.
+
+A report is data (``Page``); what it shows is escaped here and nowhere else. Plots are SVG from ``plots.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+_HERE = Path(__file__).parent
+_STYLES = (_HERE.parents[1] / "web" / "templates" / "status.css", _HERE / "report.css")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """``numbers`` are the columns that stand to the right; ``marks`` gives a row a level: good, bad, blind or ""."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[object]]
+    numbers: frozenset[str] = frozenset()
+    marks: Sequence[str] = ()
+    more: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A drawing of ``plots.py``, with the sentence that says what is seen."""
+
+    svg: Markup
+    caption: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A paragraph; a ``command`` stands below it on a line of its own."""
+
+    text: str
+    command: str = ""
+
+
+Block = Table | Plot | Note
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and what stands below it."""
+
+    heading: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A whole report. ``level`` of the verdict is good, bad or blind: it cannot be told."""
+
+    title: str
+    level: str
+    verdict: str
+    details: Sequence[str]
+    facts: Sequence[tuple[str, str]]
+    sections: Sequence[Section]
+    footer: str
+
+
+def render(page: Page) -> str:
+    """The page as one HTML document."""
+    return _ENVIRONMENT.get_template("report.html").render(page=page, style=Markup(_STYLE))  # noqa: S704 -- our own CSS
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.tests["a_table"] = lambda block: isinstance(block, Table)
+    environment.tests["a_plot"] = lambda block: isinstance(block, Plot)
+    return environment
+
+
+_STYLE = "\n".join(file.read_text(encoding="utf-8") for file in _STYLES)
+_ENVIRONMENT = _environment()

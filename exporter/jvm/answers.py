@@ -1,0 +1,89 @@
+"""What a JVM is asked through, and what it answers: frozen values shared by both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from exporter.http import Endpoint
+from exporter.jvm.mbeans import MBean, Query, parse_object_name
+from exporter.model import Deadline, Fault
+
+
+class Way(StrEnum):
+    """How a JVM is reached."""
+
+    JOLOKIA = "jolokia"
+    JMX_EXPORTER = "jmx_exporter"
+
+
+@dataclass(frozen=True, slots=True)
+class JvmTarget:
+    """A JVM to read. ``profile`` names the spelling of a jmx_exporter's series, "" to find it out."""
+
+    way: Way
+    endpoint: Endpoint
+    profile: str = ""
+
+    @property
+    def name(self) -> str:
+        """``host:port``: the value of the label ``target``."""
+        return self.endpoint.address
+
+
+class Reading(NamedTuple):
+    """The value of one attribute. NaN, infinities and null, by which Kafka says "nothing yet", are no readings."""
+
+    mbean: MBean
+    attribute: str
+    value: float | str
+
+
+class Missing(NamedTuple):
+    """An attribute that every such JVM has and this jmx_exporter does not show.
+
+    ``remedy`` is the line that shows it when put first into ``rules`` of the jmx_exporter's configuration.
+    """
+
+    query: Query
+    attribute: str
+    remedy: str
+
+    @property
+    def kind(self) -> str:
+        """The MBeans that lack it, without what tells one of them from the others."""
+        mbean = parse_object_name(self.query.pattern)
+        named = (f"{key}={mbean.properties[key]}" for key in ("type", "name") if key in mbean.properties)
+        return f"{mbean.domain}:{','.join(named)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """All that one read gave. ``failed`` are the queries that were not answered: all of them when nothing was.
+
+    A value that is absent without its query having failed, or its attribute being missing, does not exist.
+    """
+
+    values: tuple[Reading, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    missing: tuple[Missing, ...] = ()
+    failed: tuple[Query, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the rules of the jmx_exporter leave out, in words, with the lines that would show it, each once."""
+        kinds = {each.remedy: f"{each.attribute} of {each.kind}" for each in self.missing}
+        return tuple(
+            f"the rules leave out {what}; put first into them (and its name into includeObjectNames, where there is "
+            f"one): {remedy}"
+            for remedy, what in kinds.items()
+        )
+
+
+class JvmReader(Protocol):
+    """Reads one JVM. Safe to call from one thread at a time; keeps no connection between calls."""
+
+    def read(self, queries: Sequence[Query], deadline: Deadline) -> Answer:
+        """The values of all attributes that exist. Whatever does not answer is a fault; raises only for bugs."""

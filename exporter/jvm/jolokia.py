@@ -1,0 +1,110 @@
+"""A JVM through its Jolokia agent: one POST for all queries, with exactly the attributes that are wanted.
+
+What the agent answers is described in Jolokia's reference (protocol 8.2) and was seen on Jolokia 2.6.0: the items come
+in the order of the queries, each with a status of its own; a pattern that matches nothing is a 404; NaN is null.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from exporter.http import AskError, Endpoint, ask
+from exporter.jvm.answers import Answer, Reading
+from exporter.jvm.mbeans import Query, is_pattern, parse_object_name
+from exporter.model import Deadline, Fault, Reason
+
+_OPTIONS = {"ignoreErrors": True, "includeStackTrace": False, "serializeException": False}
+_FAILED = "ERROR: "
+"""What stands in place of a value that could not be had, with ignoreErrors."""
+
+
+class JolokiaReader:
+    """See ``JvmReader``."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+
+    def read(self, queries: Sequence[Query], deadline: Deadline) -> Answer:
+        """One exchange; see ``JvmReader.read``."""
+        if not queries:
+            return Answer()
+        try:
+            reply = ask(self._endpoint, deadline, body=question(queries))
+        except AskError as error:
+            return Answer(faults=(error.fault,), failed=tuple(queries))
+        return read_answer(queries, reply.body, self._endpoint.url)
+
+
+def question(queries: Sequence[Query]) -> bytes:
+    """The body of the POST."""
+    return json.dumps(
+        [
+            {"type": "read", "mbean": query.pattern, "attribute": list(query.attributes), "config": _OPTIONS}
+            for query in queries
+        ]
+    ).encode()
+
+
+def read_answer(queries: Sequence[Query], body: bytes, url: str) -> Answer:
+    """The agent's answer as values; one bad item loses only itself."""
+    try:
+        items = json.loads(body)
+    except (ValueError, RecursionError):
+        fault = Fault(Reason.MALFORMED, f"{url} answered {_looks_like(body)}, not JSON of a Jolokia")
+        return Answer(faults=(fault,), failed=tuple(queries))
+    if isinstance(items, dict) and isinstance(items.get("status"), int):  # it refused the question as a whole
+        return Answer(faults=(_refusal(url, "the request", items),), failed=tuple(queries))
+    if not isinstance(items, list) or len(items) != len(queries) or not all(isinstance(item, dict) for item in items):
+        fault = Fault(Reason.MALFORMED, f"{url} answered JSON that is not a Jolokia's")
+        return Answer(faults=(fault,), failed=tuple(queries))
+    values: list[Reading] = []
+    faults: list[Fault] = []
+    failed: list[Query] = []
+    for query, item in zip(queries, items, strict=True):
+        status = item.get("status")
+        if status == 404:
+            continue  # no such MBean, or not yet: Kafka registers many at first use
+        if status != 200:
+            faults.append(_refusal(url, query.pattern, item))
+            failed.append(query)
+            continue
+        try:
+            values += _readings(query, item.get("value"))
+        except (TypeError, ValueError) as error:
+            faults.append(Fault(Reason.MALFORMED, f"{url}, {query.pattern}: {error}"))
+            failed.append(query)
+    return Answer(tuple(values), tuple(faults), failed=tuple(failed))
+
+
+def _readings(query: Query, value: Any) -> Iterator[Reading]:  # noqa: ANN401 -- JSON
+    by_name = value if is_pattern(query.pattern) else {query.pattern: value}
+    if not isinstance(by_name, Mapping):
+        raise TypeError("the value is no object")
+    for name, attributes in by_name.items():
+        if not isinstance(attributes, Mapping):
+            raise TypeError("the attributes are no object")
+        mbean = parse_object_name(name)
+        for attribute in query.attributes:
+            found = attributes.get(attribute)
+            if isinstance(found, str):
+                if not found.startswith(_FAILED):
+                    yield Reading(mbean, attribute, found)
+            elif isinstance(found, (int, float)) and math.isfinite(found):
+                yield Reading(mbean, attribute, float(found))
+
+
+def _refusal(url: str, what: str, item: Mapping[str, Any]) -> Fault:
+    status, error = item.get("status"), str(item.get("error") or "")
+    if status == 403:
+        return Fault(Reason.AUTHORIZATION, f"{url} refuses {what}: allow it in jolokia-access.xml")
+    return Fault(Reason.MALFORMED, f"{url}, {what}: status {status!s:.5}, {error:.200}")
+
+
+def _looks_like(body: bytes) -> str:
+    start = body[:200].lstrip().lower()
+    if not start:
+        return "nothing"
+    return "HTML" if start.startswith((b"<!doctype", b"<html", b"<?xml", b"<")) else "something broken or cut off"

@@ -1,0 +1,1 @@
+"""Credentials: SASL mechanisms, OAuth tokens, key and trust stores, TLS contexts."""

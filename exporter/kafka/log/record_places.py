@@ -1,0 +1,219 @@
+"""Records by their place: where a topic starts, which offset an instant has, and what stands at a few offsets.
+
+For looking things up by the dozen. Bulk reading is Spark's, and the tail's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Position
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, ListOffsetsResponse
+from kafka.record import MemoryRecords
+
+from exporter.kafka.answers import Answers
+from exporter.kafka.client import AskError
+from exporter.kafka.faults import LEADER_MOVED
+from exporter.kafka.log.tail import ONLOOKER, fault_of, is_end
+from exporter.kafka.properties.client import Properties
+from exporter.kafka.requests.metadata import Metadata
+from exporter.kafka.requests.offsets import CONSUMER, PARTITIONS_PER_REQUEST, Isolation
+from exporter.kafka.requests.routing import Cluster, Item, Question, ask_leaders
+from exporter.model import Deadline, Fault, Reason, TopicPartition
+
+EARLIEST = -2
+NONE_LATER = -1
+"""ListOffsets' answer for an instant after which there is no record."""
+FETCH_BYTES = 1 << 20
+_NOTHING_THERE = (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)  # noqa: SLF001 -- librdkafka's own code, spelt so
+
+
+class FoundRecord(NamedTuple):
+    """A record as it stands in the log; ``timestamp_ms`` is Unix milliseconds."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class Writer(NamedTuple):
+    """Who wrote a record, by the header of its batch; None for one without an id (acks alone, no idempotence)."""
+
+    producer_id: int | None
+    producer_epoch: int | None
+    transactional: bool
+
+
+def start_offsets(
+    client: Cluster, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline
+) -> Answers[TopicPartition, int]:
+    """The log start offsets: what is before them, retention or a delete took."""
+    return offsets_at(client, metadata, dict.fromkeys(partitions, EARLIEST), deadline)
+
+
+def offsets_at(
+    client: Cluster, metadata: Metadata, instants: Mapping[TopicPartition, int], deadline: Deadline
+) -> Answers[TopicPartition, int]:
+    """The first offset at or after an instant (Unix milliseconds) of each partition; NONE_LATER where there is none.
+
+    ListOffsets; the offset is of the first *batch entry* whose timestamp is at or after the instant, in the log's order
+    (UnifiedLog.fetchOffsetByTimestamp): with timestamps that go back and forth, records before it may be younger.
+    """
+    kind = ListOffsetsRequest.ListOffsetsTopic
+
+    def request(batch: Sequence[TopicPartition]) -> ListOffsetsRequest:
+        topics: dict[str, list[TopicPartition]] = {}
+        for each in batch:
+            topics.setdefault(each.topic, []).append(each)
+        return ListOffsetsRequest(
+            replica_id=CONSUMER,
+            isolation_level=int(Isolation.READ_UNCOMMITTED),
+            topics=[
+                kind(
+                    name=topic,
+                    partitions=[
+                        kind.ListOffsetsPartition(
+                            partition_index=each.partition, current_leader_epoch=-1, timestamp=instants[each]
+                        )
+                        for each in some
+                    ],
+                )
+                for topic, some in topics.items()
+            ],
+            timeout_ms=int(deadline.remaining() * 1000),
+        )
+
+    question: Question[TopicPartition, int] = Question(
+        "ListOffsets", "partitions", lambda key: key, request, _read_offsets, PARTITIONS_PER_REQUEST, LEADER_MOVED
+    )
+    return ask_leaders(client, metadata, question, instants, deadline)
+
+
+def _read_offsets(response: ListOffsetsResponse) -> Iterator[Item[TopicPartition, int]]:
+    for topic in response.topics:
+        for partition in topic.partitions:
+            key = TopicPartition(topic.name, partition.partition_index)
+            code = partition.error_code
+            yield Item(key, code, None if code else partition.offset, f"DESCRIBE on Topic:{topic.name}" if code else "")
+
+
+def writers_at(
+    client: Cluster, metadata: Metadata, topic: str, places: Iterable[tuple[int, int]], deadline: Deadline
+) -> dict[tuple[int, int], Writer]:
+    """Who wrote the records at these ``(partition, offset)`` places; those that gave no answer are left out.
+
+    One Fetch each, read_uncommitted, of which only the batch's header is read: its records stay compressed.
+    """
+    found: dict[tuple[int, int], Writer] = {}
+    for partition, offset in places:
+        leader = metadata.leader(topic, partition)
+        if leader is None or deadline.over:
+            continue
+        response = client.ask({leader: _fetch(topic, partition, offset, deadline)}, deadline)[leader]
+        if isinstance(response, Fault) or response.error_code:
+            continue
+        for each in (part for answer in response.responses for part in answer.partitions):
+            writer = _writer(each.records, offset) if not each.error_code and each.records else None
+            if writer is not None:
+                found[partition, offset] = writer
+    return found
+
+
+def _fetch(topic: str, partition: int, offset: int, deadline: Deadline) -> FetchRequest:
+    kind = FetchRequest.FetchTopic
+    wanted = kind.FetchPartition(
+        partition=partition,
+        current_leader_epoch=-1,
+        fetch_offset=offset,
+        last_fetched_epoch=-1,
+        log_start_offset=-1,
+        partition_max_bytes=FETCH_BYTES,
+    )
+    return FetchRequest(
+        replica_id=CONSUMER,
+        max_wait_ms=min(500, int(deadline.remaining() * 1000)),
+        min_bytes=1,
+        max_bytes=FETCH_BYTES,
+        isolation_level=int(Isolation.READ_UNCOMMITTED),
+        session_id=0,
+        session_epoch=-1,
+        topics=[kind(topic=topic, partitions=[wanted])],
+        forgotten_topics_data=[],
+        rack_id="",
+        # Version 13 and later name topics by id; the highest before it serves every broker since 2.7.
+        max_version=12,
+    )
+
+
+def _writer(data: bytes, offset: int) -> Writer | None:
+    records = MemoryRecords(data)
+    while (batch := records.next_batch()) is not None:
+        if batch.base_offset <= offset <= batch.base_offset + batch.last_offset_delta:
+            known = batch.producer_id >= 0
+            return Writer(
+                batch.producer_id if known else None, batch.producer_epoch if known else None, batch.is_transactional
+            )
+    return None
+
+
+def records_at(
+    properties: Properties, topic: str, places: Iterable[tuple[int, int]], deadline: Deadline
+) -> list[FoundRecord]:
+    """The records at these ``(partition, offset)`` places, committed or not; where none stands, none is given.
+
+    Raises AskError when a broker does not answer before the deadline.
+    """
+    settings = properties.for_confluent(
+        **{
+            **ONLOOKER,
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 100,
+            "fetch.message.max.bytes": FETCH_BYTES,
+        }
+    )
+    consumer = Consumer(settings)
+    try:
+        return [
+            record
+            for partition, offset in sorted(set(places))
+            if (record := _record_at(consumer, topic, partition, offset, deadline)) is not None
+        ]
+    finally:
+        consumer.close()
+
+
+def _record_at(consumer: Consumer, topic: str, partition: int, offset: int, deadline: Deadline) -> FoundRecord | None:
+    try:
+        consumer.assign([Position(topic, partition, offset)])
+        while True:
+            message = consumer.poll(min(1.0, deadline.remaining()))
+            if message is None:
+                if deadline.over:
+                    raise AskError(Fault(Reason.TIMEOUT, f"reading {topic}-{partition} at {offset}: no answer in time"))
+                continue
+            error = message.error()
+            if error is not None:
+                if is_end(error) or error.code() in _NOTHING_THERE:
+                    return None
+                raise AskError(fault_of(error, topic))
+            if message.partition() != partition or (message.offset() or 0) < offset:
+                continue
+            return _found(message) if message.offset() == offset else None
+    except KafkaException as error:
+        raise AskError(fault_of(error.args[0], topic)) from None
+
+
+def _found(message: Message) -> FoundRecord:
+    return FoundRecord(
+        message.partition() or 0,
+        message.offset() or 0,
+        message.timestamp()[1],
+        message.key(),
+        message.value(),
+        tuple(message.headers() or ()),  # type: ignore[arg-type]  # as above
+    )

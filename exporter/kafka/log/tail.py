@@ -1,0 +1,184 @@
+"""The live tail of one topic by librdkafka: no group, no commits, read_uncommitted, positions given by the caller."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, cast
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Position
+
+from exporter.kafka.auth.stores import TlsError
+from exporter.kafka.client import AskError
+from exporter.kafka.properties.client import Properties
+from exporter.model import Deadline, Fault, Reason
+
+log = logging.getLogger(__name__)
+
+ONLOOKER: Mapping[str, object] = {
+    # Nothing of a group is used, but librdkafka wants a name for one.
+    "group.id": "kafka-eos-exporter",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    # librdkafka's default, read_committed, would hide what is not yet decided.
+    "isolation.level": "read_uncommitted",
+    "enable.partition.eof": True,
+}
+"""Settings of every consumer here: it leaves no trace on the cluster, and sees all that stands in the log."""
+_SETTINGS: dict[str, object] = {
+    **ONLOOKER,
+    "auto.offset.reset": "latest",
+    # Memory: a fetched message weighs several times its bytes, and a whole response stays while one of its messages
+    # does. With little queued, and asked for again at once, catching up is as fast and takes 90 MB less.
+    "queued.max.messages.kbytes": 512,
+    "fetch.queue.backoff.ms": 20,
+    "fetch.max.bytes": 1048576,
+    "fetch.message.max.bytes": 262144,
+    "fetch.wait.max.ms": 200,
+    "reconnect.backoff.max.ms": 2000,
+}
+LOOK_INTERVAL = 1.0
+"""Seconds between two looks at the files that secrets and certificates come from."""
+
+_AUTHORIZATION = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+
+
+class Polled(Protocol):
+    """What a poll brings: a record, the end of a partition, or an error (``confluent_kafka.Message``)."""
+
+    def error(self) -> KafkaError | None: ...
+    def partition(self) -> int: ...
+    def offset(self) -> int: ...
+    def timestamp(self) -> tuple[int, int]: ...
+    def key(self) -> bytes | None: ...
+    def value(self) -> bytes | None: ...
+
+
+class TailReader(Protocol):
+    """What the transaction log's source needs of a tail. ``Tail`` is the real one."""
+
+    def assign(self, positions: Mapping[int, int]) -> None: ...
+    def poll(self, limit: int, seconds: float) -> list[Polled]: ...
+    def offsets_since(self, partitions: Iterable[int], since: float, deadline: Deadline) -> dict[int, int | None]: ...
+    def trouble(self) -> Fault | None: ...
+    def close(self) -> None: ...
+
+
+class Tail:
+    """Reads partitions of one topic. Not thread-safe: it belongs to one worker.
+
+    Never blocks beyond the time it is given. librdkafka keeps the secrets and certificates that it was made with, so a
+    new client takes over, where the old one stood, when the files that they came from are replaced.
+    """
+
+    def __init__(self, properties: Properties, topic: str, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """Connects to nothing yet. Raises AskError when the certificates or keys of the properties are no good."""
+        self._properties = properties
+        self._topic = topic
+        self._monotonic = monotonic
+        self._trouble: Fault | None = None
+        self._cause: KafkaError | None = None
+        self._assigned: dict[int, int] = {}
+        self._stamp = properties.stamp()
+        self._spoilt: object = None  # the stamp of what could not be used, which is said once
+        self._looked = monotonic()
+        try:
+            self._consumer = self._connect()
+        except (KafkaException, TlsError) as error:
+            raise AskError(Fault(Reason.AUTHENTICATION, f"reading {topic}: {_why(error)}")) from None
+
+    def assign(self, positions: Mapping[int, int]) -> None:
+        """Read these partitions, from these offsets, and no others."""
+        self._assigned = dict(positions)
+        self._consumer.assign([Position(self._topic, number, offset) for number, offset in positions.items()])
+
+    def poll(self, limit: int, seconds: float) -> list[Polled]:
+        """Up to ``limit`` messages, ends of partitions and errors among them, waiting at most ``seconds`` for them."""
+        self._keep_up()
+        messages = cast("list[Polled]", self._consumer.consume(limit, seconds))
+        if messages:
+            self._trouble = self._cause = None
+        return messages
+
+    def offsets_since(self, partitions: Iterable[int], since: float, deadline: Deadline) -> dict[int, int | None]:
+        """The first offset at or after ``since`` (Unix seconds) of each partition; None where there is none.
+
+        Raises AskError when a broker does not answer in time.
+        """
+        wanted = [Position(self._topic, number, int(since * 1000)) for number in partitions]
+        try:
+            found = self._consumer.offsets_for_times(wanted, timeout=max(0.1, deadline.remaining()))
+        except KafkaException as error:
+            raise AskError(self._trouble or fault_of(error.args[0], self._topic)) from None
+        return {each.partition: each.offset if each.error is None and each.offset >= 0 else None for each in found}
+
+    def trouble(self) -> Fault | None:
+        """Why nothing comes, when librdkafka said so since the last message."""
+        return self._trouble
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _connect(self) -> Consumer:
+        return Consumer({**self._properties.for_confluent(**_SETTINGS), "error_cb": self._on_error}, logger=log)
+
+    def _keep_up(self) -> None:
+        """Take over with what the files hold now, if that is something else and can be used."""
+        now = self._monotonic()
+        if now - self._looked < LOOK_INTERVAL:
+            return
+        self._looked = now
+        stamp = self._properties.stamp()
+        if stamp == self._stamp:
+            return
+        try:
+            fresh = self._connect()
+        except (KafkaException, TlsError) as error:
+            # Perhaps one of two files is not there yet: the old client reads on, and the next look tries again.
+            if stamp != self._spoilt:
+                log.warning("the replaced secrets or certificates cannot be used yet: %s", _why(error))
+                self._spoilt = stamp
+            return
+        old, self._consumer, self._stamp = self._consumer, fresh, stamp
+        log.info("reading %s on with the replaced secrets or certificates", self._topic)
+        reached = old.position([Position(self._topic, number) for number in self._assigned])
+        self.assign(self._assigned | {each.partition: each.offset for each in reached if each.offset >= 0})
+        self._trouble = self._cause = None
+        old.close()
+
+    def _on_error(self, error: KafkaError) -> None:
+        code = error.code()
+        # Down is said once for each broker and once for all: only the last means that nothing can come.
+        if code == KafkaError._AUTHENTICATION or error.fatal():
+            self._trouble = fault_of(error, self._topic)
+        elif code == KafkaError._ALL_BROKERS_DOWN:
+            self._trouble = self._trouble or fault_of(self._cause or error, self._topic)
+        elif code == KafkaError._SSL:
+            self._cause = error
+
+
+def _why(error: KafkaException | TlsError) -> str:
+    """What a client cannot be made of, without the values."""
+    return str(error) if isinstance(error, TlsError) else str(error.args[0].str())
+
+
+def is_end(error: KafkaError) -> bool:
+    """Whether this is no error, but word that the end of a partition was reached."""
+    return error.code() == KafkaError._PARTITION_EOF
+
+
+def fault_of(error: KafkaError, topic: str) -> Fault:
+    """A librdkafka error as a fault."""
+    if error.code() in _AUTHORIZATION:
+        return Fault(Reason.AUTHORIZATION, f"reading {topic} is refused: grant READ on Topic:{topic}")
+    if error.code() == KafkaError._SSL:
+        return Fault(Reason.AUTHENTICATION, f"reading {topic}: TLS failed: {error.str()}")
+    if error.code() == KafkaError._AUTHENTICATION:
+        return Fault(Reason.AUTHENTICATION, f"the broker refused the credentials: {error.str()}")
+    if error.code() in (KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT):
+        return Fault(Reason.TIMEOUT, f"reading {topic}: {error.str()}")
+    if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
+        return Fault(Reason.UNKNOWN_TOPIC, f"reading {topic}: {error.str()}")
+    return Fault(Reason.UNREACHABLE, f"reading {topic}: {error.str()}")

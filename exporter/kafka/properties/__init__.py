@@ -1,0 +1,1 @@
+"""Kafka's client properties: parsed, checked, and translated for each client."""

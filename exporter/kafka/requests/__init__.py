@@ -1,0 +1,1 @@
+"""Requests to brokers (Metadata, ListOffsets, KIP-664, groups) and their answers as frozen values."""

@@ -1,0 +1,107 @@
+"""What the transaction coordinators say is open, and whether that can be all there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
+from exporter.kafka.requests.routing import Cluster
+from exporter.kafka.requests.transactions import (
+    Description,
+    coordinator_partition,
+    describe_grant,
+    describe_transactions,
+    list_transactions,
+)
+from exporter.model import Deadline, Fault, OpenTransaction, Reason, TransactionState
+
+STATES = {
+    "Ongoing": TransactionState.ONGOING,
+    "PrepareCommit": TransactionState.PREPARE_COMMIT,
+    "PrepareAbort": TransactionState.PREPARE_ABORT,
+}
+"""Kafka's spelling of the open states (TransactionState.java)."""
+
+
+class Asked(NamedTuple):
+    """One round of asking. ``faults`` is empty only when nothing can be missing from what was asked for.
+
+    ``silent`` are the partitions of ``__transaction_state`` whose coordinator gave no usable answer, ``ids`` all listed
+    ids, in whatever state was asked for, with the log partition each belongs to.
+    """
+
+    transactions: tuple[OpenTransaction, ...]
+    ids: tuple[tuple[str, int], ...]
+    silent: frozenset[int]
+    faults: tuple[Fault, ...]
+
+
+def ask_coordinators(
+    client: Cluster,
+    deadline: Deadline,
+    application_of: Callable[[str], str],
+    *,
+    states: Sequence[str] = tuple(STATES),
+    producer_ids: Sequence[int] = (),
+) -> Asked:
+    """List the transactions in ``states`` (empty: all), of ``producer_ids`` when given, and describe the open ones.
+
+    Complete only when every partition of ``__transaction_state`` has a leader and every leader answered, and DESCRIBE
+    on all transactional ids is proven: a missing ACL answers with silent emptiness, a stopped coordinator hides its
+    ids. A cluster that has no such topic has no transactions. Raises AskError when no broker answers at all.
+    """
+    metadata = client.metadata(deadline, [TRANSACTION_STATE])
+    hidden = metadata.errors.get(TRANSACTION_STATE)
+    log = metadata.topics.get(TRANSACTION_STATE, {})
+    if not log and (hidden is None or hidden.reason is Reason.UNKNOWN_TOPIC):
+        return Asked((), (), frozenset(), ())
+    listed = list_transactions(client, metadata, deadline, states=states, producer_ids=producer_ids)
+    rows = [row for rows in listed.values.values() for row in rows]
+    wanted = [row.transactional_id for row in rows if row.state in STATES]
+    described = describe_transactions(client, metadata, wanted, deadline)
+    refused = describe_grant(client, metadata, deadline)
+    silent = _silent(metadata, set(listed.values), tuple(described.unanswered), refused)
+    faults = [*listed.faults, *described.faults, *_leaderless(metadata)]
+    faults += [fault for fault in (hidden, refused) if fault is not None]
+    return Asked(
+        tuple(_open(described.values.values(), application_of)),
+        tuple((row.transactional_id, coordinator_partition(row.transactional_id, len(log) or 1)) for row in rows),
+        silent,
+        tuple(dict.fromkeys(faults)),
+    )
+
+
+def _open(descriptions: Iterable[Description], application_of: Callable[[str], str]) -> list[OpenTransaction]:
+    found = []
+    for each in descriptions:
+        if (state := STATES.get(each.state)) is not None:
+            application = application_of(each.transactional_id)
+            who = (each.transactional_id, application, each.producer_id, each.producer_epoch)
+            found.append(OpenTransaction(*who, state, each.started, each.timeout, None, each.partitions))
+    return found
+
+
+def _silent(
+    metadata: Metadata, answered: set[int], undescribed: Sequence[str], refused: Fault | None
+) -> frozenset[int]:
+    log = metadata.topics.get(TRANSACTION_STATE, {})
+    if refused is not None:
+        return frozenset(log)
+    silent = {number for number, each in log.items() if each.leader is None or each.leader not in answered}
+    return frozenset(silent | {coordinator_partition(each, len(log) or 1) for each in undescribed})
+
+
+def _leaderless(metadata: Metadata) -> list[Fault]:
+    log = metadata.topics.get(TRANSACTION_STATE, {})
+    lost = sorted(number for number, each in log.items() if each.leader is None)
+    if not lost:
+        return []
+    shown = ", ".join(map(str, lost[:5])) + (", ..." if len(lost) > 5 else "")
+    return [
+        Fault(
+            Reason.NO_LEADER,
+            f"{len(lost)} of {len(log)} partitions of {TRANSACTION_STATE} have no leader ({shown}): "
+            "their coordinators cannot be asked; start the brokers that hold them",
+        )
+    ]

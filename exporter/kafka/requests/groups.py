@@ -1,0 +1,141 @@
+"""Consumer groups and the offsets they committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from kafka.protocol.admin import (
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
+
+from exporter.kafka.answers import Answers
+from exporter.kafka.faults import (
+    COORDINATOR_MOVED,
+    GROUP_AUTHORIZATION_FAILED,
+    GROUP_ID_NOT_FOUND,
+    AskError,
+    refusal,
+)
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
+from exporter.kafka.requests.routing import (
+    Cluster,
+    Item,
+    Question,
+    ask_brokers,
+    ask_everyone,
+    ask_leaders,
+    nobody_answered,
+    where,
+)
+from exporter.kafka.requests.transactions import PROBES, coordinator_partition
+from exporter.model import Deadline, Fault, TopicPartition
+
+GROUPS_PER_REQUEST = 100
+
+SHARE = "share"
+"""Share groups (KIP-932) keep no committed offsets."""
+
+DESCRIBE_GROUPS = "DESCRIBE on Group:*"
+
+
+def list_groups(client: Cluster, metadata: Metadata, deadline: Deadline) -> Answers[int, tuple[str, ...]]:
+    """The groups that each broker coordinates, share groups left out. By node id.
+
+    Groups without DESCRIBE are left out silently by the broker, unless DESCRIBE on the cluster is granted.
+    """
+
+    def read(response: ListGroupsResponse) -> tuple[int, tuple[str, ...]]:
+        return response.error_code, tuple(
+            group.group_id for group in response.groups if (group.group_type or "").lower() != SHARE
+        )
+
+    return ask_brokers(client, metadata, "ListGroups", ListGroupsRequest, read, deadline)
+
+
+def committed_offsets(
+    client: Cluster, metadata: Metadata, groups: Iterable[str], deadline: Deadline
+) -> Answers[str, Mapping[TopicPartition, int]]:
+    """All committed offsets of each group, from its coordinator.
+
+    OffsetFetch v8 (KIP-709, Kafka 3.0) takes several groups; v10 and later know topics by id only, so 9 is the highest.
+    ``require_stable`` is off: an open transaction over the offsets must not hide what was committed before it.
+    Partitions without a commit (-1) are left out, as are groups that do not exist any more.
+    """
+    wanted = list(dict.fromkeys(groups))
+    if not wanted:
+        return Answers({}, {}, ())
+    if CONSUMER_OFFSETS not in metadata.topics:
+        try:
+            metadata = client.metadata(deadline, [CONSUMER_OFFSETS])
+        except AskError as error:
+            return Answers({}, dict.fromkeys(wanted, error.fault), (error.fault,))
+    count = len(metadata.topics.get(CONSUMER_OFFSETS, ()))
+    if not count and not metadata.denies(CONSUMER_OFFSETS):
+        return Answers({}, {}, ())  # no topic, no coordinator, no commit
+    question: Question[str, Mapping[TopicPartition, int]] = Question(
+        "OffsetFetch",
+        "groups",
+        lambda key: TopicPartition(CONSUMER_OFFSETS, coordinator_partition(key, count or 1)),
+        _request,
+        _read,
+        GROUPS_PER_REQUEST,
+        COORDINATOR_MOVED,
+        frozenset({GROUP_ID_NOT_FOUND}),
+    )
+    if not count:
+        return ask_everyone(client, metadata, question, wanted, deadline)
+    return ask_leaders(client, metadata, question, wanted, deadline)
+
+
+def describe_group_grant(client: Cluster, metadata: Metadata, deadline: Deadline) -> Fault | None:
+    """Whether DESCRIBE on all groups is proven: None when it is, else what is missing.
+
+    As ``describe_grant`` of the transactions: a broker authorizes first (KafkaApis.handleDescribeGroupsRequest), so
+    for groups that nobody has, any answer but GROUP_AUTHORIZATION_FAILED proves the grant. Not asked before
+    ``__consumer_offsets`` exists.
+    """
+    if CONSUMER_OFFSETS not in metadata.topics:
+        try:
+            metadata = client.metadata(deadline, [CONSUMER_OFFSETS])
+        except AskError as error:
+            return error.fault
+        if CONSUMER_OFFSETS not in metadata.topics and not metadata.denies(CONSUMER_OFFSETS):
+            return None
+    answers = client.ask({node: DescribeGroupsRequest(groups=list(PROBES)) for node in metadata.brokers}, deadline)
+    for node, answer in answers.items():
+        if isinstance(answer, Fault):
+            continue
+        if GROUP_AUTHORIZATION_FAILED in {group.error_code for group in answer.groups}:
+            what = f"DescribeGroups at {where(metadata, node)}"
+            return refusal(what, GROUP_AUTHORIZATION_FAILED, DESCRIBE_GROUPS)
+    return nobody_answered(answers)
+
+
+def _request(batch: Sequence[str]) -> OffsetFetchRequest:
+    return OffsetFetchRequest(
+        groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None) for group in batch],
+        require_stable=False,
+        min_version=8,
+        max_version=9,
+    )
+
+
+def _read(response: OffsetFetchResponse) -> Iterator[Item[str, Mapping[TopicPartition, int]]]:
+    for group in response.groups:
+        code = group.error_code
+        if code:
+            yield Item(group.group_id, code, None, f"DESCRIBE on Group:{group.group_id}")
+            continue
+        yield Item(
+            group.group_id,
+            0,
+            {
+                TopicPartition(topic.name, partition.partition_index): partition.committed_offset
+                for topic in group.topics
+                for partition in topic.partitions
+                if not partition.error_code and partition.committed_offset >= 0
+            },
+        )

@@ -1,0 +1,275 @@
+"""What the cluster tells of transactions when asked (KIP-664): list them, describe them, and describe producers."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kafka.protocol.admin import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+
+from exporter.kafka.answers import Answers
+from exporter.kafka.faults import (
+    COORDINATOR_MOVED,
+    LEADER_MOVED,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    TRANSACTIONAL_ID_NOT_FOUND,
+    AskError,
+    refusal,
+)
+from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
+from exporter.kafka.requests.routing import (
+    Cluster,
+    Item,
+    Question,
+    ask_brokers,
+    ask_everyone,
+    ask_leaders,
+    nobody_answered,
+    where,
+)
+from exporter.model import Deadline, Fault, TopicPartition
+
+OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
+"""TransactionState.java. Always filter: a broker's list has every idle transactional id of the last seven days too."""
+
+NO_TIMEOUT_MS = 2**31 - 1
+"""The timeout of a two-phase-commit transaction (KIP-939): it has none."""
+
+IDS_PER_REQUEST = 1_000
+PARTITIONS_PER_REQUEST = 500
+"""As many as TransactionsCommand.java asks at once: DescribeProducers walks each partition's producer state."""
+
+PROBES = ("__probe__", "~probe~")
+"""Ids that nobody has. Two that share no prefix: a grant for the prefix of one is no grant for all."""
+
+DESCRIBE_IDS = "DESCRIBE on TransactionalId:*"
+
+
+def coordinator_partition(key: str, partitions: int = 50) -> int:
+    """The partition of the internal topic that coordinates a transactional id or a group.
+
+    ``Utils.abs(key.hashCode()) % partitions`` (partitionFor of TransactionStateManager and GroupCoordinatorService):
+    Java's String.hashCode over UTF-16 code units, and of it Math.abs, but 0 for the one number that has none. Kafka's
+    other way to make a hash positive, Utils.toPositive, which drops the sign bit, is not meant.
+    """
+    units = array("H", key.encode("utf-16-le", "surrogatepass"))
+    if sys.byteorder == "big":
+        units.byteswap()
+    value = 0
+    for unit in units:
+        value = (31 * value + unit) & 0xFFFFFFFF
+    if value >= 1 << 31:
+        value = ((1 << 32) - value) & 0x7FFFFFFF
+    return value % partitions
+
+
+class Listing(NamedTuple):
+    """A transaction as its coordinator lists it; ``state`` in Kafka's spelling."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+class Description(NamedTuple):
+    """A transaction as its coordinator describes it.
+
+    ``timeout`` is seconds, None for two-phase commit; ``started`` Unix seconds by the coordinator's clock, None when no
+    transaction was ever begun. ``partitions`` are, once prepared, only those still without a marker.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout: float | None
+    started: float | None
+    partitions: frozenset[TopicPartition]
+
+
+class ProducerState(NamedTuple):
+    """A producer as a partition's leader remembers it.
+
+    ``last_timestamp`` is Unix seconds by the producer's clock: its newest record, not when the transaction began.
+    ``start_offset`` is where its open transaction begins in the partition, None when none is open.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_timestamp: float | None
+    coordinator_epoch: int
+    start_offset: int | None
+
+
+def list_transactions(
+    client: Cluster,
+    metadata: Metadata,
+    deadline: Deadline,
+    *,
+    states: Sequence[str] = OPEN_STATES,
+    producer_ids: Sequence[int] = (),
+) -> Answers[int, tuple[Listing, ...]]:
+    """Asks every broker, since each lists only what it coordinates. By node id.
+
+    Ids without DESCRIBE are left out silently by the broker: only where ``describe_grant`` finds nothing missing is a
+    list all there is.
+    """
+
+    def request() -> ListTransactionsRequest:
+        return ListTransactionsRequest(state_filters=list(states), producer_id_filters=list(producer_ids))
+
+    def read(response: ListTransactionsResponse) -> tuple[int, tuple[Listing, ...]]:
+        return response.error_code, tuple(
+            Listing(item.transactional_id, item.producer_id, item.transaction_state)
+            for item in response.transaction_states
+        )
+
+    return ask_brokers(client, metadata, "ListTransactions", request, read, deadline)
+
+
+def describe_transactions(
+    client: Cluster, metadata: Metadata, ids: Iterable[str], deadline: Deadline
+) -> Answers[str, Description]:
+    """Asks the coordinator of each id. An id that it does not know is neither in values nor in unanswered.
+
+    Where ``__transaction_state`` cannot be described (DESCRIBE on the topic is missing), every broker is asked, and
+    the one that does not refuse as NOT_COORDINATOR is the coordinator: FindCoordinator would say it too, but creates
+    the topic on a cluster that has none.
+    """
+    wanted = list(dict.fromkeys(ids))
+    if not wanted:
+        return Answers({}, {}, ())
+    if TRANSACTION_STATE not in metadata.topics:
+        try:
+            metadata = client.metadata(deadline, [TRANSACTION_STATE])
+        except AskError as error:
+            return Answers({}, dict.fromkeys(wanted, error.fault), (error.fault,))
+    count = len(metadata.topics.get(TRANSACTION_STATE, ()))
+    if not count and not metadata.denies(TRANSACTION_STATE):
+        return Answers({}, {}, ())  # no topic, no coordinator, no transaction
+    question: Question[str, Description] = Question(
+        "DescribeTransactions",
+        "transactional ids",
+        lambda key: TopicPartition(TRANSACTION_STATE, coordinator_partition(key, count or 1)),
+        lambda batch: DescribeTransactionsRequest(transactional_ids=list(batch)),
+        _read_descriptions,
+        IDS_PER_REQUEST,
+        COORDINATOR_MOVED,
+        frozenset({TRANSACTIONAL_ID_NOT_FOUND}),
+    )
+    if not count:
+        return ask_everyone(client, metadata, question, wanted, deadline)
+    return ask_leaders(client, metadata, question, wanted, deadline)
+
+
+def describe_producers(
+    client: Cluster, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline
+) -> Answers[TopicPartition, tuple[ProducerState, ...]]:
+    """The producers that each partition's leader remembers, those with an open transaction among them.
+
+    Producers silent for ``producer.id.expiration.ms`` (a day) are forgotten, unless their transaction is open.
+    """
+
+    def request(batch: Sequence[TopicPartition]) -> DescribeProducersRequest:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in batch:
+            topics.setdefault(topic, []).append(partition)
+        return DescribeProducersRequest(
+            topics=[
+                DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=indexes)
+                for topic, indexes in topics.items()
+            ]
+        )
+
+    question: Question[TopicPartition, tuple[ProducerState, ...]] = Question(
+        "DescribeProducers",
+        "partitions",
+        lambda key: key,
+        request,
+        _read_producers,
+        PARTITIONS_PER_REQUEST,
+        LEADER_MOVED,
+    )
+    return ask_leaders(client, metadata, question, partitions, deadline)
+
+
+def describe_grant(client: Cluster, metadata: Metadata, deadline: Deadline) -> Fault | None:
+    """Whether DESCRIBE on all transactional ids is proven: None when it is, else what is missing.
+
+    Brokers leave ids without that grant out of ListTransactions in silence, so that every live transaction would look
+    hanging. A broker authorizes before it looks (KafkaApis.handleDescribeTransactionsRequest): for ids that nobody
+    has, any answer but "denied" proves the grant at that broker, and one broker that denies hides what it coordinates.
+    What no probe can see is a DENY for single ids beside an ALLOW for all. DescribeTransactions creates no topic;
+    still it is only asked when ``__transaction_state`` may exist: without it there is nothing to be told.
+    """
+    topic = TRANSACTION_STATE
+    if topic not in metadata.topics:
+        try:
+            metadata = client.metadata(deadline, [topic])
+        except AskError as error:
+            return error.fault
+        if topic not in metadata.topics and not metadata.denies(topic):
+            return None
+    request = DescribeTransactionsRequest
+    answers = client.ask({node: request(transactional_ids=list(PROBES)) for node in metadata.brokers}, deadline)
+    for node, answer in answers.items():
+        if isinstance(answer, Fault):
+            continue
+        if TRANSACTIONAL_ID_AUTHORIZATION_FAILED in {state.error_code for state in answer.transaction_states}:
+            what = f"DescribeTransactions at {where(metadata, node)}"
+            return refusal(what, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, DESCRIBE_IDS)
+    return nobody_answered(answers)
+
+
+def _read_descriptions(response: DescribeTransactionsResponse) -> Iterator[Item[str, Description]]:
+    for state in response.transaction_states:
+        key = state.transactional_id
+        if state.error_code:
+            yield Item(key, state.error_code, None, f"DESCRIBE on TransactionalId:{key}")
+            continue
+        timeout, started = state.transaction_timeout_ms, state.transaction_start_time_ms
+        yield Item(
+            key,
+            0,
+            Description(
+                key,
+                state.producer_id,
+                state.producer_epoch,
+                state.transaction_state,
+                None if timeout == NO_TIMEOUT_MS else timeout / 1000,
+                None if started < 0 else started / 1000,
+                frozenset(TopicPartition(topic.topic, index) for topic in state.topics for index in topic.partitions),
+            ),
+        )
+
+
+def _read_producers(response: DescribeProducersResponse) -> Iterator[Item[TopicPartition, tuple[ProducerState, ...]]]:
+    for topic in response.topics:
+        for partition in topic.partitions:
+            key = TopicPartition(topic.name, partition.partition_index)
+            if partition.error_code:
+                yield Item(key, partition.error_code, None, f"READ on Topic:{topic.name}")
+                continue
+            yield Item(
+                key,
+                0,
+                tuple(
+                    ProducerState(
+                        producer.producer_id,
+                        producer.producer_epoch,
+                        None if producer.last_timestamp < 0 else producer.last_timestamp / 1000,
+                        producer.coordinator_epoch,
+                        None if producer.current_txn_start_offset < 0 else producer.current_txn_start_offset,
+                    )
+                    for producer in partition.active_producers
+                ),
+            )

@@ -1,0 +1,1 @@
+"""Connections to brokers: TCP, TLS, SASL, and one request at a time."""

@@ -1,0 +1,207 @@
+"""The way to one broker: a thread that asks it one thing after another, so that no broker's silence delays others."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import random
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from exporter.kafka.auth.oauth import TokenProvider
+from exporter.kafka.faults import AskError
+from exporter.kafka.properties.client import Properties
+from exporter.kafka.transport.connection import Connection, ConnectionBrokenError, Request, Response
+from exporter.model import Clock, Deadline, Fault, Reason
+
+log = logging.getLogger(__name__)
+
+FIRST_BACKOFF = 0.25
+LAST_BACKOFF = 3.0
+"""Seconds between attempts to connect: a broker that is back is seen soon, a refused password is not hammered in."""
+
+PATIENCE = 2.0
+"""Seconds for a broker that did not answer the last time, or a third of the deadline if that is more."""
+
+GIVE_UP = 30.0
+"""Seconds after which a connection that owes an answer is replaced."""
+
+IDLE = 540.0
+"""Seconds after which a connection is not trusted: brokers close theirs after 600 (connections.max.idle.ms)."""
+
+
+class Job(NamedTuple):
+    """One request, and who wants its response or fault."""
+
+    request: Request
+    deadline: Deadline
+    done: Callable[[Response | Fault], None]
+
+
+class Channel:
+    """To one address, under a label that people know it by. Thread-safe. Connects when first asked, never before."""
+
+    def __init__(
+        self,
+        label: str,
+        address: tuple[str, int],
+        properties: Properties,
+        tokens: TokenProvider | None,
+        clock: Clock,
+    ) -> None:
+        self.label = label
+        self.address = address
+        self._properties = properties
+        self._tokens = tokens
+        self._clock = clock
+        self._setup = int(properties.raw.get("socket.connection.setup.timeout.ms", 10_000)) / 1000
+        self._idle = int(properties.raw.get("connections.max.idle.ms", IDLE * 1000)) / 1000
+        self._limit = min(
+            int(properties.raw.get(name, 30_000)) / 1000 for name in ("request.timeout.ms", "socket.timeout.ms")
+        )
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._start = threading.Lock()
+        self._closed = False
+        # From here on: the thread's own.
+        self._connection: Connection | None = None
+        self._opened = 0.0
+        self._used = 0.0
+        self._failures = 0
+        self._retry_at = 0.0
+        self._why: Fault | None = None
+        self._suspect = False
+        self._owed_since = 0.0
+        self._throttled_until = 0.0
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the last request was answered."""
+        return self._connection is not None and not self._suspect
+
+    def submit(self, job: Job) -> None:
+        """Never blocks. ``done`` is called from the channel's thread, or from here when the channel is closed."""
+        with self._start:
+            if self._closed:
+                closed = True
+            else:
+                closed = False
+                if self._thread is None:
+                    name = f"kafka {self.address[0]}:{self.address[1]}"
+                    self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+                    self._thread.start()
+                self._jobs.put(job)
+        if closed:
+            job.done(Fault(Reason.UNREACHABLE, f"{self.label}: the connection was closed on our side"))
+
+    def stop(self) -> None:
+        """Ends the thread and whatever it waits for. Does not wait: see ``join``."""
+        with self._start:
+            self._closed = True
+            self._jobs.put(None)
+        connection = self._connection
+        if connection is not None:
+            connection.abort()
+
+    def join(self, seconds: float) -> None:
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(seconds)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job.done(self._serve(job))
+        self._drop()
+        while not self._jobs.empty():
+            late = self._jobs.get_nowait()
+            if late is not None:
+                late.done(Fault(Reason.UNREACHABLE, f"{self.label}: the connection was closed on our side"))
+
+    def _serve(self, job: Job) -> Response | Fault:
+        """A response or a Fault; whatever happens, the next job finds the channel in order."""
+        deadline = job.deadline.within(self._limit)
+        if self._closed:
+            return Fault(Reason.UNREACHABLE, f"{self.label}: the connection was closed on our side")
+        if deadline.over:
+            return Fault(Reason.TIMEOUT, f"{self.label} is busy: its turn came too late")
+        if self._suspect:
+            deadline = deadline.within(max(PATIENCE, deadline.remaining() / 3))
+        try:
+            return self._ask(job.request, deadline)
+        except AskError as error:
+            return error.fault
+        except Exception:
+            # A bug of ours or of the protocol library must not end the thread that all others wait for.
+            log.exception("asking %s failed", self.label)
+            self._drop()
+            return Fault(Reason.INTERNAL, f"{self.label}: internal error; the log has the traceback")
+
+    def _ask(self, request: Request, deadline: Deadline) -> Response:
+        kept = self._still_good()
+        try:
+            return self._call(self._connect(deadline) if kept is None else kept, request, deadline)
+        except ConnectionBrokenError:
+            # All requests only read, so asking twice is safe; a broker may have closed what we kept open.
+            if kept is None or deadline.over:
+                raise
+            return self._call(self._connect(deadline), request, deadline)
+
+    def _call(self, connection: Connection, request: Request, deadline: Deadline) -> Response:
+        owed = connection.owes
+        try:
+            response = connection.call(request, deadline)
+        except AskError as error:
+            if error.fault.reason is Reason.UNSUPPORTED:
+                raise
+            throttled = error.fault.reason is Reason.TIMEOUT and self._clock.monotonic() < self._throttled_until
+            self._suspect = not throttled
+            if error.fault.reason is not Reason.TIMEOUT or isinstance(error, ConnectionBrokenError):
+                self._drop()
+            elif not owed:
+                self._owed_since = self._clock.monotonic()
+            if throttled:
+                text = f"{self.label} holds us back by a quota: raise request_percentage for this client or user"
+                raise AskError(Fault(Reason.TIMEOUT, text)) from None
+            raise
+        self._suspect = False
+        self._used = self._clock.monotonic()
+        # The broker reads nothing from us for that long (KIP-219).
+        self._throttled_until = self._used + getattr(response, "throttle_time_ms", 0) / 1000
+        return response
+
+    def _still_good(self) -> Connection | None:
+        connection, now = self._connection, self._clock.monotonic()
+        if connection is None:
+            return None
+        session = connection.session_seconds
+        stuck = connection.owes and now - self._owed_since > GIVE_UP
+        if stuck or now - self._used > self._idle or (session is not None and now - self._opened > session):
+            self._drop()
+            return None
+        return connection
+
+    def _connect(self, deadline: Deadline) -> Connection:
+        now = self._clock.monotonic()
+        if self._why is not None and now < self._retry_at:
+            raise AskError(self._why)
+        connection = Connection(self.label, self.address, self._properties, self._tokens)
+        self._connection = connection  # where stop() finds it
+        try:
+            connection.open(deadline.within(self._setup))
+        except AskError as error:
+            self._drop()
+            self._suspect = True
+            wait = min(LAST_BACKOFF, FIRST_BACKOFF * 2**self._failures)
+            self._failures = min(self._failures + 1, 10)
+            self._why = error.fault
+            self._retry_at = self._clock.monotonic() + wait * random.uniform(0.8, 1.2)  # noqa: S311  # no secret: spreads load
+            raise
+        self._failures, self._why = 0, None
+        self._opened = self._used = self._clock.monotonic()
+        return connection
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -1,0 +1,328 @@
+"""One connection to one broker: TCP, TLS, SASL, and one request at a time, each within its deadline.
+
+Requests, responses and SASL mechanisms are kafka-python's; the socket is ours. kafka-python's own connections wait for
+a TLS handshake without end, forget why a bootstrap failed, remember a refused password for ever, put passwords into
+debug logs, and fail all other requests when one times out: none of that may happen to a watcher.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import socket
+import ssl
+import struct
+import sys
+from typing import Any
+
+from kafka.errors import IncompatibleBrokerVersion
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.broker_version_data import BrokerVersionData
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
+
+from exporter.kafka.auth.oauth import TokenError, TokenProvider
+from exporter.kafka.auth.sasl import SaslRefusedError, authenticate
+from exporter.kafka.auth.stores import TlsError
+from exporter.kafka.auth.tls import client_certificate_advice, tls_advice
+from exporter.kafka.faults import UNSUPPORTED_VERSION, AskError
+from exporter.kafka.properties.client import Properties
+from exporter.model import Deadline, Fault, Reason
+
+Request = ApiMessage
+Response = Any
+"""A decoded response of kafka-python: an ``ApiMessage`` whose fields depend on its kind."""
+
+CHUNK = 262_144
+MAX_FRAME = 100_000_000
+"""As librdkafka's receive.message.max.bytes; a longer one is no Kafka broker talking."""
+
+REAUTHENTICATE = 0.85
+"""A SASL session is left after this part of its lifetime (KIP-368) by connecting anew."""
+
+FAMILIES = {"any": socket.AF_UNSPEC, "v4": socket.AF_INET, "v6": socket.AF_INET6}
+TLS_ALERT = b"\x15\x03"
+
+
+class ConnectionBrokenError(AskError):
+    """The peer ended the connection, perhaps long ago: on a connection that was kept open, worth one more try."""
+
+
+class Connection:
+    """To ``host:port``. Used by one thread at a time; ``abort`` may come from any.
+
+    All methods raise AskError with a fault that names ``label``. After any but a timeout the connection is of no use.
+    """
+
+    def __init__(
+        self, label: str, address: tuple[str, int], properties: Properties, tokens: TokenProvider | None
+    ) -> None:
+        self._label = label
+        self._host, self._port = address
+        self._properties = properties
+        self._tokens = tokens
+        self._max_frame = int(properties.raw.get("receive.message.max.bytes", MAX_FRAME))
+        self._client_id = properties.raw["client.id"]
+        self._socket: socket.socket | None = None
+        self._aborted = False
+        self._buffer = bytearray()
+        self._correlation = 0
+        self._owed: int | None = None
+        self._answers = 0
+        self._versions: BrokerVersionData | None = None
+        self.session_seconds: float | None = None
+
+    @property
+    def owes(self) -> bool:
+        """Whether the answer to a request that was given up is still to come."""
+        return self._owed is not None
+
+    # --- Connecting ---
+
+    def open(self, deadline: Deadline) -> None:
+        """Connects, authenticates and agrees on versions."""
+        self._socket = self._connect(deadline)
+        try:
+            self._handshake(deadline)
+            self._agree_on_versions(deadline)
+            if "SASL" in self._properties.security_protocol:
+                self._authenticate(deadline)
+        except AskError:
+            self.close()
+            raise
+
+    def _connect(self, deadline: Deadline) -> socket.socket:
+        family = FAMILIES[self._properties.raw.get("broker.address.family", "any")]
+        try:
+            addresses = socket.getaddrinfo(self._host, self._port, family, socket.SOCK_STREAM)
+        except OSError as error:
+            raise AskError(self._unreachable(f"its name does not resolve: {error.strerror or error}")) from None
+        why = "its name has no address"
+        for number, (kind, stream, protocol, _, address) in enumerate(addresses):
+            connection = socket.socket(kind, stream, protocol)
+            try:
+                # Each address gets its share of what is left: a dead one must not use up the time of the next.
+                connection.settimeout(max(0.001, deadline.remaining() / (len(addresses) - number)))
+                connection.connect(address)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            except TimeoutError:
+                why = "connecting timed out; a firewall, or a host that is gone"
+            except OSError as error:
+                why = (error.strerror or str(error)).lower()
+            else:
+                return connection
+            connection.close()
+        raise AskError(self._unreachable(why))
+
+    def _handshake(self, deadline: Deadline) -> None:
+        try:
+            context = self._properties.tls_context()
+        except TlsError as error:
+            raise AskError(self._refused(str(error))) from None
+        if context is None or self._socket is None:
+            return
+        try:
+            self._socket.settimeout(max(0.001, deadline.remaining()))
+            self._socket = context.wrap_socket(self._socket, server_hostname=self._host.rstrip("."))
+        except TimeoutError:
+            raise AskError(self._timeout("the TLS handshake")) from None
+        except ssl.SSLError as error:
+            raise AskError(self._refused(tls_advice(error, self._properties.raw))) from None
+        except OSError as error:
+            raise AskError(
+                self._refused(f"the TLS handshake was cut off ({_reason(error)}): is it a TLS listener?")
+            ) from None
+
+    def _agree_on_versions(self, deadline: Deadline) -> None:
+        """ApiVersions; a broker that is too old for our version of it answers in the oldest layout and says so."""
+        version = int(ApiVersionsRequest.max_version)
+        while True:
+            request = ApiVersionsRequest(client_software_name="kafka-eos-exporter", client_software_version="1")
+            try:
+                response = self._exchange(request, version, deadline)
+            except ConnectionBrokenError:
+                raise AskError(self._closed_at_once()) from None
+            if response.error_code != UNSUPPORTED_VERSION or version == 0:
+                break
+            mine = ApiVersionsRequest.API_KEY
+            version = min(next((key.max_version for key in response.api_keys if key.api_key == mine), 0), version - 1)
+        if response.error_code:
+            raise AskError(Fault(Reason.UNSUPPORTED, f"{self._label} refuses ApiVersions: {response.error_code}"))
+        ranges = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
+        self._versions = BrokerVersionData(api_versions=ranges)
+
+    def _authenticate(self, deadline: Deadline) -> None:
+        name = self._properties.mechanism
+
+        def exchange(request: Request) -> Response:
+            return self._exchange(request, self._version(request), deadline)
+
+        remedy = f"check sasl.username and {self._properties.where('sasl.password')}"
+        try:
+            if self._tokens is not None:
+                remedy = self._tokens.remedy
+                self._tokens.refresh(deadline)
+            lifetime = authenticate(exchange, name, self._properties.sasl(self._tokens), remedy)
+        except TokenError as error:
+            raise AskError(Fault(error.reason, f"{self._label}: {name}: {error}")) from None
+        except SaslRefusedError as error:
+            if self._tokens is not None:
+                self._tokens.forget()
+            raise AskError(self._refused(str(error))) from None
+        except ConnectionBrokenError:
+            text = f"the connection was closed during {name}: {remedy}; is security.protocol right?"
+            raise AskError(self._refused(text)) from None
+        if lifetime:
+            self.session_seconds = REAUTHENTICATE * lifetime
+
+    # --- Requests ---
+
+    def call(self, request: Request, deadline: Deadline) -> Response:
+        """Sends a request and gives its decoded response.
+
+        After a timeout the connection stays: the broker answers in order, so the late answer is read and dropped before
+        the next request is sent, and a broker that does not answer is not sent more.
+        """
+        version = self._version(request)
+        while self._owed is not None:
+            self._frame(deadline, "an earlier request")
+        return self._exchange(request, version, deadline)
+
+    def _version(self, request: Request) -> int:
+        if self._versions is None:
+            raise AskError(self._unreachable("not connected"))
+        try:
+            return int(self._versions.api_version(request))
+        except IncompatibleBrokerVersion:
+            if isinstance(request, MetadataRequest):
+                text = f"{self._label} does not serve clients: is it the listener of a controller?"
+            else:
+                text = f"{self._label} has no version of {_name(request)} that we know: Kafka 3.0 or later is needed"
+            raise AskError(Fault(Reason.UNSUPPORTED, text)) from None
+
+    def _exchange(self, request: Request, version: int, deadline: Deadline) -> Response:
+        self._correlation = (self._correlation + 1) & 0x7FFFFFFF
+        request.API_VERSION = version
+        request.with_header(correlation_id=self._correlation, client_id=self._client_id)
+        self._send(request.encode(framed=True, header=True), deadline, _name(request))
+        self._owed = self._correlation
+        frame = self._frame(deadline, _name(request))
+        try:
+            kind = request.header.get_response_class()
+            body = io.BytesIO(frame)
+            kind.parse_header(body)
+            return kind.decode(body)
+        except (ValueError, IndexError, KeyError, TypeError, AttributeError, struct.error):
+            # What a corrupt or unknown layout makes of kafka-python's decoder.
+            text = f"{self._label}: the answer to {_name(request)} v{version} cannot be decoded"
+            raise AskError(Fault(Reason.MALFORMED, text)) from None
+
+    def _send(self, data: bytes, deadline: Deadline, name: str) -> None:
+        try:
+            self._ready(deadline).sendall(data)
+        except TimeoutError:
+            # Half a request may be on its way: nothing sensible can follow it.
+            raise ConnectionBrokenError(self._timeout(name)) from None
+        except OSError as error:
+            raise ConnectionBrokenError(self._unreachable(f"the connection broke: {_reason(error)}")) from None
+
+    def _frame(self, deadline: Deadline, name: str) -> bytes:
+        """The next answer, which must be to the request that is owed one."""
+        while len(self._buffer) < 4:
+            self._receive(deadline, name)
+        size = int.from_bytes(self._buffer[:4], "big")
+        if not 4 <= size <= self._max_frame:
+            raise AskError(self._not_kafka())
+        while len(self._buffer) < 4 + size:
+            self._receive(deadline, name)
+        frame = bytes(memoryview(self._buffer)[4 : 4 + size])
+        del self._buffer[: 4 + size]
+        if int.from_bytes(frame[:4], "big") != self._owed:
+            raise AskError(Fault(Reason.MALFORMED, f"{self._label} answers out of turn"))
+        self._owed = None
+        self._answers += 1
+        return frame
+
+    def _receive(self, deadline: Deadline, name: str) -> None:
+        try:
+            data = self._ready(deadline).recv(CHUNK)
+        except TimeoutError:
+            raise AskError(self._timeout(name)) from None
+        except ssl.SSLError as error:
+            # TLS 1.3: that a client certificate is refused is only heard after the handshake.
+            if self._versions is None:
+                raise AskError(self._refused(tls_advice(error, self._properties.raw))) from None
+            raise ConnectionBrokenError(self._unreachable(f"the connection broke: {_reason(error)}")) from None
+        except OSError as error:
+            raise ConnectionBrokenError(self._unreachable(f"the connection broke: {_reason(error)}")) from None
+        if not data:
+            raise ConnectionBrokenError(self._hung_up())
+        self._buffer += data
+
+    def _ready(self, deadline: Deadline) -> socket.socket:
+        if self._socket is None or self._aborted:
+            raise ConnectionBrokenError(self._unreachable("the connection is closed"))
+        if deadline.over:
+            raise TimeoutError
+        self._socket.settimeout(max(0.001, deadline.remaining()))
+        return self._socket
+
+    # --- Closing ---
+
+    def abort(self) -> None:
+        """Wakes whoever waits on the socket; from any thread."""
+        self._aborted = True
+        with contextlib.suppress(OSError, AttributeError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # type: ignore[union-attr]
+
+    def close(self) -> None:
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.close()
+            self._socket = None
+
+    # --- Faults ---
+
+    def _unreachable(self, why: str) -> Fault:
+        return Fault(Reason.UNREACHABLE, f"{self._label} cannot be reached: {why}")
+
+    def _refused(self, why: str) -> Fault:
+        return Fault(Reason.AUTHENTICATION, f"{self._label}: {why}")
+
+    def _hung_up(self) -> Fault:
+        """A SASL listener tells its versions to anyone, and ends the connection at the first other request."""
+        if self._aborted:
+            return self._unreachable("the connection was closed on our side")
+        if self._answers == 1 and "SASL" not in self._properties.security_protocol:
+            return self._refused(
+                "it closed the connection at our first request, as SASL listeners do: set sasl.mechanism"
+            )
+        return self._unreachable("the broker closed the connection")
+
+    def _closed_at_once(self) -> Fault:
+        """TLS 1.3 refuses a client certificate after the handshake, and the alert that says so is easily lost."""
+        if "SSL" in self._properties.security_protocol.removeprefix("SASL_"):
+            return self._refused(
+                "the connection was closed right after the TLS handshake; perhaps "
+                + client_certificate_advice(self._properties.raw)
+            )
+        return self._unreachable("the connection was closed at once: check security.protocol; is it a TLS listener?")
+
+    def _timeout(self, name: str) -> Fault:
+        return Fault(Reason.TIMEOUT, f"{self._label} did not answer {name} in time")
+
+    def _not_kafka(self) -> Fault:
+        if self._buffer.startswith(TLS_ALERT):
+            return self._refused("it is a TLS listener: set security.protocol to SSL or SASL_SSL")
+        if self._buffer.startswith(b"HTTP"):
+            return Fault(Reason.MALFORMED, f"{self._label} speaks HTTP, not Kafka: check the port")
+        size = int.from_bytes(self._buffer[:4], "big")
+        return Fault(Reason.MALFORMED, f"{self._label} sent {size} bytes at once: no Kafka broker, or too much for us")
+
+
+def _name(request: Request) -> str:
+    return sys.intern(type(request).__name__.partition("_")[0].removesuffix("Request"))
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error) or type(error).__name__).lower()

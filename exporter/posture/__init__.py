@@ -1,0 +1,1 @@
+"""Checks of the settings that exactly-once rests on."""

@@ -1,0 +1,392 @@
+"""Is the cluster set up so that exactly-once can hold? Pure checks over evidence that ``sources/posture.py`` gathers.
+
+Each check says what was found, why it matters and what to set. It is passed or failed, or unknown together with the
+error that prevented an answer: a check that could not look is never green.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from exporter.connect.facts import ConnectState
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
+from exporter.model import Fact, OpenTransaction
+
+DAY_MS = 86_400_000
+LONG_TIMEOUT_MS = 900_000
+"""Kafka's default of transaction.max.timeout.ms: a quarter of an hour without any progress for read_committed
+readers.
+"""
+V2 = 2
+
+Settings = Mapping[str, str]
+
+
+class Verdict(StrEnum):
+    """What became of a check."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+class Check(NamedTuple):
+    """One check of one subject (a topic, an application, a connector, or the cluster).
+
+    ``fix`` is what to set; ``error`` why the verdict is unknown, "" otherwise.
+    """
+
+    name: str
+    subject: str
+    verdict: Verdict
+    found: str
+    why: str
+    fix: str
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Posture(Fact):
+    """All checks of one cluster, failed ones first."""
+
+    checks: tuple[Check, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known. A setting that could not be read is an error text in place of the settings.
+
+    ``topics`` has the internal topics and those that transactions write to; ``clients`` counts, by application, the
+    transactional ids of the last hour by the transaction version of their client, None where the log is not read;
+    ``beyond_lso`` are (group, topic) pairs with an offset committed above the last stable offset.
+    """
+
+    cluster: str
+    brokers: Mapping[int, Settings | str]
+    topics: Mapping[str, Mapping[int, PartitionMetadata]]
+    topic_settings: Mapping[str, Settings | str]
+    transaction_version: int | None
+    version_error: str = ""
+    opened: Sequence[OpenTransaction] | None = None
+    opened_error: str = ""
+    clients: Mapping[str, Mapping[int, int]] | None = None
+    clients_error: str = ""
+    beyond_lso: frozenset[tuple[str, str]] = frozenset()
+    connects: Sequence[ConnectState] = field(default_factory=tuple)
+    transactional_ids: frozenset[str] | None = None
+
+
+class Rule(NamedTuple):
+    """What all checks of one name share."""
+
+    name: str
+    why: str
+    fix: str
+
+    def says(self, subject: str, *, passed: bool, found: str) -> Check:
+        verdict = Verdict.PASSED if passed else Verdict.FAILED
+        return Check(self.name, subject, verdict, found, self.why, self.fix)
+
+    def cannot(self, subject: str, error: str) -> Check:
+        return Check(self.name, subject, Verdict.UNKNOWN, "", self.why, self.fix, error)
+
+
+LOG_REPLICATION = Rule(
+    "internal_topic_replication",
+    "With fewer than three replicas one lost disk or two brokers down lose open transactions or stop all of them.",
+    "transaction.state.log.replication.factor=3, offsets.topic.replication.factor=3; reassign existing partitions",
+)
+LOG_MIN_ISR = Rule(
+    "transaction_log_min_isr",
+    "With a minimum ISR of one, a decision to commit can be acknowledged and lost with a single broker.",
+    "transaction.state.log.min.isr=2, and min.insync.replicas=2 on __transaction_state",
+)
+LOG_ISR = Rule(
+    "transaction_log_isr",
+    "A partition of the log with fewer in-sync replicas than its minimum accepts no transactions of its ids.",
+    "bring the missing replicas back: look for brokers that are down or lag behind",
+)
+MAX_TIMEOUT = Rule(
+    "transaction_max_timeout",
+    "A crashed producer may hold back every read_committed reader of its partitions for that long.",
+    f"transaction.max.timeout.ms={LONG_TIMEOUT_MS} or less, as far as the applications allow",
+)
+OPEN_TIMEOUT = Rule(
+    "transaction_timeout",
+    "A timeout above the broker's limit is refused (INVALID_TRANSACTION_TIMEOUT) at the producer's next start.",
+    "a transaction.timeout.ms of the application below the brokers' transaction.max.timeout.ms",
+)
+UNCLEAN = Rule(
+    "unclean_leader_election",
+    "An unclean leader forgets acknowledged records: committed transactions lose a part, the log loses decisions.",
+    "unclean.leader.election.enable=false on the brokers and on the topic",
+)
+TOPIC_MIN_ISR = Rule(
+    "topic_min_isr",
+    "A transactional topic with a minimum ISR of one, or of all its replicas, loses records or stops with one broker.",
+    "replication factor 3 and min.insync.replicas=2 on topics that transactions write to",
+)
+VERSION = Rule(
+    "transaction_version",
+    "Transactions V2 (KIP-890) ends hanging transactions by design: every transaction has an epoch of its own.",
+    "Kafka 4.0 or later, and kafka-features.sh upgrade --feature transaction.version=2",
+)
+OLD_CLIENTS = Rule(
+    "transaction_clients",
+    "Clients that do not speak Transactions V2 do not get its protection, whatever the brokers can do.",
+    "Java clients 4.0 or later; librdkafka has no Transactions V2 yet (posture.ignore silences this check)",
+)
+VERIFICATION = Rule(
+    "partition_verification",
+    "Without verification a late write of an older client can open a transaction that nobody will ever end.",
+    "transaction.partition.verification.enable=true",
+)
+EXPIRATION = Rule(
+    "transactional_id_expiration",
+    "An id that expires while its application sleeps loses the epoch that fences its zombies.",
+    f"transactional.id.expiration.ms={7 * DAY_MS} (the default), and no less than a day",
+)
+ISOLATION = Rule(
+    "group_isolation",
+    "The group has read past the last stable offset: it takes records of transactions that may yet be aborted.",
+    "isolation.level=read_committed in the consumers of this group",
+)
+WORKER = Rule(
+    "connect_worker_exactly_once",
+    "A source connector that requires exactly-once runs without transactions while its workers do not enable it.",
+    "exactly.once.source.support=enabled on every worker (preparing first, in a rolling restart)",
+)
+SINK = Rule(
+    "connect_sink_isolation",
+    "A sink that does not read committed copies records of aborted transactions into the other system.",
+    "consumer.override.isolation.level=read_committed on the connector, or consumer.isolation.level on the workers",
+)
+OFFSETS_TOPIC = Rule(
+    "connect_offsets_topic",
+    "Connectors that share the workers' offsets topic stall together when one of their transactions hangs over it.",
+    "offsets.storage.topic of its own in the connector's configuration",
+)
+
+
+def checks_of(evidence: Evidence) -> tuple[Check, ...]:
+    """Every check that applies, failed ones first, then unknown ones."""
+    order = {Verdict.FAILED: 0, Verdict.UNKNOWN: 1, Verdict.PASSED: 2}
+    found = (check for rule in _CHECKS for check in rule(evidence))
+    return tuple(sorted(found, key=lambda check: (order[check.verdict], check.name, check.subject)))
+
+
+# --- The cluster --------------------------------------------------------------------------------------------------
+
+
+def _replication(evidence: Evidence) -> Iterator[Check]:
+    for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS):
+        if partitions := evidence.topics.get(topic):
+            fewest = min(len(each.replicas) for each in partitions.values())
+            yield LOG_REPLICATION.says(topic, passed=fewest >= 3, found=f"{fewest} replicas")
+
+
+def _log_min_isr(evidence: Evidence) -> Iterator[Check]:
+    if TRANSACTION_STATE not in evidence.topics:
+        return
+    settings = evidence.topic_settings.get(TRANSACTION_STATE, "its settings were not read")
+    if isinstance(settings, str):
+        yield LOG_MIN_ISR.cannot(TRANSACTION_STATE, settings)
+        return
+    minimum = int(settings.get("min.insync.replicas", "1"))
+    wanted = max([2, *_numbers(evidence, "transaction.state.log.min.isr")])
+    found = f"min.insync.replicas={minimum}"
+    if wanted > 2:
+        found += f", the brokers say transaction.state.log.min.isr={wanted}"
+    yield LOG_MIN_ISR.says(TRANSACTION_STATE, passed=minimum >= wanted, found=found)
+
+
+def _log_isr(evidence: Evidence) -> Iterator[Check]:
+    partitions = evidence.topics.get(TRANSACTION_STATE)
+    settings = evidence.topic_settings.get(TRANSACTION_STATE, "its settings were not read")
+    if partitions is None:
+        return
+    if isinstance(settings, str):
+        yield LOG_ISR.cannot(TRANSACTION_STATE, settings)
+        return
+    minimum = int(settings.get("min.insync.replicas", "1"))
+    short = sum(each.leader is None or len(each.isr) < minimum for each in partitions.values())
+    yield LOG_ISR.says(TRANSACTION_STATE, passed=not short, found=f"{short} of {len(partitions)} partitions below it")
+
+
+def _max_timeout(evidence: Evidence) -> Iterator[Check]:
+    yield from _broker_number(
+        evidence, MAX_TIMEOUT, "transaction.max.timeout.ms", lambda value: value <= LONG_TIMEOUT_MS
+    )
+
+
+def _open_timeouts(evidence: Evidence) -> Iterator[Check]:
+    limits = _numbers(evidence, "transaction.max.timeout.ms")
+    if evidence.opened is None:
+        yield OPEN_TIMEOUT.cannot(evidence.cluster, evidence.opened_error or "the open transactions are not known")
+        return
+    if not limits:
+        yield OPEN_TIMEOUT.cannot(evidence.cluster, _broker_error(evidence))
+        return
+    longest: dict[str, float] = {}
+    for each in evidence.opened:
+        if each.timeout is not None:
+            longest[each.application] = max(longest.get(each.application, 0.0), each.timeout)
+    for application, timeout in sorted(longest.items()):
+        limit = min(limits) / 1000
+        found = f"{timeout:g} s open, the brokers allow {limit:g} s"
+        yield OPEN_TIMEOUT.says(application, passed=timeout <= limit, found=found)
+
+
+def _unclean(evidence: Evidence) -> Iterator[Check]:
+    for topic in evidence.topics:
+        settings = evidence.topic_settings.get(topic, "its settings were not read")
+        if isinstance(settings, str):
+            yield UNCLEAN.cannot(topic, settings)
+            continue
+        value = settings.get("unclean.leader.election.enable", "false")
+        found = f"unclean.leader.election.enable={value}"
+        yield UNCLEAN.says(topic, passed=value == "false", found=found)
+
+
+def _topic_min_isr(evidence: Evidence) -> Iterator[Check]:
+    for topic, partitions in evidence.topics.items():
+        if topic in (TRANSACTION_STATE, CONSUMER_OFFSETS) or not partitions:
+            continue
+        settings = evidence.topic_settings.get(topic, "its settings were not read")
+        if isinstance(settings, str):
+            yield TOPIC_MIN_ISR.cannot(topic, settings)
+            continue
+        minimum = int(settings.get("min.insync.replicas", "1"))
+        replicas = min(len(each.replicas) for each in partitions.values())
+        found = f"{replicas} replicas, min.insync.replicas={minimum}"
+        yield TOPIC_MIN_ISR.says(topic, passed=2 <= minimum < replicas, found=found)
+
+
+def _version(evidence: Evidence) -> Iterator[Check]:
+    if evidence.version_error:
+        yield VERSION.cannot(evidence.cluster, evidence.version_error)
+        return
+    level = evidence.transaction_version
+    found = "no transaction.version: older than Kafka 4.0" if level is None else f"transaction.version={level}"
+    yield VERSION.says(evidence.cluster, passed=(level or 0) >= V2, found=found)
+
+
+def _clients(evidence: Evidence) -> Iterator[Check]:
+    if (evidence.transaction_version or 0) < V2:
+        return  # the cluster's own check comes first
+    if evidence.clients is None:
+        yield OLD_CLIENTS.cannot(evidence.cluster, evidence.clients_error or "the transaction log is not read")
+        return
+    for application, versions in sorted(evidence.clients.items()):
+        total = sum(versions.values())
+        old = sum(count for version, count in versions.items() if version < V2)
+        if total:
+            found = f"{old} of {total} transactional ids end their transactions as old clients do"
+            yield OLD_CLIENTS.says(application, passed=not old, found=found)
+
+
+def _verification(evidence: Evidence) -> Iterator[Check]:
+    key = "transaction.partition.verification.enable"
+    values = {settings[key] for settings in _read(evidence) if key in settings}
+    if values:
+        found = f"{key}={', '.join(sorted(values))}"
+        yield VERIFICATION.says(evidence.cluster, passed=values == {"true"}, found=found)
+    elif error := _broker_error(evidence):
+        yield VERIFICATION.cannot(evidence.cluster, error)
+
+
+def _expiration(evidence: Evidence) -> Iterator[Check]:
+    yield from _broker_number(evidence, EXPIRATION, "transactional.id.expiration.ms", lambda value: value >= DAY_MS)
+
+
+def _groups(evidence: Evidence) -> Iterator[Check]:
+    return group_checks(evidence.beyond_lso)
+
+
+def group_checks(beyond_lso: frozenset[tuple[str, str]]) -> Iterator[Check]:
+    """Only what is proven: a group that stays below the LSO may do so for many reasons."""
+    topics: dict[str, list[str]] = {}
+    for group, topic in sorted(beyond_lso):
+        topics.setdefault(group, []).append(topic)
+    for group, beyond in topics.items():
+        found = f"offsets committed above the last stable offset of {', '.join(beyond)}"
+        yield ISOLATION.says(group, passed=False, found=found)
+
+
+# --- Connect ------------------------------------------------------------------------------------------------------
+
+
+def _connect(evidence: Evidence) -> Iterator[Check]:
+    for state in evidence.connects:
+        if not state.by_rest:
+            error = (
+                f"the settings of Connect {state.name} are known by its REST API only: add rest to its configuration"
+            )
+            yield from (rule.cannot(state.name, error) for rule in (WORKER, SINK, OFFSETS_TOPIC))
+            continue
+        for connector in state.connectors:
+            subject = f"{state.name}/{connector.name}"
+            settings = connector.settings or {}
+            if connector.type == "sink":
+                level = settings.get("consumer.override.isolation.level", "")
+                found = f"consumer.override.isolation.level={level or 'not set'}"
+                yield SINK.says(subject, passed=level == "read_committed", found=found)
+            elif connector.type == "source":
+                yield from _source_connector(evidence, subject, connector.name, settings)
+
+
+def _source_connector(evidence: Evidence, subject: str, name: str, settings: Settings) -> Iterator[Check]:
+    if settings.get("exactly.once.support") == "required":
+        if evidence.transactional_ids is None:
+            yield WORKER.cannot(subject, evidence.clients_error or "the transaction log is not read")
+        else:
+            ids = sum(f"-{name}-" in each for each in evidence.transactional_ids)
+            found = f"exactly.once.support=required, and {ids} transactional ids of its tasks in the log"
+            yield WORKER.says(subject, passed=ids > 0, found=found)
+    topic = settings.get("offsets.storage.topic", "")
+    yield OFFSETS_TOPIC.says(subject, passed=bool(topic), found=f"offsets.storage.topic={topic or 'not set'}")
+
+
+# --- Reading evidence ---------------------------------------------------------------------------------------------
+
+
+def _read(evidence: Evidence) -> list[Settings]:
+    return [settings for settings in evidence.brokers.values() if not isinstance(settings, str)]
+
+
+def _broker_error(evidence: Evidence) -> str:
+    return next((settings for settings in evidence.brokers.values() if isinstance(settings, str)), "")
+
+
+def _numbers(evidence: Evidence, key: str) -> list[int]:
+    values: Iterable[str] = (settings.get(key, "") for settings in _read(evidence))
+    return [int(value) for value in values if value.lstrip("-").isdigit()]
+
+
+def _broker_number(evidence: Evidence, rule: Rule, key: str, passes: Callable[[int], bool]) -> Iterator[Check]:
+    values = sorted(set(_numbers(evidence, key)))
+    if values:
+        found = f"{key}={', '.join(map(str, values))}"
+        yield rule.says(evidence.cluster, passed=all(map(passes, values)), found=found)
+    else:
+        yield rule.cannot(evidence.cluster, _broker_error(evidence) or f"no broker told its {key}")
+
+
+_CHECKS: tuple[Callable[[Evidence], Iterator[Check]], ...] = (
+    _replication,
+    _log_min_isr,
+    _log_isr,
+    _max_timeout,
+    _open_timeouts,
+    _unclean,
+    _topic_min_isr,
+    _version,
+    _clients,
+    _verification,
+    _expiration,
+    _groups,
+    _connect,
+)

@@ -1,0 +1,1 @@
+"""Files that users copy into their own programs. They import nothing of the exporter."""

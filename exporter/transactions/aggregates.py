@@ -1,0 +1,282 @@
+"""The books of the applications: what the ledger told, counted and dated, as samples.
+
+No I/O; the present is an argument.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from exporter import catalogue
+from exporter.core.shard import WHOLE, Shard
+from exporter.model import Distribution, Metric, Outcome, Sample, TaskCommits, UncleanEnd
+from exporter.transactions.applications import Application, Grouping
+from exporter.transactions.state_machine import Entry, Finished
+
+HOUR = 3600.0
+MOST_SECTIONS = 10_000
+"""Lists of partitions that are remembered as met; beyond that the memory starts anew."""
+FENCES_WINDOW = 600.0
+"""How far back ``recent_producer_fences`` looks, in seconds of log time."""
+
+
+class Histogram:
+    """Cumulative buckets are made when asked for; observing is the frequent half."""
+
+    __slots__ = ("_bounds", "_counts", "_total")
+
+    def __init__(self, metric: Metric) -> None:
+        self._bounds = metric.buckets
+        self._counts = [0] * (len(metric.buckets) + 1)
+        self._total = 0.0
+
+    def observe(self, ms: int) -> None:
+        """Take in a duration in milliseconds. One below 0, of clocks that differ, is none."""
+        if ms > 0:
+            seconds = ms / 1000
+            self._counts[bisect_left(self._bounds, seconds)] += 1
+            self._total += seconds
+        else:
+            self._counts[0] += 1
+
+    def value(self) -> Distribution:
+        steps = []
+        count = 0
+        for bound, more in zip(self._bounds, self._counts, strict=False):
+            count += more
+            steps.append((bound, float(count)))
+        return Distribution(tuple(steps), float(count + self._counts[-1]), self._total)
+
+
+class Book:
+    """One application. ``ids`` counts the transactional ids that live in the log, ``example`` is one of them."""
+
+    def __init__(self, application: Application, example: str) -> None:
+        self.application = application
+        self.example = example
+        self.ids = 0
+        self.outcomes = dict.fromkeys(Outcome, 0)
+        self.open_seconds: dict[Outcome, Histogram] = {}
+        self.completion_seconds = Histogram(catalogue.TRANSACTION_COMPLETION_SECONDS)
+        self.inits = 0
+        self.last: dict[Outcome, float] = {}
+        self._samples: tuple[tuple[Sample, ...], tuple[Sample, ...]] | None = None
+        self._named = ""
+
+    def count(self, transaction: Finished) -> None:
+        outcome = transaction.outcome
+        self.outcomes[outcome] += 1
+        if transaction.begun_ms >= 0:
+            if (histogram := self.open_seconds.get(outcome)) is None:
+                histogram = self.open_seconds[outcome] = Histogram(catalogue.TRANSACTION_OPEN_SECONDS)
+            histogram.observe(transaction.prepared_ms - transaction.begun_ms)
+        self.completion_seconds.observe(transaction.completed_ms - transaction.prepared_ms)
+        self._samples = None
+
+    def date(self, outcome: Outcome, instant: float) -> None:
+        """Note when a transaction finished, counted or not, in Unix seconds of log time."""
+        if instant > self.last.get(outcome, 0.0):
+            self.last[outcome] = instant
+            self._samples = None
+
+    def initialised(self) -> None:
+        self.inits += 1
+        self._samples = None
+
+    def describe(self, application: Application) -> None:
+        self.application = application
+        self._samples = None
+
+    def samples(self, cluster: str) -> tuple[tuple[Sample, ...], tuple[Sample, ...]]:
+        """What stands still when nobody answers (counters, histograms), and what does not (gauges).
+
+        Made anew only when something changed.
+        """
+        if self._samples is None or self._named != cluster:
+            self._samples = (tuple(self._counters(cluster)), tuple(self._gauges(cluster)))
+            self._named = cluster
+        return self._samples
+
+    def _counters(self, cluster: str) -> Iterator[Sample]:
+        name = self.application.name
+        for outcome, count in self.outcomes.items():
+            yield catalogue.TRANSACTIONS_TOTAL(float(count), cluster, name, outcome.value)
+        for outcome, histogram in self.open_seconds.items():
+            yield catalogue.TRANSACTION_OPEN_SECONDS(histogram.value(), cluster, name, outcome.value)
+        yield catalogue.TRANSACTION_COMPLETION_SECONDS(self.completion_seconds.value(), cluster, name)
+        yield catalogue.PRODUCER_FENCES_TOTAL(float(self.outcomes[Outcome.FENCED]), cluster, name)
+        yield catalogue.PRODUCER_INITS_TOTAL(float(self.inits), cluster, name)
+
+    def _gauges(self, cluster: str) -> Iterator[Sample]:
+        app = self.application
+        yield catalogue.APPLICATION_INFO(1.0, cluster, app.name, app.kind, app.connect, app.connector)
+        for outcome, instant in self.last.items():
+            yield catalogue.LAST_TRANSACTION_TIMESTAMP_SECONDS(instant, cluster, app.name, outcome.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """The most series of each kind: applications, ids with recent fences, unclean ends."""
+
+    applications: int = 500
+    fenced_ids: int = 20
+    unclean_ends: int = 20
+
+
+class Books:
+    """The ledger's ``Sink``. ``counted`` says whether what finished at an offset is to be counted, or only dated.
+
+    Only the applications of ``shard`` have a book; what those of others commit for Connect is still told.
+    """
+
+    def __init__(
+        self, grouping: Grouping, caps: Caps, counted: Callable[[int, int], bool], shard: Shard = WHOLE
+    ) -> None:
+        self._grouping = grouping
+        self._caps = caps
+        self._counted = counted
+        self._shard = shard
+        self._books: dict[str, Book] = {}
+        self._folded: set[str] = set()
+        self._fences: dict[str, tuple[str, deque[float]]] = {}
+        self._ends: deque[UncleanEnd] = deque(maxlen=max(200, caps.unclean_ends * 10))
+        self._seen: dict[str, int] = {}
+        self._sections: set[bytes] = set()
+        self.topics: set[str] = set()  # all that finished transactions wrote to
+        self._task_commits: dict[str, int] = {}
+
+    @property
+    def applications(self) -> tuple[str, ...]:
+        return tuple(self._books)
+
+    def group(self, transactional_id: str) -> str:
+        """Name the application of an id that appears: its own, or the overflow when this shard has too many."""
+        if self._grouping.learn(transactional_id):
+            for known in self._books.values():
+                if (better := self._grouping.of(known.example)).name == known.application.name:
+                    known.describe(better)
+        if self._grouping.is_connect_task(transactional_id):
+            self._task_commits.setdefault(transactional_id, 0)
+        application = self._grouping.of(transactional_id)
+        if not self._shard.holds(application.name):
+            return application.name
+        book = self._books.get(application.name)
+        if book is None:
+            if len(self._books) >= self._caps.applications:
+                self._folded.add(application.name)
+                application = Application(self._shard.overflow, "other")
+            book = self._books.setdefault(application.name, Book(application, transactional_id))
+        book.ids += 1
+        return book.application.name  # not the one just made: ids by the thousand share it
+
+    # --- Sink ---
+
+    def finished(self, entry: Entry, transaction: Finished) -> None:
+        if entry.section not in self._sections:
+            self._learn(entry)
+        counted = self._counted(transaction.log_partition, transaction.offset)
+        if counted and transaction.outcome is Outcome.COMMITTED and entry.transactional_id in self._task_commits:
+            self._task_commits[entry.transactional_id] += 1
+        book = self._books.get(entry.application)
+        if book is None:  # another shard's
+            return
+        if counted:
+            book.count(transaction)
+        ended = transaction.completed_ms / 1000
+        book.date(transaction.outcome, ended)
+        if transaction.outcome is Outcome.COMMITTED:
+            return
+        outcome = "aborted_by_server" if transaction.by_server else transaction.outcome.value
+        if outcome in catalogue.UNCLEAN_OUTCOMES:
+            begun = transaction.begun_ms / 1000 if transaction.begun_ms >= 0 else None
+            who = (entry.transactional_id, entry.application, transaction.producer_id, transaction.producer_epoch)
+            self._ends.append(UncleanEnd(*who, outcome, ended, begun))
+        if transaction.outcome is Outcome.FENCED:
+            _, instants = self._fences.setdefault(entry.transactional_id, (entry.application, deque(maxlen=10_000)))
+            instants.append(ended)
+
+    def initialised(self, entry: Entry, log_partition: int, offset: int) -> None:
+        book = self._books.get(entry.application)
+        if book is not None and self._counted(log_partition, offset):
+            book.initialised()
+
+    def removed(self, entry: Entry) -> None:
+        self._task_commits.pop(entry.transactional_id, None)
+        book = self._books.get(entry.application)
+        if book is None:
+            return
+        book.ids -= 1
+        if not book.ids:
+            del self._books[entry.application]
+            self._seen.pop(entry.application, None)
+            if entry.application == self._shard.overflow:
+                self._folded.clear()
+
+    def _learn(self, entry: Entry) -> None:
+        """Note the topics of a list of partitions that was not met before; the same lists come again and again."""
+        if len(self._sections) >= MOST_SECTIONS:
+            self._sections.clear()
+        self._sections.add(entry.section)
+        self.topics.update(partition.topic for partition in entry.partitions())
+
+    # --- Samples ---
+
+    def counters(self, cluster: str) -> Iterator[Sample]:
+        """What stands still when nobody answers."""
+        for book in self._books.values():
+            yield from book.samples(cluster)[0]
+
+    def gauges(self, cluster: str, log_now: float) -> Iterator[Sample]:
+        """What is known now. ``log_now`` is log time in Unix seconds."""
+        for book in self._books.values():
+            yield from book.samples(cluster)[1]
+            if (seen := self._seen.get(book.application.name)) is not None:
+                yield catalogue.TRANSACTIONAL_IDS(float(seen), cluster, book.application.name)
+        for transactional_id, application, fences in self._worst(log_now):
+            yield catalogue.RECENT_PRODUCER_FENCES(float(fences), cluster, application, transactional_id)
+        for end in self.unclean_ends(log_now):
+            labels = (end.transactional_id, str(end.producer_id), str(end.producer_epoch), end.outcome)
+            yield catalogue.LAST_UNCLEAN_END_TIMESTAMP_SECONDS(end.ended, cluster, end.application, *labels)
+        if self._folded:
+            outcomes = len(catalogue.OUTCOMES)
+            yield catalogue.SERIES_DROPPED(float(len(self._folded) * outcomes), catalogue.TRANSACTIONS_TOTAL.name)
+
+    @property
+    def task_commits(self) -> TaskCommits:
+        """What Connect's source tasks committed, whatever application their ids are counted under."""
+        return TaskCommits(dict(self._task_commits))
+
+    @property
+    def uncounted(self) -> bool:
+        """Whether an application appeared since the last census."""
+        return not self._books.keys() <= self._seen.keys()
+
+    def census(self, entries: Iterator[Entry], log_now: float) -> None:
+        """Count the ids that the log showed in the last hour. Walks every id: not for every read."""
+        since_ms = (log_now - HOUR) * 1000
+        seen = dict.fromkeys(self._books, 0)
+        for entry in entries:
+            if entry.record_ms >= since_ms and entry.application in seen:
+                seen[entry.application] += 1
+        self._seen = seen
+
+    def unclean_ends(self, log_now: float) -> tuple[UncleanEnd, ...]:
+        """The latest unclean ends of the last hour, newest first, one for each id, producer and outcome."""
+        latest: dict[tuple[str, int, int, str], UncleanEnd] = {}
+        for end in sorted(self._ends, key=lambda each: each.ended, reverse=True):
+            if end.ended < log_now - HOUR or len(latest) >= self._caps.unclean_ends:
+                break
+            latest.setdefault((end.transactional_id, end.producer_id, end.producer_epoch, end.outcome), end)
+        return tuple(latest.values())
+
+    def _worst(self, log_now: float) -> list[tuple[str, str, int]]:
+        for transactional_id, (_, instants) in list(self._fences.items()):
+            while instants and instants[0] < log_now - FENCES_WINDOW:
+                instants.popleft()
+            if not instants:
+                del self._fences[transactional_id]
+        found = [(each, application, len(instants)) for each, (application, instants) in self._fences.items()]
+        return sorted(found, key=lambda row: (-row[2], row[0]))[: self._caps.fenced_ids]

@@ -1,0 +1,167 @@
+"""Where one transactional.id stands in the transaction log, and what became of its transactions."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from exporter.model import OpenTransaction, Outcome, TopicPartition, TransactionState
+from exporter.transactions.records import HEAD_SIZE, NO_TAGS, NO_TIMEOUT_MS, Status, partitions_at
+
+UNKNOWN_EPOCH = -2
+UNKNOWN_VERSION = -1
+CLOCK_SET_BACK_MS = 5000
+"""A record this much older than the one before it is from a clock that was set back, not from requests that raced."""
+
+OPEN_STATES = {
+    Status.ONGOING: TransactionState.ONGOING,
+    Status.PREPARE_COMMIT: TransactionState.PREPARE_COMMIT,
+    Status.PREPARE_ABORT: TransactionState.PREPARE_ABORT,
+}
+
+
+class Finished(NamedTuple):
+    """One finished transaction. Times are Unix milliseconds by the log; -1 where it does not say.
+
+    ``offset`` is that of its Complete record, which names the transaction for good. ``producer_epoch`` is the epoch the
+    client wrote with, where the log showed it; else the coordinator's. ``by_server`` marks an abort that its client
+    did not ask for and that was neither a timeout nor a fence.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    client_version: int
+    outcome: Outcome
+    by_server: bool
+    begun_ms: int
+    prepared_ms: int
+    completed_ms: int
+    timeout_ms: int
+    log_partition: int
+    offset: int
+
+
+class Entry:
+    """Where one transactional.id stands: its newest record, and what of the records before it still matters."""
+
+    __slots__ = (
+        "application",
+        "begun_offset",
+        "client_version",
+        "epoch",
+        "layout",
+        "log_partition",
+        "offset",
+        "pending",
+        "prepared_ms",
+        "previous_epoch",
+        "producer_id",
+        "record_ms",
+        "section",
+        "start_ms",
+        "status",
+        "timeout_ms",
+        "transactional_id",
+        "update_ms",
+        "view",
+    )
+
+    def __init__(self, transactional_id: str, application: str, log_partition: int) -> None:
+        self.transactional_id = transactional_id
+        self.application = application
+        self.log_partition = log_partition
+        self.status = int(Status.EMPTY)
+        self.producer_id = -1
+        self.epoch = UNKNOWN_EPOCH
+        self.previous_epoch = UNKNOWN_EPOCH  # the epoch of the Ongoing records of the transaction now prepared
+        self.client_version = 0
+        self.timeout_ms = -1
+        self.start_ms = -1
+        self.update_ms = -1
+        self.prepared_ms = -1
+        self.record_ms = -1
+        self.offset = -1  # -1: not from the log, but from what the coordinator said at the start
+        self.begun_offset = -1  # the newest Ongoing record
+        self.section = b""  # the encoded partitions of the newest transaction
+        self.layout = 1  # in which ``section`` is encoded
+        self.pending: Finished | None = None
+        self.view: OpenTransaction | None = None
+
+    @property
+    def open(self) -> bool:
+        return Status.ONGOING <= self.status <= Status.PREPARE_ABORT
+
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """The partitions of the newest transaction: Complete and Empty records do not name them again."""
+        return decode_section(self.section, self.layout)
+
+    def transaction(self) -> OpenTransaction:
+        """The open transaction of this id; call it only when ``open``."""
+        if self.view is None:
+            self.view = OpenTransaction(
+                self.transactional_id,
+                self.application,
+                self.producer_id,
+                self.epoch,
+                OPEN_STATES[Status(self.status)],
+                self.start_ms / 1000 if self.start_ms >= 0 else None,
+                self.timeout_ms / 1000 if 0 <= self.timeout_ms < NO_TIMEOUT_MS else None,
+                self.prepared_ms / 1000 if self.prepared_ms >= 0 else None,
+                frozenset(self.partitions()),
+            )
+        return self.view
+
+
+class LogPartition:
+    """One partition of the log.
+
+    ``log_ms`` is its log time: the newest record's timestamp, and at its end the clock. ``unsettled`` are the aborts
+    that wait until then to be told from fences, by the log time at which the wait is over.
+    """
+
+    __slots__ = ("log_ms", "number", "unsettled")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.log_ms = -1
+        self.unsettled: deque[tuple[int, Entry, Finished]] = deque()
+
+    def reach_back(self, record_ms: int) -> None:
+        """Take in a record that is older than log time. A clock that was set back takes with it the waits under way."""
+        if (step := self.log_ms - record_ms) > CLOCK_SET_BACK_MS:
+            self.log_ms = record_ms
+            self.unsettled = deque((due - step, entry, transaction) for due, entry, transaction in self.unsettled)
+
+
+def encode_key(transactional_id: str) -> bytes:
+    """The key of an id's records (TransactionLogKey v0)."""
+    text = transactional_id.encode()
+    return b"\x00\x00" + len(text).to_bytes(2, "big") + text
+
+
+def decode_section(section: bytes, layout: int) -> tuple[TopicPartition, ...]:
+    """Partitions from their encoded form, as kept in an entry."""
+    return (partitions_at(bytes(HEAD_SIZE) + section, layout)[1] or ()) if section else ()
+
+
+def encode_section(partitions: frozenset[TopicPartition]) -> bytes:
+    """Partitions in the encoded form of layout 1, to keep what a coordinator said as the log would have said it."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        by_topic.setdefault(topic, []).append(partition)
+    section = _uvarint(len(by_topic) + 1)
+    for topic, numbers in by_topic.items():
+        name = topic.encode()
+        section += _uvarint(len(name) + 1) + name + _uvarint(len(numbers) + 1)
+        section += b"".join(number.to_bytes(4, "big") for number in numbers) + NO_TAGS
+    return section
+
+
+def _uvarint(number: int) -> bytes:
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)

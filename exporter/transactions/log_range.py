@@ -1,0 +1,133 @@
+"""A bounded piece of the transaction log: from planned starts to planned ends, and then it is over."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Protocol, cast
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Position
+
+from exporter.kafka.client import AskError
+from exporter.kafka.log.tail import ONLOOKER, Polled, fault_of, is_end
+from exporter.kafka.properties.client import Properties
+from exporter.model import Clock, Fault, Reason
+from exporter.transactions.records import TOPIC
+
+log = logging.getLogger(__name__)
+
+BATCH = 5_000
+POLL_SECONDS = 0.5
+
+
+class Range(NamedTuple):
+    """Offsets of one partition: ``start`` is the first to read, ``end`` the first not to."""
+
+    partition: int
+    start: int
+    end: int
+
+
+_SETTINGS: dict[str, object] = {
+    **ONLOOKER,
+    # Where a position is gone, the log was deleted up to beyond it, or was made anew.
+    "auto.offset.reset": "earliest",
+    # Several of these run at once on a worker, each with a bounded piece to read.
+    "queued.max.messages.kbytes": 16384,
+    "fetch.wait.max.ms": 50,
+    "reconnect.backoff.max.ms": 2000,
+}
+
+
+class RangeReader(Protocol):
+    """What reading ranges needs of a client. ``RangeConsumer`` is the real one."""
+
+    def assign(self, positions: Mapping[int, int]) -> None: ...
+    def leave(self, partition: int) -> None: ...
+    def poll(self, limit: int, seconds: float) -> list[Polled]: ...
+    def trouble(self) -> Fault | None: ...
+
+
+class RangeConsumer:
+    """A librdkafka client for one task. Raises AskError when it cannot be made of the properties."""
+
+    def __init__(self, properties: Properties) -> None:
+        self._trouble: Fault | None = None
+        try:
+            settings = {**properties.for_confluent(**_SETTINGS), "error_cb": self._on_error}
+            self._consumer = Consumer(settings, logger=log)
+        except KafkaException as error:
+            raise AskError(fault_of(error.args[0], TOPIC)) from None
+
+    def assign(self, positions: Mapping[int, int]) -> None:
+        self._consumer.assign([Position(TOPIC, number, offset) for number, offset in positions.items()])
+
+    def leave(self, partition: int) -> None:
+        """Read this partition no further."""
+        self._consumer.incremental_unassign([Position(TOPIC, partition)])
+
+    def poll(self, limit: int, seconds: float) -> list[Polled]:
+        messages = cast("list[Polled]", self._consumer.consume(limit, seconds))
+        if messages:
+            self._trouble = None
+        return messages
+
+    def trouble(self) -> Fault | None:
+        """Why nothing comes, when librdkafka said so since the last message."""
+        return self._trouble
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._trouble = fault_of(error, TOPIC)
+
+
+def read_ranges(
+    tail: RangeReader, ranges: Mapping[int, Range], patience: float, clock: Clock
+) -> Iterator[list[Polled]]:
+    """The records in the ranges, each partition's in offset order; those that compaction took are not there.
+
+    A partition is over when a record at or beyond its planned end comes, or word of its end: what is planned may have
+    been compacted away, so the last planned offset itself may never come. Raises AskError when reading is refused, or
+    when nothing comes for ``patience`` seconds.
+    """
+    left = {number: each for number, each in ranges.items() if each.start < each.end}
+    if not left:
+        return
+    tail.assign({number: each.start for number, each in left.items()})
+    heard = clock.monotonic()
+    while left:
+        messages = tail.poll(BATCH, POLL_SECONDS)
+        wanted: list[Polled] = []
+        over: set[int] = set()
+        for message in messages:
+            number = message.partition()
+            each = left.get(number)
+            if each is None or number in over:
+                continue
+            error = message.error()
+            offset = message.offset()
+            if error is not None:
+                if not is_end(error):
+                    raise AskError(fault_of(error, TOPIC))
+                over.add(number)
+            elif offset < each.end:
+                # Before the start: the position was gone, and reading began anew at the earliest offset.
+                if offset >= each.start:
+                    wanted.append(message)
+                if offset == each.end - 1:
+                    over.add(number)
+            else:
+                over.add(number)
+        if wanted:
+            yield wanted
+        for number in over:
+            del left[number]
+            tail.leave(number)
+        if messages:
+            heard = clock.monotonic()
+        elif clock.monotonic() - heard > patience:
+            waited = f"nothing came from {len(left)} partitions of {TOPIC} for {patience:.0f} s"
+            raise AskError(tail.trouble() or Fault(Reason.TIMEOUT, waited))

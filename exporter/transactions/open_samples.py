@@ -1,0 +1,80 @@
+"""The open transactions as samples: the same families whether the log told them or the coordinators were polled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import nlargest
+
+from exporter import catalogue
+from exporter.model import OpenTransaction, Sample, Stalls, TransactionState
+from exporter.transactions.outcome import is_overdue, overdue_by
+
+
+def open_transaction_samples(
+    cluster: str,
+    transactions: Sequence[OpenTransaction],
+    applications: Iterable[str],
+    stalls: Stalls | None,
+    most: int,
+    now: float,
+) -> Iterator[Sample]:
+    """Counts by application, zero for those of ``applications`` with none, and the ``most`` urgent ones by id.
+
+    The blockers of stalled partitions are always among them. ``now`` is Unix seconds.
+    """
+    counts = {application: dict.fromkeys(TransactionState, 0) for application in applications}
+    overdue = dict.fromkeys(counts, 0)
+    oldest: dict[str, float] = {}
+    completing: dict[str, float] = {}
+    for transaction in transactions:
+        application, started, prepared = transaction.application, transaction.started, transaction.prepared
+        if (states := counts.get(application)) is None:
+            states = counts[application] = dict.fromkeys(TransactionState, 0)
+            overdue[application] = 0
+        states[transaction.state] += 1
+        if is_overdue(transaction, now):
+            overdue[application] += 1
+        if started is not None and not oldest.get(application, started) < started:
+            oldest[application] = started
+        if prepared is not None and not completing.get(application, prepared) < prepared:
+            completing[application] = prepared
+    for application, states in counts.items():
+        for state, count in states.items():
+            yield catalogue.TRANSACTIONS_OPEN(float(count), cluster, application, state)
+        yield catalogue.OVERDUE_TRANSACTIONS(float(overdue[application]), cluster, application)
+    for application, instant in oldest.items():
+        yield catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS(instant, cluster, application)
+    for application, instant in completing.items():
+        yield catalogue.OLDEST_COMPLETION_START_TIMESTAMP_SECONDS(instant, cluster, application)
+    shown = _shown(transactions, stalls, most, now)
+    for transaction in shown:
+        labels = (
+            transaction.transactional_id,
+            str(transaction.producer_id),
+            str(transaction.producer_epoch),
+            transaction.state,
+        )
+        if transaction.started is not None:
+            yield catalogue.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS(
+                transaction.started, cluster, transaction.application, *labels
+            )
+        if transaction.timeout is not None:
+            yield catalogue.OPEN_TRANSACTION_TIMEOUT_SECONDS(
+                transaction.timeout, cluster, transaction.application, *labels
+            )
+    if len(transactions) > len(shown):
+        dropped = float(len(transactions) - len(shown))
+        yield catalogue.SERIES_DROPPED(dropped, catalogue.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS.name)
+
+
+def _shown(
+    transactions: Sequence[OpenTransaction], stalls: Stalls | None, most: int, now: float
+) -> list[OpenTransaction]:
+    """The most urgent, and every blocker: joined on the producer id, never on the epoch, which a Prepare raises."""
+    shown = {
+        each.transactional_id: each for each in nlargest(most, transactions, key=lambda each: overdue_by(each, now))
+    }
+    blockers = {stall.blocker.producer_id for stall in stalls.stalls} | stalls.elsewhere if stalls is not None else ()
+    if blockers:
+        shown |= {each.transactional_id: each for each in transactions if each.producer_id in blockers}
+    return list(shown.values())

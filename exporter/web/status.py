@@ -1,0 +1,295 @@
+"""What the agent knows now, as one document: pure functions over what the runner keeps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from exporter.audit_result.result import AuditResult, AuditResults
+from exporter.connect.facts import ConnectState
+from exporter.connect.rest import Connector, Task
+from exporter.core.runner import GroupState, SourceState
+from exporter.core.shard import WHOLE, Shard
+from exporter.lso.next_step import NextStep, next_step
+from exporter.model import (
+    Blocker,
+    ClusterIdentity,
+    OpenTransaction,
+    OpenTransactions,
+    Stall,
+    Stalls,
+    TopicPartition,
+    UncleanEnd,
+    UncleanEnds,
+)
+from exporter.spark.queries import Lag, Query, QueryKey, SparkView, State
+
+Document = dict[str, Any]
+
+MOST_PARTITIONS = 20
+"""Partitions listed for one open transaction; how many there are is always said."""
+
+
+class ClusterSettings(NamedTuple):
+    """What is configured of a cluster: its name ("" for none) and where it is looked for."""
+
+    name: str
+    bootstrap_servers: str
+
+
+def document(
+    groups: Sequence[GroupState],
+    settings: Mapping[str, ClusterSettings],
+    *,
+    now: float,
+    ready: bool,
+    version: str,
+    shard: Shard = WHOLE,
+) -> Document:
+    """The document of ``/api/v1/status``. ``settings`` are by group key, ``now`` is Unix seconds.
+
+    With shards it tells of this one: of the stalled partitions of its topics, and of its applications.
+    Instants are RFC 3339 in UTC, and ``*_timestamp`` beside them Unix seconds. An empty list means none only where
+    ``known`` says so.
+    """
+    return {
+        "version": version,
+        "generated_at": instant(now),
+        "generated_at_timestamp": now,
+        "ready": ready,
+        "shard": None if shard.whole else {"index": shard.index, "count": shard.count},
+        "clusters": [_cluster(group, settings.get(group.key, ClusterSettings("", "")), now, shard) for group in groups],
+    }
+
+
+def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Shard) -> Document:
+    identity = group.facts.get(ClusterIdentity)
+    stalls = group.facts.get(Stalls)
+    opened = group.facts.get(OpenTransactions)
+    ends = group.facts.get(UncleanEnds)
+    spark = group.facts.get(SparkView) or SparkView({}, {})
+    audits = group.facts.get(AuditResults)
+    named = next((source.cluster for source in group.sources if source.cluster), "")
+    bootstrap_servers = settings.bootstrap_servers or (identity.bootstrap_servers if identity else "")
+    transactions = sorted(opened.transactions if opened else (), key=_age_order)
+    return {
+        "name": settings.name or named,
+        "cluster_id": identity.cluster_id if identity else None,
+        "bootstrap_servers": bootstrap_servers,
+        "transaction_version": identity.transaction_version if identity else None,
+        "brokers": identity.brokers if identity else None,
+        "known": {
+            "stalled_partitions": stalls is not None,
+            "open_transactions": opened is not None and opened.complete,
+            "unclean_ends": ends is not None,
+        },
+        "missing": list(opened.missing) if opened else [],
+        "sources": [_source(state) for state in group.sources],
+        "stalled_partitions": [
+            stall_document(stall, bootstrap_servers, transactions, now) for stall in (stalls.stalls if stalls else ())
+        ],
+        "open_transactions": [
+            open_transaction_document(each, now) for each in transactions if shard.tells_of(each.application)
+        ],
+        "unclean_ends": [unclean_end_document(end, now) for end in (ends.ends if ends else ())],
+        "connect": [_connect(state) for state in sorted(group.facts.all(ConnectState), key=lambda each: each.name)],
+        "spark": [_query(key, query, spark.lags.get(key), now) for key, query in spark.queries.items()],
+        "audits": [_audit(result, now) for result in (audits.results if audits else ())],
+    }
+
+
+def _source(state: SourceState) -> Document:
+    return {
+        "source": state.source,
+        "target": state.target,
+        "up": state.up,
+        "last_success": instant(state.last_success),
+        "last_success_timestamp": state.last_success,
+        "duration_seconds": state.duration,
+        "faults": [{"reason": str(fault.reason), "detail": fault.detail} for fault in state.faults],
+        "notes": list(state.notes),
+    }
+
+
+def stall_document(
+    stall: Stall, bootstrap_servers: str, transactions: Sequence[OpenTransaction], now: float
+) -> Document:
+    """A stalled partition, its blocker and the next step."""
+    return {
+        "topic": stall.partition.topic,
+        "partition": stall.partition.partition,
+        "since": instant(stall.since),
+        "since_timestamp": stall.since,
+        "seconds": max(0.0, now - stall.since),
+        "last_stable_offset": stall.last_stable_offset,
+        "high_watermark": stall.high_watermark,
+        "lag_offsets": max(0, stall.high_watermark - stall.last_stable_offset),
+        "leader": stall.leader,
+        "blocker": _blocker(stall.blocker),
+        "next_step": next_step(stall, bootstrap_servers, now, _unmarked(stall.blocker, transactions))._asdict(),
+    }
+
+
+def _unmarked(blocker: Blocker, transactions: Sequence[OpenTransaction]) -> frozenset[TopicPartition] | None:
+    """The partitions that a completing transaction still names, if it is known."""
+    for transaction in transactions:
+        if transaction.producer_id == blocker.producer_id and transaction.prepared is not None:
+            return transaction.partitions
+    return None
+
+
+def _blocker(blocker: Blocker) -> Document:
+    return {
+        "transactional_id": blocker.transactional_id,
+        "application": blocker.application,
+        "producer_id": blocker.producer_id,
+        "producer_epoch": blocker.producer_epoch,
+        "start_offset": blocker.start_offset,
+        "kind": str(blocker.kind),
+        "state": str(blocker.state) if blocker.state else None,
+        "started": instant(blocker.started),
+        "started_timestamp": blocker.started,
+        "timeout_seconds": blocker.timeout,
+        "missing": list(blocker.missing),
+    }
+
+
+def open_transaction_document(transaction: OpenTransaction, now: float) -> Document:
+    """An open transaction, with when it times out."""
+    started, timeout = transaction.started, transaction.timeout
+    ends = None if started is None or timeout is None else started + timeout
+    return {
+        "transactional_id": transaction.transactional_id,
+        "application": transaction.application,
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
+        "state": str(transaction.state),
+        "started": instant(started),
+        "started_timestamp": started,
+        "seconds": None if started is None else max(0.0, now - started),
+        "timeout_seconds": timeout,
+        "times_out_timestamp": ends,
+        "prepared": instant(transaction.prepared),
+        "prepared_timestamp": transaction.prepared,
+        "partition_count": len(transaction.partitions),
+        "partitions": [each._asdict() for each in sorted(transaction.partitions)[:MOST_PARTITIONS]],
+    }
+
+
+def unclean_end_document(end: UncleanEnd, now: float) -> Document:
+    """A transaction that did not end by its client's own commit or abort."""
+    return {
+        "transactional_id": end.transactional_id,
+        "application": end.application,
+        "producer_id": end.producer_id,
+        "producer_epoch": end.producer_epoch,
+        "outcome": end.outcome,
+        "ended": instant(end.ended),
+        "ended_timestamp": end.ended,
+        "seconds_ago": max(0.0, now - end.ended),
+        "started": instant(end.started),
+        "started_timestamp": end.started,
+    }
+
+
+def _connect(state: ConnectState) -> Document:
+    """A Connect cluster: how many of its tasks are in which state, and all that failed with the reason."""
+    tasks = [task for connector in state.connectors for task in connector.tasks]
+    connectors = [_failed(each.name, None, each) for each in state.connectors if each.state == "failed"]
+    return {
+        "name": state.name,
+        "connectors": len(state.connectors),
+        "tasks": dict(sorted(Counter(task.state or "unknown" for task in tasks).items())),
+        "plugins": _plugins(state.connectors),
+        "failed": connectors + [_failed(task.connector, task, task) for task in tasks if task.state == "failed"],
+        "notes": list(state.notes),
+    }
+
+
+def _plugins(connectors: Sequence[Connector]) -> list[Document]:
+    """What runs there: classes with the version that a worker has of them, and how many connectors are of each."""
+    counts = Counter((each.plugin.rpartition(".")[2], each.version) for each in connectors if each.plugin)
+    return [
+        {"class": name, "version": version or None, "connectors": number}
+        for (name, version), number in sorted(counts.items())
+    ]
+
+
+def _failed(connector: str, task: Task | None, told: Connector | Task) -> Document:
+    """What failed and why; ``task`` is None where it is the connector itself. ``error`` is what its trace ends with."""
+    return {
+        "connector": connector,
+        "task": task.task if task else None,
+        "worker": told.worker,
+        "cause": str(task.cause) if task and task.cause else None,
+        "error": told.error,
+    }
+
+
+def _query(key: QueryKey, query: Query, lag: Lag | None, now: float) -> Document:
+    """A streaming query; ``state`` is None where nobody told it lately, ``lag_offsets`` where it is not known."""
+    return {
+        "application": key.application,
+        "query": key.query,
+        "state": str(query.state) if query.state else None,
+        "ended_by": str(query.ends[-1].reason) if query.state is State.FAILED and query.ends else None,
+        "last_progress": instant(query.last_progress),
+        "last_progress_timestamp": query.last_progress,
+        "seconds": None if query.last_progress is None else max(0.0, now - query.last_progress),
+        "uncommitted_batches": query.uncommitted,
+        "lag_offsets": lag.lag if lag else None,
+        "blocked_offsets": lag.blocked if lag else None,
+    }
+
+
+def _audit(result: AuditResult, now: float) -> Document:
+    """The last run of an audit, each finding with the worst of its examples."""
+    return {
+        "audit": result.audit,
+        "verdict": str(result.verdict),
+        "topics": sorted(result.topics),
+        "finished": instant(result.finished_at),
+        "finished_timestamp": result.finished_at,
+        "seconds_ago": max(0.0, now - result.finished_at),
+        "findings": [
+            {
+                "kind": finding.kind,
+                "topic": finding.topic,
+                "count": finding.count,
+                "partition": finding.examples[0].get("partition") if finding.examples else None,
+                "offset": finding.examples[0].get("offset") if finding.examples else None,
+            }
+            for finding in result.findings
+        ],
+        "unknown": list(result.unknown),
+    }
+
+
+def _age_order(transaction: OpenTransaction) -> tuple[float, str]:
+    """Oldest first; one whose start is not known comes last."""
+    return (float("inf") if transaction.started is None else transaction.started), transaction.transactional_id
+
+
+def instant(seconds: float | None) -> str | None:
+    """Unix seconds as RFC 3339 in UTC; None for None and for what no calendar has."""
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):  # a record may carry any timestamp
+        return None
+
+
+__all__ = [
+    "ClusterSettings",
+    "Document",
+    "NextStep",
+    "document",
+    "instant",
+    "next_step",
+    "open_transaction_document",
+    "stall_document",
+    "unclean_end_document",
+]
