@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from alerts.evidence import each
-from alerts.rule import Alert, Severity
-from alerts.settings import Settings
+from exporter.alerts.evidence import each
+from exporter.alerts.rule import Alert, Severity
+from exporter.alerts.settings import Settings
 from exporter.catalogue import EXPORTER_BUILD_INFO, EXPORTER_SHARDS, SOURCE_FAULTS_TOTAL, SOURCE_UP
 
 DASHBOARD = "kafka-eos-exporter"

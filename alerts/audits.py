@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from alerts.evidence import each
-from alerts.rule import Alert, Severity
-from alerts.settings import Settings
+from exporter.alerts.evidence import each
+from exporter.alerts.rule import Alert, Severity
+from exporter.alerts.settings import Settings
 from exporter.catalogue import AUDIT_FINDINGS, AUDIT_LAST_RUN_TIMESTAMP_SECONDS, AUDIT_RECORDS, AUDIT_VERDICT
 
 DASHBOARD = "kafka-eos-audit"

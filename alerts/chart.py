@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any, Self
 
-from alerts.rules import groups
-from alerts.settings import Duration, Settings
-from alerts.text import document
+from exporter.alerts.rules import groups
+from exporter.alerts.settings import Duration, Settings
+from exporter.alerts.text import document
 
 PATH = "helm/kafka-eos-exporter/files/rules.yaml"
 _HEADER = """\

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from alerts.chart import PATH as CHART_RULES
-from alerts.chart import marked_rules
-from alerts.routing import alertmanager
-from alerts.rules import prometheus_rule, rules_file
-from alerts.settings import Settings
+from exporter.alerts.chart import PATH as CHART_RULES
+from exporter.alerts.chart import marked_rules
+from exporter.alerts.routing import alertmanager
+from exporter.alerts.rules import prometheus_rule, rules_file
+from exporter.alerts.settings import Settings
 
 FORMATS: Mapping[str, Callable[[Settings], str]] = MappingProxyType(
     {

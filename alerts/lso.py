@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from alerts.evidence import BLOCKER_STEP, BOOTSTRAP, HANGING_STEP, LSO_LAG, STALLED_SINCE, WAITING
-from alerts.rule import Alert, Severity
-from alerts.settings import Settings
+from exporter.alerts.evidence import BLOCKER_STEP, BOOTSTRAP, HANGING_STEP, LSO_LAG, STALLED_SINCE, WAITING
+from exporter.alerts.rule import Alert, Severity
+from exporter.alerts.settings import Settings
 from exporter.catalogue import LSO_BLOCKER_INFO, LSO_STALLED_SINCE_TIMESTAMP_SECONDS, OPEN_TRANSACTION_TIMEOUT_SECONDS
 
 DASHBOARD = "kafka-eos-lso"

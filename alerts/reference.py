@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from alerts.rule import Alert
-from alerts.settings import Settings, knobs
-from alerts.table import alerts
+from exporter.alerts.rule import Alert
+from exporter.alerts.settings import Settings, knobs
+from exporter.alerts.table import alerts
 
 RUNBOOKS = "../alerts/runbooks"
 """From the page, which lies in docs/."""

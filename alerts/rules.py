@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from alerts import table
-from alerts.rule import Alert, Severity
-from alerts.settings import Settings, SettingsError
-from alerts.text import document
+from exporter.alerts import table
+from exporter.alerts.rule import Alert, Severity
+from exporter.alerts.settings import Settings, SettingsError
+from exporter.alerts.text import document
 
 Rule = dict[str, Any]
 

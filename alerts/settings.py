@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Self
 
-from alerts.rule import Severity
+from exporter.alerts.rule import Severity
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 _OVERRIDES = ("for", "keep_firing_for", "severity", "enabled")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from alerts import agent, audits, cluster, engines, lso, spark, transactions
-from alerts.rule import Alert, Record
-from alerts.settings import Settings
+from exporter.alerts import agent, audits, cluster, engines, lso, spark, transactions
+from exporter.alerts.rule import Alert, Record
+from exporter.alerts.settings import Settings
 
 SUBJECTS = (lso, transactions, cluster, engines, spark, audits, agent)
 

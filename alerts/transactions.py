@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from alerts.evidence import each, unclean_ends
-from alerts.rule import Alert, Record, Severity
-from alerts.settings import Settings
+from exporter.alerts.evidence import each, unclean_ends
+from exporter.alerts.rule import Alert, Record, Severity
+from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     LAST_TRANSACTION_TIMESTAMP_SECONDS,
     OLDEST_COMPLETION_START_TIMESTAMP_SECONDS,

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from grafanalib import core
 
-from dashboards.board import Board, Line, Row
-from dashboards.panels import GREEN, RED, YELLOW, Column, Query, lines, stat, table, timeline
-from dashboards.queries import age, dropped, now, own, own_per_second, total
 from exporter.catalogue import (
     CLUSTER_INFO,
     EXPORTER_BUILD_INFO,
@@ -18,6 +15,9 @@ from exporter.catalogue import (
     TRANSACTION_LOG_TAIL_LAG_RECORDS,
     TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL,
 )
+from exporter.dashboards.board import Board, Line, Row
+from exporter.dashboards.panels import GREEN, RED, YELLOW, Column, Query, lines, stat, table, timeline
+from exporter.dashboards.queries import age, dropped, now, own, own_per_second, total
 from exporter.model import Kind, Metric
 
 AGENT = "kafka-eos-exporter"

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from grafanalib import core
 
-from dashboards.board import Board, Line, Row, Variable
-from dashboards.engines import topics_of, topics_with_findings
-from dashboards.panels import GREEN, NEUTRAL, ORANGE, PURPLE, RED, YELLOW, Column, Query, lines, stat, table, timeline
-from dashboards.queries import age, now, total
-from dashboards.shared import AUDIT, TO_TOPIC
 from exporter.catalogue import (
     AUDIT_FINDINGS,
     AUDIT_LAST_RUN_TIMESTAMP_SECONDS,
@@ -16,6 +11,24 @@ from exporter.catalogue import (
     AUDIT_VERDICT,
     AUDIT_VERDICTS,
 )
+from exporter.dashboards.board import Board, Line, Row, Variable
+from exporter.dashboards.engines import topics_of, topics_with_findings
+from exporter.dashboards.panels import (
+    GREEN,
+    NEUTRAL,
+    ORANGE,
+    PURPLE,
+    RED,
+    YELLOW,
+    Column,
+    Query,
+    lines,
+    stat,
+    table,
+    timeline,
+)
+from exporter.dashboards.queries import age, now, total
+from exporter.dashboards.shared import AUDIT, TO_TOPIC
 
 _OF = ('audit=~"$audit"', 'topic=~"$topic"')
 _BY = "audit, topic"

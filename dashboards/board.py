@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 from grafanalib import core
 
-from dashboards.queries import series
 from exporter.catalogue import (
     BROKER_TXN_COORDINATOR_LOAD_SECONDS,
     LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
     SOURCE_UP,
     TRANSACTIONS_OPEN,
 )
+from exporter.dashboards.queries import series
 from exporter.model import Metric
 
 WIDTH = 24

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from grafanalib import core
 
-from dashboards.board import Board, Line, Row, Variable
-from dashboards.engines import failed_checks
-from dashboards.panels import BLUE, GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
-from dashboards.queries import gained, now, per_second, total
-from dashboards.shared import BROKERS, TRANSACTIONS, WINDOW
 from exporter.catalogue import (
     BROKER_LATE_TRANSACTION_PARTITIONS,
     BROKER_PRODUCER_IDS,
@@ -24,6 +19,11 @@ from exporter.catalogue import (
     POSTURE_CHECK,
     TRANSACTIONAL_IDS_UNAVAILABLE,
 )
+from exporter.dashboards.board import Board, Line, Row, Variable
+from exporter.dashboards.engines import failed_checks
+from exporter.dashboards.panels import BLUE, GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
+from exporter.dashboards.queries import gained, now, per_second, total
+from exporter.dashboards.shared import BROKERS, TRANSACTIONS, WINDOW
 
 OF_BROKER = 'broker=~"$broker"'
 _FENCING = 'error=~"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH"'

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from grafanalib import core
 
-from dashboards.board import Board, Line, Row, Variable
-from dashboards.engines import failed_tasks
-from dashboards.panels import (
+from exporter.catalogue import (
+    CONNECT_CONNECTOR_INFO,
+    CONNECT_TASK_COMMITS_TOTAL,
+    CONNECT_TASK_FAILURES_TOTAL,
+    CONNECT_TASK_OFFSET_COMMIT_RATIO,
+    CONNECT_TASK_OFFSET_COMMIT_SECONDS,
+    CONNECT_TASK_RECORDS_WRITTEN_TOTAL,
+    CONNECT_TASK_STATE,
+    CONNECT_TASK_TRANSACTION_SIZE_RECORDS,
+    TASK_STATES,
+)
+from exporter.dashboards.board import Board, Line, Row, Variable
+from exporter.dashboards.engines import failed_tasks
+from exporter.dashboards.panels import (
     BLUE,
     GREEN,
     GREY,
@@ -22,19 +33,8 @@ from dashboards.panels import (
     table,
     timeline,
 )
-from dashboards.queries import gained, now, per_second, total
-from dashboards.shared import CONNECT, WINDOW
-from exporter.catalogue import (
-    CONNECT_CONNECTOR_INFO,
-    CONNECT_TASK_COMMITS_TOTAL,
-    CONNECT_TASK_FAILURES_TOTAL,
-    CONNECT_TASK_OFFSET_COMMIT_RATIO,
-    CONNECT_TASK_OFFSET_COMMIT_SECONDS,
-    CONNECT_TASK_RECORDS_WRITTEN_TOTAL,
-    CONNECT_TASK_STATE,
-    CONNECT_TASK_TRANSACTION_SIZE_RECORDS,
-    TASK_STATES,
-)
+from exporter.dashboards.queries import gained, now, per_second, total
+from exporter.dashboards.shared import CONNECT, WINDOW
 
 _OF = ('connect=~"$connect"', 'connector=~"$connector"')
 _TASK = "{{connector}}-{{task}}"

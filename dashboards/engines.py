@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from grafanalib import core
 
-from dashboards.panels import GREEN, ORANGE, YELLOW, stat
-from dashboards.queries import in_state, now, total
 from exporter.catalogue import (
     AUDIT_VERDICT,
     CONNECT_TASK_STATE,
@@ -15,6 +13,8 @@ from exporter.catalogue import (
     STALLED_PARTITIONS,
     STREAMS_RESTORE_REMAINING_RECORDS,
 )
+from exporter.dashboards.panels import GREEN, ORANGE, YELLOW, stat
+from exporter.dashboards.queries import in_state, now, total
 
 
 def failed_tasks(*matchers: str, link: str = "") -> core.Panel:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from dashboards import agent, audit, brokers, connect, lso, overview, producers, spark, streams, transactions
-from dashboards.board import Board
-from dashboards.normalise import text
+from exporter.dashboards import agent, audit, brokers, connect, lso, overview, producers, spark, streams, transactions
+from exporter.dashboards.board import Board
+from exporter.dashboards.normalise import text
 
 GENERATED = Path("dashboards") / "generated"
 _MODULES = (overview, transactions, lso, brokers, producers, connect, streams, spark, audit, agent)

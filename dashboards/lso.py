@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from grafanalib import core
 
-from dashboards.board import Board, Line, Row, Variable
-from dashboards.panels import (
+from exporter.catalogue import (
+    GROUP_BLOCKED_OFFSETS,
+    GROUP_READ_COMMITTED_LAG_OFFSETS,
+    HANGING_TRANSACTIONS,
+    LSO_BLOCKER_INFO,
+    LSO_LAG_OFFSETS,
+    LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
+    STALLED_PARTITIONS,
+    TOPIC_LSO_LAG_OFFSETS,
+)
+from exporter.dashboards.board import Board, Line, Row, Variable
+from exporter.dashboards.panels import (
     GREEN,
     KIND_COLOURS,
     NEUTRAL,
@@ -19,18 +29,8 @@ from dashboards.panels import (
     table,
     timeline,
 )
-from dashboards.queries import now, total
-from dashboards.shared import LSO, STALL_STEPS, groups_held_up, holders, stalled_partitions
-from exporter.catalogue import (
-    GROUP_BLOCKED_OFFSETS,
-    GROUP_READ_COMMITTED_LAG_OFFSETS,
-    HANGING_TRANSACTIONS,
-    LSO_BLOCKER_INFO,
-    LSO_LAG_OFFSETS,
-    LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
-    STALLED_PARTITIONS,
-    TOPIC_LSO_LAG_OFFSETS,
-)
+from exporter.dashboards.queries import now, total
+from exporter.dashboards.shared import LSO, STALL_STEPS, groups_held_up, holders, stalled_partitions
 
 OF_TOPIC = 'topic=~"$topic"'
 OF_GROUP = 'group=~"$group"'

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from grafanalib import core
 
-from dashboards.board import Board, Line, Row
-from dashboards.engines import (
+from exporter.catalogue import (
+    GROUP_BLOCKED_OFFSETS,
+    HANGING_TRANSACTIONS,
+    LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
+    OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
+    OVERDUE_TRANSACTIONS,
+    TRANSACTIONAL_IDS_UNAVAILABLE,
+    TRANSACTIONS_OPEN,
+    TRANSACTIONS_TOTAL,
+)
+from exporter.dashboards.board import Board, Line, Row
+from exporter.dashboards.engines import (
     failed_checks,
     failed_queries,
     failed_tasks,
@@ -13,9 +23,9 @@ from dashboards.engines import (
     starved_queries,
     topics_with_findings,
 )
-from dashboards.panels import BLUE, GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
-from dashboards.queries import answered, gained, now, per_second, total
-from dashboards.shared import (
+from exporter.dashboards.panels import BLUE, GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
+from exporter.dashboards.queries import answered, gained, now, per_second, total
+from exporter.dashboards.shared import (
     AUDIT,
     BROKERS,
     CONNECT,
@@ -34,16 +44,6 @@ from dashboards.shared import (
     stalls_over_time,
     timeouts,
     unclean_ends,
-)
-from exporter.catalogue import (
-    GROUP_BLOCKED_OFFSETS,
-    HANGING_TRANSACTIONS,
-    LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
-    OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
-    OVERDUE_TRANSACTIONS,
-    TRANSACTIONAL_IDS_UNAVAILABLE,
-    TRANSACTIONS_OPEN,
-    TRANSACTIONS_TOTAL,
 )
 
 

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from grafanalib import core
 
-from dashboards.board import Board, Line, Row, Variable
-from dashboards.panels import GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
-from dashboards.queries import age, gained, now, per_second, total
-from dashboards.shared import PRODUCERS, WINDOW
 from exporter.catalogue import (
     PRODUCER_IDEMPOTENCE_STATE,
     PRODUCER_IDEMPOTENCE_STATE_SINCE_TIMESTAMP_SECONDS,
@@ -18,6 +14,10 @@ from exporter.catalogue import (
     PRODUCER_TXN_STATE,
     PRODUCER_TXN_STATE_SINCE_TIMESTAMP_SECONDS,
 )
+from exporter.dashboards.board import Board, Line, Row, Variable
+from exporter.dashboards.panels import GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
+from exporter.dashboards.queries import age, gained, now, per_second, total
+from exporter.dashboards.shared import PRODUCERS, WINDOW
 from exporter.model import Metric
 
 _OF = 'client_id=~"$client_id"'

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from grafanalib import core
 
-from dashboards.panels import (
+from exporter.catalogue import (
+    GROUP_BLOCKED_OFFSETS,
+    LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
+    LSO_BLOCKER_INFO,
+    LSO_LAG_OFFSETS,
+    LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
+    PRODUCER_FENCES_TOTAL,
+    RECENT_PRODUCER_FENCES,
+    STALLED_PARTITIONS,
+    TRANSACTIONS_TOTAL,
+)
+from exporter.dashboards.panels import (
     KIND_COLOURS,
     ORANGE,
     OUTCOME_COLOURS,
@@ -17,18 +28,7 @@ from dashboards.panels import (
     table,
     timeline,
 )
-from dashboards.queries import age, gained, now, per_second, total
-from exporter.catalogue import (
-    GROUP_BLOCKED_OFFSETS,
-    LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
-    LSO_BLOCKER_INFO,
-    LSO_LAG_OFFSETS,
-    LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
-    PRODUCER_FENCES_TOTAL,
-    RECENT_PRODUCER_FENCES,
-    STALLED_PARTITIONS,
-    TRANSACTIONS_TOTAL,
-)
+from exporter.dashboards.queries import age, gained, now, per_second, total
 
 WINDOW = "15m"
 OVERVIEW, TRANSACTIONS, LSO = "kafka-eos-overview", "kafka-eos-transactions", "kafka-eos-lso"

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from grafanalib import core
 
-from dashboards.board import Board, Line, Row, Variable
-from dashboards.engines import failed_queries, starved_queries
-from dashboards.panels import (
+from exporter.catalogue import (
+    SPARK_BATCH_DURATION_SECONDS,
+    SPARK_BATCHES_TOTAL,
+    SPARK_INPUT_ROWS_TOTAL,
+    SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS,
+    SPARK_QUERY_STATE,
+    SPARK_QUERY_STATES,
+    SPARK_QUERY_TERMINATIONS_TOTAL,
+    SPARK_SOURCE_BLOCKED_OFFSETS,
+    SPARK_SOURCE_LAG_OFFSETS,
+    SPARK_UNCOMMITTED_BATCHES,
+)
+from exporter.dashboards.board import Board, Line, Row, Variable
+from exporter.dashboards.engines import failed_queries, starved_queries
+from exporter.dashboards.panels import (
     BLUE,
     GREEN,
     GREY,
@@ -21,20 +33,8 @@ from dashboards.panels import (
     table,
     timeline,
 )
-from dashboards.queries import age, gained, now, per_second, total
-from dashboards.shared import SPARK, WINDOW
-from exporter.catalogue import (
-    SPARK_BATCH_DURATION_SECONDS,
-    SPARK_BATCHES_TOTAL,
-    SPARK_INPUT_ROWS_TOTAL,
-    SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS,
-    SPARK_QUERY_STATE,
-    SPARK_QUERY_STATES,
-    SPARK_QUERY_TERMINATIONS_TOTAL,
-    SPARK_SOURCE_BLOCKED_OFFSETS,
-    SPARK_SOURCE_LAG_OFFSETS,
-    SPARK_UNCOMMITTED_BATCHES,
-)
+from exporter.dashboards.queries import age, gained, now, per_second, total
+from exporter.dashboards.shared import SPARK, WINDOW
 
 _OF = ('spark_application=~"$spark_application"', 'query=~"$query"')
 _BY = "spark_application, query"

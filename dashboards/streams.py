@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from grafanalib import core
 
-from dashboards.board import Board, Line, Row, Variable
-from dashboards.engines import records_to_restore
-from dashboards.panels import BLUE, GREEN, GREY, NEUTRAL, ORANGE, PURPLE, RED, YELLOW, Query, lines, stat, timeline
-from dashboards.queries import in_state, now, per_second, total
-from dashboards.shared import STREAMS
 from exporter.catalogue import (
     STREAMS_CHANGELOG_LAG_OFFSETS,
     STREAMS_CLIENT_STATE,
@@ -20,6 +15,24 @@ from exporter.catalogue import (
     STREAMS_THREAD_STATE,
     STREAMS_THREAD_STATES,
 )
+from exporter.dashboards.board import Board, Line, Row, Variable
+from exporter.dashboards.engines import records_to_restore
+from exporter.dashboards.panels import (
+    BLUE,
+    GREEN,
+    GREY,
+    NEUTRAL,
+    ORANGE,
+    PURPLE,
+    RED,
+    YELLOW,
+    Query,
+    lines,
+    stat,
+    timeline,
+)
+from exporter.dashboards.queries import in_state, now, per_second, total
+from exporter.dashboards.shared import STREAMS
 from exporter.model import Metric
 
 _OF = 'target=~"$target"'

@@ -4,24 +4,6 @@ from __future__ import annotations
 
 from grafanalib import core
 
-from dashboards.board import APPLICATION, Board, Line, Row
-from dashboards.panels import (
-    BLUE,
-    GREEN,
-    NEUTRAL,
-    ORANGE,
-    RED,
-    STATE_COLOURS,
-    YELLOW,
-    Column,
-    Query,
-    heat,
-    lines,
-    stat,
-    table,
-)
-from dashboards.queries import OF_APPLICATION, age, buckets, now, per_second, quantile, series, total
-from dashboards.shared import TRANSACTIONS, fenced_ids, fences, not_committed, outcomes, timeouts, unclean_ends
 from exporter.catalogue import (
     APPLICATION_INFO,
     LAST_TRANSACTION_TIMESTAMP_SECONDS,
@@ -38,6 +20,24 @@ from exporter.catalogue import (
     TRANSACTIONS_OPEN,
     TRANSACTIONS_TOTAL,
 )
+from exporter.dashboards.board import APPLICATION, Board, Line, Row
+from exporter.dashboards.panels import (
+    BLUE,
+    GREEN,
+    NEUTRAL,
+    ORANGE,
+    RED,
+    STATE_COLOURS,
+    YELLOW,
+    Column,
+    Query,
+    heat,
+    lines,
+    stat,
+    table,
+)
+from exporter.dashboards.queries import OF_APPLICATION, age, buckets, now, per_second, quantile, series, total
+from exporter.dashboards.shared import TRANSACTIONS, fenced_ids, fences, not_committed, outcomes, timeouts, unclean_ends
 
 
 def board() -> Board:

@@ -19,7 +19,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from alerts.settings import Settings
 from demo import jars, monitoring
 from demo.agent import COMMAND, Agent, AgentError, Metrics
 from demo.cluster import KafkaCluster, StartError
@@ -33,6 +32,7 @@ from demo.scenes import ORPHAN_TOPIC, SCENES, Scene, abort_line, next_steps, tor
 from demo.settings import free_ports
 from demo.stage import TOPICS, Stage
 from demo.workloads.books import Books
+from exporter.alerts.settings import Settings
 from exporter.catalogue import OUTCOMES, TRANSACTIONS_TOTAL
 from exporter.model import Deadline
 

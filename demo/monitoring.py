@@ -13,11 +13,11 @@ from typing import Any
 
 import yaml
 
-from alerts.routing import alertmanager
-from alerts.rules import rules_file
-from alerts.settings import Settings
 from demo.processes import ProcessGroup, poll
 from demo.settings import free_ports
+from exporter.alerts.routing import alertmanager
+from exporter.alerts.rules import rules_file
+from exporter.alerts.settings import Settings
 from exporter.model import Deadline
 
 READY_SECONDS = 30.0

@@ -23,7 +23,6 @@ from typing import Any, Self
 import yaml
 from confluent_kafka import KafkaException, Producer
 
-from alerts.files import generated
 from demo import jars
 from demo.agent import Agent
 from demo.cluster import KafkaCluster, StartError
@@ -38,6 +37,7 @@ from demo.spark import SparkError
 from demo.stage import TOPICS, Stage
 from demo.streams import StreamsApp
 from demo.workloads.producers import JavaProducer, ProducerError
+from exporter.alerts.files import generated
 from exporter.catalogue import BROKER_TRANSACTION_VERSION
 from exporter.librdkafka_stats import EosStats
 from exporter.model import Deadline

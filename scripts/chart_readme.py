@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from alerts.settings import knobs
+from exporter.alerts.settings import knobs
 from exporter.commands.generate import between
 
 CHART = Path(__file__).parents[1] / "helm" / "kafka-eos-exporter"

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from alerts import reference as alert_tables
-from alerts.files import generated
 from exporter import catalogue
+from exporter.alerts import reference as alert_tables
+from exporter.alerts.files import generated
 from exporter.commands import generate_alerts, generate_dashboards
 from exporter.model import Metric
 

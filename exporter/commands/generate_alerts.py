@@ -6,9 +6,9 @@ import argparse
 import sys
 from typing import Any
 
-from alerts.files import FORMATS
-from alerts.settings import SettingsError, knobs, settings
-from alerts.table import names
+from exporter.alerts.files import FORMATS
+from exporter.alerts.settings import SettingsError, knobs, settings
+from exporter.alerts.table import names
 
 _EXAMPLES = """\
 examples:

@@ -30,7 +30,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
 def files() -> Mapping[Path, str]:
     """The committed files, by their paths in a checkout. Raises ValueError without the library that makes them."""
     try:
-        from dashboards.generate import files as made  # noqa: PLC0415 -- grafanalib is an extra that the agent runs without
+        from exporter.dashboards.generate import files as made  # noqa: PLC0415 -- grafanalib is an extra that the agent runs without
     except ModuleNotFoundError as error:
         raise ValueError(f"{error}: pip install 'kafka-eos-exporter[generate]'") from None
     return made()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from dashboards.generate import GENERATED, boards
+from exporter.dashboards.generate import GENERATED, boards
 from scripts.preview.answers import Prometheus
 from scripts.preview.page import HEIGHT, WIDTH, page
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from alerts.rules import groups
-from alerts.settings import settings
-from alerts.table import names
+from exporter.alerts.rules import groups
+from exporter.alerts.settings import settings
+from exporter.alerts.table import names
 from tests.chart.tools import CHART, Charts, of_kind
 
 SERVICE = "http://eos-kafka-eos-exporter.kafka.svc:10618/runbooks"

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from alerts.files import generated
-from dashboards.generate import files
 from demo.panorama import Panorama, PrometheusServer
 from demo.processes import poll
+from exporter.alerts.files import generated
 from exporter.catalogue import LSO_BLOCKER_INFO, STREAMS_THREAD_COMMITS_TOTAL, TRANSACTION_OPEN_SECONDS
+from exporter.dashboards.generate import files
 from exporter.model import Deadline
 
 SHOWN_SECONDS = 120.0

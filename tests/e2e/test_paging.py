@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 
-from alerts.settings import Settings, settings
-from alerts.table import names
 from demo.agent import Agent
 from demo.cluster import KafkaCluster
 from demo.connect import ConnectCluster
@@ -23,6 +21,8 @@ from demo.monitoring import Monitoring, Pace
 from demo.orphan import make_orphan, repair
 from demo.processes import ProcessGroup
 from demo.workloads.producers import RdkafkaProducer
+from exporter.alerts.settings import Settings, settings
+from exporter.alerts.table import names
 from exporter.catalogue import CONNECT_TASK_STATE
 from exporter.model import Deadline
 from tests.e2e.conftest import StartAgent

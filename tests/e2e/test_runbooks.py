@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import pytest
 
-import alerts
 from demo.cluster import KafkaCluster
 from demo.orphan import make_orphan
 from demo.workloads.producers import RdkafkaProducer
+from exporter import alerts
 from tests.e2e.conftest import Keep
 
 TOOLS = {

@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from alerts.files import generated
+from exporter.alerts.files import generated
 from tests.rules.promtool import Case, bare, run
 
 Rules = dict[str, Any]

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import pytest
 import yaml
 
-from alerts.files import generated
+from exporter.alerts.files import generated
 from exporter.catalogue import (
     AUDIT_RECORDS,
     CLUSTER_INFO,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from alerts.files import generated
 from exporter import catalogue
+from exporter.alerts.files import generated
 from exporter.core.shard import Shard
 from tests.rules.promtool import Case, Check, Labels, Series, bare, run
 from tests.rules.table import CASES

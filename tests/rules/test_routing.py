@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from alerts import table
-from alerts.files import generated
+from exporter.alerts import table
+from exporter.alerts.files import generated
 
 TEXT = generated()["alerts/generated/alertmanager.yaml"]
 CONFIG = yaml.safe_load(TEXT)

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import alerts
-from alerts.settings import Settings, knobs
-from alerts.table import alerts as all_alerts
-from alerts.table import names
-from exporter import catalogue
+from exporter import alerts, catalogue
+from exporter.alerts.settings import Settings, knobs
+from exporter.alerts.table import alerts as all_alerts
+from exporter.alerts.table import names
 from exporter.cli import parser
 
 OURS = "kafka-eos-exporter"

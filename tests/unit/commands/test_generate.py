@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from alerts import table
-from alerts.settings import knobs
 from exporter import catalogue
+from exporter.alerts import table
+from exporter.alerts.settings import knobs
 from exporter.cli import main
 from exporter.commands.generate import with_reference
 from exporter.model import Kind, Metric

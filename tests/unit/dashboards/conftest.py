@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dashboards.board import Board
-from dashboards.generate import boards
-from dashboards.normalise import text
+from exporter.dashboards.board import Board
+from exporter.dashboards.generate import boards
+from exporter.dashboards.normalise import text
 
 _BOARDS = boards()
 

@@ -8,11 +8,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dashboards.agent import AGENT
-from dashboards.board import WIDTH, Board
-from dashboards.generate import GENERATED, boards, files
-from dashboards.normalise import SCHEMA_VERSION
 from exporter.catalogue import rows
+from exporter.dashboards.agent import AGENT
+from exporter.dashboards.board import WIDTH, Board
+from exporter.dashboards.generate import GENERATED, boards, files
+from exporter.dashboards.normalise import SCHEMA_VERSION
 from tests.unit.dashboards.test_linter_rules import Json, panels, queries, variable
 
 ROOT = Path(__file__).parents[3]
