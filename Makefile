@@ -19,7 +19,7 @@ SPARK_WORKERS ?= 2
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit golden rules mutants chart container dist deploy e2e spark test demo bench generate lock clean
+.PHONY: help setup check format unit golden rules mutants chart container dist deploy e2e spark test demo bench generate captures release lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -102,6 +102,12 @@ bench: $(READY) ## the speed tables, side by side with Kafka's own tools and Spa
 generate: $(READY) ## write what is generated from the catalogue
 	$(BIN)/kafka-eos-exporter generate
 	$(PY) -m scripts.chart_readme
+
+captures: $(READY) ## record the answers of real JVMs anew, which the unit tests read
+	$(PY) -m tests.golden.captures.jvms.capture
+
+release: $(READY) ## print the tag that a release would get, and what is missing; changes nothing
+	@$(PY) -m scripts.release
 
 lock: $(READY) ## write constraints.txt anew from the virtual environment
 	@{ sed -n '/^#/p' constraints.txt; $(PY) -m pip freeze --exclude-editable --all | grep -v '^pip==' | sort -f; } > constraints.new

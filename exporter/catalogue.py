@@ -1,6 +1,6 @@
 """THE table of metrics. Data only: nothing else in the project spells a metric's name.
 
-Six readers: the exposition, the README's metric reference, the dashboards, the alerts, the chart, and the tests. A
+Six readers: the exposition, docs/metrics.md, the dashboards, the alerts, the chart, and the tests. A
 family enters with the source that emits it; one that nobody emits or asserts fails a test.
 """
 

@@ -11,12 +11,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import ValidationError
 
-from exporter.settings.clients import Broker, Ingest, Producers
+from exporter.settings.clients import Ingest, Producers
 from exporter.settings.layers import (
     ConfigError,
     Layer,
@@ -30,130 +30,22 @@ from exporter.settings.layers import (
     merged,
 )
 from exporter.settings.problems import problem_of, shape_of
+from exporter.settings.sections import ApplicationPattern, ClusterConfig, EndpointConfig, LogConfig, StateConfig
 from exporter.settings.targets import Audits, Connect, Spark, Streams
-from exporter.settings.values import (
-    DEFAULT_PORT,
-    Addresses,
-    ApplicationRegex,
-    Count,
-    Duration,
-    KafkaProperties,
-    Lower,
-    Patterns,
-    Prefix,
-    Section,
-    Sharding,
-    split_address,
-    wrong,
-)
+from exporter.settings.values import DEFAULT_PORT, Section, Sharding, split_address
 from exporter.web.config import read_web_config
 
 # --- The settings -----------------------------------------------------------------------------------------------------
 
 
-class State(Section):
-    """What survives a restart: positions in the transaction log and the times of stalls. Unset: nothing is kept."""
-
-    dir: FilePath | None = None
-
-
-class Web(Section):
-    """The HTTP server. ``listen_address`` is one address or several; ``route_prefix`` is "" or begins with a slash.
-
-    ``config_file`` sets TLS and users, in exporter-toolkit's format.
-    """
-
-    listen_address: Addresses = (f":{DEFAULT_PORT}",)
-    config_file: FilePath | None = None
-    route_prefix: Prefix = ""
-
-
-class Log(Section):
-    """What goes to standard error."""
-
-    level: Annotated[Literal["debug", "info", "warning", "error"], Lower] = "info"
-    format: Annotated[Literal["text", "json"], Lower] = "text"
-
-
-class Topics(Section):
-    """Topics whose LSO is watched: regular expressions, found anywhere in a name; internal topics always are."""
-
-    include: Patterns = (".*",)
-    exclude: Patterns = ()
-
-
-class Lso(Section):
-    """How often the LSO is read, in seconds; a partition is stalled when its LSO stands still for ``stall_after``."""
-
-    interval: Duration = 5.0
-    sweep_interval: Duration = 60.0
-    stall_after: Duration = 30.0
-
-
-class Transactions(Section):
-    """How often open transactions are asked for, in seconds, and how many series they may make, per cluster."""
-
-    interval: Duration = 5.0
-    applications: Annotated[int, Field(ge=1)] = 500
-    open_transactions: Count = 20
-    fenced_ids: Count = 20
-    unclean_ends: Count = 20
-
-
-class Groups(Section):
-    """Consumer groups to measure: all while there are at most ``limit``, above that those of ``include`` only."""
-
-    interval: Duration = 30.0
-    include: Patterns = ()
-    exclude: Patterns = ()
-    limit: Count = 500
-
-
-class Posture(Section):
-    """The EOS posture checks: how often, in seconds, and which not, as ``check`` or ``check:subject``."""
-
-    interval: Duration = 300.0
-    ignore: tuple[str, ...] = ()
-
-
-class Cluster(Section):
-    """One Kafka cluster. ``name`` is "" while it is called by the cluster id that Kafka reports.
-
-    Without ``watch`` Kafka itself is left to another agent, as a sidecar does: this one tells what its clients
-    and engines say.
-    """
-
-    name: Annotated[str, Field(max_length=200)] = ""
-    watch: bool = True
-    kafka: KafkaProperties
-    topics: Topics = Topics()
-    lso: Lso = Lso()
-    transactions: Transactions = Transactions()
-    groups: Groups = Groups()
-    brokers: tuple[Broker, ...] = ()
-    posture: Posture = Posture()
-
-    @model_validator(mode="after")
-    def _named_if_not_asked(self) -> Cluster:
-        if not self.watch and not self.name:
-            raise wrong("has watch: false, so it needs the name that the agent that watches it gives it")
-        return self
-
-
-class ApplicationPattern(Section):
-    """A regular expression over the whole transactional.id, whose group ``application`` names the application."""
-
-    pattern: ApplicationRegex
-
-
 class Config(Section):
     """All settings, checked. Frozen; reloading makes a new one."""
 
-    state: State = State()
-    web: Web = Web()
-    log: Log = Log()
+    state: StateConfig = StateConfig()
+    web: EndpointConfig = EndpointConfig()
+    log: LogConfig = LogConfig()
     shard: Sharding = Sharding()
-    clusters: tuple[Cluster, ...]
+    clusters: tuple[ClusterConfig, ...]
     applications: tuple[ApplicationPattern, ...] = ()
     producers: tuple[Producers, ...] = ()
     connect: tuple[Connect, ...] = ()
@@ -248,7 +140,7 @@ def _checked(tree: Tree, origins: Mapping[Path, str]) -> tuple[Config | None, li
     return config, [*_name_problems(config.clusters), *_engine_problems(config), *_ingest_problems(config)]
 
 
-def _name_problems(clusters: Sequence[Cluster]) -> Iterator[Problem]:
+def _name_problems(clusters: Sequence[ClusterConfig]) -> Iterator[Problem]:
     if len(clusters) < 2:
         return
     seen: dict[str, int] = {}
@@ -315,4 +207,4 @@ def _problem(details: Any, origins: Mapping[Path, str]) -> Problem:  # noqa: ANN
     return found
 
 
-__all__ = ["Cluster", "Config", "ConfigError", "ConfigSource", "Problem", "dotted", "split_address"]
+__all__ = ["ClusterConfig", "Config", "ConfigError", "ConfigSource", "Problem", "dotted", "split_address"]

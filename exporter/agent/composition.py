@@ -16,8 +16,7 @@ from exporter.agent.allocator import share_one_arena
 from exporter.agent.client_sources import Clients
 from exporter.agent.engine_sources import Engines, engine_sources, engines_of
 from exporter.catalogue import EXPORTER_SHARDS
-from exporter.config import Cluster as ClusterConfig
-from exporter.config import Config, split_address
+from exporter.config import ClusterConfig, Config, split_address
 from exporter.core import logs
 from exporter.core.runner import Fleet, Group
 from exporter.core.state import StateDir

@@ -9,8 +9,7 @@ from typing import TypeVar
 
 from exporter.commands.report import Look
 from exporter.commands.settings import SettingsError, config_source
-from exporter.config import Cluster as ClusterConfig
-from exporter.config import Config
+from exporter.config import ClusterConfig, Config
 from exporter.core import logs
 from exporter.core.durations import parse_duration
 from exporter.core.state import StateDir

@@ -14,7 +14,7 @@ from typing import Any
 from exporter.commands.clusters import duration, look_at_all
 from exporter.commands.output import progress, say
 from exporter.commands.report import Form, Look, show
-from exporter.config import Cluster as ClusterConfig
+from exporter.config import ClusterConfig
 from exporter.core.durations import format_age, format_duration
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.metadata import Metadata

@@ -13,7 +13,7 @@ from exporter.agent.engine_sources import Engines, engine_sources, engines_of
 from exporter.commands.clusters import duration, opened
 from exporter.commands.output import print_json, print_table, printable, say
 from exporter.commands.settings import add_cluster_flags, config_source
-from exporter.config import Cluster as ClusterConfig
+from exporter.config import ClusterConfig
 from exporter.model import Deadline, Fact, Facts, Fault, OpenTransactions, Source
 from exporter.posture.checks import Check, Posture, Verdict
 from exporter.sources.cluster import Cluster

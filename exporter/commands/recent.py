@@ -9,7 +9,7 @@ from typing import Any
 from exporter.commands.clusters import look_at_all
 from exporter.commands.output import say
 from exporter.commands.report import Form, Look, show
-from exporter.config import Cluster as ClusterConfig
+from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.lso.next_step import clock_time
 from exporter.model import Deadline, Facts, Fault, OpenTransactions, UncleanEnd, UncleanEnds

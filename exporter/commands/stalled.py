@@ -11,7 +11,7 @@ from exporter import catalogue
 from exporter.commands.clusters import duration, look_at_all
 from exporter.commands.output import say
 from exporter.commands.report import Form, Look, show
-from exporter.config import Cluster as ClusterConfig
+from exporter.config import ClusterConfig
 from exporter.core.durations import format_age, format_duration
 from exporter.lso.next_step import next_step
 from exporter.model import Deadline, Facts, Fault, Sample, Stall, Stalls

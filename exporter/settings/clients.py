@@ -1,4 +1,4 @@
-"""Settings of brokers' and producers' JVMs, and of what clients hand in themselves."""
+"""Settings of the JVMs of brokers and producers, and of the statistics that clients post."""
 
 from __future__ import annotations
 
@@ -12,34 +12,36 @@ from exporter.settings.values import Count, Duration, Section, wrong
 
 
 class Broker(Discovered):
-    """The JVM of a broker. ``id`` is its node.id, for one that cannot be known from the JVM or from its host.
-
-    Targets of files may have a label ``id``.
-    """
+    """The JVM of a broker. Targets in files may have a label ``id``."""
 
     interval: Duration = 15.0
+    """How often to read it."""
     id: Annotated[int, Field(ge=0)] | None = None
+    """The broker's `node.id`, where neither the JVM nor its host name gives it."""
 
 
 class Producers(Discovered):
-    """A JVM with producers in it; ``cluster`` may be left out when only one is configured."""
+    """A JVM with Java producers."""
 
     cluster: str = ""
+    """Name of the producers' cluster; may be omitted when only one is configured."""
     interval: Duration = 15.0
+    """How often to read it."""
 
 
 class Ingest(Section):
-    """Statistics that librdkafka's clients hand in at ``/ingest/librdkafka``; off unless ``enabled``.
-
-    A token is required unless the agent listens on loopback only. A client that is silent for ``expire_after`` is
-    forgotten.
-    """
+    """Statistics that librdkafka clients, Spark drivers and audits post to the paths below ``/ingest``."""
 
     enabled: bool = False
+    """Whether they are accepted."""
     token: Secret = SecretStr("")
+    """Bearer token that clients send; required unless the agent listens on loopback only. Better: `token_file`."""
     token_file: FilePath | None = None
+    """File with the token, read at every request."""
     expire_after: Duration = 180.0
+    """The series of a client are dropped when it has sent nothing for this long."""
     clients: Count = 500
+    """Clients that are kept; those above the limit are refused and counted."""
 
     @model_validator(mode="after")
     def _one_token(self) -> Ingest:

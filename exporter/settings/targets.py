@@ -1,5 +1,5 @@
-"""Settings of what is asked over HTTP, JVMs by Jolokia or jmx_exporter and Connect's REST API, and of what is read from
-folders: Spark's logs and checkpoints, results of audits.
+"""Settings of what is read over HTTP (JVMs by Jolokia or jmx_exporter, Connect's REST API) and from folders (Spark's
+event logs and checkpoints, results of audits).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _url(value: str) -> str:
 
 
 TARGET = "{target}"
-"""Stands in an address for each target of the files."""
+"""Placeholder in an address; each target of the files of `file_sd` replaces it."""
 
 Paths = Annotated[tuple[FilePath, ...], BeforeValidator(one_or_more)]
 Url = Annotated[str, AfterValidator(_url)]
@@ -42,12 +42,16 @@ Secret = Annotated[SecretStr, PlainSerializer(lambda secret: "[hidden]" if secre
 
 
 class Access(Section):
-    """How to come in: basic authentication, and the authorities that sign the other side's certificate."""
+    """Basic authentication, and the authorities that sign the server's certificate."""
 
     username: str = ""
+    """User of basic authentication."""
     password: Secret = SecretStr("")
+    """Its password. Better: `password_file`."""
     password_file: FilePath | None = None
+    """File with the password, read at every request."""
     ca_file: FilePath | None = None
+    """PEM file with the authorities of the server's certificate; unset: those of this host."""
 
     @model_validator(mode="after")
     def _one_password(self) -> Access:
@@ -62,11 +66,14 @@ class Access(Section):
 
 
 class Jvm(Access):
-    """A JVM, by its Jolokia agent or by its jmx_exporter; ``profile`` names the spelling of the latter's series."""
+    """A JVM, by its Jolokia agent or by its jmx_exporter."""
 
     jolokia: Url | None = None
+    """Address of the Jolokia agent, such as `http://127.0.0.1:8778/jolokia`; either this or `jmx_exporter`."""
     jmx_exporter: Url | None = None
+    """Address of the jmx_exporter, such as `http://127.0.0.1:9404/metrics`."""
     profile: Annotated[Literal["", "jmx_exporter", "confluent", "default"], Lower] = ""
+    """Spelling of the jmx_exporter's series: `jmx_exporter`, `confluent` or `default`; unset: detected."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Jvm:
@@ -87,6 +94,9 @@ class Discovered(Jvm):
     """
 
     file_sd: Paths = ()
+    """Files in Prometheus's file_sd form, JSON or YAML, or patterns such as `/etc/eos/*.yml`; each target replaces
+    `{target}` in the address.
+    """
 
     @model_validator(mode="after")
     def _pattern_for_files(self) -> Discovered:
@@ -99,16 +109,19 @@ class Discovered(Jvm):
 
 
 class Connect(Access):
-    """A Connect cluster. ``rest`` are addresses of its workers, of which one that answers is enough; ``cluster`` may be
-    left out when only one is configured.
-    """
+    """A Connect cluster; it needs ``rest`` or ``workers``, or both."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
+    """Value of the labels `connect` and `target`."""
     cluster: str = ""
+    """Name of its Kafka cluster; may be omitted when only one is configured."""
     group_id: str = ""
+    """The workers' `group.id`: joins the tasks to their transactions."""
     rest: Urls = ()
+    """Addresses of the REST API, such as `http://127.0.0.1:8083`. One that answers is enough."""
     workers: tuple[Discovered, ...] = ()
     interval: Duration = 10.0
+    """How often to read it."""
 
     @model_validator(mode="after")
     def _some_way(self) -> Connect:
@@ -118,25 +131,29 @@ class Connect(Access):
 
 
 class Streams(Discovered):
-    """A JVM with Kafka Streams in it; ``cluster`` may be left out when only one is configured."""
+    """A JVM with Kafka Streams."""
 
     cluster: str = ""
+    """Name of its Kafka cluster; may be omitted when only one is configured."""
     interval: Duration = 10.0
+    """How often to read it."""
 
 
 class Spark(Section):
-    """A folder that Spark writes: a folder of event logs, or the checkpoint of one query.
-
-    ``application`` and ``query`` name a checkpoint's query on the metrics where no event does; ``query`` is by itself
-    the folder's name. ``cluster`` is the one that the queries read; it may be left out when only one is configured.
-    """
+    """A folder that Spark writes: a folder of event logs, or the checkpoint of one query."""
 
     event_log: LocalPath | None = None
+    """Folder of event logs (`spark.eventLog.dir`), local or mounted; either this or `checkpoint`."""
     checkpoint: LocalPath | None = None
+    """Checkpoint folder of one query, local or mounted."""
     application: Annotated[str, Field(max_length=200)] = ""
+    """Label `spark_application` of a checkpoint's query, where no event gives it."""
     query: Annotated[str, Field(max_length=200)] = ""
+    """Label `query` of a checkpoint's query, where no event gives it; unset: the folder's name."""
     cluster: str = ""
+    """Name of the Kafka cluster that the queries read; may be omitted when only one is configured."""
     interval: Duration = 10.0
+    """How often to read it."""
 
     @model_validator(mode="after")
     def _one_folder(self) -> Spark:
@@ -148,6 +165,7 @@ class Spark(Section):
 
 
 class Audits(Section):
-    """Results that ``audit --output-dir`` writes: a file, or a pattern such as ``/data/audits/*.json``."""
+    """Results of audits."""
 
     path: LocalPath
+    """File that `audit --output-dir` writes, or a pattern such as `/data/audits/*.json`."""

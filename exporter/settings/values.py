@@ -45,12 +45,17 @@ class Section(BaseModel):
 
 
 class Sharding(Section):
-    """Which part of the clusters this agent reads: ``INDEX/COUNT``, or both as keys. Unset: the whole."""
+    """Which part of the clusters this agent reads: ``INDEX/COUNT``, or both as keys. Flag: ``--shard``.
+
+    See [high-availability.md](high-availability.md).
+    """
 
     written_as_text: ClassVar[bool] = True
 
     index: Annotated[int, Field(ge=0)] = 0
+    """Number of this shard, from 0."""
     count: Annotated[int, Field(ge=1)] = 1
+    """Number of shards."""
 
     @model_validator(mode="before")
     @classmethod

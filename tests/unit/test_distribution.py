@@ -41,14 +41,26 @@ def test_no_lock_holds_an_address() -> None:
     assert "://" not in (ROOT / "constraints.txt").read_text()
 
 
-def test_the_make_targets_that_the_readme_shows_are_there() -> None:
-    shown = set(re.findall(r"(?:^|`)make ([a-z0-9]+)", (ROOT / "README.md").read_text(), re.MULTILINE))
+def test_the_make_targets_that_the_documents_show_are_there() -> None:
+    text = "".join((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md", "docs/release.md"))
+    shown = set(re.findall(r"(?:^|`)make ([a-z0-9]+)", text, re.MULTILINE))
     targets = set(re.findall(r"^([a-z0-9]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert {"demo", "test"} <= shown <= targets
 
 
-def test_the_settings_in_the_readme_are_all_of_them_and_can_be_used(tmp_path: Path) -> None:
-    [example] = re.findall(r"```yaml\n(state:.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+def test_the_readme_is_at_most_12_kb() -> None:
+    assert len((ROOT / "README.md").read_bytes()) <= 12_000
+
+
+def test_every_link_of_the_documents_leads_to_a_file() -> None:
+    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")]
+    for document in documents:
+        for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text()):
+            assert "://" in link or (document.parent / link).exists(), f"{document.name}: {link}"
+
+
+def test_the_example_of_all_settings_is_complete_and_can_be_used(tmp_path: Path) -> None:
+    [example] = re.findall(r"```yaml\n(state:.*?)```", (ROOT / "docs" / "configuration.md").read_text(), re.DOTALL)
     for name in ("password", "ingest-token"):
         (tmp_path / name).write_text("made up")
     example = re.sub(r" *ssl\.ca\.location: .*\n", "", example).replace("/etc/kafka-eos-exporter", str(tmp_path))

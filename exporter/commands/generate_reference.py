@@ -1,0 +1,111 @@
+"""The generated references of docs/: metrics by source from the catalogue, settings by section from their models."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel, PlainSerializer, SecretStr
+from pydantic.fields import FieldInfo
+
+from exporter.commands.settings import CLUSTER, RUN
+from exporter.config import Config
+from exporter.core.durations import format_duration
+from exporter.model import Metric
+
+_FLAGS = {".".join(map(str, flag.path)): flag.name for flag in (*CLUSTER, *RUN)}
+
+
+def metrics(rows: Iterable[Metric]) -> str:
+    """Return a Markdown table for each source, in the order in which the sources first appear."""
+    by_source: dict[str, list[Metric]] = {}
+    for metric in rows:
+        by_source.setdefault(metric.source, []).append(metric)
+    return "\n".join(
+        f"**Source `{source}`**\n\n| metric | kind | labels | meaning |\n|---|---|---|---|\n"
+        + "".join(f"{_metric(metric)}\n" for metric in members)
+        for source, members in by_source.items()
+    )
+
+
+def settings(model: type[BaseModel] = Config) -> str:
+    """Return a Markdown table for each section. Raises ValueError for a key without a text below it."""
+    tables = []
+    for path, section in _sections("", model):
+        texts = _texts(section)
+        rows = [
+            _setting(f"{path}.{name}".lstrip("."), name, info, texts)
+            for name, info in section.model_fields.items()
+            if _section_of(info) is None
+        ]
+        if rows:
+            intro = (inspect.getdoc(section) or "").replace("``", "`")
+            tables.append(f"### `{path}`\n\n{intro}\n\n| key | default | meaning |\n|---|---|---|\n" + "".join(rows))
+    return "\n".join(tables)
+
+
+def _metric(metric: Metric) -> str:
+    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    buckets = f" Buckets: {', '.join(f'{bound:g}' for bound in metric.buckets)}." if metric.buckets else ""
+    return f"| `{metric.name}` | {metric.kind} | {labels} | {_cell(metric.help)}{buckets} |"
+
+
+def _sections(path: str, model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+    yield path, model
+    for name, info in model.model_fields.items():
+        section = _section_of(info)
+        if section is not None:
+            several = "[]" if section is not info.annotation else ""
+            yield from _sections(f"{path}.{name}{several}".lstrip("."), section)
+
+
+def _section_of(info: FieldInfo) -> type[BaseModel] | None:
+    """The model of a key that holds a section, or a list of sections."""
+    for each in (info.annotation, *get_args(info.annotation)[:1]):
+        if isinstance(each, type) and issubclass(each, BaseModel):
+            return each
+    return None
+
+
+def _setting(path: str, name: str, info: FieldInfo, texts: dict[str, str]) -> str:
+    if name not in texts:
+        raise ValueError(f"{path}: the setting needs a text below it, for docs/configuration.md")
+    flag = _FLAGS.get(path.replace("[]", ""))
+    more = f" Flag: `{flag}`." if flag else ""
+    return f"| `{name}` | {_default(info)} | {_cell(texts[name])}{more} |\n"
+
+
+def _default(info: FieldInfo) -> str:
+    value: Any = info.default
+    if info.is_required():
+        return "required"
+    if any(isinstance(each, PlainSerializer) and each.func is format_duration for each in info.metadata):
+        return f"`{format_duration(value)}`"
+    if isinstance(value, SecretStr) or value in {None, "", ()}:
+        return ""
+    if isinstance(value, tuple):
+        return f"`[{', '.join(map(repr, value))}]`".replace("'", '"')
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _texts(model: type[BaseModel]) -> dict[str, str]:
+    """The text below each key of a section, those of the sections that it extends included."""
+    found: dict[str, str] = {}
+    for parent in reversed(model.__mro__):
+        if not issubclass(parent, BaseModel) or parent is BaseModel:
+            continue
+        [definition] = ast.parse(textwrap.dedent(inspect.getsource(parent))).body
+        assert isinstance(definition, ast.ClassDef)  # noqa: S101 -- the source of a class is a class
+        for key, text in itertools.pairwise(definition.body):
+            match key, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                    found[name] = " ".join(words.split())
+    return found
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")

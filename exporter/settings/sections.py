@@ -1,0 +1,146 @@
+"""The sections of the settings: state, endpoint, logging, and what is read of one Kafka cluster.
+
+The text below a key is its row in docs/configuration.md.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path as FilePath
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from exporter.settings.clients import Broker
+from exporter.settings.values import (
+    DEFAULT_PORT,
+    Addresses,
+    ApplicationRegex,
+    Count,
+    Duration,
+    KafkaProperties,
+    Lower,
+    Patterns,
+    Prefix,
+    Section,
+    wrong,
+)
+
+
+class StateConfig(Section):
+    """What survives a restart: positions in the transaction log and the times of stalls."""
+
+    dir: FilePath | None = None
+    """Folder for the state, one for each replica, safe to lose; unset: nothing survives a restart."""
+
+
+class EndpointConfig(Section):
+    """The HTTP endpoint."""
+
+    listen_address: Addresses = (f":{DEFAULT_PORT}",)
+    """One address or a list, such as `["127.0.0.1:10618", "[::1]:10618"]`."""
+    config_file: FilePath | None = None
+    """TLS and users in exporter-toolkit's format ([endpoint-security.md](endpoint-security.md)); unset: plain HTTP."""
+    route_prefix: Prefix = ""
+    """Prefix of all paths, such as `/eos`, for a proxy in front."""
+
+
+class LogConfig(Section):
+    """What is written to standard error."""
+
+    level: Annotated[Literal["debug", "info", "warning", "error"], Lower] = "info"
+    """`debug`, `info`, `warning` or `error`."""
+    format: Annotated[Literal["text", "json"], Lower] = "text"
+    """`text`, or `json` with one object for each line."""
+
+
+class TopicsConfig(Section):
+    """Topics whose LSO is read: regular expressions that may match anywhere in a name. Internal ones are included."""
+
+    include: Patterns = (".*",)
+    """Topics to read."""
+    exclude: Patterns = ()
+    """Topics to leave out, of those that `include` matches."""
+
+
+class LsoConfig(Section):
+    """When the last stable offset (LSO) is read, and when a partition is stalled."""
+
+    interval: Duration = 5.0
+    """How often to read the partitions of open transactions, and those whose LSO was behind at the last read."""
+    sweep_interval: Duration = 60.0
+    """How often to read all partitions."""
+    stall_after: Duration = 30.0
+    """A partition is stalled when its LSO has not moved for this long while it is below the high watermark."""
+
+
+class TransactionsConfig(Section):
+    """When open transactions are read, and how many series they may make for each cluster."""
+
+    interval: Duration = 5.0
+    """How often to read open transactions from the coordinators."""
+    applications: Annotated[int, Field(ge=1)] = 500
+    """Applications with series of their own; the others are counted under `application="_other"`."""
+    open_transactions: Count = 20
+    """Open transactions shown by id: those nearest to their timeout. Holders of a stalled partition come on top."""
+    fenced_ids: Count = 20
+    """Transactional ids in `kafka_eos_recent_producer_fences`."""
+    unclean_ends: Count = 20
+    """Transactions in `kafka_eos_last_unclean_end_timestamp_seconds`."""
+
+
+class GroupsConfig(Section):
+    """Consumer groups whose lag is measured."""
+
+    interval: Duration = 30.0
+    """How often to read the groups."""
+    include: Patterns = ()
+    """Groups to read where there are more than `limit`."""
+    exclude: Patterns = ()
+    """Groups to leave out."""
+    limit: Count = 500
+    """All groups are read up to this number; above it only those that `include` matches."""
+
+
+class PostureConfig(Section):
+    """Checks of the settings that exactly-once depends on."""
+
+    interval: Duration = 300.0
+    """How often to check."""
+    ignore: tuple[str, ...] = ()
+    """Checks to leave out, as `check` or `check:subject`."""
+
+
+class ClusterConfig(Section):
+    """One Kafka cluster.
+
+    With ``watch: false`` another agent reads Kafka itself, as with a sidecar: this one reads clients and engines only.
+    """
+
+    name: Annotated[str, Field(max_length=200)] = ""
+    """Value of the label `kafka_cluster`; unset: the cluster id that Kafka reports. Required with several clusters."""
+    watch: bool = True
+    """`false`: read only clients and engines, and leave Kafka to another agent, as a sidecar does. Requires `name`."""
+    kafka: KafkaProperties
+    """Client properties in Java's or librdkafka's spelling, at least `bootstrap.servers` ([security.md](security.md)).
+    Any secret has a `.file` form, such as `sasl.password.file`, which is read again at every connection.
+    Flags: `--bootstrap-server`, and `--command-config FILE` for the properties file of Kafka's own tools.
+    """
+    topics: TopicsConfig = TopicsConfig()
+    lso: LsoConfig = LsoConfig()
+    transactions: TransactionsConfig = TransactionsConfig()
+    groups: GroupsConfig = GroupsConfig()
+    brokers: tuple[Broker, ...] = ()
+    posture: PostureConfig = PostureConfig()
+
+    @model_validator(mode="after")
+    def _named_if_not_asked(self) -> ClusterConfig:
+        if not self.watch and not self.name:
+            raise wrong("has watch: false, so it needs the name that the agent that watches it gives it")
+        return self
+
+
+class ApplicationPattern(Section):
+    """A rule from transactional.id to application; the first that matches is used, before the built-in rules."""
+
+    pattern: ApplicationRegex
+    """Regular expression over the whole transactional.id. Its group `application` is the application's name."""
