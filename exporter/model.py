@@ -96,6 +96,7 @@ class Reason(Word):
     AUTHORIZATION = "authorization"  # an ACL is missing: the fault names the grant
     COORDINATOR = "coordinator"  # a coordinator is loading, moving or not available
     NO_LEADER = "no_leader"  # a partition has no leader, or it just moved
+    STALE = "stale"  # a broker answers from an older view of the cluster than another one
     UNKNOWN_TOPIC = "unknown_topic"  # deleted between two calls
     MALFORMED = "malformed"  # an answer or record that cannot be decoded
     UNSUPPORTED = "unsupported"  # the broker or the record format is too old or too new

@@ -27,6 +27,9 @@ LOG = "__transaction_state"
 OFFSETS = "__consumer_offsets"
 NOT_FOUND = 105
 UNKNOWN_TOPIC = 3
+NOT_LEADER = 6
+FENCED_LEADER_EPOCH = 74
+UNKNOWN_LEADER_EPOCH = 75
 
 
 @dataclass
@@ -62,6 +65,9 @@ class Partition:
     writers: list[Writer] = field(default_factory=list)
     replicas: tuple[int, ...] = (1,)
     isr: tuple[int, ...] = (1,)
+    epoch: int = 0
+    deposed: int | None = None
+    """A broker that led it in the epoch before, does not know that it was deposed, and stands at offset 5 of 9."""
 
 
 @dataclass
@@ -94,6 +100,10 @@ class World:
     no_times: bool = False
     asked: list[tuple[int, str, Any]] = field(default_factory=list)
     tails: int = 0
+    stale: list[Fault] = field(default_factory=list)
+    believes: int | None = None
+    """The broker that answers Metadata; None: one that knows the newest."""
+    confirmed_topics: list[Sequence[str]] = field(default_factory=list)
 
     # --- Writing the log ---
 
@@ -110,16 +120,26 @@ class World:
             raise AskError(Fault(Reason.UNREACHABLE, "no broker answers"))
         named = self.topics.keys() if topics is None else [each for each in topics if each in self.topics]
         found = {
-            name: {
-                number: PartitionMetadata(each.leader, each.replicas, each.isr, each.leader is None)
-                for number, each in enumerate(self.topics[name])
-            }
+            name: {number: self._led(each) for number, each in enumerate(self.topics[name])}
             for name in named
             if name not in self.hidden
         }
         internal = frozenset({LOG, OFFSETS} & found.keys())
         errors = {name: fault for name, fault in self.hidden.items() if topics is not None and name in topics}
         return Metadata("cluster-1", dict(self.brokers), found, internal, errors)
+
+    def _led(self, each: Partition) -> PartitionMetadata:
+        if self.believes is not None and self.believes == each.deposed:
+            return PartitionMetadata(each.deposed, each.replicas, each.isr, offline=False, leader_epoch=each.epoch - 1)
+        return PartitionMetadata(each.leader, each.replicas, each.isr, each.leader is None, each.epoch)
+
+    def confirmed(self, deadline: Deadline, topics: Sequence[str]) -> Metadata:
+        self.confirmed_topics.append(topics)
+        self.believes = None
+        return self.metadata(deadline, topics)
+
+    def stale_brokers(self, deadline: Deadline) -> tuple[Fault, ...]:
+        return tuple(self.stale)
 
     def ask(self, requests: Mapping[int, Any], deadline: Deadline) -> dict[int, Any]:
         answers: dict[int, Any] = {}
@@ -148,18 +168,32 @@ class World:
         return self.levels
 
     def _list_offsets(self, node: int, request: Any) -> Any:
-        def row(name: str, number: int) -> Any:
+        def row(name: str, number: int, epoch: int) -> Any:
             known = self.topics.get(name)
             if known is None or number >= len(known):
                 return Answer(partition_index=number, error_code=UNKNOWN_TOPIC, offset=-1)
             each = known[number]
+            if node == each.deposed:
+                code = 0 if epoch in (-1, each.epoch - 1) else UNKNOWN_LEADER_EPOCH
+                offset = 5 if request.isolation_level else 9
+                return Answer(partition_index=number, error_code=code, offset=-1 if code else offset)
+            if node != each.leader:
+                return Answer(partition_index=number, error_code=NOT_LEADER, offset=-1)
+            if epoch not in (-1, each.epoch):
+                code = FENCED_LEADER_EPOCH if epoch < each.epoch else UNKNOWN_LEADER_EPOCH
+                return Answer(partition_index=number, error_code=code, offset=-1)
             stable = each.high_watermark if each.stable is None else each.stable
             offset = stable if request.isolation_level else each.high_watermark
             return Answer(partition_index=number, error_code=self.refuse.get("ListOffsets", 0), offset=offset)
 
         return Answer(
             topics=[
-                Answer(name=topic.name, partitions=[row(topic.name, each.partition_index) for each in topic.partitions])
+                Answer(
+                    name=topic.name,
+                    partitions=[
+                        row(topic.name, each.partition_index, each.current_leader_epoch) for each in topic.partitions
+                    ],
+                )
                 for topic in request.topics
             ]
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from exporter.kafka.faults import refusal, some
@@ -18,12 +18,14 @@ class Answers(Generic[K, V]):
     """What a question about many things gave.
 
     A key is in ``values``, or in ``unanswered`` with its own fault, or in neither when the cluster answered that it
-    does not know it. ``faults`` has one fault for each broker and cause, with the count and a few examples.
+    does not know it. ``faults`` has one fault for each broker and cause, with the count and a few examples. ``brokers``
+    has the node id of the broker that gave each value, where one was asked for its keys.
     """
 
     values: dict[K, V]
     unanswered: dict[K, Fault]
     faults: tuple[Fault, ...]
+    brokers: dict[K, int] = field(default_factory=dict)
 
 
 class Tally(Generic[K, V]):
@@ -33,11 +35,13 @@ class Tally(Generic[K, V]):
         self.values: dict[K, V] = {}
         self._request = request
         self._noun = noun
+        self._brokers: dict[K, int] = {}
         self._lost: dict[K, Fault] = {}
         self._refused: dict[K, tuple[str, int, str, str]] = {}
 
-    def answer(self, key: K, value: V) -> None:
+    def answer(self, key: K, value: V, node: int) -> None:
         self.values[key] = value
+        self._brokers[key] = node
         self.forget(key)
 
     def refuse(self, key: K, where: str, code: int, grant: str = "", remedy: str = "") -> None:
@@ -72,7 +76,7 @@ class Tally(Generic[K, V]):
             grants = {self._refused[key][2] for key in keys} - {""}
             remedies = {self._refused[key][3] for key in keys} - {""}
             faults.append(refusal(self._what(where, subject), code, some(grants), some(remedies)))
-        return Answers(self.values, unanswered, tuple(faults))
+        return Answers(self.values, unanswered, tuple(faults), self._brokers)
 
     def _what(self, where: str, subject: str) -> str:
         return f"{self._request} of {subject} at {where}" if where else f"{self._request} of {subject}"

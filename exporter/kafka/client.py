@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from kafka.protocol.metadata import ApiVersionsRequest
@@ -17,10 +18,13 @@ from exporter.kafka.requests.configs import AT_ONCE, Resource, configs_request, 
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata, metadata_request, read_metadata
 from exporter.kafka.transport.channel import Channel, Job
 from exporter.kafka.transport.connection import Request, Response
+from exporter.kafka.view import ClusterView
 from exporter.model import Clock, Deadline, Fault, Reason
 
 __all__ = ["Answers", "AskError", "ClusterClient", "Metadata", "PartitionMetadata", "Request", "Response"]
 
+FIRST_LOOK_SECONDS = 1.0
+"""How long the first contact with a cluster waits for all brokers to say how far they have read its metadata."""
 STALE_AFTER_FAILURE = 5.0
 """Seconds: how old cached metadata may be, at most, after a broker failed and its partitions probably moved."""
 
@@ -47,7 +51,8 @@ class ClusterClient:
         self._channels: dict[tuple[str, int], Channel] = {}
         self._brokers: Mapping[int, tuple[str, int]] = MappingProxyType({})
         self._cached: tuple[Metadata, float] | None = None
-        self._last_good: tuple[str, int] | None = None
+        self._turn = 0
+        self._view = ClusterView()
         self._failed_at = float("-inf")
         self._closed = False
 
@@ -56,6 +61,7 @@ class ClusterClient:
     def metadata(self, deadline: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata:
         """Brokers and the named topics, or all. Raises AskError when nobody answered before the deadline.
 
+        The brokers are asked in turn, and what is older than the newest leader epoch seen is refused: see ``_current``.
         An answer about all topics that is at most ``max_age`` seconds old serves too, unless a broker has failed since.
         Topics that do not exist are never created.
         """
@@ -65,7 +71,7 @@ class ClusterClient:
         if known is not None and known.topics.keys() >= set(topics or ()):
             return known
         if topics is not None:
-            metadata = self._adopt(self._ask_anyone(metadata_request(topics), deadline))
+            metadata = self._current(topics, deadline)
             self._outdate(metadata)
             return metadata
         # One worker asks for all topics at a time; the others take its answer if it was asked after they came.
@@ -75,11 +81,104 @@ class ClusterClient:
             if (known := self._fresh(asked)) is not None:
                 return known
             began = self._clock.monotonic()
-            metadata = self._adopt(self._ask_anyone(metadata_request(None), deadline))
+            metadata = self._current(None, deadline)
+            self._view.keep(metadata.topics, metadata.brokers)
             self._cached = metadata, began
             return metadata
         finally:
             self._refresh.release()
+
+    def confirmed(self, deadline: Deadline, topics: Sequence[str]) -> Metadata:
+        """The newest that any broker says of these topics: all of them are asked. Raises AskError when none answers.
+
+        For what must not rest on one broker, which may be cut off from the controller. A topic that one of them does
+        not know is missing only when none does.
+        """
+        current = [node for node in self._brokers if not self._view.is_stale(node)]
+        asked_at = self._clock.monotonic()
+        requests = {node: metadata_request(topics) for node in current or self._brokers}
+        answers = {node: each for node, each in self.ask(requests, deadline).items() if not isinstance(each, Fault)}
+        if not answers:
+            return self.metadata(deadline, topics)
+        newest: dict[str, Mapping[int, PartitionMetadata]] = {}
+        ids: dict[str, str] = {}
+        merged = [self._merge(read_metadata(answer), node, asked_at)[0] for node, answer in answers.items()]
+        for each in merged:
+            newest |= each.topics
+            ids |= each.topic_ids
+        errors = {name: fault for name, fault in merged[-1].errors.items() if name not in newest}
+        metadata = replace(merged[-1], topics=newest, topic_ids=ids, errors=errors)
+        self._outdate(metadata)
+        return metadata
+
+    def stale_brokers(self, deadline: Deadline) -> tuple[Fault, ...]:
+        """One fault for each broker that answers from an older view of the cluster than another one, by its id.
+
+        All brokers are asked how far they have read the metadata log; one that does not answer is no fault of this.
+        """
+        self._look_around(deadline)
+        found = []
+        for node, address in sorted(self._brokers.items()):
+            if self._view.is_stale(node):
+                age = self._view.age(node)
+                text = f"{_label(node, address)} answers from a view of the cluster that is {age:.0f} s old"
+                advice = "it is not believed; look whether it can reach the controller"
+                found.append(Fault(Reason.STALE, f"{text}: {advice}"))
+        return tuple(found)
+
+    def _look_around(self, deadline: Deadline) -> None:
+        asked_at = self._clock.monotonic()
+        answers = self.ask({node: _api_versions() for node in self._brokers}, deadline)
+        positions = {
+            node: answer.finalized_features_epoch
+            for node, answer in answers.items()
+            if not isinstance(answer, Fault) and not answer.error_code and answer.finalized_features_epoch >= 0
+        }
+        self._view.saw(positions, asked_at, self._clock.monotonic())
+
+    def _current(self, topics: Sequence[str] | None, deadline: Deadline) -> Metadata:
+        """The answer of the broker whose turn it is, or of the next one where that is older than what is known.
+
+        Where all that answer are older, the newest leaders that are known stay in their place. Only when no broker
+        failed to answer are they dropped: nobody vouches for them any more, as after the loss of the metadata log.
+        """
+        first = not self._brokers
+        request = metadata_request(topics)
+        faults: list[Fault] = []
+        metadata: Metadata | None = None
+        asked_at = self._clock.monotonic()
+        for address, answer in self._each(request, deadline, faults):
+            said = read_metadata(answer)
+            node = _node_at(address, answer)
+            metadata, is_older = self._merge(said, node, asked_at)
+            if not is_older:
+                self._adopt(answer)
+                return self._look_again(metadata, node, request, deadline) if first else metadata
+            asked_at = self._clock.monotonic()
+        if metadata is None:
+            raise AskError(self._nobody(faults))
+        if not faults and not deadline.over:
+            self._view.forget_leaders()
+        return metadata
+
+    def _look_again(self, metadata: Metadata, node: int | None, request: Request, deadline: Deadline) -> Metadata:
+        """At the first contact nothing is known that an old view could contradict: ask the broker that is furthest."""
+        if len(self._brokers) > 1:
+            self._look_around(deadline.within(FIRST_LOOK_SECONDS))
+        best = None if node is None else self._view.further_than(node)
+        if best is None:
+            return metadata
+        asked_at = self._clock.monotonic()
+        answer = self.ask({best: request}, deadline)[best]
+        if isinstance(answer, Fault):
+            return metadata
+        metadata, is_older = self._merge(read_metadata(answer), best, asked_at)
+        if not is_older:
+            self._adopt(answer)
+        return metadata
+
+    def _merge(self, said: Metadata, node: int | None, asked_at: float) -> tuple[Metadata, bool]:
+        return self._view.merge(said, node, asked_at, self._clock.monotonic())
 
     def _fresh(self, since: float) -> Metadata | None:
         cached = self._cached
@@ -97,13 +196,13 @@ class ClusterClient:
             return
         for topic, partitions in newer.topics.items():
             for index, partition in partitions.items():
-                if cached[0].leader(topic, index) != partition.leader:
+                known = cached[0].topics.get(topic, {}).get(index)
+                if known is None or (known.leader, known.leader_epoch) != (partition.leader, partition.leader_epoch):
                     self._cached = None
                     return
 
-    def _adopt(self, response: Response) -> Metadata:
+    def _adopt(self, response: Response) -> None:
         """Learns the brokers' addresses from an answer, and leaves those that moved or are gone."""
-        metadata = read_metadata(response)
         brokers = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         with self._lock:
             self._brokers = MappingProxyType(brokers)
@@ -115,39 +214,47 @@ class ClusterClient:
                     self._channels[address].label = _label(node, address)
         for channel in left:
             channel.stop()
-        return metadata
 
     def _ask_anyone(self, request: Request, deadline: Deadline) -> Response:
-        """The first answer, from the broker that answered last, then the others, then the bootstrap servers.
+        """The answer of the broker whose turn it is, or of the next one that gives one. Raises AskError."""
+        faults: list[Fault] = []
+        for _, answer in self._each(request, deadline, faults):
+            return answer
+        raise AskError(self._nobody(faults))
+
+    def _each(
+        self, request: Request, deadline: Deadline, faults: list[Fault]
+    ) -> Iterator[tuple[tuple[str, int], Response]]:
+        """The answers of one broker after another, in turn, then of the bootstrap servers; ``faults`` has the others.
 
         Each gets its share of the time, so that one that hangs leaves some for the next. The bootstrap servers, by
         names that are resolved anew, find a cluster whose brokers all have other addresses now.
         """
         candidates = self._candidates()
-        faults: list[Fault] = []
         for number, (address, label) in enumerate(candidates):
             if deadline.over or self._closed:
                 break
             share = deadline.remaining() / (len(candidates) - number)
             answer = self._submit([(address, label, request)], deadline.within(max(share, 1.0)))[0]
-            if not isinstance(answer, Fault):
-                self._last_good = address
-                return answer
-            self._failed_at = self._clock.monotonic()
-            faults.append(answer)
-        raise AskError(self._nobody(faults))
+            if isinstance(answer, Fault):
+                self._failed_at = self._clock.monotonic()
+                faults.append(answer)
+            else:
+                yield address, answer
 
     def _candidates(self) -> list[tuple[tuple[str, int], str]]:
+        """All addresses: another broker first each time, those that failed or are stale after the others."""
         with self._lock:
-            known = {address: _label(node, address) for node, address in self._brokers.items()}
-            healthy = {address for address, channel in self._channels.items() if channel.healthy}
-        order = sorted(known, key=lambda address: (address != self._last_good, address not in healthy))
-        named = {address: known[address] for address in order}
+            nodes = sorted(self._brokers.items())
+            failing = {address for address, channel in self._channels.items() if channel.failing}
+            failing |= {address for node, address in nodes if self._view.is_stale(node)}
+            turn = self._turn = (self._turn + 1) % max(1, len(nodes))
+        named = {address: _label(node, address) for node, address in nodes[turn:] + nodes[:turn]}
         for server in self._properties.bootstrap_servers.split(","):
             if server.strip():
                 address = split_address(server)
                 named.setdefault(address, f"bootstrap server {address[0]}:{address[1]}")
-        return list(named.items())
+        return sorted(named.items(), key=lambda each: each[0] in failing)
 
     def _nobody(self, faults: Sequence[Fault]) -> Fault:
         servers = self._properties.bootstrap_servers
@@ -212,8 +319,7 @@ class ClusterClient:
 
     def features(self, deadline: Deadline) -> Mapping[str, int]:
         """The finalized feature levels, ``transaction.version`` among them on Kafka 4.0 and later. Raises AskError."""
-        request = ApiVersionsRequest(client_software_name="kafka-eos-exporter", client_software_version="1")
-        response = self._ask_anyone(request, deadline)
+        response = self._ask_anyone(_api_versions(), deadline)
         if response.error_code:
             raise AskError(refusal("ApiVersions", response.error_code))
         return {feature.name: feature.max_version_level for feature in response.finalized_features or ()}
@@ -282,6 +388,15 @@ class _Gathered:
 
 def _label(node: int, address: tuple[str, int]) -> str:
     return f"broker {node} at {address[0]}:{address[1]}"
+
+
+def _api_versions() -> Request:
+    return ApiVersionsRequest(client_software_name="kafka-eos-exporter", client_software_version="1")
+
+
+def _node_at(address: tuple[str, int], response: Response) -> int | None:
+    """The broker at this address by its own answer; None for a bootstrap server by another name."""
+    return next((each.node_id for each in response.brokers if (each.host, each.port) == address), None)
 
 
 def _severity(reason: Reason) -> int:

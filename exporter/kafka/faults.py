@@ -51,6 +51,7 @@ class ErrorCode(NamedTuple):
 _SHUTTING_DOWN = "the broker is going down or losing its lead; the next read finds the new leader"
 _LOADING = "the coordinator is loading its partition and answers soon"
 _MOVING = "leadership moved during the read; the next read follows it"
+_BEHIND = "the broker does not know of the newest election: it lags behind the controller, or is cut off from it"
 
 _CODES = {
     UNKNOWN_TOPIC_OR_PARTITION: ErrorCode(
@@ -87,7 +88,7 @@ _CODES = {
     56: ErrorCode("KAFKA_STORAGE_ERROR", Reason.NO_LEADER, "the leader's disk failed; see the broker's log"),
     58: ErrorCode("SASL_AUTHENTICATION_FAILED", Reason.AUTHENTICATION, "check the SASL user and password"),
     FENCED_LEADER_EPOCH: ErrorCode("FENCED_LEADER_EPOCH", Reason.NO_LEADER, _MOVING),
-    UNKNOWN_LEADER_EPOCH: ErrorCode("UNKNOWN_LEADER_EPOCH", Reason.NO_LEADER, _MOVING),
+    UNKNOWN_LEADER_EPOCH: ErrorCode("UNKNOWN_LEADER_EPOCH", Reason.NO_LEADER, _BEHIND),
     78: ErrorCode(
         "OFFSET_NOT_AVAILABLE", Reason.NO_LEADER, "a new leader has not caught up with the high watermark yet"
     ),

@@ -57,6 +57,7 @@ class StallWatch:
         self.standing: dict[TopicPartition, Standing] = {}
         self._holdings: dict[TopicPartition, Holding] = {}
         self._remembered: dict[TopicPartition, tuple[int, float]] = {}
+        self._proven: dict[TopicPartition, float] = {}
 
     # --- Over a restart ---
 
@@ -97,6 +98,7 @@ class StallWatch:
             self.standing[partition] = state
         if before is not None and (state is None or state.last_stable_offset != before.last_stable_offset):
             self._holdings.pop(partition, None)
+            self._proven.pop(partition, None)
 
     def due(self, earliest: float, latest: float) -> float | None:
         """The last instant in this span, on the monotonic clock, at which a standing partition becomes stalled."""
@@ -110,6 +112,7 @@ class StallWatch:
             self.standing.pop(partition, None)
             self._holdings.pop(partition, None)
             self._remembered.pop(partition, None)
+            self._proven.pop(partition, None)
 
     def keep(self, partitions: AbstractSet[TopicPartition]) -> None:
         """These are all there are: forget the others."""
@@ -122,6 +125,19 @@ class StallWatch:
             self.forget([partition])
             if state is not None:
                 self._remembered[partition] = (state.last_stable_offset, state.since)
+
+    def unproven(self, max_age: float) -> list[TopicPartition]:
+        """The stalled partitions whose leader was not confirmed within ``max_age`` seconds."""
+        return [
+            partition
+            for partition, state in self.standing.items()
+            if is_stalled(state, self._stall_after, at := self.readings[partition].at)
+            and at - self._proven.get(partition, float("-inf")) >= max_age
+        ]
+
+    def prove(self, partitions: Iterable[TopicPartition]) -> None:
+        """The leaders that gave the last readings of these were confirmed."""
+        self._proven.update({each: self.readings[each].at for each in partitions if each in self.standing})
 
     # --- Who holds them ---
 

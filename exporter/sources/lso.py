@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from exporter import catalogue
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import both_ends
+from exporter.kafka.requests.routing import NAMED_TOPICS
 from exporter.kafka.requests.transactions import describe_producers
 from exporter.lso.rules import Coordinators, LogProducer
 from exporter.lso.tracker import StallWatch
@@ -32,6 +33,8 @@ from exporter.sources.cluster import Cluster
 
 JITTER = 0.05
 """Share of an interval by which a look may come too early."""
+CONFIRM_SECONDS = 30.0
+"""How often the leaders of stalled partitions are asked of all brokers."""
 MOMENT = 0.15
 """Share of an interval for which a look is put off, so that a stall that is nearly one is seen to be."""
 
@@ -118,6 +121,12 @@ class LsoSource:
         self.pace = self.interval + self._moment()
         if targets and not answered:
             return
+        try:
+            metadata, faults = self._confirm(metadata, deadline)
+        except AskError as error:
+            yield error.fault
+            return
+        yield from faults
         coordinators, more = self._who(metadata, hot, opened, deadline)
         yield from more
         yield from self._samples(metadata, coordinators, facts.get(ReleaseTimes))
@@ -139,6 +148,36 @@ class LsoSource:
                 self._watch.remember(self._cluster.state.load(self._cluster.cluster_id, "stalls"))
             self._watch.keep(self._watched | self._elsewhere)
         return self._metadata
+
+    def _confirm(self, metadata: Metadata, deadline: Deadline) -> tuple[Metadata, tuple[Fault, ...]]:
+        """Before a stall is shown, and now and then while it lasts: who leads the partition, by all brokers.
+
+        A leader that was deposed and is cut off from the controller has an LSO that stands still, and agrees with the
+        metadata of the broker that it is. Partitions that another broker leads, or the same one anew, are read again.
+        Raises AskError when no broker answers.
+        """
+        doubtful = self._watch.unproven(CONFIRM_SECONDS)
+        topics = sorted({each.topic for each in doubtful})
+        if not topics:
+            return metadata, ()
+        # Of very many topics one more broker is asked, the next in turn: all of them would have to answer about all.
+        ask = self._cluster.client.confirmed if len(topics) <= NAMED_TOPICS else self._cluster.metadata
+        newest = ask(deadline, topics)
+        merged = replace(
+            metadata,
+            brokers=newest.brokers,
+            topics={**metadata.topics, **newest.topics},
+            topic_ids={**metadata.topic_ids, **newest.topic_ids},
+        )
+        if self._metadata is not None:
+            self._metadata = merged
+        moved = frozenset(each for each in doubtful if _led(metadata, each) != _led(merged, each))
+        faults: tuple[Fault, ...] = ()
+        if moved:
+            faults, answered = self._look(merged, moved, deadline)
+            self._watch.lose(moved - answered)
+        self._watch.prove(doubtful)
+        return merged, faults
 
     def _is_meant(self, topic: str, metadata: Metadata) -> bool:
         included = topic in metadata.internal or self._include.search(topic) is not None
@@ -189,8 +228,8 @@ class LsoSource:
 
     def _look(
         self, metadata: Metadata, targets: frozenset[TopicPartition], deadline: Deadline
-    ) -> tuple[tuple[Fault, ...], int]:
-        """Read both offsets of the targets; the faults, and how many partitions answered."""
+    ) -> tuple[tuple[Fault, ...], AbstractSet[TopicPartition]]:
+        """Read both offsets of the targets; the faults, and which of them answered."""
         ends = both_ends(self._cluster.client, metadata, targets, deadline)
         now, wall = self._cluster.clock.monotonic(), self._cluster.clock.wall()
         for partition, high_watermark in ends.high.items():
@@ -198,7 +237,7 @@ class LsoSource:
         if ends.gone:  # the next metadata will not have it
             self._watch.forget(ends.gone)
             self._metadata = None
-        return ends.faults, len(ends.high)
+        return ends.faults, ends.high.keys()
 
     def _expire(self) -> None:
         """Unknown is absent: drop what was not read for three of the intervals at which it should have been."""
@@ -311,6 +350,10 @@ class LsoSource:
 
     def _save(self) -> None:
         self._cluster.state.save(self._cluster.cluster_id, "stalls", self._watch.memory())
+
+
+def _led(metadata: Metadata, partition: TopicPartition) -> tuple[int | None, int]:
+    return metadata.leader(*partition), metadata.leader_epoch(partition)
 
 
 def stall_samples(cluster: str, stall: Stall) -> Iterator[Sample]:

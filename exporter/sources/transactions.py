@@ -89,6 +89,7 @@ class TransactionsSource:
             return
         self._configure(metadata, deadline)
         yield from self._config_faults
+        yield from self._cluster.client.stale_brokers(deadline)
         yield from self._identity(metadata)
         yield from self._internal_topics(metadata)
         yield from self._unavailable(metadata, facts.get(KnownIds))

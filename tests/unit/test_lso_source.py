@@ -474,3 +474,70 @@ def test_topics_and_stalls_that_come_and_go_leave_nothing_behind() -> None:
         len(source._unknown),
     ]
     assert sizes == [2, 0, 0, 0, 0]
+
+
+# --- Brokers that are cut off from the controller ---
+
+
+def stalled_at_a_deposed_leader(world: World) -> Partition:
+    """Broker 2 leads; broker 1 led before, does not know of it, and its LSO stands still."""
+    partition = world.topics["orders"][0]
+    partition.leader, partition.epoch, partition.deposed, partition.high_watermark = 2, 7, 1, 40
+    world.believes = 1
+    return partition
+
+
+def test_a_deposed_leader_whose_lso_stands_still_makes_no_stall() -> None:
+    world = world_of(orders=1)
+    world.brokers = {1: "k1:9092", 2: "k2:9092"}
+    stalled_at_a_deposed_leader(world)
+    source = source_of(world)
+    seen = read(world, source)
+    for _ in range(60):
+        seen = read(world, source)
+        assert stalls(seen) == ()
+        assert seen.value(STALLED, "orders") == 0
+        world.time.pass_(5.0)
+    assert seen.value(catalogue.TOPIC_LSO_LAG_OFFSETS, "orders") == 0
+
+
+def test_where_the_newest_leader_does_not_answer_a_stall_of_the_one_before_is_not_shown() -> None:
+    world = world_of(orders=1)
+    world.brokers = {1: "k1:9092", 2: "k2:9092"}
+    stalled_at_a_deposed_leader(world)
+    world.down = {2}
+    source = source_of(world)
+    seen = read(world, source)
+    for _ in range(20):
+        seen = read(world, source)
+        assert not seen.values(SINCE)
+        world.time.pass_(5.0)
+    assert seen.reasons == {Reason.UNREACHABLE}
+
+
+def test_a_stall_stays_when_its_leader_moves_and_the_lso_stands_still_at_the_new_one() -> None:
+    world = world_of(orders=1)
+    world.brokers = {1: "k1:9092", 2: "k2:9092"}
+    source = source_of(world)
+    read(world, source)
+    world.time.pass_(5.0)
+    began = world.time.wall
+    partition = stand(world, "orders")
+    seen = go_on(world, source, 60, opened(open_transaction(("orders", 0))))
+    partition.leader, partition.epoch = 2, partition.epoch + 1
+    for _ in range(12):
+        world.time.pass_(5.0)
+        seen = read(world, source, opened(open_transaction(("orders", 0))))
+        assert seen.values(SINCE) == {("orders", "0"): began}
+    assert stalls(seen)[0].leader == 2
+
+
+def test_all_brokers_are_asked_for_the_leaders_of_stalled_partitions_only_and_now_and_then() -> None:
+    world = world_of(orders=1, quiet=1)
+    stand(world, "orders")
+    go_on(world, source_of(world), 25)
+    assert world.confirmed_topics == []
+    world.time.pass_(5.0)
+    source = source_of(world)
+    go_on(world, source, 120)
+    assert world.confirmed_topics == [["orders"]] * 4

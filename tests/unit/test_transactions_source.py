@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from exporter import catalogue
 from exporter.core.facts import Board
 from exporter.core.runner import take
-from exporter.model import ClusterIdentity, Deadline, KnownIds, OpenTransactions, Reason, Source
+from exporter.model import ClusterIdentity, Deadline, Fault, KnownIds, OpenTransactions, Reason, Source
 from exporter.sources.transactions import TransactionsSettings, TransactionsSource
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from tests.world import LOG, OFFSETS, Partition, Transaction, World, partitions, places, read
@@ -232,3 +232,9 @@ def test_polling_and_the_tail_never_expose_the_same_and_take_over_from_each_othe
         take_turn(tail)
         take_turn(polling)
     assert exposed == {"txnlog": False, "transactions": True}
+
+
+def test_a_broker_that_answers_from_an_old_view_is_a_fault() -> None:
+    world = world_of()
+    world.stale = [Fault(Reason.STALE, "broker 2 at k2:9092 answers from a view of the cluster that is 9 s old")]
+    assert read(world, source_of(world)).faults == world.stale

@@ -14,9 +14,8 @@ from typing import NamedTuple
 from exporter.jobs.audit.fold import OFFSET_BITS, Span
 from exporter.kafka.answers import Answers
 from exporter.kafka.client import AskError, ClusterClient
-from exporter.kafka.log.record_places import NONE_LATER, offsets_at, start_offsets
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.requests.offsets import Isolation, end_offsets
+from exporter.kafka.requests.offsets import NONE_LATER, Isolation, end_offsets, list_offsets, start_offsets
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 POLICY = "cleanup.policy"
@@ -158,7 +157,7 @@ def _resolved(
             raise AskError(Fault(Reason.UNKNOWN_TOPIC, f"topic {topic} has no partition {min(missing)} ({bound.text})"))
         return {each: bound.offsets.get(each.partition, else_[each]) for each in else_}
     if bound.instant_ms is not None:
-        found = _all(offsets_at(client, metadata, dict.fromkeys(else_, bound.instant_ms), deadline))
+        found = _all(list_offsets(client, metadata, dict.fromkeys(else_, bound.instant_ms), deadline))
         ends = _all(end_offsets(client, metadata, else_, Isolation.READ_UNCOMMITTED, deadline))
         return {each: ends[each] if offset == NONE_LATER else offset for each, offset in found.items()}
     return else_

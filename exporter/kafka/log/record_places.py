@@ -5,27 +5,22 @@ For looking things up by the dozen. Bulk reading is Spark's, and the tail's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.consumer import FetchRequest
 from kafka.record import MemoryRecords
 
-from exporter.kafka.answers import Answers
 from exporter.kafka.client import AskError
-from exporter.kafka.faults import LEADER_MOVED
 from exporter.kafka.log.tail import ONLOOKER, fault_of, is_end
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.requests.offsets import CONSUMER, PARTITIONS_PER_REQUEST, Isolation
-from exporter.kafka.requests.routing import Cluster, Item, Question, ask_leaders
-from exporter.model import Deadline, Fault, Reason, TopicPartition
+from exporter.kafka.requests.offsets import CONSUMER, Isolation
+from exporter.kafka.requests.routing import Cluster
+from exporter.model import Deadline, Fault, Reason
 
-EARLIEST = -2
-NONE_LATER = -1
-"""ListOffsets' answer for an instant after which there is no record."""
 FETCH_BYTES = 1 << 20
 _NOTHING_THERE = (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)  # noqa: SLF001 -- librdkafka's own code, spelt so
 
@@ -47,59 +42,6 @@ class Writer(NamedTuple):
     producer_id: int | None
     producer_epoch: int | None
     transactional: bool
-
-
-def start_offsets(
-    client: Cluster, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline
-) -> Answers[TopicPartition, int]:
-    """The log start offsets: what is before them, retention or a delete took."""
-    return offsets_at(client, metadata, dict.fromkeys(partitions, EARLIEST), deadline)
-
-
-def offsets_at(
-    client: Cluster, metadata: Metadata, instants: Mapping[TopicPartition, int], deadline: Deadline
-) -> Answers[TopicPartition, int]:
-    """The first offset at or after an instant (Unix milliseconds) of each partition; NONE_LATER where there is none.
-
-    ListOffsets; the offset is of the first *batch entry* whose timestamp is at or after the instant, in the log's order
-    (UnifiedLog.fetchOffsetByTimestamp): with timestamps that go back and forth, records before it may be younger.
-    """
-    kind = ListOffsetsRequest.ListOffsetsTopic
-
-    def request(batch: Sequence[TopicPartition]) -> ListOffsetsRequest:
-        topics: dict[str, list[TopicPartition]] = {}
-        for each in batch:
-            topics.setdefault(each.topic, []).append(each)
-        return ListOffsetsRequest(
-            replica_id=CONSUMER,
-            isolation_level=int(Isolation.READ_UNCOMMITTED),
-            topics=[
-                kind(
-                    name=topic,
-                    partitions=[
-                        kind.ListOffsetsPartition(
-                            partition_index=each.partition, current_leader_epoch=-1, timestamp=instants[each]
-                        )
-                        for each in some
-                    ],
-                )
-                for topic, some in topics.items()
-            ],
-            timeout_ms=int(deadline.remaining() * 1000),
-        )
-
-    question: Question[TopicPartition, int] = Question(
-        "ListOffsets", "partitions", lambda key: key, request, _read_offsets, PARTITIONS_PER_REQUEST, LEADER_MOVED
-    )
-    return ask_leaders(client, metadata, question, instants, deadline)
-
-
-def _read_offsets(response: ListOffsetsResponse) -> Iterator[Item[TopicPartition, int]]:
-    for topic in response.topics:
-        for partition in topic.partitions:
-            key = TopicPartition(topic.name, partition.partition_index)
-            code = partition.error_code
-            yield Item(key, code, None if code else partition.offset, f"DESCRIBE on Topic:{topic.name}" if code else "")
 
 
 def writers_at(

@@ -114,7 +114,7 @@ def describe_group_grant(client: Cluster, metadata: Metadata, deadline: Deadline
     return nobody_answered(answers)
 
 
-def _request(batch: Sequence[str]) -> OffsetFetchRequest:
+def _request(batch: Sequence[str], _: Metadata) -> OffsetFetchRequest:
     return OffsetFetchRequest(
         groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None) for group in batch],
         require_stable=False,

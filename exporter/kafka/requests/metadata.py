@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
@@ -15,13 +15,21 @@ TRANSACTION_STATE = "__transaction_state"
 CONSUMER_OFFSETS = "__consumer_offsets"
 
 
+NO_EPOCH = -1
+"""The leader epoch of a partition whose broker does not give one (Metadata before version 7)."""
+
+
 class PartitionMetadata(NamedTuple):
-    """One partition. ``leader`` is None, and ``offline`` True, when no replica leads it."""
+    """One partition. ``leader`` is None, and ``offline`` True, when no replica leads it.
+
+    ``leader_epoch`` grows by one with every election (KIP-320), so that of two answers the older one is known.
+    """
 
     leader: int | None
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     offline: bool
+    leader_epoch: int = NO_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +37,8 @@ class Metadata:
     """Brokers by node id (``host:port``), topics by name and partition.
 
     ``errors`` has the topics that the cluster would not describe. Topics without DESCRIBE are silently missing when all
-    topics were asked for: an empty cluster and one that shows us nothing look the same.
+    topics were asked for: an empty cluster and one that shows us nothing look the same. ``topic_ids`` (KIP-516) tell a
+    topic from an earlier one of the same name; a topic without an id (Kafka before 2.8) is not among them.
     """
 
     cluster_id: str
@@ -37,11 +46,17 @@ class Metadata:
     topics: Mapping[str, Mapping[int, PartitionMetadata]]
     internal: frozenset[str]
     errors: Mapping[str, Fault]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     def leader(self, topic: str, partition: int) -> int | None:
         """The node id of the partition's leader; None when it has none or is not known here."""
         known = self.topics.get(topic, {}).get(partition)
         return None if known is None else known.leader
+
+    def leader_epoch(self, partition: TopicPartition) -> int:
+        """The leader epoch of the partition; NO_EPOCH when it is not known here."""
+        known = self.topics.get(partition.topic, {}).get(partition.partition)
+        return NO_EPOCH if known is None else known.leader_epoch
 
     def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The leaders of those partitions that have one."""
@@ -73,6 +88,7 @@ def read_metadata(response: MetadataResponse) -> Metadata:
     topics: dict[str, dict[int, PartitionMetadata]] = {}
     errors: dict[str, Fault] = {}
     internal = set()
+    ids: dict[str, str] = {}
     lists: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def shared(nodes: Sequence[int]) -> tuple[int, ...]:
@@ -89,14 +105,17 @@ def read_metadata(response: MetadataResponse) -> Metadata:
             continue
         if topic.is_internal:
             internal.add(name)
+        if getattr(topic.topic_id, "int", 0):  # None before version 10, zero for a topic without an id
+            ids[name] = str(topic.topic_id)
         topics[name] = {
             partition.partition_index: PartitionMetadata(
                 None if partition.leader_id < 0 else partition.leader_id,
                 shared(partition.replica_nodes),
                 shared(partition.isr_nodes),
                 partition.leader_id < 0,
+                partition.leader_epoch,
             )
             for partition in topic.partitions
         }
     brokers = {broker.node_id: f"{broker.host}:{broker.port}" for broker in response.brokers}
-    return Metadata(response.cluster_id or "", brokers, topics, frozenset(internal), errors)
+    return Metadata(response.cluster_id or "", brokers, topics, frozenset(internal), errors, ids)

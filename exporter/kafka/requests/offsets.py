@@ -1,10 +1,9 @@
-"""End offsets of partitions: the high watermark and the last stable offset."""
+"""Offsets of partitions, by the one request for them: both ends, the start, and where an instant is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from itertools import chain
 from typing import NamedTuple
 
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
@@ -16,6 +15,10 @@ from exporter.kafka.requests.routing import Cluster, Item, Question, ask_leaders
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 LATEST = -1
+EARLIEST = -2
+NONE_LATER = -1
+"""ListOffsets' answer for an instant after which there is no record."""
+UNKNOWN_SERVER_ERROR = -1
 CONSUMER = -1
 PARTITIONS_PER_REQUEST = 100_000
 
@@ -59,46 +62,75 @@ def end_offsets(
 ) -> Answers[TopicPartition, int]:
     """The high watermark (READ_UNCOMMITTED) or the last stable offset (READ_COMMITTED) of each partition.
 
-    ListOffsets for timestamp -1, one request per leader; Partition.scala fetchOffsetForTimestamp gives the last stable
-    offset for READ_COMMITTED.
+    ListOffsets for timestamp -1: Partition.scala fetchOffsetForTimestamp gives the last stable offset for
+    READ_COMMITTED. An answer without an error and without an offset counts as UNKNOWN_SERVER_ERROR.
+    """
+    asked = dict.fromkeys(partitions, LATEST)
+    return list_offsets(client, metadata, asked, deadline, isolation, absent=UNKNOWN_SERVER_ERROR)
+
+
+def start_offsets(
+    client: Cluster, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline
+) -> Answers[TopicPartition, int]:
+    """The log start offsets: what is before them, retention or a delete took."""
+    return list_offsets(client, metadata, dict.fromkeys(partitions, EARLIEST), deadline)
+
+
+def list_offsets(
+    client: Cluster,
+    metadata: Metadata,
+    timestamps: Mapping[TopicPartition, int],
+    deadline: Deadline,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    *,
+    absent: int = 0,
+) -> Answers[TopicPartition, int]:
+    """ListOffsets: the offset of a timestamp (Unix milliseconds, or LATEST, EARLIEST) in each partition.
+
+    The first offset at or after an instant is that of the first *batch entry* whose timestamp is, in the log's order
+    (UnifiedLog.fetchOffsetByTimestamp): with timestamps that go back and forth, records before it may be younger. An
+    offset of NONE_LATER, where there is no such record, is given as a value, or refused with the code ``absent``.
+
+    Each leader is asked with the leader epoch of ``metadata``: a broker in another one answers FENCED_LEADER_EPOCH or
+    UNKNOWN_LEADER_EPOCH (Partition.scala checkCurrentLeaderEpoch) and not from the log of a leader that it was.
     """
 
-    def request(batch: Sequence[TopicPartition]) -> ListOffsetsRequest:
-        topics: dict[str, list[int]] = {}
-        for topic, partition in batch:
-            topics.setdefault(topic, []).append(partition)
+    def request(batch: Sequence[TopicPartition], routes: Metadata) -> ListOffsetsRequest:
         kind = ListOffsetsRequest.ListOffsetsTopic
-        # One entry serves the partitions of this number in all topics: making thousands of them is most of the work.
-        entries = {
-            index: kind.ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=LATEST)
-            for index in set(chain.from_iterable(topics.values()))
-        }
+        # Entries that look the same are one object: making thousands of them is most of the work.
+        made: dict[tuple[int, int, int], ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition] = {}
+        topics: dict[str, list[ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition]] = {}
+        for each in batch:
+            key = each.partition, routes.leader_epoch(each), timestamps[each]
+            if (entry := made.get(key)) is None:
+                index, epoch, timestamp = key
+                entry = made[key] = kind.ListOffsetsPartition(
+                    partition_index=index, current_leader_epoch=epoch, timestamp=timestamp
+                )
+            topics.setdefault(each.topic, []).append(entry)
         return ListOffsetsRequest(
             replica_id=CONSUMER,
             isolation_level=int(isolation),
-            topics=[
-                kind(
-                    name=topic,
-                    partitions=[entries[index] for index in indexes],
-                )
-                for topic, indexes in topics.items()
-            ],
+            topics=[kind(name=topic, partitions=entries) for topic, entries in topics.items()],
             timeout_ms=int(deadline.remaining() * 1000),
         )
 
     question: Question[TopicPartition, int] = Question(
-        "ListOffsets", "partitions", lambda key: key, request, _read, PARTITIONS_PER_REQUEST, LEADER_MOVED
+        "ListOffsets",
+        "partitions",
+        lambda key: key,
+        request,
+        lambda response: _read(response, absent),
+        PARTITIONS_PER_REQUEST,
+        LEADER_MOVED,
     )
-    return ask_leaders(client, metadata, question, partitions, deadline)
+    return ask_leaders(client, metadata, question, timestamps, deadline)
 
 
-def _read(response: ListOffsetsResponse) -> Iterator[Item[TopicPartition, int]]:
+def _read(response: ListOffsetsResponse, absent: int) -> Iterator[Item[TopicPartition, int]]:
     for topic in response.topics:
         name = topic.name
         for partition in topic.partitions:
             key = TopicPartition(name, partition.partition_index)
-            code = partition.error_code
-            # Error UNKNOWN_SERVER_ERROR stands for an answer without an error and without an offset.
-            if not code and partition.offset < 0:
-                code = -1
+            code = partition.error_code or (absent if partition.offset < 0 else 0)
             yield Item(key, code, None if code else partition.offset, f"DESCRIBE on Topic:{name}" if code else "")

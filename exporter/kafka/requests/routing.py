@@ -47,14 +47,15 @@ class Item(NamedTuple, Generic[K, V]):
 class Question(Generic[K, V]):
     """One kind of request about many things, each of which one partition's leader knows.
 
-    ``home`` is that partition. ``moved`` are the codes that say that another broker knows now, ``gone`` those that say
-    that the thing does not exist.
+    ``home`` is that partition. ``request`` makes the request about a batch of keys from the metadata that routes them.
+    ``moved`` are the codes that say that another broker knows now, ``gone`` those that say that the thing does not
+    exist.
     """
 
     name: str
     noun: str
     home: Callable[[K], TopicPartition]
-    request: Callable[[Sequence[K]], Request]
+    request: Callable[[Sequence[K], Metadata], Request]
     read: Callable[[Response], Iterator[Item[K, V]]]
     batch: int
     moved: frozenset[int]
@@ -64,7 +65,7 @@ class Question(Generic[K, V]):
 def ask_leaders(
     cluster: Cluster, metadata: Metadata, question: Question[K, V], keys: Iterable[K], deadline: Deadline
 ) -> Answers[K, V]:
-    """Asks the leaders, and once more those that became leaders meanwhile. Never raises on bad weather."""
+    """Asks the leaders, and once more those that lead since. Raises nothing when brokers do not answer."""
     tally: Tally[K, V] = Tally(question.name, question.noun)
     elsewhere = _ask_once(cluster, metadata, question, list(dict.fromkeys(keys)), deadline, tally)
     if elsewhere and not deadline.over:
@@ -73,9 +74,15 @@ def ask_leaders(
             fresh = cluster.metadata(deadline, topics if len(topics) <= NAMED_TOPICS else None)
         except AskError:
             return tally.result()
-        moved = [key for key, asked in elsewhere.items() if _leader(fresh, question.home(key)) not in (asked, None)]
+        moved = [key for key, asked in elsewhere.items() if _has_moved(metadata, fresh, question.home(key), asked)]
         _ask_once(cluster, fresh, question, moved, deadline, tally)
     return tally.result()
+
+
+def _has_moved(before: Metadata, after: Metadata, home: TopicPartition, asked: int | None) -> bool:
+    """Whether another broker leads now, or the one that was asked leads anew: in another epoch."""
+    leader = _leader(after, home)
+    return leader is not None and (leader != asked or before.leader_epoch(home) != after.leader_epoch(home))
 
 
 def ask_everyone(
@@ -88,7 +95,7 @@ def ask_everyone(
     tally: Tally[K, V] = Tally(question.name, question.noun)
     for start in range(0, len(keys), question.batch):
         batch = keys[start : start + question.batch]
-        answers = cluster.ask({node: question.request(batch) for node in metadata.brokers}, deadline)
+        answers = cluster.ask({node: question.request(batch, metadata) for node in metadata.brokers}, deadline)
         silent = [answer for answer in answers.values() if isinstance(answer, Fault)]
         for key in batch:
             if silent:
@@ -102,7 +109,7 @@ def ask_everyone(
                 if code in question.moved:
                     continue
                 if not code and value is not None:
-                    tally.answer(key, value)
+                    tally.answer(key, value, node)
                 elif code in question.gone:
                     tally.forget(key)
                 else:
@@ -128,7 +135,7 @@ def ask_brokers(
         if code:
             tally.lose(node, refusal(f"{name} at {where(metadata, node)}", code))
         else:
-            tally.answer(node, value)
+            tally.answer(node, value, node)
     return tally.result()
 
 
@@ -175,7 +182,7 @@ def _ask_once(
         batches = {node: some for node, mine in by_leader.items() if (some := mine[start : start + question.batch])}
         # One silent broker must not take the time of the other brokers' remaining batches.
         patience = deadline if turn == rounds - 1 else deadline.within(deadline.remaining() / 2)
-        answers = cluster.ask({node: question.request(batch) for node, batch in batches.items()}, patience)
+        answers = cluster.ask({node: question.request(batch, metadata) for node, batch in batches.items()}, patience)
         for node, batch in batches.items():
             answer = answers[node]
             if isinstance(answer, Fault):
@@ -197,7 +204,7 @@ def _settle(
     for key, code, value, grant in question.read(answer):
         missing.pop(key, None)
         if not code and value is not None:
-            tally.answer(key, value)
+            tally.answer(key, value, node)
         elif code in question.gone:
             tally.forget(key)
         else:

@@ -26,6 +26,7 @@ from exporter.kafka.faults import (
     refusal,
 )
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
+from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.routing import (
     Cluster,
     Item,
@@ -36,7 +37,7 @@ from exporter.kafka.requests.routing import (
     nobody_answered,
     where,
 )
-from exporter.model import Deadline, Fault, TopicPartition
+from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 """TransactionState.java. Always filter: a broker's list has every idle transactional id of the last seven days too."""
@@ -160,7 +161,7 @@ def describe_transactions(
         "DescribeTransactions",
         "transactional ids",
         lambda key: TopicPartition(TRANSACTION_STATE, coordinator_partition(key, count or 1)),
-        lambda batch: DescribeTransactionsRequest(transactional_ids=list(batch)),
+        lambda batch, _: DescribeTransactionsRequest(transactional_ids=list(batch)),
         _read_descriptions,
         IDS_PER_REQUEST,
         COORDINATOR_MOVED,
@@ -177,9 +178,12 @@ def describe_producers(
     """The producers that each partition's leader remembers, those with an open transaction among them.
 
     Producers silent for ``producer.id.expiration.ms`` (a day) are forgotten, unless their transaction is open.
+
+    The request has no leader epoch: a broker that was deposed and does not know it answers from its old log. So it is
+    believed only where the same broker then answers ListOffsets in the partition's current epoch.
     """
 
-    def request(batch: Sequence[TopicPartition]) -> DescribeProducersRequest:
+    def request(batch: Sequence[TopicPartition], _: Metadata) -> DescribeProducersRequest:
         topics: dict[str, list[int]] = {}
         for topic, partition in batch:
             topics.setdefault(topic, []).append(partition)
@@ -199,7 +203,31 @@ def describe_producers(
         PARTITIONS_PER_REQUEST,
         LEADER_MOVED,
     )
-    return ask_leaders(client, metadata, question, partitions, deadline)
+    described = ask_leaders(client, metadata, question, partitions, deadline)
+    # What is asked next is routed by the newest leaders: a retry may have gone to another broker than ``metadata`` has.
+    leaders = end_offsets(client, metadata, described.values, Isolation.READ_COMMITTED, deadline)
+    return _believed(described, leaders, metadata)
+
+
+def _believed(
+    described: Answers[TopicPartition, tuple[ProducerState, ...]],
+    leaders: Answers[TopicPartition, int],
+    metadata: Metadata,
+) -> Answers[TopicPartition, tuple[ProducerState, ...]]:
+    """What brokers said that proved to lead."""
+    values, unanswered = dict(described.values), dict(described.unanswered)
+    faults = [*described.faults, *leaders.faults]
+    for partition, node in described.brokers.items():
+        if leaders.brokers.get(partition) == node:
+            continue
+        del values[partition]
+        fault = leaders.unanswered.get(partition)
+        if fault is None:
+            text = f"DescribeProducers of {partition} at {where(metadata, node)} is not believed: it leads it no more"
+            fault = Fault(Reason.NO_LEADER, text)
+            faults.append(fault)
+        unanswered[partition] = fault
+    return Answers(values, unanswered, tuple(dict.fromkeys(faults)), described.brokers)
 
 
 def describe_grant(client: Cluster, metadata: Metadata, deadline: Deadline) -> Fault | None:

@@ -76,9 +76,9 @@ class Channel:
         self._throttled_until = 0.0
 
     @property
-    def healthy(self) -> bool:
-        """Whether the last request was answered."""
-        return self._connection is not None and not self._suspect
+    def failing(self) -> bool:
+        """Whether the last request was not answered."""
+        return self._suspect
 
     def submit(self, job: Job) -> None:
         """Never blocks. ``done`` is called from the channel's thread, or from here when the channel is closed."""

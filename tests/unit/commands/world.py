@@ -58,6 +58,9 @@ class World:
 
     # --- What ClusterClient offers ---
 
+    def confirmed(self, deadline: Deadline, topics: Sequence[str]) -> Metadata:
+        return self.metadata(deadline, topics)
+
     def metadata(self, _: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata:
         names = {partition.topic for partition in self.opened} | {"__transaction_state"}
         shown = names if topics is None else names & set(topics)

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from kafka.protocol.api_header import RequestHeader
+from kafka.protocol.consumer import ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 from kafka.protocol.sasl import (
     SaslAuthenticateRequest,
@@ -29,17 +30,20 @@ Answer = Callable[[int, Any], Any]
 BROKERS = {1: "k1:9092", 2: "k2:9092"}
 
 
-def led(leader: int | None, replicas: Sequence[int] = (1, 2)) -> PartitionMetadata:
-    return PartitionMetadata(leader, tuple(replicas), tuple(replicas), leader is None)
+def led(leader: int | None, replicas: Sequence[int] = (1, 2), epoch: int = -1) -> PartitionMetadata:
+    return PartitionMetadata(leader, tuple(replicas), tuple(replicas), leader is None, epoch)
 
 
 def cluster_of(
     leaders: Mapping[str, Sequence[int | None]],
     brokers: Mapping[int, str] | None = None,
     errors: Mapping[str, Fault] | None = None,
+    epoch: int = -1,
 ) -> Metadata:
-    """Metadata by topic: the leader of each partition, in order."""
-    topics = {topic: {index: led(leader) for index, leader in enumerate(row)} for topic, row in leaders.items()}
+    """Metadata by topic: the leader of each partition, in order, all in the same epoch."""
+    topics = {
+        topic: {index: led(leader, epoch=epoch) for index, leader in enumerate(row)} for topic, row in leaders.items()
+    }
     return Metadata("c", BROKERS if brokers is None else brokers, topics, frozenset(), errors or {})
 
 
@@ -70,6 +74,26 @@ class FakeCluster:
 
 def partitions(topic: str, count: int) -> list[TopicPartition]:
     return [TopicPartition(topic, index) for index in range(count)]
+
+
+def offsets(request: Any, codes: dict[str, int] | None = None, offset: int = 7) -> Any:
+    """A response to a ListOffsets request; ``codes`` are error codes by ``topic-partition``."""
+    topic = ListOffsetsResponse.ListOffsetsTopicResponse
+    entry = topic.ListOffsetsPartitionResponse
+
+    def answer(name: str, index: int) -> Any:
+        code = (codes or {}).get(f"{name}-{index}", 0)
+        return entry(
+            partition_index=index, error_code=code, timestamp=-1, offset=-1 if code else offset, leader_epoch=0
+        )
+
+    return ListOffsetsResponse(
+        throttle_time_ms=0,
+        topics=[
+            topic(name=one.name, partitions=[answer(one.name, each.partition_index) for each in one.partitions])
+            for one in request.topics
+        ],
+    )
 
 
 # --- A broker on loopback ---
@@ -185,7 +209,10 @@ class FakeBroker:
         return Silence
 
 
-def api_versions(versions: Mapping[int, tuple[int, int]] | None = None, error: int = 0, **features: int) -> Any:
+def api_versions(
+    versions: Mapping[int, tuple[int, int]] | None = None, error: int = 0, position: int = -1, **features: int
+) -> Any:
+    """``position`` is how far the broker has read the cluster's metadata: the epoch of the finalized features."""
     kind = ApiVersionsResponse.ApiVersion
     entry = ApiVersionsResponse.FinalizedFeatureKey
     return ApiVersionsResponse(
@@ -195,6 +222,7 @@ def api_versions(versions: Mapping[int, tuple[int, int]] | None = None, error: i
             for key, (low, high) in (VERSIONS if versions is None else versions).items()
         ],
         throttle_time_ms=0,
+        finalized_features_epoch=position,
         finalized_features=[
             entry(name=name.replace("_", "."), max_version_level=level, min_version_level=0)
             for name, level in features.items()
@@ -206,8 +234,9 @@ def metadata_response(
     brokers: Sequence[tuple[int, str, int]],
     topics: Mapping[str, Sequence[int]] | None = None,
     errors: Mapping[str, int] | None = None,
+    epoch: int = 0,
 ) -> Any:
-    """Topics by name: the leader of each partition in order, -1 for none."""
+    """Topics by name: the leader of each partition in order, -1 for none, all in the same epoch."""
     broker = MetadataResponse.MetadataResponseBroker
     topic = MetadataResponse.MetadataResponseTopic
     partition = topic.MetadataResponsePartition
@@ -222,7 +251,7 @@ def metadata_response(
                     error_code=5 if leader < 0 else 0,
                     partition_index=index,
                     leader_id=leader,
-                    leader_epoch=0,
+                    leader_epoch=epoch,
                     replica_nodes=[1, 2],
                     isr_nodes=[1],
                     offline_replicas=[],

@@ -192,13 +192,13 @@ def listing(correlation: int = 2) -> bytes:
 
 
 def test_each_broker_is_asked_on_its_own() -> None:
-    with free_port() as gone, broker(lambda name, _: listing() if name == "66" else None) as one:
+    with free_port() as gone, broker(lambda name, _: listing(3) if name == "66" else None) as one:
         answer = metadata_response([(1, "127.0.0.1", one.port), (2, "127.0.0.1", int(gone.rpartition(":")[2]))])
         with broker(lambda name, _: answer if name == "Metadata" else None) as boot, client_of(boot) as client:
             client.metadata(soon())
             one_listing = {node: ListTransactionsRequest() for node in (1, 2, 3)}
             answers = client.ask(one_listing, soon())
-    # The correlation id in the canned answer is the connection's second: ApiVersions was the first.
+    # ApiVersions was asked twice before: at the connect, and for how far the broker has read the metadata.
     assert not isinstance(answers[1], Fault)
     assert answers[1].transaction_states == []
     assert answers[2].reason is Reason.UNREACHABLE
@@ -577,3 +577,100 @@ def test_a_request_object_is_encoded_for_the_connection_that_sends_it() -> None:
         answer = client.ask({1: request}, soon())[1]
     assert not isinstance(answer, Fault)
     assert answer.cluster_id == "cluster-1"
+
+
+# --- Brokers that contradict each other ---
+
+
+@contextmanager
+def two_brokers(
+    clock: Clock | None = None, *, old: tuple[int, int] = (1, 4), new: tuple[int, int] = (2, 5)
+) -> Iterator[tuple[ClusterClient, list[int], list[int]]]:
+    """Broker 1 says the old ``(leader, epoch)`` of t-0 and broker 2 the new; who was asked for Metadata, in order.
+
+    The third is how far brokers 1 and 2 have read the cluster's metadata, and may be changed.
+    """
+    asked: list[int] = []
+    positions = [100, 100]
+
+    def handler(node: int, leader: int, epoch: int) -> Any:
+        def answer(name: str, _request: Any) -> Any:
+            if name == "ApiVersions":
+                return api_versions(position=positions[node - 1])
+            if name != "Metadata":
+                return None
+            asked.append(node)
+            addresses = [(1, "127.0.0.1", one.port), (2, "127.0.0.1", two.port)]
+            return metadata_response(addresses, {"t": [leader]}, epoch=epoch)
+
+        return answer
+
+    with (
+        broker(handler(1, *old)) as one,
+        broker(handler(2, *new)) as two,
+        client_of(one, clock=clock) as client,
+    ):
+        yield client, asked, positions
+
+
+def test_brokers_are_asked_for_metadata_in_turn() -> None:
+    with two_brokers(new=(1, 4)) as (client, asked, _):
+        for _ in range(5):
+            client.metadata(soon(), ["t"])
+    assert sorted(asked[1:]) == [1, 1, 2, 2]
+
+
+def test_an_older_leader_epoch_is_refused_and_the_next_broker_asked() -> None:
+    with two_brokers() as (client, asked, _):
+        leaders = [client.metadata(soon(), ["t"]).leader("t", 0) for _ in range(6)]
+    assert leaders == [1, 2, 2, 2, 2, 2]
+    assert asked.count(2) >= 5
+
+
+def test_the_first_contact_believes_the_broker_that_has_read_the_most() -> None:
+    with two_brokers() as (client, asked, positions):
+        positions[1] = 101
+        assert client.metadata(soon(), ["t"]).leader("t", 0) == 2
+    assert asked == [1, 2]
+
+
+def test_where_every_broker_gives_an_older_epoch_than_was_seen_the_epochs_begin_anew() -> None:
+    answers = [(2, 9), (1, 4), (1, 4)]
+
+    def handler(name: str, _request: Any) -> Any:
+        leader, epoch = answers.pop(0) if name == "Metadata" else (0, 0)
+        address = [(1, "127.0.0.1", one.port)]
+        return metadata_response(address, {"t": [leader]}, epoch=epoch) if name == "Metadata" else None
+
+    with broker(handler) as one, client_of(one) as client:
+        assert [client.metadata(soon(), ["t"]).leader("t", 0) for _ in range(3)] == [2, 2, 1]
+
+
+def test_what_must_be_right_is_asked_of_all_brokers() -> None:
+    with two_brokers() as (client, asked, _):
+        client.metadata(soon(), ["t"])
+        del asked[:]
+        assert client.confirmed(soon(), ["t"]).leader("t", 0) == 2
+    assert sorted(asked) == [1, 2]
+
+
+def test_a_broker_that_stopped_to_read_the_metadata_is_a_fault_by_its_id_and_asked_last() -> None:
+    now = [100.0]
+    clock = Clock(monotonic=lambda: now[0])
+    with two_brokers(clock, new=(1, 4)) as (client, asked, positions):
+        deadline = Deadline.after(20)
+        client.metadata(deadline, ["t"])
+        assert client.stale_brokers(deadline) == ()
+        positions[1] = 140
+        assert client.stale_brokers(deadline) == ()
+        now[0] += 5.0
+        (fault,) = client.stale_brokers(deadline)
+        del asked[:]
+        for _ in range(3):
+            client.metadata(deadline, ["t"])
+        assert asked == [2, 2, 2]
+        positions[0] = 150
+        assert client.stale_brokers(deadline) == ()
+    assert fault.reason is Reason.STALE
+    assert fault.detail.startswith("broker 1 at 127.0.0.1:")
+    assert "5 s old" in fault.detail

@@ -10,29 +10,9 @@ from kafka.protocol.consumer import ListOffsetsResponse
 from exporter.kafka.requests import routing
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.model import Deadline, Fault, Reason, TopicPartition
-from tests.unit.kafka.fakes import Answer, FakeCluster, cluster_of, partitions
+from tests.unit.kafka.fakes import Answer, FakeCluster, cluster_of, offsets, partitions
 
 DOWN = Fault(Reason.UNREACHABLE, "broker 2 at k2:9092 cannot be reached: connection refused")
-
-
-def offsets(request: Any, codes: dict[str, int] | None = None, offset: int = 7) -> Any:
-    """A response to a ListOffsets request; ``codes`` are error codes by ``topic-partition``."""
-    topic = ListOffsetsResponse.ListOffsetsTopicResponse
-    entry = topic.ListOffsetsPartitionResponse
-
-    def answer(name: str, index: int) -> Any:
-        code = (codes or {}).get(f"{name}-{index}", 0)
-        return entry(
-            partition_index=index, error_code=code, timestamp=-1, offset=-1 if code else offset, leader_epoch=0
-        )
-
-    return ListOffsetsResponse(
-        throttle_time_ms=0,
-        topics=[
-            topic(name=one.name, partitions=[answer(one.name, each.partition_index) for each in one.partitions])
-            for one in request.topics
-        ],
-    )
 
 
 def soon() -> Deadline:
@@ -181,3 +161,32 @@ def test_a_partition_asked_twice_is_sent_once() -> None:
     cluster = answers(lambda _node, request: offsets(request))
     end_offsets(cluster, cluster_of({"t": [1]}), partitions("t", 1) * 2, Isolation.READ_COMMITTED, soon())
     assert len(cluster.asked[0][1].topics[0].partitions) == 1
+
+
+# --- Leader epochs ---
+
+
+def test_the_newest_leader_epoch_goes_to_the_broker() -> None:
+    cluster = answers(lambda _node, request: offsets(request))
+    end_offsets(cluster, cluster_of({"t": [1, 1]}, epoch=4), partitions("t", 2), Isolation.READ_COMMITTED, soon())
+    asked = cluster.asked[0][1].topics[0].partitions
+    assert [(each.partition_index, each.current_leader_epoch) for each in asked] == [(0, 4), (1, 4)]
+
+
+@pytest.mark.parametrize("code", [74, 75])
+def test_a_leader_in_another_epoch_is_asked_again_in_the_newest_one(code: int) -> None:
+    def handler(_node: int, request: Any) -> Any:
+        epoch = request.topics[0].partitions[0].current_leader_epoch
+        return offsets(request, {} if epoch == 5 else {"t-0": code})
+
+    cluster = answers(handler, refreshed=cluster_of({"t": [1]}, epoch=5))
+    result = end_offsets(cluster, cluster_of({"t": [1]}, epoch=4), partitions("t", 1), Isolation.READ_COMMITTED, soon())
+    assert (result.values, result.brokers, result.faults) == ({("t", 0): 7}, {("t", 0): 1}, ())
+
+
+def test_a_broker_that_does_not_know_the_newest_epoch_is_a_fault_by_its_id_and_is_not_asked_again() -> None:
+    cluster = answers(lambda _node, request: offsets(request, {"t-0": 75}), refreshed=cluster_of({"t": [2]}, epoch=4))
+    result = end_offsets(cluster, cluster_of({"t": [2]}, epoch=4), partitions("t", 1), Isolation.READ_COMMITTED, soon())
+    assert result.values == {}
+    assert len(cluster.asked) == 1
+    assert "at broker 2 at k2:9092: UNKNOWN_LEADER_EPOCH (75): the broker does not know" in result.faults[0].detail

@@ -3,7 +3,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import DescribeProducersResponse, DescribeTransactionsResponse, ListTransactionsResponse
+from kafka.protocol.admin import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsResponse,
+    ListTransactionsResponse,
+)
 
 from exporter.kafka.requests.transactions import (
     Description,
@@ -16,7 +21,7 @@ from exporter.kafka.requests.transactions import (
     list_transactions,
 )
 from exporter.model import Deadline, Fault, Reason, TopicPartition
-from tests.unit.kafka.fakes import FakeCluster, cluster_of, partitions
+from tests.unit.kafka.fakes import FakeCluster, cluster_of, offsets, partitions
 
 DOWN = Fault(Reason.UNREACHABLE, "broker 2 at k2:9092 cannot be reached: connection refused")
 DENIED = Fault(Reason.AUTHORIZATION, "Metadata of topic __transaction_state: grant DESCRIBE on it")
@@ -282,8 +287,13 @@ def producers(request: Any, codes: dict[str, int] | None = None) -> Any:
     )
 
 
+def led(node: int, request: Any, codes: dict[str, int] | None = None) -> Any:
+    """A leader's answers to DescribeProducers and ListOffsets."""
+    return producers(request, codes) if isinstance(request, DescribeProducersRequest) else offsets(request)
+
+
 def test_producers_are_told_with_their_open_transaction() -> None:
-    cluster = FakeCluster(lambda _node, request: producers(request))
+    cluster = FakeCluster(led)
     result = describe_producers(cluster, cluster_of({"t": [1]}), partitions("t", 1), soon())
     assert result.values == {
         ("t", 0): (ProducerState(7, 70_000, 1_700_000_000.25, 2, 12), ProducerState(8, 0, None, -1, None))
@@ -291,21 +301,48 @@ def test_producers_are_told_with_their_open_transaction() -> None:
 
 
 def test_producers_are_asked_for_at_most_500_partitions_at_once() -> None:
-    cluster = FakeCluster(lambda _node, request: producers(request))
+    cluster = FakeCluster(led)
     result = describe_producers(cluster, cluster_of({"t": [1, 2] * 600}), partitions("t", 1_200), soon())
     assert len(result.values) == 1_200
-    sizes = [(node, sum(len(topic.partition_indexes) for topic in request.topics)) for node, request in cluster.asked]
+    asked = [(node, request) for node, request in cluster.asked if isinstance(request, DescribeProducersRequest)]
+    sizes = [(node, sum(len(topic.partition_indexes) for topic in request.topics)) for node, request in asked]
     assert sorted(sizes) == [(1, 100), (1, 500), (2, 100), (2, 500)]
 
 
 def test_a_topic_without_read_names_its_grant_and_does_not_fail_the_batch() -> None:
-    cluster = FakeCluster(lambda _node, request: producers(request, {"u-0": 29}))
+    cluster = FakeCluster(lambda node, request: led(node, request, {"u-0": 29}))
     result = describe_producers(
         cluster, cluster_of({"t": [1], "u": [1]}), [*partitions("t", 1), *partitions("u", 1)], soon()
     )
     assert set(result.values) == {("t", 0)}
     assert result.unanswered[TopicPartition("u", 0)].reason is Reason.AUTHORIZATION
     assert "grant READ on Topic:u" in result.faults[0].detail
+
+
+@pytest.mark.parametrize("code", [6, 75])
+def test_the_producers_of_a_broker_that_does_not_lead_in_the_current_epoch_are_not_believed(code: int) -> None:
+    def deposed(node: int, request: Any) -> Any:
+        if isinstance(request, DescribeProducersRequest):
+            return producers(request)
+        return offsets(request, {"t-0": code})
+
+    cluster = FakeCluster(deposed, refreshed=cluster_of({"t": [2]}, epoch=3))
+    result = describe_producers(cluster, cluster_of({"t": [2]}, epoch=3), partitions("t", 1), soon())
+    assert result.values == {}
+    assert result.unanswered[TopicPartition("t", 0)].reason is Reason.NO_LEADER
+    assert "broker 2 at k2:9092" in result.faults[0].detail
+
+
+def test_the_producers_of_a_broker_are_not_believed_when_another_one_leads_right_after() -> None:
+    def moving(node: int, request: Any) -> Any:
+        if isinstance(request, DescribeProducersRequest):
+            return producers(request)
+        return offsets(request, {"t-0": 6} if node == 1 else {})
+
+    cluster = FakeCluster(moving, refreshed=cluster_of({"t": [2]}, epoch=4))
+    result = describe_producers(cluster, cluster_of({"t": [1]}, epoch=3), partitions("t", 1), soon())
+    assert result.values == {}
+    assert "at broker 1 at k1:9092 is not believed" in result.faults[0].detail
 
 
 # --- The probe ---

@@ -1,0 +1,202 @@
+"""The newest that the brokers of one cluster have said of it, and which broker still answers from an older view.
+
+A broker that is cut off from the controller goes on answering Metadata, ListOffsets and DescribeProducers from its last
+view of the cluster. No I/O; instants are on the monotonic clock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
+from exporter.model import TopicPartition
+
+STALE_SECONDS = 5.0
+"""By how much a broker's view of the cluster must be proven to be old before that is a fault: an election reaches a
+broker that is well within a second.
+"""
+MILESTONES = 512
+"""How many steps of the newest view are kept: every half second brings one on a cluster with KRaft's defaults."""
+
+
+class Merged(NamedTuple):
+    """An answer with what was known to be newer put in, and the partitions in which it was older."""
+
+    metadata: Metadata
+    older: tuple[TopicPartition, ...]
+
+
+class _Topic(NamedTuple):
+    topic_id: str
+    seen: float
+    partitions: Mapping[int, PartitionMetadata]
+
+
+class NewestLeaders:
+    """The highest leader epoch seen of each partition, and who leads in it."""
+
+    def __init__(self) -> None:
+        self._cluster_id = ""
+        self._topics: dict[str, _Topic] = {}
+        self._elected: dict[TopicPartition, float] = {}
+
+    def merge(self, answer: Metadata, now: float) -> Merged:
+        """Refuse what is older than the newest seen of the same topic, and learn the rest.
+
+        Another cluster id, or another topic id under the same name, begins anew: epochs of two topics do not compare.
+        """
+        if answer.cluster_id != self._cluster_id:
+            self._cluster_id = answer.cluster_id
+            self.forget()
+        older: list[TopicPartition] = []
+        topics = dict(answer.topics)
+        for name, partitions in answer.topics.items():
+            topic_id = answer.topic_ids.get(name, "")
+            known = self._topics.get(name)
+            if known is None or known.topic_id != topic_id:
+                self._topics[name] = _Topic(topic_id, now, partitions)
+            elif known.partitions != partitions:
+                topics[name] = self._newer(name, known.partitions, partitions, older, now)
+                self._topics[name] = known._replace(partitions=topics[name])
+        return Merged(replace(answer, topics=topics) if older else answer, tuple(older))
+
+    def elected(self, partition: TopicPartition) -> float:
+        """When the newest leader epoch of this partition was first seen."""
+        return self._elected.get(partition, self._topics[partition.topic].seen)
+
+    def forget(self) -> None:
+        """Begin anew: no broker vouches for what was seen before."""
+        self._topics.clear()
+        self._elected.clear()
+
+    def keep(self, topics: Mapping[str, object]) -> None:
+        """Drop the topics that are gone."""
+        for name in self._topics.keys() - topics.keys():
+            del self._topics[name]
+        self._elected = {each: at for each, at in self._elected.items() if each.topic in self._topics}
+
+    def _newer(
+        self,
+        topic: str,
+        known: Mapping[int, PartitionMetadata],
+        said: Mapping[int, PartitionMetadata],
+        older: list[TopicPartition],
+        now: float,
+    ) -> Mapping[int, PartitionMetadata]:
+        merged = dict(said)
+        for number, before in known.items():
+            after = said.get(number)
+            if after is None or after.leader_epoch == before.leader_epoch:
+                continue
+            partition = TopicPartition(topic, number)
+            if after.leader_epoch < before.leader_epoch:
+                older.append(partition)
+                merged[number] = before
+            else:
+                self._elected[partition] = now
+        return merged
+
+
+class Views:
+    """How far each broker has read the cluster's metadata, and by how much that is older than what another one has.
+
+    The position is the epoch of the finalized features in ApiVersions, which KRaftMetadataCache.features fills with the
+    offset of the metadata image. It grows by itself: the controller writes a record every half second
+    (metadata.max.idle.interval.ms). In ZooKeeper's times it stands still everywhere, and nothing is behind.
+    """
+
+    def __init__(self) -> None:
+        self._milestones: deque[tuple[float, int]] = deque(maxlen=MILESTONES)
+        self._positions: dict[int, int] = {}
+        self._behind: dict[int, float] = {}
+
+    def saw(self, positions: Mapping[int, int], asked_at: float, now: float) -> None:
+        """Take in the positions of brokers that were asked at ``asked_at`` and had answered by ``now``.
+
+        A broker is behind by the time between the instant at which a later position was seen at another broker and the
+        instant at which it was asked itself: an answer that was long on its way accuses nobody.
+        """
+        self._positions.update(positions)
+        for node, position in positions.items():
+            later = next((at for at, reached in self._milestones if reached > position), None)
+            self._behind[node] = 0.0 if later is None else max(0.0, asked_at - later)
+        newest = max(positions.values(), default=-1)
+        if newest >= 0 and (not self._milestones or newest > self._milestones[-1][1]):
+            self._milestones.append((now, newest))
+
+    def furthest(self) -> int | None:
+        """The broker that was seen at the latest position; None when none gave one."""
+        return max(self._positions, key=self._positions.__getitem__, default=None)
+
+    def position(self, node: int) -> int:
+        """The position at which this broker was last seen; -1 when it gave none."""
+        return self._positions.get(node, -1)
+
+    def behind(self, node: int) -> float:
+        """Seconds by which this broker's view was proven to be older than another one's, when it was last asked."""
+        return self._behind.get(node, 0.0)
+
+    def keep(self, nodes: Container[int]) -> None:
+        """Drop the brokers that are gone."""
+        self._behind = {node: seconds for node, seconds in self._behind.items() if node in nodes}
+        self._positions = {node: position for node, position in self._positions.items() if node in nodes}
+
+
+class ClusterView:
+    """What is believed of the brokers of one cluster. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._leaders = NewestLeaders()
+        self._views = Views()
+        self._contradicts: dict[int, float] = {}  # by how many seconds a broker's last answer about leaders was old
+
+    def merge(self, said: Metadata, node: int | None, asked_at: float, now: float) -> tuple[Metadata, bool]:
+        """What a broker said, with the newer that is known put in, and whether it was older anywhere.
+
+        ``node`` is None for a bootstrap server that is not known as a broker.
+        """
+        with self._lock:
+            merged = self._leaders.merge(said, now)
+            if node is not None:
+                ages = (asked_at - self._leaders.elected(each) for each in merged.older)
+                self._contradicts[node] = max(ages, default=0.0)
+        return merged.metadata, bool(merged.older)
+
+    def saw(self, positions: Mapping[int, int], asked_at: float, now: float) -> None:
+        """As ``Views.saw``."""
+        with self._lock:
+            self._views.saw(positions, asked_at, now)
+
+    def age(self, node: int) -> float:
+        """Seconds by which what this broker said last was proven to be old."""
+        with self._lock:
+            return max(self._views.behind(node), self._contradicts.get(node, 0.0))
+
+    def is_stale(self, node: int) -> bool:
+        return self.age(node) >= STALE_SECONDS
+
+    def further_than(self, node: int) -> int | None:
+        """The broker that has read the most of the cluster's metadata, if that is more than this one has."""
+        with self._lock:
+            best = self._views.furthest()
+            if best is None or self._views.position(best) <= self._views.position(node):
+                return None
+            return best
+
+    def forget_leaders(self) -> None:
+        """No broker vouches for the newest leaders that are known."""
+        with self._lock:
+            self._leaders.forget()
+
+    def keep(self, topics: Mapping[str, object], nodes: Iterable[int]) -> None:
+        """Drop the topics and brokers that are gone."""
+        kept = frozenset(nodes)
+        with self._lock:
+            self._leaders.keep(topics)
+            self._views.keep(kept)
+            self._contradicts = {node: age for node, age in self._contradicts.items() if node in kept}
