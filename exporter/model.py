@@ -216,12 +216,35 @@ class TaskCommits(Fact):
     by_id: Mapping[str, int]
 
 
+class MarkerWait(Word):
+    """Why the marker of a decided transaction has not released a partition."""
+
+    LEADER_AWAY = "leader_away"  # the partition has no leader that could write it
+    NOT_WRITTEN = "not_written"  # the leader's log lacks it
+    NOT_REPLICATED = "not_replicated"  # the leader's log has it, the high watermark is still below it
+
+
+class Completion(NamedTuple):
+    """What is seen of a partition that waits for the marker of a decided transaction.
+
+    ``missing`` are the replicas that are not in sync, by broker id; ``min_isr`` is None when it could not be asked.
+    """
+
+    wait: MarkerWait
+    leader: int | None
+    isr: tuple[int, ...]
+    missing: tuple[int, ...]
+    min_isr: int | None
+
+
 class Blocker(NamedTuple):
-    """The transaction whose start offset is the LSO of a stalled partition.
+    """The transaction that holds the LSO of a stalled partition: the one with the lowest open start at or below it.
 
     ``transactional_id`` is "" when no coordinator knows it (hanging) or it could not be asked (unknown).
-    ``producer_id`` and ``producer_epoch`` are None when DescribeProducers could not be asked. ``started`` is Unix
-    seconds, None when unknown. ``missing`` says what could not be asked, for kind unknown.
+    ``producer_id`` and ``producer_epoch`` are None when DescribeProducers could not be asked. ``start_offset`` is the
+    LSO itself where no start is known. ``started`` is Unix seconds, None when unknown. ``missing`` says what could not
+    be asked, for kind unknown; ``completion`` what it waits for, for kind completing. ``unmarked`` are the partitions
+    whose marker the coordinator still waits for, None when it could not be asked.
     """
 
     transactional_id: str
@@ -234,6 +257,8 @@ class Blocker(NamedTuple):
     started: float | None = None
     timeout: float | None = None
     missing: tuple[str, ...] = ()
+    completion: Completion | None = None
+    unmarked: frozenset[TopicPartition] | None = None
 
 
 class Stall(NamedTuple):

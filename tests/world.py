@@ -101,6 +101,7 @@ class World:
     asked: list[tuple[int, str, Any]] = field(default_factory=list)
     tails: int = 0
     stale: list[Fault] = field(default_factory=list)
+    topic_ids: dict[str, str] = field(default_factory=dict)
     believes: int | None = None
     """The broker that answers Metadata; None: one that knows the newest."""
     confirmed_topics: list[Sequence[str]] = field(default_factory=list)
@@ -126,7 +127,7 @@ class World:
         }
         internal = frozenset({LOG, OFFSETS} & found.keys())
         errors = {name: fault for name, fault in self.hidden.items() if topics is not None and name in topics}
-        return Metadata("cluster-1", dict(self.brokers), found, internal, errors)
+        return Metadata("cluster-1", dict(self.brokers), found, internal, errors, dict(self.topic_ids))
 
     def _led(self, each: Partition) -> PartitionMetadata:
         if self.believes is not None and self.believes == each.deposed:

@@ -73,7 +73,7 @@ def command(options: argparse.Namespace) -> int:
         "no hanging transactions",
         ("topic", "partition", "pid", "epoch", "offset", "kind", "last write", "lag"),
         lambda stall: _row(stall, now),
-        lambda cluster, stall: stall_document(stall, cluster.properties.bootstrap_servers, (), now),
+        lambda cluster, stall: stall_document(stall, cluster.properties.bootstrap_servers, now),
         lambda stall: stall.since,
         lambda cluster, stall: (str(stall.partition), next_step(stall, cluster.properties.bootstrap_servers, now)),
         undecided=True,

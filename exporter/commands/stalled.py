@@ -59,7 +59,7 @@ def command(options: argparse.Namespace) -> int:
         "no stalled partitions",
         ("topic", "partition", "kind", "application", "transactional.id", "pid", "epoch", "offset", "stalled", "lag"),
         lambda stall: _row(stall, now),
-        lambda cluster, stall: stall_document(stall, cluster.properties.bootstrap_servers, (), now),
+        lambda cluster, stall: stall_document(stall, cluster.properties.bootstrap_servers, now),
         lambda stall: stall.since,
         lambda cluster, stall: (str(stall.partition), next_step(stall, cluster.properties.bootstrap_servers, now)),
     )

@@ -113,15 +113,15 @@ def _as_stall(each: OpenTransaction, metadata: Metadata | None, now: float) -> S
         return None
     kind = BlockerKind.OPEN if each.state is TransactionState.ONGOING else BlockerKind.COMPLETING
     who = (each.transactional_id, each.application, each.producer_id, each.producer_epoch)
-    blocker = Blocker(*who, 0, kind, each.state, each.started, each.timeout)
+    unmarked = each.partitions if kind is BlockerKind.COMPLETING else None
+    blocker = Blocker(*who, 0, kind, each.state, each.started, each.timeout, unmarked=unmarked)
     return Stall(partition, each.started or now, 0, 0, metadata.leader(*partition), blocker)
 
 
 def _step(cluster: Cluster, seen: Seen, now: float) -> tuple[str, NextStep] | None:
     if seen.stall is None:
         return None
-    servers = cluster.properties.bootstrap_servers
-    return seen.transaction.transactional_id, next_step(seen.stall, servers, now, seen.transaction.partitions)
+    return seen.transaction.transactional_id, next_step(seen.stall, cluster.properties.bootstrap_servers, now)
 
 
 def _document(cluster: Cluster, seen: Seen, now: float) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple, assert_never
 
 from exporter.core.durations import format_age
-from exporter.model import Blocker, BlockerKind, Stall, TopicPartition, TransactionState
+from exporter.model import Blocker, BlockerKind, Completion, MarkerWait, Stall, TransactionState
 
 TIMEOUT_SCAN_SECONDS = 10.0
 """transaction.abort.timed.out.transaction.cleanup.interval.ms: how often a coordinator looks for timed-out ones."""
@@ -29,20 +29,15 @@ class NextStep(NamedTuple):
     warning: str | None = None
 
 
-def next_step(
-    stall: Stall, bootstrap_servers: str, now: float, unmarked: Collection[TopicPartition] | None = None
-) -> NextStep:
-    """The next step for a stalled partition; ``now`` is Unix seconds.
-
-    ``unmarked`` are the partitions that lack the marker of a completing transaction, None where only this one is known.
-    """
+def next_step(stall: Stall, bootstrap_servers: str, now: float) -> NextStep:
+    """The next step for a stalled partition; ``now`` is Unix seconds."""
     match stall.blocker.kind:
         case BlockerKind.HANGING:
             return _hanging(stall, bootstrap_servers)
         case BlockerKind.OPEN:
             return _open(stall.blocker, bootstrap_servers, now)
         case BlockerKind.COMPLETING:
-            return _completing(stall, unmarked or {stall.partition})
+            return _completing(stall)
         case BlockerKind.UNKNOWN:
             return _unknown(stall.blocker)
         case kind:
@@ -79,21 +74,58 @@ def _open(blocker: Blocker, bootstrap_servers: str, now: float) -> NextStep:
     return NextStep(text, command, warning)
 
 
-def _completing(stall: Stall, unmarked: Collection[TopicPartition]) -> NextStep:
+def _completing(stall: Stall) -> NextStep:
     blocker = stall.blocker
     decision = {
         TransactionState.PREPARE_COMMIT: "Completing: it is decided to commit it",
         TransactionState.PREPARE_ABORT: "Completing: it is decided to roll it back",
     }.get(blocker.state or TransactionState.ONGOING, "Completing: its end is decided")
-    named = ", ".join(map(str, sorted(unmarked)[:_MOST_PARTITIONS]))
-    more = f" and {len(unmarked) - _MOST_PARTITIONS} more" if len(unmarked) > _MOST_PARTITIONS else ""
-    leader = "has no leader" if stall.leader is None else f"is led by broker {stall.leader}"
     return NextStep(
-        f"{decision}, and the marker has not reached {named}{more}."
-        f" {stall.partition} {leader}: look whether the leaders of these partitions are up and can be reached by the"
-        " transaction coordinator. It completes by itself as soon as they are.",
+        f"{decision}. {_waits(stall)}{_unmarked(blocker)} It completes by itself after that.",
         warning="Leave the transaction alone: ending it by hand at one partition would tear it.",
     )
+
+
+def _waits(stall: Stall) -> str:
+    """What is seen of the partition that waits for its marker, and what to do about it."""
+    place, seen = stall.partition, stall.blocker.completion
+    if seen is None or seen.wait is MarkerWait.NOT_WRITTEN:
+        if stall.leader is None:
+            return f"{place} waits for its marker and has no leader: start a broker that holds it."
+        refused = _too_few_in_sync(seen)
+        look = refused or "Look whether that broker is up and can be reached by the transaction coordinator."
+        return f"The log of {place} lacks the marker; it is led by broker {stall.leader}. {look}"
+    if seen.wait is MarkerWait.LEADER_AWAY:
+        return f"{place} waits for its marker and has no leader: start {_brokers((*seen.isr, *seen.missing))}."
+    if refused := _too_few_in_sync(seen):
+        more = refused
+    elif seen.missing:
+        more = f"In sync: {_brokers(seen.isr)}. Not in sync: {_brokers(seen.missing)}. Bring back what is missing."
+    else:
+        more = f"In sync are {_brokers(seen.isr)}: look which of them does not follow."
+    return f"The marker is in the log of {place} at broker {seen.leader} and is not replicated. {more}"
+
+
+def _too_few_in_sync(seen: Completion | None) -> str:
+    """Why acks=all cannot be had, "" where it can or that is not known."""
+    if seen is None or seen.min_isr is None or len(seen.isr) >= seen.min_isr:
+        return ""
+    return (
+        f"Too few replicas are in sync: min.insync.replicas is {seen.min_isr}, in sync: {_brokers(seen.isr)}."
+        f" Bring back {_brokers(seen.missing)}."
+    )
+
+
+def _unmarked(blocker: Blocker) -> str:
+    if not blocker.unmarked:
+        return ""
+    named = ", ".join(map(str, sorted(blocker.unmarked)[:_MOST_PARTITIONS]))
+    more = f" and {len(blocker.unmarked) - _MOST_PARTITIONS} more" if len(blocker.unmarked) > _MOST_PARTITIONS else ""
+    return f" The coordinator waits for the markers of {named}{more}."
+
+
+def _brokers(ids: Collection[int]) -> str:
+    return ", ".join(f"broker {each}" for each in sorted(set(ids))) or "none"
 
 
 def _unknown(blocker: Blocker) -> NextStep:

@@ -6,11 +6,14 @@ Pure functions over data, with the present as an argument. A rule that cannot kn
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from exporter.model import (
     Blocker,
     BlockerKind,
+    Completion,
+    MarkerWait,
     OpenTransaction,
     TopicPartition,
     TransactionState,
@@ -60,7 +63,11 @@ def is_stalled(state: Standing, stall_after: float, now: float) -> bool:
 
 
 class LogProducer(NamedTuple):
-    """A producer with an open transaction in a partition's log (DescribeProducers)."""
+    """A producer with an open transaction in a partition's log (DescribeProducers).
+
+    ``last_timestamp`` is that of its newest record, by the producer's clock, which may say anything: nothing is dated
+    by it.
+    """
 
     producer_id: int
     producer_epoch: int
@@ -72,16 +79,23 @@ class Coordinators(NamedTuple):
     """What the coordinators say: the open transactions by producer id, and what could not be asked.
 
     ``missing`` is empty only when every coordinator answered, and DESCRIBE on all transactional ids is proven or the
-    tail of the log is current: only then does an absent producer id mean that no coordinator knows it.
+    tail of the log is current: only then does an absent producer id mean that no coordinator knows it. ``pending`` are
+    the partitions whose markers the coordinators of decided transactions still wait for, by producer id, as far as they
+    were asked; none for a transaction that has completed since.
     """
 
     by_producer: Mapping[int, OpenTransaction]
     missing: tuple[str, ...] = ()
+    pending: Mapping[int, frozenset[TopicPartition]] = MappingProxyType({})
 
     def knows(self, partition: TopicPartition, producer_id: int) -> bool:
         """Whether a transaction of this producer is open and writes to the partition."""
         transaction = self.by_producer.get(producer_id)
         return transaction is not None and partition in transaction.partitions
+
+    def unmarked(self, transaction: OpenTransaction) -> frozenset[TopicPartition]:
+        """The partitions that may lack the marker of a decided transaction."""
+        return self.pending.get(transaction.producer_id, transaction.partitions)
 
     @classmethod
     def of(cls, transactions: Iterable[OpenTransaction], missing: Sequence[str] = ()) -> Coordinators:
@@ -124,11 +138,47 @@ def is_hanging(suspicion: Suspicion | None, coordinators: Coordinators, wait: fl
 
 
 def holder(producers: Iterable[LogProducer], last_stable_offset: int) -> LogProducer | None:
-    """The producer whose open transaction starts at the LSO, which is what holds it there (ProducerStateManager)."""
-    for producer in producers:
-        if producer.start_offset == last_stable_offset:
-            return producer
-    return None
+    """The producer whose open transaction holds the LSO: that with the lowest start at or below it.
+
+    The LSO is the first unstable offset, or the log's start where that is higher (UnifiedLog.
+    maybeIncrementFirstUnstableOffset): retention and DeleteRecords take records of open transactions, too, and the LSO
+    then moves up while its holder stays. None where nothing open starts there: an ended transaction whose marker is not
+    replicated holds it, too (ProducerStateManager.firstUnstableOffset).
+    """
+    at_or_below = (each for each in producers if each.start_offset <= last_stable_offset)
+    return min(at_or_below, key=lambda each: each.start_offset, default=None)
+
+
+def decided(partition: TopicPartition, coordinators: Coordinators) -> OpenTransaction | None:
+    """The decided transaction that waits longest for its marker in this partition, if there is one."""
+    waiting = [
+        each
+        for each in coordinators.by_producer.values()
+        if each.state is not TransactionState.ONGOING and partition in coordinators.unmarked(each)
+    ]
+    return min(waiting, key=lambda each: (each.prepared or each.started or 0.0, each.transactional_id), default=None)
+
+
+class Replication(NamedTuple):
+    """Who holds a partition, as Metadata says it; ``min_isr`` is None when the setting could not be asked."""
+
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    min_isr: int | None
+
+
+def completion(replication: Replication, *, written: bool) -> Completion:
+    """Why a partition still waits; ``written`` is whether its leader shows the transaction as ended.
+
+    Markers are written with acks=all: the leader refuses them while too few replicas are in sync, and what it has taken
+    counts once the high watermark has passed it.
+    """
+    wait = MarkerWait.NOT_REPLICATED if written else MarkerWait.NOT_WRITTEN
+    if replication.leader is None:
+        wait = MarkerWait.LEADER_AWAY
+    missing = tuple(sorted(set(replication.replicas) - set(replication.isr)))
+    return Completion(wait, replication.leader, tuple(sorted(replication.isr)), missing, replication.min_isr)
 
 
 def name_blocker(
@@ -139,42 +189,57 @@ def name_blocker(
     *,
     hanging: bool,
     unasked: str | None = None,
+    replication: Replication | None = None,
 ) -> Blocker:
     """Exactly one transaction for a stalled partition.
 
-    ``producer`` is None when DescribeProducers gave no answer or none that starts at the LSO: the LSO moved on between
-    the reads. Then, and whenever hanging is not proven and no coordinator knows it, it is unknown. ``unasked`` says why
-    DescribeProducers gave no answer; ``producer`` is then that of an earlier one.
+    ``producer`` is None when DescribeProducers gave no answer or none that starts at or below the LSO. Then it is the
+    decided transaction that names the partition, if there is one. Whenever hanging is not proven and no coordinator
+    knows the holder, it is unknown. ``unasked`` says why DescribeProducers gave no answer; ``producer`` is then that of
+    an earlier one. ``replication`` is None where the partition is not in the metadata.
     """
+    known = None if producer is None else coordinators.by_producer.get(producer.producer_id)
+    if producer is None and unasked is None:
+        known = decided(partition, coordinators)
+    elif known is not None and partition not in known.partitions:
+        known = None
+    if known is not None:
+        return _known(last_stable_offset, producer, known, coordinators, replication)
     if producer is None:
-        missing = unasked or "no open transaction starts at the last stable offset any more: it is moving"
-        return Blocker("", "", None, None, last_stable_offset, BlockerKind.UNKNOWN, missing=(missing,))
-    if coordinators.knows(partition, producer.producer_id):
-        transaction = coordinators.by_producer[producer.producer_id]
-        kind = BlockerKind.OPEN if transaction.state is TransactionState.ONGOING else BlockerKind.COMPLETING
-        return Blocker(
-            transaction.transactional_id,
-            transaction.application,
-            producer.producer_id,
-            producer.producer_epoch,
-            producer.start_offset,
-            kind,
-            transaction.state,
-            transaction.started,
-            transaction.timeout,
+        nothing = (
+            "no open transaction starts at or below the last stable offset, and no decided one names the partition"
         )
+        missing = (unasked,) if unasked else (nothing, *coordinators.missing)
+        return Blocker("", "", None, None, last_stable_offset, BlockerKind.UNKNOWN, missing=missing)
     kind = BlockerKind.HANGING if hanging else BlockerKind.UNKNOWN
     why: tuple[str, ...] = ()
     if not hanging:
         first = "no coordinator knows it in the first of two reads: a marker may be on its way"
         why = tuple(each for each in (unasked, *coordinators.missing) if each) or (first,)
-    return Blocker(
-        "",
-        "",
-        producer.producer_id,
-        producer.producer_epoch,
-        producer.start_offset,
-        kind,
-        started=None,
-        missing=why,
+    who = producer.producer_id, producer.producer_epoch
+    return Blocker("", "", *who, producer.start_offset, kind, started=None, missing=why)
+
+
+def _known(
+    last_stable_offset: int,
+    producer: LogProducer | None,
+    transaction: OpenTransaction,
+    coordinators: Coordinators,
+    replication: Replication | None,
+) -> Blocker:
+    """The blocker that a coordinator knows: open, or completing with what is seen of the partition."""
+    blocker = Blocker(
+        transaction.transactional_id,
+        transaction.application,
+        transaction.producer_id,
+        transaction.producer_epoch if producer is None else producer.producer_epoch,
+        last_stable_offset if producer is None else producer.start_offset,
+        BlockerKind.OPEN if transaction.state is TransactionState.ONGOING else BlockerKind.COMPLETING,
+        transaction.state,
+        transaction.started,
+        transaction.timeout,
     )
+    if blocker.kind is BlockerKind.OPEN or replication is None:
+        return blocker
+    waits = completion(replication, written=producer is None)
+    return blocker._replace(completion=waits, unmarked=coordinators.pending.get(transaction.producer_id))

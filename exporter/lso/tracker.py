@@ -1,6 +1,6 @@
 """Which partitions stand still, since when, and who holds them: the memory between two reads. No I/O.
 
-``sources/lso.py`` reads and feeds it; ``judge`` has the rules.
+``sources/lso.py`` reads and feeds it; ``rules`` has the rules.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 from exporter.lso.rules import (
     Coordinators,
     LogProducer,
+    Replication,
     Standing,
     Suspicion,
+    decided,
     holder,
     is_hanging,
     is_stalled,
@@ -23,7 +25,7 @@ from exporter.lso.rules import (
     standing,
     suspect,
 )
-from exporter.model import ReleaseTimes, Stall, TopicPartition
+from exporter.model import OpenTransaction, ReleaseTimes, Stall, TopicPartition, TransactionState
 
 
 class Reading(NamedTuple):
@@ -40,12 +42,37 @@ class Reading(NamedTuple):
 
 @dataclass(slots=True)
 class Holding:
-    """What is known of the open transactions in a partition that stands at ``last_stable_offset``."""
+    """What is known of the open transactions in a partition whose LSO is below its high watermark."""
 
-    last_stable_offset: int
     producers: tuple[LogProducer, ...] | None = None  # None: not asked, or no answer
     unasked: str | None = None
     suspicions: dict[int, Suspicion] | None = None
+
+
+class Held(NamedTuple):
+    """A holder and since when it holds: the open transaction of a producer that starts at an offset.
+
+    The same offset of the same producer is never another transaction. ``since`` is Unix seconds, ``seen`` monotonic.
+    """
+
+    producer_id: int
+    start_offset: int
+    seen: float
+    since: float
+    exact: bool
+
+    @property
+    def who(self) -> tuple[int, int]:
+        return self.producer_id, self.start_offset
+
+
+class Remembered(NamedTuple):
+    """What an earlier process, or an earlier look, saw of a partition; ``topic_id`` is "" when it was not known."""
+
+    last_stable_offset: int
+    since: float
+    topic_id: str = ""
+    who: tuple[int, int] | None = None
 
 
 class StallWatch:
@@ -56,28 +83,38 @@ class StallWatch:
         self.readings: dict[TopicPartition, Reading] = {}
         self.standing: dict[TopicPartition, Standing] = {}
         self._holdings: dict[TopicPartition, Holding] = {}
-        self._remembered: dict[TopicPartition, tuple[int, float]] = {}
+        self._held: dict[TopicPartition, Held] = {}
+        self._remembered: dict[TopicPartition, Remembered] = {}
+        self._topic_ids: dict[str, str] = {}
         self._proven: dict[TopicPartition, float] = {}
 
     # --- Over a restart ---
 
     def remember(self, document: Mapping[str, Any]) -> None:
-        """Take in what an earlier process saw: ``{"topic": {"partition": [lso, since]}}``."""
+        """Take in what an earlier process saw, as ``memory`` made it; 0.1 had no topic id and no holder."""
         for topic, partitions in document.items():
             if not isinstance(partitions, dict):
                 continue
             for number, value in partitions.items():
-                match value:
-                    case [int(offset), float(since) | int(since)] if number.isdigit():
-                        self._remembered[TopicPartition(topic, int(number))] = (offset, float(since))
+                if isinstance(number, str) and number.isdigit() and (known := _remembered(value)) is not None:
+                    self._remembered[TopicPartition(topic, int(number))] = known
 
-    def memory(self) -> dict[str, dict[str, list[float]]]:
-        """What to remember: every partition that stands below its high watermark."""
-        document: dict[str, dict[str, list[float]]] = {}
-        standing = {partition: (state.last_stable_offset, state.since) for partition, state in self.standing.items()}
-        for (topic, number), (offset, since) in (self._remembered | standing).items():
-            document.setdefault(topic, {})[str(number)] = [offset, round(since, 3)]
+    def memory(self) -> dict[str, dict[str, list[Any]]]:
+        """What to remember: every partition that stands below its high watermark.
+
+        ``{"topic": {"partition": [lso, since, topic id, producer id, start offset]}}``, the last two where a holder is
+        known.
+        """
+        document: dict[str, dict[str, list[Any]]] = {}
+        standing = {partition: self._memory_of(partition) for partition in self.standing}
+        for (topic, number), (offset, since, topic_id, who) in (self._remembered | standing).items():
+            document.setdefault(topic, {})[str(number)] = [offset, round(since, 3), topic_id, *(who or ())]
         return document
+
+    def _memory_of(self, partition: TopicPartition) -> Remembered:
+        state, held = self.standing[partition], self._held.get(partition)
+        topic_id = self._topic_ids.get(partition.topic, "")
+        return Remembered(state.last_stable_offset, state.since, topic_id, None if held is None else held.who)
 
     # --- Reading ---
 
@@ -90,15 +127,40 @@ class StallWatch:
         before = self.standing.get(partition)
         state = standing(before, last_stable_offset, high_watermark, now, wall, watched=watched)
         known = None if watched else self._remembered.pop(partition, None)
-        if known is not None and state is not None and known[0] == last_stable_offset and known[1] <= wall:
-            state = remembered(state, known[1], now, wall)
+        if known is not None and known.since <= wall and self._same_topic(partition, known):
+            if state is not None and known.last_stable_offset == last_stable_offset:
+                state = remembered(state, known.since, now, wall)
+            if known.who is not None:
+                self._held[partition] = Held(*known.who, now - (wall - known.since), known.since, exact=True)
         if state is None:
             self.standing.pop(partition, None)
-        else:
-            self.standing[partition] = state
-        if before is not None and (state is None or state.last_stable_offset != before.last_stable_offset):
             self._holdings.pop(partition, None)
-            self._proven.pop(partition, None)
+            return
+        self.standing[partition] = state
+        moved = before is not None and state.last_stable_offset != before.last_stable_offset
+        if moved and (holding := self._holdings.get(partition)) is not None:
+            # The holder may be the same: deleted records move the LSO. Its suspicion is kept until it is asked for.
+            holding.producers = None
+
+    def identify(self, topic_ids: Mapping[str, str]) -> frozenset[TopicPartition]:
+        """Take in the ids of topics; what was known of an earlier topic of the same name is forgotten.
+
+        Gives back the partitions of such topics.
+        """
+        made_again = {
+            topic for topic, topic_id in topic_ids.items() if self._topic_ids.get(topic, topic_id) != topic_id
+        }
+        self._topic_ids.update(topic_ids)
+        if not made_again:
+            return frozenset()
+        stale = frozenset(each for each in (*self.readings, *self._held) if each.topic in made_again)
+        self.forget(stale)
+        return stale
+
+    def _same_topic(self, partition: TopicPartition, known: Remembered) -> bool:
+        """Unless both ids are known and differ: a topic that was deleted and made again begins anew."""
+        now = self._topic_ids.get(partition.topic, "")
+        return not now or not known.topic_id or now == known.topic_id
 
     def due(self, earliest: float, latest: float) -> float | None:
         """The last instant in this span, on the monotonic clock, at which a standing partition becomes stalled."""
@@ -111,20 +173,23 @@ class StallWatch:
             self.readings.pop(partition, None)
             self.standing.pop(partition, None)
             self._holdings.pop(partition, None)
+            self._held.pop(partition, None)
             self._remembered.pop(partition, None)
             self._proven.pop(partition, None)
 
     def keep(self, partitions: AbstractSet[TopicPartition]) -> None:
-        """These are all there are: forget the others."""
+        """Forget all partitions but these, which exist."""
         self.forget([each for each in (*self.readings, *self._remembered) if each not in partitions])
+        topics = {each.topic for each in partitions}
+        self._topic_ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic in topics}
 
     def lose(self, partitions: Iterable[TopicPartition]) -> None:
         """These were not read for too long to say anything of; when they come back unmoved, they stand since then."""
         for partition in partitions:
-            state = self.standing.get(partition)
+            known = self._memory_of(partition) if partition in self.standing else None
             self.forget([partition])
-            if state is not None:
-                self._remembered[partition] = (state.last_stable_offset, state.since)
+            if known is not None:
+                self._remembered[partition] = known
 
     def unproven(self, max_age: float) -> list[TopicPartition]:
         """The stalled partitions whose leader was not confirmed within ``max_age`` seconds."""
@@ -144,9 +209,9 @@ class StallWatch:
     def to_describe(self, hot: AbstractSet[TopicPartition], coordinators: Coordinators) -> list[TopicPartition]:
         """Partitions whose producers must be asked for.
 
-        At first sight where no open transaction is known to write (``hot``), which is how a hanging one looks;
-        elsewhere once the LSO was seen standing still. While a coordinator knows the holder, the LSO cannot stand for
-        another one, and nothing is asked again.
+        At first sight where no open transaction is known to write (``hot``), which is how a hanging one looks, and
+        where a holder was known before the LSO moved; elsewhere once the LSO was seen standing still. While a
+        coordinator says that the holder is open, the LSO cannot stand for another one, and nothing is asked again.
         """
         return [
             partition for partition, state in self.standing.items() if self._wants(partition, state, hot, coordinators)
@@ -155,13 +220,15 @@ class StallWatch:
     def _wants(
         self, partition: TopicPartition, state: Standing, hot: AbstractSet[TopicPartition], coordinators: Coordinators
     ) -> bool:
-        if partition in hot and state.seen >= self.readings[partition].at:
+        if partition in hot and state.seen >= self.readings[partition].at and partition not in self._held:
             return False
         holding = self._holdings.get(partition)
         if holding is None or holding.producers is None:
             return True
         who = holder(holding.producers, state.last_stable_offset)
-        return who is None or not coordinators.knows(partition, who.producer_id)
+        if who is None or not coordinators.knows(partition, who.producer_id):
+            return True
+        return coordinators.by_producer[who.producer_id].state is not TransactionState.ONGOING
 
     def described(
         self, partition: TopicPartition, producers: tuple[LogProducer, ...] | None, unasked: str | None = None
@@ -170,10 +237,20 @@ class StallWatch:
         state = self.standing.get(partition)
         if state is None:
             return
-        holding = self._holdings.setdefault(partition, Holding(state.last_stable_offset))
+        holding = self._holdings.setdefault(partition, Holding())
         holding.unasked = unasked
         if producers is not None:
             holding.producers = producers
+            self._hold(partition, state, holder(producers, state.last_stable_offset))
+
+    def _hold(self, partition: TopicPartition, state: Standing, who: LogProducer | None) -> None:
+        """Since when one and the same holder holds never begins again, wherever the LSO moves meanwhile."""
+        if who is None:
+            return
+        before = self._held.get(partition)
+        if before is not None and before.who == (who.producer_id, who.start_offset) and before.seen < state.seen:
+            state = self.standing[partition] = state._replace(seen=before.seen, since=before.since, exact=before.exact)
+        self._held[partition] = Held(who.producer_id, who.start_offset, state.seen, state.since, state.exact)
 
     def strangers(self, coordinators: Coordinators) -> set[int]:
         """Producer ids with an open transaction in a standing partition that no coordinator is known to know."""
@@ -187,9 +264,11 @@ class StallWatch:
     def cross_check(self, coordinators: Coordinators) -> None:
         """Raise, keep or drop the suspicion that a transaction hangs, as of the last reading of its partition."""
         for partition, holding in self._holdings.items():
+            if holding.producers is None:
+                continue
             before = holding.suspicions or {}
             after = {}
-            for producer in holding.producers or ():
+            for producer in holding.producers:
                 seen_at = self.readings[partition].at
                 doubt = suspect(before.get(producer.producer_id), partition, producer, coordinators, seen_at)
                 # An old answer of DescribeProducers begins no suspicion: it may have ended since.
@@ -200,7 +279,7 @@ class StallWatch:
     def hanging(self, partition: TopicPartition, coordinators: Coordinators) -> frozenset[int]:
         """Producer ids whose transaction in this partition is proven to hang."""
         holding = self._holdings.get(partition)
-        if holding is None or not holding.suspicions or holding.unasked is not None:
+        if holding is None or not holding.suspicions or holding.unasked is not None or holding.producers is None:
             return frozenset()
         return frozenset(
             producer_id
@@ -220,36 +299,72 @@ class StallWatch:
             or all(coordinators.knows(partition, producer.producer_id) for producer in holding.producers or ())
         )
 
+    def completing(self, coordinators: Coordinators) -> dict[TopicPartition, OpenTransaction]:
+        """The stalled partitions that a decided transaction may hold, with that transaction."""
+        found = {}
+        for partition, state in self.standing.items():
+            if not is_stalled(state, self._stall_after, self.readings[partition].at):
+                continue
+            producers = (self._holdings.get(partition) or Holding()).producers or ()
+            who = holder(producers, state.last_stable_offset)
+            if who is None:
+                transaction = decided(partition, coordinators)
+            else:
+                transaction = coordinators.by_producer.get(who.producer_id)
+            if transaction is not None and transaction.state is not TransactionState.ONGOING:
+                found[partition] = transaction
+        return found
+
     def stalls(
         self,
         coordinators: Coordinators,
         releases: ReleaseTimes | None,
-        leaders: Mapping[TopicPartition, int],
+        replication: Mapping[TopicPartition, Replication],
     ) -> Iterator[Stall]:
         """The stalled partitions, each with exactly one blocker."""
         for partition, state in self.standing.items():
             reading = self.readings[partition]
             if not is_stalled(state, self._stall_after, reading.at):
                 continue
-            holding = self._holdings.get(partition) or Holding(state.last_stable_offset)
+            holding = self._holdings.get(partition) or Holding()
             who = holder(holding.producers or (), state.last_stable_offset)
             hangs = who is not None and who.producer_id in self.hanging(partition, coordinators)
             unasked = holding.unasked
             if holding.producers is None and unasked is None:
                 unasked = "its producers were not asked for yet"
+            replicas = replication.get(partition)
             blocker = name_blocker(
-                partition, state.last_stable_offset, who, coordinators, hanging=hangs, unasked=unasked
+                partition,
+                state.last_stable_offset,
+                who,
+                coordinators,
+                hanging=hangs,
+                unasked=unasked,
+                replication=replicas,
             )
-            started = blocker.started if who is None or blocker.started is not None else who.last_timestamp
-            since = state.since if state.exact else self._dated(partition, state, started, releases)
-            leader = leaders.get(partition)
+            since = state.since if state.exact else self._dated(partition, state, blocker.started, releases)
+            leader = None if replicas is None else replicas.leader
             yield Stall(partition, since, state.last_stable_offset, reading.high_watermark, leader, blocker)
 
     @staticmethod
     def _dated(
         partition: TopicPartition, state: Standing, started: float | None, releases: ReleaseTimes | None
     ) -> float:
-        """When a stall older than this process began: the later of its holder's start and the end of the one before."""
+        """When a stall older than this process began: the later of its holder's start and the end of the one before.
+
+        Both by the coordinators' clock. The timestamps of the producer's records are its own affair, and date nothing.
+        """
         ended = releases.ended.get(partition) if releases is not None else None
         known = [instant for instant in (started, ended) if instant is not None]
         return min(max(known), state.since) if known else state.since
+
+
+def _remembered(value: object) -> Remembered | None:
+    match value:
+        case [int(offset), float(since) | int(since)]:
+            return Remembered(offset, float(since))
+        case [int(offset), float(since) | int(since), str(topic_id)]:
+            return Remembered(offset, float(since), topic_id)
+        case [int(offset), float(since) | int(since), str(topic_id), int(producer_id), int(start_offset)]:
+            return Remembered(offset, float(since), topic_id, (producer_id, start_offset))
+    return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,8 @@ from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import both_ends
 from exporter.kafka.requests.routing import NAMED_TOPICS
 from exporter.kafka.requests.transactions import describe_producers
-from exporter.lso.rules import Coordinators, LogProducer
+from exporter.lso.markers import Markers
+from exporter.lso.rules import Coordinators, LogProducer, Replication
 from exporter.lso.tracker import StallWatch
 from exporter.model import (
     Deadline,
@@ -80,6 +81,7 @@ class LsoSource:
         self._remembered = False
         self._stale = False
         self._unknown: frozenset[str] = frozenset()
+        self._markers = Markers(cluster.client, cluster.clock)
 
     @property
     def target(self) -> str:
@@ -129,7 +131,8 @@ class LsoSource:
         yield from faults
         coordinators, more = self._who(metadata, hot, opened, deadline)
         yield from more
-        yield from self._samples(metadata, coordinators, facts.get(ReleaseTimes))
+        coordinators, replication = self._what_completes(metadata, coordinators, deadline)
+        yield from self._samples(coordinators, replication, facts.get(ReleaseTimes))
         self._save()
 
     # --- Reading ---
@@ -145,8 +148,10 @@ class LsoSource:
             )
             if not self._remembered:
                 self._remembered = True
+                self._watch.identify(metadata.topic_ids)
                 self._watch.remember(self._cluster.state.load(self._cluster.cluster_id, "stalls"))
             self._watch.keep(self._watched | self._elsewhere)
+            self._watch.identify(metadata.topic_ids)
         return self._metadata
 
     def _confirm(self, metadata: Metadata, deadline: Deadline) -> tuple[Metadata, tuple[Fault, ...]]:
@@ -171,7 +176,8 @@ class LsoSource:
         )
         if self._metadata is not None:
             self._metadata = merged
-        moved = frozenset(each for each in doubtful if _led(metadata, each) != _led(merged, each))
+        made_again = self._watch.identify(newest.topic_ids)
+        moved = made_again.union(each for each in doubtful if _led(metadata, each) != _led(merged, each))
         faults: tuple[Fault, ...] = ()
         if moved:
             faults, answered = self._look(merged, moved, deadline)
@@ -316,14 +322,26 @@ class LsoSource:
         ]
         return Coordinators.of((*told, *asked.transactions), missing), list(asked.faults)
 
+    def _what_completes(
+        self, metadata: Metadata, coordinators: Coordinators, deadline: Deadline
+    ) -> tuple[Coordinators, Mapping[TopicPartition, Replication]]:
+        """What decided transactions that hold stalled partitions wait for: markers, and the replicas of partitions."""
+        if found := self._watch.completing(coordinators):
+            ids = {each.transactional_id for each in found.values()}
+            coordinators = coordinators._replace(pending=self._markers.pending(metadata, ids, deadline))
+            metadata = self._markers.in_sync(metadata, {each.topic for each in found}, deadline)
+        return coordinators, self._markers.replication(metadata, self._watch.standing)
+
     # --- What it says ---
 
     def _samples(
-        self, metadata: Metadata, coordinators: Coordinators, releases: ReleaseTimes | None
+        self,
+        coordinators: Coordinators,
+        replication: Mapping[TopicPartition, Replication],
+        releases: ReleaseTimes | None,
     ) -> Iterator[Sample | Fact]:
         name = self.cluster
-        leaders = metadata.leaders(self._watch.standing)
-        found = sorted(self._watch.stalls(coordinators, releases, leaders), key=lambda each: each.since)
+        found = sorted(self._watch.stalls(coordinators, releases, replication), key=lambda each: each.since)
         stalls = [each for each in found if each.partition not in self._elsewhere]
         # Only where the LSO stands below the high watermark is there a lag.
         lags = dict.fromkeys({topic for topic, _ in self._watch.readings.keys() - self._elsewhere}, 0)

@@ -16,11 +16,11 @@ from exporter.lso.next_step import NextStep, next_step
 from exporter.model import (
     Blocker,
     ClusterIdentity,
+    Completion,
     OpenTransaction,
     OpenTransactions,
     Stall,
     Stalls,
-    TopicPartition,
     UncleanEnd,
     UncleanEnds,
 )
@@ -88,7 +88,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
         "missing": list(opened.missing) if opened else [],
         "sources": [_source(state) for state in group.sources],
         "stalled_partitions": [
-            stall_document(stall, bootstrap_servers, transactions, now) for stall in (stalls.stalls if stalls else ())
+            stall_document(stall, bootstrap_servers, now) for stall in (stalls.stalls if stalls else ())
         ],
         "open_transactions": [
             open_transaction_document(each, now) for each in transactions if shard.tells_of(each.application)
@@ -113,9 +113,7 @@ def _source(state: SourceState) -> Document:
     }
 
 
-def stall_document(
-    stall: Stall, bootstrap_servers: str, transactions: Sequence[OpenTransaction], now: float
-) -> Document:
+def stall_document(stall: Stall, bootstrap_servers: str, now: float) -> Document:
     """A stalled partition, its blocker and the next step."""
     return {
         "topic": stall.partition.topic,
@@ -128,16 +126,8 @@ def stall_document(
         "lag_offsets": max(0, stall.high_watermark - stall.last_stable_offset),
         "leader": stall.leader,
         "blocker": _blocker(stall.blocker),
-        "next_step": next_step(stall, bootstrap_servers, now, _unmarked(stall.blocker, transactions))._asdict(),
+        "next_step": next_step(stall, bootstrap_servers, now)._asdict(),
     }
-
-
-def _unmarked(blocker: Blocker, transactions: Sequence[OpenTransaction]) -> frozenset[TopicPartition] | None:
-    """The partitions that a completing transaction still names, if it is known."""
-    for transaction in transactions:
-        if transaction.producer_id == blocker.producer_id and transaction.prepared is not None:
-            return transaction.partitions
-    return None
 
 
 def _blocker(blocker: Blocker) -> Document:
@@ -153,6 +143,20 @@ def _blocker(blocker: Blocker) -> Document:
         "started_timestamp": blocker.started,
         "timeout_seconds": blocker.timeout,
         "missing": list(blocker.missing),
+        "completion": _completion(blocker.completion),
+        "unmarked_partitions": None if blocker.unmarked is None else [str(each) for each in sorted(blocker.unmarked)],
+    }
+
+
+def _completion(seen: Completion | None) -> Document | None:
+    if seen is None:
+        return None
+    return {
+        "waits_for": str(seen.wait),
+        "leader": seen.leader,
+        "in_sync_replicas": list(seen.isr),
+        "missing_replicas": list(seen.missing),
+        "min_insync_replicas": seen.min_isr,
     }
 
 

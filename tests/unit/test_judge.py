@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from exporter.lso.rules import (
     Coordinators,
     LogProducer,
+    Replication,
     Standing,
     Suspicion,
+    decided,
     holder,
     is_hanging,
     is_stalled,
@@ -19,7 +21,15 @@ from exporter.lso.rules import (
     standing,
     suspect,
 )
-from exporter.model import BlockerKind, OpenTransaction, Outcome, TopicPartition, TransactionState
+from exporter.model import (
+    BlockerKind,
+    Completion,
+    MarkerWait,
+    OpenTransaction,
+    Outcome,
+    TopicPartition,
+    TransactionState,
+)
 from exporter.transactions.outcome import abort_outcome, displaced, is_overdue
 
 PLACE = TopicPartition("orders", 3)
@@ -94,10 +104,52 @@ def test_a_remembered_stall_is_one_at_once_and_from_the_future_it_is_not() -> No
     assert is_stalled(state, 30.0, 40.0)
 
 
-def test_the_holder_is_the_producer_whose_transaction_starts_at_the_lso() -> None:
+def test_the_holder_is_the_producer_with_the_lowest_open_start_at_or_below_the_lso() -> None:
     first, second = LogProducer(7, 0, 5, None), LogProducer(8, 0, 9, None)
     assert holder([second, first], 5) is first
-    assert holder([second, first], 6) is None
+    assert holder([second, first], 6) is first
+    assert holder([second, first], 4) is None
+
+
+REPLICAS = Replication(1, (1, 2), (1,), 2)
+
+
+def test_where_nothing_is_open_at_the_lso_the_decided_transaction_that_names_the_partition_holds_it() -> None:
+    prepared = transaction(state=TransactionState.PREPARE_COMMIT)
+    blocker = name_blocker(PLACE, 5, None, Coordinators.of([prepared]), hanging=False, replication=REPLICAS)
+    assert (blocker.kind, blocker.producer_id, blocker.start_offset) == (BlockerKind.COMPLETING, 7, 5)
+    assert blocker.completion == Completion(MarkerWait.NOT_REPLICATED, 1, (1,), (2,), 2)
+
+
+def test_a_marker_that_the_leader_shows_as_open_is_not_written_yet() -> None:
+    prepared = transaction(state=TransactionState.PREPARE_ABORT)
+    producer = LogProducer(7, 4, 3, None)
+    blocker = name_blocker(PLACE, 5, producer, Coordinators.of([prepared]), hanging=False, replication=REPLICAS)
+    assert (blocker.kind, blocker.start_offset) == (BlockerKind.COMPLETING, 3)
+    assert blocker.completion is not None
+    assert blocker.completion.wait is MarkerWait.NOT_WRITTEN
+    away = name_blocker(
+        PLACE, 5, producer, Coordinators.of([prepared]), hanging=False, replication=REPLICAS._replace(leader=None)
+    )
+    assert away.completion is not None
+    assert away.completion.wait is MarkerWait.LEADER_AWAY
+
+
+@pytest.mark.parametrize("unmarked", [frozenset(), frozenset({TopicPartition("orders", 4)})])
+def test_a_decided_transaction_whose_marker_here_is_acknowledged_holds_nothing(
+    unmarked: frozenset[TopicPartition],
+) -> None:
+    prepared = transaction(state=TransactionState.PREPARE_COMMIT)
+    coordinators = Coordinators.of([prepared])._replace(pending={prepared.producer_id: unmarked})
+    assert decided(PLACE, coordinators) is None
+    assert name_blocker(PLACE, 5, None, coordinators, hanging=False).kind is BlockerKind.UNKNOWN
+
+
+def test_an_open_transaction_and_an_unasked_partition_are_no_reason_to_call_it_completing() -> None:
+    assert name_blocker(PLACE, 5, None, Coordinators.of([transaction()]), hanging=False).kind is BlockerKind.UNKNOWN
+    prepared = Coordinators.of([transaction(state=TransactionState.PREPARE_COMMIT)])
+    unasked = name_blocker(PLACE, 5, None, prepared, hanging=False, unasked="READ is refused")
+    assert unasked.kind is BlockerKind.UNKNOWN
 
 
 def test_a_suspicion_needs_a_full_answer_to_begin_and_a_second_one_to_be_proven() -> None:
@@ -138,7 +190,7 @@ def test_an_unknown_blocker_says_what_could_not_be_asked() -> None:
     producer, nobody = LogProducer(7, 4, 5, None), Coordinators({})
     moving = name_blocker(PLACE, 5, None, nobody, hanging=False)
     assert (moving.kind, moving.producer_id) == (BlockerKind.UNKNOWN, None)
-    assert "moving" in moving.missing[0]
+    assert "no open transaction starts at or below the last stable offset" in moving.missing[0]
     refused = name_blocker(PLACE, 5, None, nobody, hanging=False, unasked="READ is refused")
     assert refused.missing == ("READ is refused",)
     partly = name_blocker(PLACE, 5, producer, Coordinators({}, ("broker 2 is down",)), hanging=False, unasked="late")

@@ -12,6 +12,8 @@ from exporter import catalogue
 from exporter.lso.next_step import next_step
 from exporter.model import (
     BlockerKind,
+    Completion,
+    MarkerWait,
     OpenTransaction,
     OpenTransactions,
     Reason,
@@ -541,3 +543,112 @@ def test_all_brokers_are_asked_for_the_leaders_of_stalled_partitions_only_and_no
     source = source_of(world)
     go_on(world, source, 120)
     assert world.confirmed_topics == [["orders"]] * 4
+
+
+# --- Decided transactions whose markers do not arrive ---
+
+
+def decided_transaction(world: World, *pending: tuple[str, int]) -> OpenTransactions:
+    """As the log names it, with both partitions; its coordinator waits for the markers of ``pending``."""
+    world.transactions["app-7"] = Transaction(7, "PrepareCommit", pending)
+    return opened(open_transaction(("orders", 0), ("orders", 1), state=TransactionState.PREPARE_COMMIT))
+
+
+def unreplicated(world: World) -> Partition:
+    """A partition of two replicas, one of them gone: its leader has the marker, and shows nothing open."""
+    partition = stand(world, "orders")
+    partition.writers, partition.replicas, partition.isr = [], (1, 2), (1,)
+    world.settings["orders"] = {"min.insync.replicas": "2"}
+    return partition
+
+
+def test_a_marker_that_is_written_and_not_replicated_is_completing_with_the_replicas_that_are_missing() -> None:
+    world = world_of(orders=2)
+    unreplicated(world)
+    seen = go_on(world, source_of(world), 30, decided_transaction(world, ("orders", 0)))
+    (stall,) = stalls(seen)
+    assert (stall.blocker.kind, stall.blocker.transactional_id) == (BlockerKind.COMPLETING, "app-7")
+    assert stall.blocker.completion == Completion(MarkerWait.NOT_REPLICATED, 1, (1,), (2,), 2)
+    assert seen.values(catalogue.LSO_BLOCKER_INFO) == {("app", "orders", "0", "app-7", "7", "0", "10", "completing"): 1}
+
+
+def test_only_the_partitions_that_the_coordinator_waits_for_are_named() -> None:
+    world = world_of(orders=2)
+    unreplicated(world)
+    seen = go_on(world, source_of(world), 30, decided_transaction(world, ("orders", 0)))
+    assert stalls(seen)[0].blocker.unmarked == frozenset({TopicPartition("orders", 0)})
+    assert "orders-0" in steps(world, seen)
+    assert "orders-1" not in steps(world, seen)
+
+
+def test_a_transaction_whose_marker_here_is_acknowledged_does_not_hold_the_partition() -> None:
+    world = world_of(orders=2)
+    unreplicated(world)
+    seen = go_on(world, source_of(world), 30, decided_transaction(world, ("orders", 1)))
+    assert [stall.blocker.kind for stall in stalls(seen)] == [BlockerKind.UNKNOWN]
+
+
+def test_a_marker_that_is_not_written_is_completing_and_its_leader_is_named() -> None:
+    world = world_of(orders=2)
+    stand(world, "orders")
+    seen = go_on(world, source_of(world), 30, decided_transaction(world, ("orders", 0), ("orders", 1)))
+    (stall,) = stalls(seen)
+    assert stall.blocker.completion == Completion(MarkerWait.NOT_WRITTEN, 1, (1,), (), None)
+    assert "lacks the marker; it is led by broker 1" in steps(world, seen)
+
+
+def test_what_the_marker_waits_for_is_asked_again_at_every_read() -> None:
+    world = world_of(orders=2)
+    partition = stand(world, "orders")
+    partition.replicas = partition.isr = (1, 2)
+    source = source_of(world)
+    fact = decided_transaction(world, ("orders", 0))
+    go_on(world, source, 30, fact)
+    partition.writers, partition.isr = [], (1,)
+    (stall,) = stalls(go_on(world, source, 5, fact))
+    assert stall.blocker.completion == Completion(MarkerWait.NOT_REPLICATED, 1, (1,), (2,), None)
+
+
+def test_where_the_coordinator_cannot_be_asked_the_log_names_the_decided_transaction() -> None:
+    world = world_of(orders=2)
+    unreplicated(world)
+    fact = decided_transaction(world, ("orders", 0))
+    world.refuse["DescribeTransactions"] = 14
+    (stall,) = stalls(go_on(world, source_of(world), 30, fact))
+    assert (stall.blocker.kind, stall.blocker.unmarked) == (BlockerKind.COMPLETING, None)
+
+
+# --- Holders whose records are deleted ---
+
+
+def test_a_hanging_transaction_whose_records_retention_deletes_stays_one_stall_since_it_began() -> None:
+    world = world_of(orders=1)
+    source = source_of(world)
+    read(world, source)
+    world.time.pass_(5.0)
+    partition = stand(world, "orders")
+    began = world.time.wall
+    go_on(world, source, 90)
+    for _ in range(6):
+        partition.stable = partition.stable + 2 if partition.stable is not None else None
+        seen = go_on(world, source, 20)
+        assert seen.values(SINCE) == {("orders", "0"): began}
+        assert [(stall.blocker.kind, stall.blocker.start_offset) for stall in stalls(seen)] == [
+            (BlockerKind.HANGING, 10)
+        ]
+        assert read(world, source).value(HANGING, "orders") == 1
+
+
+def test_a_topic_made_again_at_the_same_lso_is_a_new_stall(tmp_path: Path) -> None:
+    world = world_of(orders=1)
+    world.topic_ids = {"orders": "a"}
+    stand(world, "orders")
+    source = source_of(world, tmp_path)
+    began = world.time.wall
+    assert go_on(world, source, 60).values(SINCE) == {("orders", "0"): began}
+    source.close()
+    world.topic_ids = {"orders": "b"}
+    assert not read(world, source_of(world, tmp_path)).values(SINCE)
+    again = world.time.wall
+    seen = go_on(world, source, 90)
+    assert seen.values(SINCE)[("orders", "0")] > again

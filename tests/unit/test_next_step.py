@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.lso.next_step import clock_time, next_step, quoted, shown
-from exporter.model import Blocker, BlockerKind, Stall, TopicPartition, TransactionState
+from exporter.model import Blocker, BlockerKind, Completion, MarkerWait, Stall, TopicPartition, TransactionState
 
 NOW = 1_795_255_200.0  # 2026-11-21 10:00:00 UTC
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=40)
@@ -19,6 +19,12 @@ MEAN = st.sampled_from([
     "it's\n", "--topic", "é\u202e",
 ])  # fmt: skip
 IDS = ANY_TEXT | MEAN
+
+
+NODES = st.lists(st.integers(1, 9), max_size=3).map(tuple)
+COMPLETIONS = st.builds(
+    Completion, st.sampled_from(MarkerWait), st.none() | st.integers(1, 9), NODES, NODES, st.none() | st.integers(1, 3)
+)
 
 
 @st.composite
@@ -35,6 +41,7 @@ def stalls(draw: st.DrawFn, kinds: st.SearchStrategy[BlockerKind]) -> Stall:
         started=draw(st.none() | st.floats(-1e18, 1e18)),
         timeout=draw(st.none() | st.floats(0, 1e9)),
         missing=tuple(draw(st.lists(IDS, max_size=3))),
+        completion=draw(st.none() | COMPLETIONS),
     )
     partition = TopicPartition(draw(IDS), draw(st.integers(0, 10**6)))
     return Stall(
@@ -113,18 +120,61 @@ def test_an_open_transaction_without_an_id_has_no_command() -> None:
     assert "producer with id 4711" in step.text
 
 
-def test_a_completing_transaction_names_the_partitions_that_lack_the_marker_and_gives_no_command() -> None:
-    case = stall(BlockerKind.COMPLETING, state=TransactionState.PREPARE_COMMIT)
-    step = next_step(case, "b1:9092", NOW, {TopicPartition("orders", 7), TopicPartition("orders", 2)})
+ORDERS_7, ORDERS_2 = TopicPartition("orders", 7), TopicPartition("orders", 2)
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (None, "The log of orders-7 lacks the marker; it is led by broker 2. Look whether that broker is up"),
+        (
+            Completion(MarkerWait.NOT_WRITTEN, 2, (1, 2), (), 2),
+            "The log of orders-7 lacks the marker; it is led by broker 2. Look whether that broker is up",
+        ),
+        (
+            Completion(MarkerWait.NOT_WRITTEN, 2, (2,), (1, 3), 2),
+            "Too few replicas are in sync: min.insync.replicas is 2, in sync: broker 2. Bring back broker 1, broker 3.",
+        ),
+        (
+            Completion(MarkerWait.NOT_REPLICATED, 2, (2,), (1,), 2),
+            "The marker is in the log of orders-7 at broker 2 and is not replicated. Too few replicas are in sync",
+        ),
+        (
+            Completion(MarkerWait.NOT_REPLICATED, 2, (2,), (1,), None),
+            "is not replicated. In sync: broker 2. Not in sync: broker 1. Bring back what is missing.",
+        ),
+        (
+            Completion(MarkerWait.NOT_REPLICATED, 2, (1, 2), (), 2),
+            "is not replicated. In sync are broker 1, broker 2: look which of them does not follow.",
+        ),
+        (
+            Completion(MarkerWait.LEADER_AWAY, None, (2,), (1,), 2),
+            "orders-7 waits for its marker and has no leader: start broker 1, broker 2.",
+        ),
+    ],
+)
+def test_a_completing_transaction_says_what_its_marker_waits_for_and_gives_no_command(
+    seen: Completion | None, said: str
+) -> None:
+    step = next_step(
+        stall(BlockerKind.COMPLETING, state=TransactionState.PREPARE_COMMIT, completion=seen), "b1:9092", NOW
+    )
     assert step.command is None
     assert "decided to commit it" in step.text
-    assert "has not reached orders-2, orders-7" in step.text
-    assert "orders-7 is led by broker 2" in step.text
+    assert said in step.text
+
+
+def test_a_completing_transaction_names_the_partitions_that_its_coordinator_waits_for() -> None:
+    case = stall(BlockerKind.COMPLETING, unmarked=frozenset({ORDERS_7, ORDERS_2}))
+    assert "waits for the markers of orders-2, orders-7." in next_step(case, "b1:9092", NOW).text
+    many = stall(BlockerKind.COMPLETING, unmarked=frozenset(TopicPartition("orders", each) for each in range(30)))
+    assert "and 20 more." in next_step(many, "b1:9092", NOW).text
+    assert "waits for the markers" not in next_step(stall(BlockerKind.COMPLETING), "b1:9092", NOW).text
 
 
 def test_a_completing_transaction_on_a_partition_without_a_leader_says_so() -> None:
     case = stall(BlockerKind.COMPLETING)._replace(leader=None)
-    assert "orders-7 has no leader" in next_step(case, "b1:9092", NOW).text
+    assert "orders-7 waits for its marker and has no leader" in next_step(case, "b1:9092", NOW).text
 
 
 def test_an_unknown_blocker_says_what_could_not_be_asked_and_forbids_to_act() -> None:

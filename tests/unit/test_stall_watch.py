@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.lso.rules import Coordinators, LogProducer
+from exporter.lso.rules import Coordinators, LogProducer, Replication
 from exporter.lso.tracker import StallWatch
-from exporter.model import BlockerKind, TopicPartition
+from exporter.model import BlockerKind, OpenTransaction, Stall, TopicPartition, TransactionState
 
 PLACE = TopicPartition("orders", 3)
 NOBODY = Coordinators({})
@@ -20,7 +22,7 @@ def test_what_is_remembered_comes_back_as_it_was() -> None:
     watch.look(PLACE, 5, 9, NOW, WALL)
     again = StallWatch(30.0)
     again.remember(watch.memory())
-    assert again.memory() == watch.memory() == {"orders": {"3": [5, WALL]}}
+    assert again.memory() == watch.memory() == {"orders": {"3": [5, WALL, ""]}}
     again.look(PLACE, 5, 9, 10.0, WALL + 60)
     (stall,) = again.stalls(NOBODY, None, {})
     assert (stall.since, stall.blocker.kind) == (WALL, BlockerKind.UNKNOWN)
@@ -45,7 +47,7 @@ def test_a_remembered_stall_of_an_lso_that_moved_is_forgotten() -> None:
     watch.remember({"orders": {"3": [4, WALL - 600]}})
     watch.look(PLACE, 5, 9, NOW, WALL)
     assert list(watch.stalls(NOBODY, None, {})) == []
-    assert watch.memory() == {"orders": {"3": [5, WALL]}}
+    assert watch.memory() == {"orders": {"3": [5, WALL, ""]}}
 
 
 @pytest.mark.parametrize("moved", [(6, 9), (9, 9)])
@@ -67,7 +69,7 @@ def test_several_hanging_transactions_of_one_partition_are_all_counted_and_one_i
         watch.described(PLACE, producers)
         watch.cross_check(NOBODY)
     assert watch.hanging(PLACE, NOBODY) == {7, 8}
-    (stall,) = watch.stalls(NOBODY, None, {PLACE: 2})
+    (stall,) = watch.stalls(NOBODY, None, {PLACE: Replication(2, (1, 2), (1, 2), None)})
     assert (stall.blocker.producer_id, stall.blocker.kind, stall.leader) == (7, BlockerKind.HANGING, 2)
 
 
@@ -87,3 +89,115 @@ def test_what_hung_is_not_claimed_to_hang_where_the_producers_gave_no_answer_thi
     assert not watch.answerable(PLACE, NOBODY)
     (stall,) = watch.stalls(NOBODY, None, {})
     assert (stall.blocker.kind, stall.blocker.missing) == (BlockerKind.UNKNOWN, ("READ is refused",))
+
+
+HELD = LogProducer(7, 0, 5, None)
+
+
+def stall_of(watch: StallWatch, coordinators: Coordinators = NOBODY) -> Stall:
+    (stall,) = watch.stalls(coordinators, None, {})
+    return stall
+
+
+def test_a_holder_whose_records_are_deleted_holds_since_it_was_first_seen_wherever_the_lso_goes() -> None:
+    watch = StallWatch(30.0)
+    for turn, lso in enumerate((5, 5, 8, 20, 20, 33)):
+        now = NOW + 20 * turn
+        watch.look(PLACE, lso, 40, now, WALL + 20 * turn)
+        watch.described(PLACE, (LogProducer(9, 0, 34, None), HELD))
+        watch.cross_check(NOBODY)
+    stall = stall_of(watch)
+    assert (stall.since, stall.last_stable_offset, stall.blocker.start_offset) == (WALL, 33, 5)
+    assert stall.blocker.kind is BlockerKind.HANGING
+
+
+def test_an_lso_that_moves_to_another_holder_stands_since_then() -> None:
+    watch = StallWatch(30.0)
+    watch.look(PLACE, 5, 40, NOW, WALL)
+    watch.described(PLACE, (HELD,))
+    watch.look(PLACE, 8, 40, NOW + 40, WALL + 40)
+    watch.described(PLACE, (LogProducer(7, 0, 8, None),))
+    assert list(watch.stalls(NOBODY, None, {})) == []
+    watch.look(PLACE, 8, 40, NOW + 70, WALL + 70)
+    assert stall_of(watch).since == WALL + 40
+
+
+def test_until_the_producers_are_asked_again_a_moved_lso_is_no_stall_and_nothing_of_its_holder_is_lost() -> None:
+    watch = StallWatch(30.0)
+    for now in (NOW, NOW + 30):
+        watch.look(PLACE, 5, 40, now, WALL + now - NOW)
+        watch.described(PLACE, (HELD,))
+        watch.cross_check(NOBODY)
+    watch.look(PLACE, 8, 40, NOW + 35, WALL + 35)
+    watch.described(PLACE, None, "the broker is down")
+    watch.cross_check(NOBODY)
+    assert watch.hanging(PLACE, NOBODY) == frozenset()
+    assert list(watch.stalls(NOBODY, None, {})) == []
+    watch.look(PLACE, 8, 40, NOW + 40, WALL + 40)
+    watch.described(PLACE, (HELD,))
+    watch.cross_check(NOBODY)
+    assert (stall_of(watch).since, stall_of(watch).blocker.kind) == (WALL, BlockerKind.HANGING)
+
+
+def test_a_holder_is_known_again_after_a_restart_though_the_lso_moved_meanwhile() -> None:
+    watch = StallWatch(30.0)
+    watch.identify({"orders": "id-1"})
+    watch.look(PLACE, 5, 40, NOW, WALL)
+    watch.described(PLACE, (HELD,))
+    assert watch.memory() == {"orders": {"3": [5, WALL, "id-1", 7, 5]}}
+    again = StallWatch(30.0)
+    again.identify({"orders": "id-1"})
+    again.remember(json.loads(json.dumps(watch.memory())))
+    again.look(PLACE, 12, 40, 10.0, WALL + 600)
+    assert PLACE in again.to_describe({PLACE}, NOBODY)
+    again.described(PLACE, (HELD,))
+    assert stall_of(again).since == WALL
+
+
+@pytest.mark.parametrize(("before", "now", "inherits"), [("a", "b", False), ("a", "a", True), ("", "b", True)])
+def test_a_topic_made_again_at_the_same_lso_does_not_inherit_a_stall_over_a_restart(
+    before: str, now: str, *, inherits: bool
+) -> None:
+    watch = StallWatch(30.0)
+    watch.remember({"orders": {"3": [5, WALL - 600, before, 7, 5]}})
+    watch.identify({"orders": now})
+    watch.look(PLACE, 5, 9, NOW, WALL)
+    watch.described(PLACE, (HELD,))
+    assert (len(list(watch.stalls(NOBODY, None, {}))) == 1) == inherits
+
+
+def test_a_topic_made_again_begins_anew_while_it_is_watched() -> None:
+    watch = StallWatch(30.0)
+    watch.identify({"orders": "a", "other": "x"})
+    watch.look(PLACE, 5, 9, NOW, WALL)
+    watch.described(PLACE, (HELD,))
+    assert watch.identify({"orders": "b"}) == {PLACE}
+    watch.look(PLACE, 5, 9, NOW + 60, WALL + 60)
+    watch.described(PLACE, (HELD,))
+    assert list(watch.stalls(NOBODY, None, {})) == []
+
+
+def test_a_state_of_0_1_is_read() -> None:
+    watch = StallWatch(30.0)
+    watch.remember({"orders": {"3": [5, WALL - 600]}})
+    watch.look(PLACE, 5, 9, NOW, WALL)
+    assert stall_of(watch).since == WALL - 600
+
+
+@pytest.mark.parametrize("timestamp", [0.0, WALL - 17 * 365 * 86400, WALL + 1e9])
+def test_a_stall_is_not_dated_by_the_timestamps_of_its_producers_records(timestamp: float) -> None:
+    watch = StallWatch(30.0)
+    for now in (NOW, NOW + 30):
+        watch.look(PLACE, 5, 9, now, WALL + now - NOW)
+        watch.described(PLACE, (LogProducer(7, 0, 5, timestamp),))
+    assert stall_of(watch).since == WALL
+
+
+def test_a_holder_is_asked_for_again_while_its_end_is_decided_and_not_while_it_is_open() -> None:
+    watch = StallWatch(30.0)
+    watch.look(PLACE, 5, 9, NOW, WALL)
+    watch.described(PLACE, (HELD,))
+    for state in TransactionState:
+        who = OpenTransaction("app-7", "app", 7, 0, state, WALL, 60.0, None, frozenset({PLACE}))
+        asked = watch.to_describe(set(), Coordinators.of([who]))
+        assert bool(asked) == (state is not TransactionState.ONGOING)

@@ -14,9 +14,11 @@ from exporter.model import (
     Blocker,
     BlockerKind,
     ClusterIdentity,
+    Completion,
     Fact,
     Facts,
     Fault,
+    MarkerWait,
     OpenTransaction,
     OpenTransactions,
     Reason,
@@ -94,11 +96,20 @@ def test_a_stall_names_its_blocker_and_the_next_step() -> None:
     assert stalled["next_step"]["command"].endswith("forceTerminateTransaction --transactionalId pay-3")
 
 
-def test_a_completing_stall_names_the_partitions_that_the_coordinator_still_lists() -> None:
-    blocker = STALL.blocker._replace(kind=BlockerKind.COMPLETING, producer_id=4712)
-    opened = OpenTransactions("transactions", (PREPARED,), complete=True)
-    [stalled] = cluster(Stalls((STALL._replace(blocker=blocker),)), opened)["stalled_partitions"]
-    assert "has not reached x-1" in stalled["next_step"]["text"]
+def test_a_completing_stall_names_the_partitions_that_the_coordinator_waits_for_and_what_is_seen_of_this_one() -> None:
+    seen = Completion(MarkerWait.NOT_REPLICATED, 1, (1,), (2,), 2)
+    waiting = frozenset({TopicPartition("x", 1), TopicPartition("orders", 7)})
+    blocker = STALL.blocker._replace(kind=BlockerKind.COMPLETING, completion=seen, unmarked=waiting)
+    [stalled] = cluster(Stalls((STALL._replace(blocker=blocker),)))["stalled_partitions"]
+    assert "waits for the markers of orders-7, x-1" in stalled["next_step"]["text"]
+    assert stalled["blocker"]["unmarked_partitions"] == ["orders-7", "x-1"]
+    assert stalled["blocker"]["completion"] == {
+        "waits_for": "not_replicated",
+        "leader": 1,
+        "in_sync_replicas": [1],
+        "missing_replicas": [2],
+        "min_insync_replicas": 2,
+    }
 
 
 def test_open_transactions_come_oldest_first_and_those_of_unknown_age_last() -> None:

@@ -20,7 +20,7 @@ from exporter.core.state import StateDir
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
-from exporter.model import Clock, Deadline, TopicPartition
+from exporter.model import Clock, Deadline, Fault, TopicPartition
 from exporter.sources.cluster import Cluster
 from exporter.transactions.applications import Grouping
 
@@ -57,6 +57,11 @@ class World:
         )
 
     # --- What ClusterClient offers ---
+
+    def configs(
+        self, resource: str, names: Sequence[str], keys: Sequence[str], _: Deadline
+    ) -> dict[str, dict[str, str] | Fault]:
+        return {name: {} for name in names}
 
     def confirmed(self, deadline: Deadline, topics: Sequence[str]) -> Metadata:
         return self.metadata(deadline, topics)

@@ -1,0 +1,80 @@
+"""What decided transactions wait for: the markers that their coordinators miss, and the replicas of the partitions.
+
+Nothing that is not answered here is a fault: the stall is shown with what is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from exporter.kafka.client import AskError, ClusterClient
+from exporter.kafka.requests.metadata import Metadata
+from exporter.kafka.requests.routing import NAMED_TOPICS
+from exporter.kafka.requests.transactions import describe_transactions
+from exporter.lso.rules import Replication
+from exporter.model import Clock, Deadline, Fault, TopicPartition
+
+MIN_ISR = "min.insync.replicas"
+MIN_ISR_INTERVAL = 60.0
+"""Seconds between two reads of that setting, of the topics where a decided transaction waits."""
+DECIDED = frozenset({"PrepareCommit", "PrepareAbort"})
+"""TransactionState.java."""
+MOST_ASKED = 200
+"""Decided transactions whose coordinator is asked at one read which markers it waits for."""
+
+
+class Markers:
+    """Asks about the decided transactions of one cluster that hold stalled partitions."""
+
+    def __init__(self, client: ClusterClient, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._min_isr: dict[str, int] = {}
+        self._asked: frozenset[str] = frozenset()
+        self._asked_at = float("-inf")
+
+    def pending(
+        self, metadata: Metadata, transactional_ids: Iterable[str], deadline: Deadline
+    ) -> dict[int, frozenset[TopicPartition]]:
+        """The partitions whose markers the coordinators still wait for, by producer id.
+
+        The log names all partitions of a decided transaction; its coordinator takes out those whose marker is written
+        and replicated (TransactionMetadata.removePartition). None for one that has completed since.
+        """
+        asked = sorted(transactional_ids)[:MOST_ASKED]
+        described = describe_transactions(self._client, metadata, asked, deadline)
+        return {
+            each.producer_id: each.partitions if each.state in DECIDED else frozenset()
+            for each in described.values.values()
+        }
+
+    def in_sync(self, metadata: Metadata, topics: AbstractSet[str], deadline: Deadline) -> Metadata:
+        """Metadata with the replicas of these topics as they are now; learns their min.insync.replicas as well."""
+        named = sorted(topics)[:NAMED_TOPICS]
+        now = self._clock.monotonic()
+        if now - self._asked_at >= MIN_ISR_INTERVAL or not self._asked.issuperset(named):
+            self._asked, self._asked_at = frozenset(named), now
+            answers = self._client.configs("topic", named, (MIN_ISR,), deadline)
+            self._min_isr = {
+                topic: int(answer[MIN_ISR])
+                for topic, answer in answers.items()
+                if not isinstance(answer, Fault) and answer.get(MIN_ISR, "").isdigit()
+            }
+        try:
+            newest = self._client.metadata(deadline, named)
+        except AskError:
+            return metadata
+        return replace(metadata, topics={**metadata.topics, **newest.topics})
+
+    def replication(
+        self, metadata: Metadata, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Replication]:
+        """Who holds these partitions, of those that the metadata has."""
+        found = {}
+        for partition in partitions:
+            if (known := metadata.topics.get(partition.topic, {}).get(partition.partition)) is not None:
+                minimum = self._min_isr.get(partition.topic)
+                found[partition] = Replication(known.leader, known.replicas, known.isr, minimum)
+        return found
