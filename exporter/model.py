@@ -340,8 +340,9 @@ class TransactionUse(Fact):
 
 @dataclass(frozen=True, slots=True)
 class GroupsBeyondLso(Fact):
-    """Groups, with the topic, that committed an offset above a last stable offset that was read later: proof that they
-    read uncommitted records.
+    """Groups, with the topic, whose running members committed on beyond a last stable offset that was read later.
+
+    That is proof that they read uncommitted records: a reset of the group's offsets needs a group without members.
     """
 
     pairs: frozenset[tuple[str, str]]

@@ -89,6 +89,7 @@ class World:
     topics: dict[str, list[Partition]] = field(default_factory=dict)
     transactions: dict[str, Transaction] = field(default_factory=dict)
     groups: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
+    members: dict[str, set[str]] = field(default_factory=dict)
     settings: dict[str, dict[str, str]] = field(default_factory=dict)
     levels: dict[str, int] = field(default_factory=dict)
     down: set[int] = field(default_factory=set)
@@ -265,7 +266,16 @@ class World:
 
     def _describe_groups(self, node: int, request: Any) -> Any:
         code = self.refuse.get("DescribeGroups", 69)
-        return Answer(groups=[Answer(group_id=name, error_code=code) for name in request.groups])
+        return Answer(
+            groups=[
+                Answer(
+                    group_id=name,
+                    error_code=0 if name in self.groups and code == 69 else code,
+                    members=[Answer(member_id=each) for each in self.members.get(name, ())],
+                )
+                for name in request.groups
+            ]
+        )
 
     def _offset_fetch(self, node: int, request: Any) -> Any:
         def group(name: str) -> Any:

@@ -23,6 +23,8 @@ from exporter.sources.transactions import TransactionsSettings, TransactionsSour
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 
 _SLICE_SECONDS = 5.0
+_COMMIT_SECONDS = 6.0
+"""A little more than auto.commit.interval.ms: a group that goes on has committed again by then."""
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter check posture --bootstrap-server kafka-1:9092
@@ -83,15 +85,18 @@ def _command(options: argparse.Namespace) -> int:
 def _look(
     cluster: Cluster, settings: ClusterConfig, engines: Engines, options: argparse.Namespace
 ) -> tuple[tuple[Check, ...], tuple[str, ...]]:
-    """All checks of a cluster, after one read of every source that they draw on."""
+    """All checks of a cluster, after one read of every source that they draw on, of the groups two where one is needed
+    to tell a reader of uncommitted records from a group that was reset.
+    """
     deadline = Deadline.after(options.timeout)
     facts: list[Fact] = []
     faults: list[str] = []
     # The coordinators first: where the log is read as well, it knows better, and comes later.
+    groups = GroupsSource(cluster, GroupsSettings(limit=settings.groups.limit, include=settings.groups.include))
     sources: tuple[Source, ...] = (
+        groups,
         TransactionsSource(cluster, TransactionsSettings()),
         TxnlogSource(cluster, TxnlogSettings(timeout=_SLICE_SECONDS)),
-        GroupsSource(cluster, GroupsSettings(limit=settings.groups.limit, include=settings.groups.include)),
         *engine_sources(cluster, engines._replace(spark=(), audits=())),  # these tell nothing of the posture
     )
     for source in sources:
@@ -99,6 +104,12 @@ def _look(
             told, lost = _read(source, deadline)
         finally:
             source.close()
+        facts += told
+        faults += lost
+    if groups.suspects:
+        say(f"{len(groups.suspects)} groups are beyond a last stable offset; looking at them again ...")
+        time.sleep(min(_COMMIT_SECONDS, deadline.remaining() / 2))
+        told, lost = _read(groups, deadline)
         facts += told
         faults += lost
     ignore = (*settings.posture.ignore, *options.ignore)

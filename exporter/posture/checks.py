@@ -61,7 +61,7 @@ class Evidence:
 
     ``topics`` has the internal topics and those that transactions write to; ``clients`` counts, by application, the
     transactional ids of the last hour by the transaction version of their client, None where the log is not read;
-    ``beyond_lso`` are (group, topic) pairs with an offset committed above the last stable offset.
+    ``beyond_lso`` are (group, topic) pairs of groups that are proven to read beyond the last stable offset.
     """
 
     cluster: str
@@ -307,12 +307,12 @@ def _groups(evidence: Evidence) -> Iterator[Check]:
 
 
 def group_checks(beyond_lso: frozenset[tuple[str, str]]) -> Iterator[Check]:
-    """Only what is proven: a group that stays below the LSO may do so for many reasons."""
+    """Only what is proven: a group stays below the LSO for many reasons, and one above it may have been reset."""
     topics: dict[str, list[str]] = {}
     for group, topic in sorted(beyond_lso):
         topics.setdefault(group, []).append(topic)
     for group, beyond in topics.items():
-        found = f"offsets committed above the last stable offset of {', '.join(beyond)}"
+        found = f"running members committed on above the last stable offset of {', '.join(beyond)}"
         yield ISOLATION.says(group, passed=False, found=found)
 
 

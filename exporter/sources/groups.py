@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from exporter import catalogue
 from exporter.kafka.client import AskError
-from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups
+from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, group_members, list_groups
+from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import both_ends
 from exporter.model import Deadline, Fact, Facts, Fault, GroupsBeyondLso, Sample, TopicPartition
 from exporter.sources.cluster import Cluster
@@ -25,6 +27,13 @@ class GroupsSettings:
     timeout: float = 20.0
 
 
+class Progress(NamedTuple):
+    """The members of a group, and what it had committed while they were there."""
+
+    members: frozenset[str]
+    committed: Mapping[TopicPartition, int]
+
+
 class GroupsSource:
     """Source ``groups`` of one cluster."""
 
@@ -35,6 +44,8 @@ class GroupsSource:
         self._settings = settings
         self.pace = self.interval = settings.interval
         self.timeout = settings.timeout
+        self._progress: dict[str, Progress] = {}
+        self._proven: dict[str, set[str]] = {}
 
     @property
     def target(self) -> str:
@@ -43,6 +54,11 @@ class GroupsSource:
     @property
     def cluster(self) -> str:
         return self._cluster.name
+
+    @property
+    def suspects(self) -> frozenset[str]:
+        """Groups with members that were beyond a last stable offset at the last read, and are not proven to read it."""
+        return frozenset(self._progress.keys() - self._proven.keys())
 
     def close(self) -> None:
         """Nothing is held."""
@@ -71,16 +87,55 @@ class GroupsSource:
         yield from ends.faults
         for group, offsets in committed.values.items():
             yield from group_samples(self.cluster, group, offsets, ends.stable, ends.high)
-        yield GroupsBeyondLso(
-            frozenset(
-                (group, partition.topic)
-                for group, offsets in committed.values.items()
-                for partition, offset in offsets.items()
-                if offset > ends.stable.get(partition, offset)
-            )
-        )
+        yield GroupsBeyondLso(self._beyond(metadata, committed.values, ends.stable, deadline))
         if dropped:
             yield catalogue.SERIES_DROPPED(float(dropped), catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS.name)
+
+    def _beyond(
+        self,
+        metadata: Metadata,
+        committed: Mapping[str, Mapping[TopicPartition, int]],
+        stable: Mapping[TopicPartition, int],
+        deadline: Deadline,
+    ) -> frozenset[tuple[str, str]]:
+        """Groups whose running members are proven to have read beyond a last stable offset, with the topic.
+
+        The members are asked for after the commits that they are to answer for, and before those that the next read
+        compares with: they were there all the time between.
+        """
+        suspects = beyond(committed, stable)
+        asked = sorted(suspects.keys() | self._progress.keys())
+        members = group_members(self._cluster.client, metadata, asked, deadline).values
+        for group, offsets in suspects.items():
+            before = self._progress.get(group)
+            if before is not None and (ran := members.get(group)) and ran == before.members:
+                topics = {each.topic for each, at in offsets.items() if at > before.committed.get(each, at)}
+                self._proven.setdefault(group, set()).update(topics)
+        self._proven = {
+            group: topics
+            for group, topics in self._proven.items()
+            if topics and group in members and members[group] == self._progress[group].members
+        }
+        running = [group for group in asked if members.get(group) and (group in suspects or group in self._proven)]
+        again = committed_offsets(self._cluster.client, metadata, running, deadline).values
+        self._progress = {group: Progress(members[group], offsets) for group, offsets in again.items()}
+        self._proven = {group: topics for group, topics in self._proven.items() if group in self._progress}
+        return frozenset((group, topic) for group, topics in self._proven.items() for topic in topics)
+
+
+def beyond(
+    committed: Mapping[str, Mapping[TopicPartition, int]], stable: Mapping[TopicPartition, int]
+) -> dict[str, dict[TopicPartition, int]]:
+    """The offsets committed beyond a last stable offset that was read later, by group.
+
+    That proves nothing about the group's isolation: Kafka's own reset to the latest offset commits the high watermark.
+    """
+    found: dict[str, dict[TopicPartition, int]] = {}
+    for group, offsets in committed.items():
+        for partition, offset in offsets.items():
+            if offset > stable.get(partition, offset):
+                found.setdefault(group, {})[partition] = offset
+    return found
 
 
 def choose(groups: Iterable[str], settings: GroupsSettings) -> tuple[list[str], int]:

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter import catalogue
-from exporter.model import Reason, TopicPartition
+from exporter.kafka.requests.transactions import PROBES
+from exporter.model import GroupsBeyondLso, Reason, TopicPartition
 from exporter.sources.groups import GroupsSettings, GroupsSource, choose, group_samples
 from tests.world import OFFSETS, World, partitions, read
 
@@ -100,6 +101,72 @@ def test_above_the_limit_only_included_groups_are_measured_and_the_others_counte
     assert {each.labels: each.value for each in seen.samples if each.metric is catalogue.SERIES_DROPPED} == {
         (LAG.name,): 5.0
     }
+
+
+# --- Who reads uncommitted records ---
+
+
+def pairs(world: World, source: GroupsSource) -> frozenset[tuple[str, str]]:
+    fact = read(world, source).facts[GroupsBeyondLso]
+    assert isinstance(fact, GroupsBeyondLso)
+    return fact.pairs
+
+
+def test_a_group_that_was_reset_to_the_latest_offset_is_not_accused() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 100}
+    world.members["billing"] = {"m-1"}
+    source = source_of(world)
+    assert [pairs(world, source) for _ in range(5)] == [frozenset()] * 5
+
+
+def test_running_members_that_commit_on_beyond_the_last_stable_offset_are_proven_to_read_uncommitted() -> None:
+    world = world_of()
+    world.groups["reader"] = {("orders", 0): 90}
+    world.members["reader"] = {"m-1", "m-2"}
+    source = source_of(world)
+    assert pairs(world, source) == frozenset()
+    world.groups["reader"] = {("orders", 0): 95}
+    assert pairs(world, source) == {("reader", "orders")}
+    # As long as they run, also when the last stable offset has passed them.
+    world.topics["orders"][0].stable = None
+    assert pairs(world, source) == {("reader", "orders")}
+    world.members["reader"] = {"m-3"}
+    assert pairs(world, source) == frozenset()
+
+
+def test_a_group_that_was_reset_between_two_reads_has_other_members_and_is_not_accused() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 90}
+    world.members["billing"] = {"m-1"}
+    source = source_of(world)
+    pairs(world, source)
+    world.groups["billing"] = {("orders", 0): 100}
+    world.members["billing"] = {"m-2"}
+    assert pairs(world, source) == frozenset()
+    assert pairs(world, source) == frozenset()
+
+
+def test_commits_without_members_and_members_that_cannot_be_asked_for_prove_nothing() -> None:
+    world = world_of()
+    source = source_of(world)
+    for offset in (85, 90, 95):
+        world.groups["assigned"] = {("orders", 0): offset}
+        assert pairs(world, source) == frozenset()
+    world.members["assigned"] = {"m-1"}
+    world.refuse["DescribeGroups"] = 30
+    for offset in (96, 97, 98):
+        world.groups["assigned"] = {("orders", 0): offset}
+        assert pairs(world, source) == frozenset()
+
+
+def test_groups_below_every_last_stable_offset_are_not_described() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 80}
+    source = source_of(world)
+    pairs(world, source)
+    pairs(world, source)
+    assert [each.groups for each in world.requests("DescribeGroups")] == [list(PROBES)] * 2
 
 
 @given(st.sets(st.text("abc-", min_size=1, max_size=4)), st.integers(0, 6))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kafka.protocol.admin import (
     DescribeGroupsRequest,
+    DescribeGroupsResponse,
     ListGroupsRequest,
     ListGroupsResponse,
 )
@@ -88,6 +89,38 @@ def committed_offsets(
     if not count:
         return ask_everyone(client, metadata, question, wanted, deadline)
     return ask_leaders(client, metadata, question, wanted, deadline)
+
+
+def group_members(
+    client: Cluster, metadata: Metadata, groups: Iterable[str], deadline: Deadline
+) -> Answers[str, frozenset[str]]:
+    """The member ids of each group, from its coordinator; none for an empty group and one that it does not describe.
+
+    A member that leaves and comes back has another id (GroupMetadataManager gives them out). Groups of the protocol of
+    KIP-848 are not described by this request: they are answered as dead or not found.
+    """
+    wanted = list(dict.fromkeys(groups))
+    if not wanted:
+        return Answers({}, {}, ())
+    count = len(metadata.topics.get(CONSUMER_OFFSETS, ()))
+    question: Question[str, frozenset[str]] = Question(
+        "DescribeGroups",
+        "groups",
+        lambda key: TopicPartition(CONSUMER_OFFSETS, coordinator_partition(key, count or 1)),
+        lambda batch, _: DescribeGroupsRequest(groups=list(batch)),
+        _read_members,
+        GROUPS_PER_REQUEST,
+        COORDINATOR_MOVED,
+        frozenset({GROUP_ID_NOT_FOUND}),
+    )
+    return (ask_leaders if count else ask_everyone)(client, metadata, question, wanted, deadline)
+
+
+def _read_members(response: DescribeGroupsResponse) -> Iterator[Item[str, frozenset[str]]]:
+    for group in response.groups:
+        key = group.group_id
+        members = frozenset(member.member_id for member in group.members)
+        yield Item(key, group.error_code, members, f"DESCRIBE on Group:{key}" if group.error_code else "")
 
 
 def describe_group_grant(client: Cluster, metadata: Metadata, deadline: Deadline) -> Fault | None:
