@@ -58,9 +58,8 @@ mutants: $(READY) ## every small change of every alert must break a case: minute
 	@scripts/install-prometheus
 	$(PY) -m tests.rules.mutation $(ARGS)
 
-# Tests on real servers run in the order of their files, which share clusters; one that fails on a busy machine runs once
-# more, and the summary says so (RERUN).
-REAL := --dist loadfile -p no:randomly --reruns 1 -rR
+# Tests on real servers run in the order of their files, which share clusters. No test runs again when it fails.
+REAL := --dist loadfile -p no:randomly
 
 e2e: $(READY) ## real brokers of two Kafka versions: minutes
 	@scripts/install-prometheus
