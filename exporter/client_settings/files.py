@@ -1,0 +1,182 @@
+"""Read a settings file of a Kafka client: Java properties, JSON or YAML, flattened to dotted names with their lines."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+MOST_BYTES = 1_000_000
+_DEEPEST = 30
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_MOST_VALUES = 20_000
+_SECRET = re.compile(r"password|secret|jaas|credential|token|\.key$|api[.-]?key", re.IGNORECASE)
+
+
+class Setting(NamedTuple):
+    """One setting: its name as it is written (dotted in YAML and JSON), its value as text, its line from 1."""
+
+    name: str
+    value: str
+    line: int
+
+    @property
+    def shown(self) -> str:
+        """The value for people; never a secret."""
+        return "[hidden]" if _SECRET.search(self.name) else self.value
+
+
+class FileError(Exception):
+    """The file cannot be read. The text is one line: what is wrong and, where known, in which line."""
+
+
+def read(path: Path) -> tuple[Setting, ...]:
+    """All settings of a file. Raises FileError for what is no UTF-8 text, too large, or of none of the three forms."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise FileError(f"cannot be read: {error.strerror}") from None
+    if len(data) > MOST_BYTES:
+        raise FileError(f"is larger than {MOST_BYTES} bytes")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise FileError("is no UTF-8 text") from None
+    return parse(text, path.suffix.lower())
+
+
+def parse(text: str, suffix: str = "") -> tuple[Setting, ...]:
+    """The settings of a text. ``suffix`` is the file's ending; any other than a known one is guessed from the text."""
+    if suffix == ".json" or (suffix not in {".properties", ".yml", ".yaml"} and text.lstrip()[:1] == "{"):
+        return _last_of_each(_json(text))
+    if suffix in {".yml", ".yaml"}:
+        return _last_of_each(_yaml(text))
+    return _last_of_each(_properties(text))
+
+
+def _last_of_each(found: Iterator[Setting]) -> tuple[Setting, ...]:
+    """Java's Properties and both librdkafka's and Spring's readers keep the last value of a name."""
+    by_name: dict[str, Setting] = {}
+    for setting in found:
+        by_name[setting.name] = setting
+        if len(by_name) > _MOST_VALUES:
+            raise FileError(f"has more than {_MOST_VALUES} settings")
+    return tuple(by_name.values())
+
+
+def _properties(text: str) -> Iterator[Setting]:
+    r"""java.util.Properties: ``key=value``, ``key: value``, ``#`` and ``!`` comments, ``\`` at a line's end."""
+    lines = iter(enumerate(_LINE_END.split(text), 1))
+    for number, line in lines:
+        entry = line.lstrip(" \t\f")
+        if not entry or entry[0] in "#!":
+            continue
+        while _continues(entry):
+            _, following = next(lines, (0, ""))
+            entry = entry[:-1] + following.lstrip(" \t\f")
+            if len(entry) > MOST_BYTES:  # unreachable for a file within the limit; bounds the loop
+                break
+        name, value = _name_and_value(entry)
+        if "\0" in entry:
+            raise FileError(f"line {number}: holds a NUL byte: no properties file")
+        yield Setting(name, value.strip(), number)
+
+
+def _continues(entry: str) -> bool:
+    return (len(entry) - len(entry.rstrip("\\"))) % 2 == 1
+
+
+def _name_and_value(entry: str) -> tuple[str, str]:
+    name: list[str] = []
+    at = 0
+    while at < len(entry) and entry[at] not in "=: \t\f":
+        if entry[at] == "\\" and at + 1 < len(entry):
+            at += 1
+        name.append(entry[at])
+        at += 1
+    rest = entry[at:].lstrip(" \t\f")
+    if rest[:1] in {"=", ":"}:
+        rest = rest[1:]
+    return "".join(name), rest.lstrip(" \t\f")
+
+
+def _json(text: str) -> Iterator[Setting]:
+    try:
+        tree = json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+    except json.JSONDecodeError as error:
+        raise FileError(f"line {error.lineno}: no JSON: {error.msg}") from None
+    except RecursionError:
+        raise FileError("is nested too deeply") from None
+    if not isinstance(tree, dict):
+        raise FileError("is no JSON object")
+    lines = _lines_of_names(text)
+    for name, value, leaf in _flat(tree, (), 0):
+        yield Setting(name, value, lines.get(leaf, 1))
+
+
+def _lines_of_names(text: str) -> dict[str, int]:
+    """The first line in which each quoted name is followed by a colon."""
+    found: dict[str, int] = {}
+    for number, line in enumerate(_LINE_END.split(text), 1):
+        for match in re.finditer(r'"([^"\\]{1,300})"[ \t]{0,50}:', line):
+            found.setdefault(match[1], number)
+    return found
+
+
+def _flat(tree: Mapping[str, Any], path: tuple[str, ...], depth: int) -> Iterator[tuple[str, str, str]]:
+    if depth > _DEEPEST:
+        raise FileError("is nested too deeply")
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _flat(value, (*path, key), depth + 1)
+        elif isinstance(value, list):
+            yield ".".join((*path, key)), ",".join(map(_scalar, value)), key
+        else:
+            yield ".".join((*path, key)), _scalar(value), key
+
+
+def _scalar(value: object) -> str:
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _yaml(text: str) -> Iterator[Setting]:
+    try:
+        for event in yaml.parse(text, yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):  # a few aliases can stand for gigabytes
+                mark = event.start_mark
+                raise FileError(f"line {mark.line + 1 if mark else 1}: YAML aliases are not read: write the value out")
+        for document in yaml.compose_all(text, yaml.SafeLoader):
+            if not isinstance(document, yaml.MappingNode):
+                raise FileError("is no YAML mapping")
+            yield from _yaml_flat(document, (), 0)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise FileError(f"line {mark.line + 1 if mark else 1}: no YAML: {error.problem}") from None
+    except yaml.YAMLError:
+        raise FileError("no YAML: a character that YAML does not allow") from None
+    except RecursionError:
+        raise FileError("is nested too deeply") from None
+
+
+def _yaml_flat(node: yaml.MappingNode, path: tuple[str, ...], depth: int) -> Iterator[Setting]:
+    if depth > _DEEPEST:
+        raise FileError("is nested too deeply")
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            continue
+        names = (*path, key.value)
+        if isinstance(value, yaml.MappingNode):
+            yield from _yaml_flat(value, names, depth + 1)
+        elif isinstance(value, yaml.SequenceNode):
+            texts = [each.value for each in value.value if isinstance(each, yaml.ScalarNode)]
+            yield Setting(".".join(names), ",".join(texts), key.start_mark.line + 1)
+        else:
+            text = "" if value.tag == "tag:yaml.org,2002:null" else value.value
+            yield Setting(".".join(names), text, key.start_mark.line + 1)

@@ -1,0 +1,173 @@
+"""What a settings file configures: its kind, and each producer and consumer in it by Kafka's canonical names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from exporter.client_settings.files import Setting
+
+
+class Kind(StrEnum):
+    """Whose settings a file holds."""
+
+    PRODUCER = "producer"
+    CONSUMER = "consumer"
+    STREAMS = "streams"
+    CONNECT_WORKER = "connect-worker"
+    CONNECTOR = "connector"
+    LIBRDKAFKA = "librdkafka"
+    SPRING = "spring"
+    FLINK = "flink"
+    KSQLDB = "ksqldb"
+    BROKER = "broker"
+
+
+class Library(StrEnum):
+    """Which client library reads a setting: defaults differ."""
+
+    JAVA = "java"
+    LIBRDKAFKA = "librdkafka"
+
+
+Version = tuple[int, int]
+
+_ALIASES = {  # librdkafka's CONFIGURATION.md, and Spring's names
+    "request.required.acks": "acks",
+    "message.send.max.retries": "retries",
+    "max.in.flight": "max.in.flight.requests.per.connection",
+    "message.timeout.ms": "delivery.timeout.ms",
+    "queue.buffering.max.ms": "linger.ms",
+    "auto.commit.enable": "enable.auto.commit",
+    "transaction.id.prefix": "transactional.id",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One client of a file. ``settings`` are those that were set, by canonical name, with the file's own line."""
+
+    kind: Kind
+    library: Library
+    version: Version
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+
+    def text(self, name: str) -> str | None:
+        """The value that was set, stripped; None where it was not set."""
+        setting = self.settings.get(name)
+        return None if setting is None else setting.value.strip()
+
+    def lower(self, name: str) -> str | None:
+        """As ``text``, in lower case."""
+        text = self.text(name)
+        return None if text is None else text.lower()
+
+    def milliseconds(self, name: str) -> int | None:
+        """A duration or count that was set; None where it was not set or is no number (placeholders are not)."""
+        text = self.text(name)
+        if text is None:
+            return None
+        if re.fullmatch(r"-?\d{1,18}", text):
+            return int(text)
+        match = re.fullmatch(r"(\d{1,12})\s{0,3}(ms|s|m|min|h|d)", text.lower())
+        units = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+        return int(match[1]) * units[match[2]] if match else None
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file as its clients. ``producers`` and ``consumers`` are those inside a Streams application, worker or job."""
+
+    kind: Kind
+    main: View
+    producers: tuple[View, ...] = ()
+    consumers: tuple[View, ...] = ()
+
+
+def kind_of(settings: Sequence[Setting]) -> Kind | None:
+    """Whose settings these are, by the names in them; None where that cannot be told."""
+    names = {setting.name for setting in settings}
+
+    def begins(*prefixes: str) -> bool:
+        return any(name.startswith(prefixes) for name in names)
+
+    if begins("spring.kafka.", "spring.cloud.stream.kafka."):
+        return Kind.SPRING
+    if begins("ksql."):
+        return Kind.KSQLDB
+    if begins("execution.checkpointing.", "sink.delivery-guarantee", "sink.transactional-id-prefix", "state.backend"):
+        return Kind.FLINK
+    if "connector.class" in names or "config.connector.class" in names:
+        return Kind.CONNECTOR
+    if names & {"offset.storage.topic", "config.storage.topic", "exactly.once.source.support"}:
+        return Kind.CONNECT_WORKER
+    if begins("controller.quorum.", "log.dirs", "process.roles", "zookeeper.connect"):
+        return Kind.BROKER
+    if names & {"application.id", "processing.guarantee", "num.stream.threads"}:
+        return Kind.STREAMS
+    if names & {"message.timeout.ms", "request.required.acks", "queue.buffering.max.ms", "ssl.ca.location",
+                "message.send.max.retries", "max.in.flight", "statistics.interval.ms", "sasl.mechanisms"}:  # fmt: skip
+        return Kind.LIBRDKAFKA
+    if names & {"group.id", "isolation.level", "auto.offset.reset", "value.deserializer", "enable.auto.commit"}:
+        return Kind.CONSUMER
+    if names & {"acks", "enable.idempotence", "transactional.id", "value.serializer", "retries", "linger.ms"}:
+        return Kind.PRODUCER
+    return None
+
+
+def file_of(settings: Sequence[Setting], kind: Kind, version: Version) -> File:
+    """The clients of a file of this kind."""
+    library = Library.LIBRDKAFKA if kind is Kind.LIBRDKAFKA else Library.JAVA
+
+    def view(found: Iterable[Setting]) -> View:
+        return View(kind, library, version, {_canonical(each.name): each for each in found})
+
+    def below(*prefixes: str) -> list[Setting]:
+        cut = []
+        for prefix in prefixes:
+            cut += [(each, each.name[len(prefix) :]) for each in settings if each.name.startswith(prefix)]
+        return [Setting(name, each.value, each.line) for each, name in cut]
+
+    def renamed(prefix: str) -> View:
+        found = below(prefix)
+        extra = [Setting(each.name.removeprefix("properties."), each.value, each.line) for each in found]
+        spelled = [Setting(each.name.replace("-", "."), each.value, each.line) for each in extra]
+        return view(spelled)
+
+    main = view(settings)
+    match kind:
+        case Kind.PRODUCER:
+            return File(kind, main, producers=(main,))
+        case Kind.CONSUMER:
+            return File(kind, main, consumers=(main,))
+        case Kind.LIBRDKAFKA:
+            consumer = "group.id" in main.settings
+            producer = not consumer or bool(main.settings.keys() & {"transactional.id", "enable.idempotence", "acks"})
+            return File(kind, main, (main,) if producer else (), (main,) if consumer else ())
+        case Kind.SPRING:
+            shared = "spring.kafka."
+            sender, reader = renamed(f"{shared}producer."), renamed(f"{shared}consumer.")
+            binder = renamed("spring.cloud.stream.kafka.binder.transaction.")
+            wanted = (sender, binder) if binder.settings else (sender,)
+            return File(kind, main, tuple(each for each in wanted if each.settings) or (sender,), (reader,))
+        case Kind.KSQLDB:
+            main = view([*settings, *below("ksql.streams.")])
+            return File(kind, main, (view(below("ksql.streams.producer.")),), (view(below("ksql.streams.consumer.")),))
+        case Kind.STREAMS:
+            return File(kind, main, (view(below("producer.")),), (view(below("consumer.", "main.consumer.")),))
+        case Kind.CONNECT_WORKER:
+            return File(kind, main, (view(below("producer.")),), (view(below("consumer.")),))
+        case Kind.CONNECTOR:
+            main = view([*settings, *below("config.")])
+            producers = view(below("producer.override.", "config.producer.override."))
+            return File(kind, main, (producers,), (view(below("consumer.override.", "config.consumer.override.")),))
+        case Kind.FLINK:
+            return File(kind, main, (view(below("properties.", "sink.properties.")),), (view(below("properties.")),))
+        case Kind.BROKER:
+            return File(kind, main)
+
+
+def _canonical(name: str) -> str:
+    return _ALIASES.get(name, name)

@@ -1,0 +1,187 @@
+"""``check client``: do the settings of a client give the guarantee that they are meant for?"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from exporter import __version__
+from exporter.client_settings.files import FileError, read
+from exporter.client_settings.rule import Goal, Severity
+from exporter.client_settings.rules import Finding, Misspelt, findings, misspelt
+from exporter.client_settings.sarif import sarif
+from exporter.client_settings.views import Kind, Version, file_of, kind_of
+from exporter.commands.clusters import duration, opened
+from exporter.commands.output import print_json, printable, say
+from exporter.commands.settings import add_cluster_flags
+from exporter.kafka.client import AskError
+from exporter.model import Deadline, Fault
+
+_MAX_TIMEOUT = "transaction.max.timeout.ms"
+_EXAMPLES = """\
+examples:
+  kafka-eos-exporter check client producer.properties consumer.properties
+  kafka-eos-exporter check client application.yml --for at-least-once
+  kafka-eos-exporter check client connector.json --bootstrap-server kafka-1:9092
+  kafka-eos-exporter check client config/*.properties --output sarif > eos.sarif
+
+exit codes: 0 nothing found (notes do not count), 1 errors or warnings, 2 a file or the cluster could not be read (and
+nothing was found)
+"""
+
+
+class _Looked(NamedTuple):
+    """One file: what was found, or why it could not be read."""
+
+    name: str
+    kind: Kind | None
+    found: tuple[Finding, ...] = ()
+    misspelt: tuple[Misspelt, ...] = ()
+    settings: int = 0
+    error: str = ""
+
+
+def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+    """The command line of ``check client``."""
+    parser = checks.add_parser(
+        "client",
+        help="the settings of a producer, consumer, Streams application, connector, worker or job",
+        description="Check settings files of Kafka clients (properties, JSON, YAML) for the guarantee they are meant "
+        "for. Nothing is connected to, unless a cluster is named to compare timeouts with.",
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="settings: .properties, .json, .yml")
+    parser.add_argument(
+        "--for",
+        dest="goal",
+        choices=[goal.value for goal in Goal],
+        default=Goal.EXACTLY_ONCE.value,
+        help="the guarantee that is wanted (exactly-once)",
+    )
+    parser.add_argument(
+        "--kind", choices=[kind.value for kind in Kind], help="whose settings these are, where the names do not tell"
+    )
+    parser.add_argument(
+        "--client-version", type=_version, default=(4, 0), metavar="X.Y", help="of Kafka's Java clients (4.0): defaults"
+    )
+    parser.add_argument(
+        "--output", choices=("text", "json", "sarif"), default="text", help="for people, JSON, or SARIF for CI"
+    )
+    add_cluster_flags(parser)
+    parser.add_argument(
+        "--timeout", type=duration, default=30.0, metavar="DURATION", help="how long asking the cluster may take (30s)"
+    )
+    parser.set_defaults(command=_command)
+
+
+def _version(text: str) -> Version:
+    match = re.fullmatch(r"(\d{1,3})\.(\d{1,3})(\.\d{1,3})?", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no version such as 3.9")
+    return int(match[1]), int(match[2])
+
+
+def _command(options: argparse.Namespace) -> int:
+    goal = Goal(options.goal)
+    limit, problems = _limit(options)
+    for problem in problems:
+        say(f"could not ask the cluster: {printable(problem)}")
+    looked = [_look(path, goal, options, limit) for path in options.files]
+    if options.output == "json":
+        print_json({"for": goal.value, "files": [_document(each) for each in looked]})
+    elif options.output == "sarif":
+        print_json(sarif(__version__, {each.name: each.found for each in looked}))
+    for each in looked:
+        if each.error:
+            say(f"{printable(each.name)}: {printable(each.error)}")
+        elif options.output == "text":
+            _print(each, goal)
+    bad = any(finding.severity is not Severity.INFO for each in looked for finding in each.found)
+    bad = bad or any(each.misspelt for each in looked)
+    return 1 if bad else 2 if problems or any(each.error for each in looked) else 0
+
+
+def _limit(options: argparse.Namespace) -> tuple[int | None, list[str]]:
+    """The lowest transaction.max.timeout.ms of the named cluster's brokers; None where no cluster is named."""
+    given = vars(options)
+    if not given.keys() & {"--bootstrap-server", "config", "command_config"}:
+        return None, []
+    problems: list[str] = []
+    limits: list[int] = []
+    with opened(options) as clusters:
+        for cluster, _ in clusters:
+            deadline = Deadline.after(options.timeout)
+            try:
+                brokers = cluster.metadata(deadline, max_age=60.0).brokers
+            except AskError as error:
+                problems.append(error.fault.detail)
+                continue
+            for node in brokers:
+                answer = cluster.client.config("broker", str(node), (_MAX_TIMEOUT,), deadline)
+                if isinstance(answer, Fault):
+                    problems.append(answer.detail)
+                elif answer.get(_MAX_TIMEOUT, "").isdigit():
+                    limits.append(int(answer[_MAX_TIMEOUT]))
+    return min(limits, default=None), list(dict.fromkeys(problems))
+
+
+def _look(path: Path, goal: Goal, options: argparse.Namespace, limit: int | None) -> _Looked:
+    try:
+        settings = read(path)
+    except FileError as error:
+        return _Looked(str(path), None, error=str(error))
+    kind = Kind(options.kind) if options.kind else kind_of(settings)
+    if kind is None:
+        kinds = ", ".join(each.value for each in Kind)
+        return _Looked(str(path), None, error=f"its names do not tell whose settings these are: give --kind ({kinds})")
+    if kind is Kind.BROKER:
+        text = "these are a broker's settings: ask the running cluster with `check posture`"
+        return _Looked(str(path), kind, error=text)
+    found = findings(file_of(settings, kind, options.client_version), goal, limit)
+    return _Looked(str(path), kind, found, misspelt(settings), len(settings))
+
+
+def _document(looked: _Looked) -> dict[str, Any]:
+    return {
+        "file": looked.name,
+        "kind": looked.kind.value if looked.kind else None,
+        "error": looked.error or None,
+        "findings": [
+            {
+                "rule": each.rule.name,
+                "severity": each.severity.value,
+                "setting": each.setting or None,
+                "value": each.value or None,
+                "line": each.line or None,
+                "text": each.text,
+                "why": each.rule.why,
+                "fix": each.rule.fix,
+                "source": each.rule.sources,
+            }
+            for each in looked.found
+        ],
+        "misspelt": [
+            {"setting": each.setting.name, "line": each.setting.line, "meant": each.meant} for each in looked.misspelt
+        ],
+    }
+
+
+def _print(looked: _Looked, goal: Goal) -> None:
+    name = printable(looked.name)
+    kind = looked.kind.value if looked.kind else ""
+    judged = [each for each in looked.found if each.severity is not Severity.INFO]
+    verdict = "nothing found" if not judged else f"{len(judged)} found"
+    print(f"{name}: {kind}, {looked.settings} settings, for {goal.value}: {verdict}")
+    for each in looked.found:
+        where = f"{name}:{each.line}" if each.line else name
+        value = f"{printable(each.setting)}={printable(each.value)} " if each.setting else ""
+        print(f"  {where}: {each.severity.value}: {value}{printable(each.text)} [{each.rule.name}]")
+        print(f"      {each.rule.why}")
+        print(f"      set: {each.rule.fix} ({each.rule.sources})")
+    for wrong in looked.misspelt:
+        print(
+            f"  {name}:{wrong.setting.line}: warning: {printable(wrong.setting.name)} is unknown and ignored by "
+            f"clients: did you mean {wrong.meant}? [misspelt]"
+        )
