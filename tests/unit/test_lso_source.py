@@ -627,12 +627,11 @@ def test_a_hanging_transaction_whose_records_retention_deletes_stays_one_stall_s
     read(world, source)
     world.time.pass_(5.0)
     partition = stand(world, "orders")
-    began = world.time.wall
-    go_on(world, source, 90)
+    began = go_on(world, source, 90).values(SINCE)  # with the sweep, whose second of the minute differs by process
     for _ in range(6):
         partition.stable = partition.stable + 2 if partition.stable is not None else None
         seen = go_on(world, source, 20)
-        assert seen.values(SINCE) == {("orders", "0"): began}
+        assert seen.values(SINCE) == began
         assert [(stall.blocker.kind, stall.blocker.start_offset) for stall in stalls(seen)] == [
             (BlockerKind.HANGING, 10)
         ]
