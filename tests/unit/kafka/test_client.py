@@ -565,7 +565,7 @@ def test_a_listener_that_never_finishes_the_handshake_is_a_timeout() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"127.0.0.1:{mute.getsockname()[1]}"
         with client_of(address, settings={"security.protocol": "SSL"}) as client:
-            fault = fault_of(client, Deadline.after(0.3))
+            fault = fault_of(client, Deadline.after(2.0))
     assert fault.reason is Reason.TIMEOUT
     assert "the TLS handshake" in fault.detail
 
