@@ -36,16 +36,16 @@ from exporter.sources.transactions import TransactionsSettings, TransactionsSour
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.transactions.aggregates import Caps
 from exporter.transactions.applications import Grouping
-from exporter.web.app import App, Servers
+from exporter.web.app import App
 from exporter.web.authentication import Guard
 from exporter.web.config_file import WebFile
-from exporter.web.server import ListenError
+from exporter.web.server import ListenError, Server
 from exporter.web.status import ClusterSettings, Document, document
 
 log = logging.getLogger(__name__)
 
 STOP_SECONDS = 3.0
-"""How long a stop waits for reads that run; with the servers' two seconds it stays within five."""
+"""How long a stop waits for reads that run; with the server's two seconds it stays within five."""
 
 SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 
@@ -133,9 +133,10 @@ class Agent:
             doors,
             Guard(lambda: self._web.config),
             doors_have_keys=config.ingest.has_token,
+            hosts=config.web.allowed_hosts,
         )
         addresses = [split_address(address) for address in config.web.listen_address]
-        self._servers = Servers(addresses, app, lambda: self._web.config.tls)
+        self._server = Server(addresses, app, lambda: self._web.config.tls)
         self._reloading = threading.Lock()
 
     def run(self) -> int:
@@ -160,7 +161,7 @@ class Agent:
     def start(self) -> None:
         """Listen, then read. Raises ListenError before anything asks Kafka."""
         self._exposition.swap({("agent",): self._own_snapshot()})
-        self._servers.open()
+        self._server.open()
         self._web.start()
         self._exposition.start()
         self._read_clients()
@@ -174,7 +175,7 @@ class Agent:
         log.info("stopping")
         self._web.close()
         self._clients.stop()
-        closing = threading.Thread(target=self._servers.close, daemon=True)
+        closing = threading.Thread(target=self._server.close, daemon=True)
         closing.start()
         for key in self._fleet.stop(Deadline.after(STOP_SECONDS, self._clock.monotonic)):
             log.warning("a read did not end in time and is left behind: %s", "/".join(filter(None, key[:2])))
@@ -185,7 +186,7 @@ class Agent:
     @property
     def ports(self) -> list[int]:
         """Where the servers listen, once started."""
-        return self._servers.ports
+        return self._server.ports
 
     def status(self) -> Document:
         """The document of ``/api/v1/status``."""

@@ -45,6 +45,13 @@ RUN = (
         True,
     ),
     Flag("--web.config.file", ("web", "config_file"), "FILE", "TLS and users, in exporter-toolkit's format"),
+    Flag(
+        "--web.allowed-hosts",
+        ("web", "allowed_hosts"),
+        "HOST",
+        "a name that the endpoint is reached by, besides those of loopback; repeatable",
+        True,
+    ),
     Flag("--web.route-prefix", ("web", "route_prefix"), "PATH", "prefix of all paths, for a proxy in front"),
     Flag("--state.dir", ("state", "dir"), "DIR", "what survives a restart is kept here; unset: nothing is"),
     Flag("--lso.stall-after", ("clusters", "lso", "stall_after"), "DURATION", "how long an LSO stands still (30s)"),

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, TextIO
 
-THIRD_PARTY = ("kafka", "confluent_kafka", "librdkafka", "cheroot", "werkzeug")
+THIRD_PARTY = ("kafka", "confluent_kafka", "librdkafka", "uvicorn")
 REPEAT_SECONDS = 60.0
 
 # What a LogRecord has of itself; anything else came with `extra=` and is written as a field of its own.

@@ -167,8 +167,8 @@ class Exposition:
 
     # --- What the server does ---------------------------------------------------------------------------------------
 
-    def body(self, fmt: Format, gzip: bool = False) -> bytes:
-        """The body of ``/metrics``, from memory; made here only if nobody asked for this kind lately or it ran out."""
+    def ready(self, fmt: Format, gzip: bool = False) -> bytes | None:
+        """The body of ``/metrics`` where it is in memory: unless nobody asked for this kind lately or it ran out."""
         key, now = BodyKey(fmt, gzip), self._clock.monotonic()
         with self._lock:
             self._asked[key] = now
@@ -176,12 +176,19 @@ class Exposition:
             usable = made is not None and now < made.valid_until
             if self._thread is None and made is not None:  # nobody else renders
                 usable = usable and made.generation == self._generation
-        if made is None or not usable:
+        return made.data if made is not None and usable else None
+
+    def body(self, fmt: Format, gzip: bool = False) -> bytes:
+        """The body of ``/metrics``, made here if it is not ready."""
+        data = self.ready(fmt, gzip)
+        if data is None:
+            key, now = BodyKey(fmt, gzip), self._clock.monotonic()
             with self._rendering:
                 made = self._bodies.get(key)  # another request may have made it while this one waited
                 if made is None or now >= made.valid_until or self._thread is None:
                     made = self._render(key)
-        return made.data
+            data = made.data
+        return data
 
     def _render(self, key: BodyKey) -> _Body:
         """Make a body and keep it. The caller holds ``_rendering``."""

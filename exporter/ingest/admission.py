@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import hmac
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from exporter.ingest.latest import RefusedError
 from exporter.ingest.receivers import Inboxes
+from exporter.web.messages import Answer, Request, plain
 
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 64 * 1024
 
-_PHRASES = {
-    400: "Bad Request",
-    401: "Unauthorized",
-    405: "Method Not Allowed",
-    411: "Length Required",
-    413: "Content Too Large",
-    415: "Unsupported Media Type",
-    429: "Too Many Requests",
-    503: "Service Unavailable",
+_ADVICE: Mapping[int, Mapping[str, str]] = {
+    401: {"WWW-Authenticate": "Bearer"},
+    405: {"Allow": "POST"},
+    429: {"Retry-After": "5"},
 }
 
 
@@ -33,7 +29,7 @@ class Inbox(Protocol):
 
 
 class IngestDoor:
-    """The WSGI application behind one of the paths.
+    """One of the paths. Any thread may call it.
 
     ``token`` gives the one that is asked for, "" for none, at each request; it may raise ValueError.
     """
@@ -42,44 +38,46 @@ class IngestDoor:
         self._inbox = inbox
         self._token = token
 
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:  # noqa: ANN401 -- WSGI
+    def refusal(self, request: Request) -> Answer | None:
+        """Why the request is refused, before its body is read; None lets it in. May read the file of the token."""
         try:
-            self._inbox.take(self._admitted(environ))
+            self._check(request)
         except RefusedError as error:
-            status, text = error.status, str(error)
-            where = {"path": environ.get("PATH_INFO"), "client": environ.get("REMOTE_ADDR")}
-            log.debug("refused: %d %s", status, text, extra=where)
-            headers = [("Content-Type", "text/plain; charset=utf-8"), *_advice(status)]
-            start_response(f"{status} {_PHRASES[status]}", headers)
-            return [f"{text}\n".encode()]
-        start_response("204 No Content", [])
-        return []
+            where = {"path": request.path, "client": request.client}
+            log.debug("refused: %d %s", error.status, error, extra=where)
+            return _refused(error)
+        return None
 
-    def _admitted(self, environ: dict[str, Any]) -> bytes:
-        """The body of a request that may come in. Raises RefusedError."""
-        if environ.get("REQUEST_METHOD") != "POST":
+    def take(self, body: bytes) -> Answer:
+        """204, or why the inbox does not take it."""
+        try:
+            self._inbox.take(body)
+        except RefusedError as error:
+            log.debug("refused: %d %s", error.status, error)
+            return _refused(error)
+        return Answer(204)
+
+    def _check(self, request: Request) -> None:
+        """Raises RefusedError for a request that may not come in."""
+        if request.method != "POST":
             raise RefusedError(405, "only POST")
         try:
             token = self._token()
         except ValueError:
             raise RefusedError(503, "the agent cannot read its token") from None
         if token:
-            scheme, _, given = str(environ.get("HTTP_AUTHORIZATION", "")).partition(" ")
+            scheme, _, given = request.headers.get("authorization", "").partition(" ")
             known = hmac.compare_digest(given.strip().encode("utf-8", "replace"), token.encode())
             if scheme.lower() != "bearer" or not known:
                 raise RefusedError(401, "the token is missing or wrong")
-        # A page in a browser on this machine could post to loopback too, but not with this type without being let to.
-        if str(environ.get("CONTENT_TYPE", "")).partition(";")[0].strip().lower() != "application/json":
+        # Another site's page cannot send this type unless it is let to, which it is not.
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise RefusedError(415, "Content-Type must be application/json")
-        length = str(environ.get("CONTENT_LENGTH") or "")
+        length = request.headers.get("content-length", "")
         if not (length.isascii() and length.isdecimal()):
             raise RefusedError(411, "Content-Length is required")
-        if int(length[:12]) > MAX_BYTES:
+        if len(length.lstrip("0")) > 12 or int(length) > MAX_BYTES:
             raise RefusedError(413, f"more than {MAX_BYTES // 1024} KB: send what matters only")
-        body: bytes = environ["wsgi.input"].read(int(length))
-        if len(body) != int(length):
-            raise RefusedError(400, "the body is cut off")
-        return body
 
 
 def doors_of(inboxes: Inboxes, token: Callable[[], str]) -> Mapping[str, IngestDoor]:
@@ -91,12 +89,5 @@ def doors_of(inboxes: Inboxes, token: Callable[[], str]) -> Mapping[str, IngestD
     }
 
 
-def _advice(status: int) -> list[tuple[str, str]]:
-    match status:
-        case 401:
-            return [("WWW-Authenticate", "Bearer")]
-        case 405:
-            return [("Allow", "POST")]
-        case 429:
-            return [("Retry-After", "5")]
-    return []
+def _refused(error: RefusedError) -> Answer:
+    return plain(str(error), error.status, _ADVICE.get(error.status, {}))

@@ -17,6 +17,7 @@ from exporter.settings.values import (
     ApplicationRegex,
     Count,
     Duration,
+    Hosts,
     KafkaProperties,
     Lower,
     Patterns,
@@ -40,6 +41,9 @@ class EndpointConfig(Section):
     """One address or a list, such as `["127.0.0.1:10618", "[::1]:10618"]`."""
     config_file: FilePath | None = None
     """TLS and users in exporter-toolkit's format ([endpoint-security.md](endpoint-security.md)); unset: plain HTTP."""
+    allowed_hosts: Hosts = ()
+    """Host names by which the endpoint is reached, besides those of loopback; `"*"` for all. Unset: only an address on
+    loopback checks them ([endpoint-security.md](endpoint-security.md))."""
     route_prefix: Prefix = ""
     """Prefix of all paths, such as `/eos`, for a proxy in front."""
 

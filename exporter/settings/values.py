@@ -143,6 +143,13 @@ def _address(value: str) -> str:
     return value.strip()
 
 
+def _host(value: str) -> str:
+    host = value.strip().lower().rstrip(".")
+    if host != "*" and not re.fullmatch(r"\[[0-9a-f:.]+\]|[0-9a-f:]*:[0-9a-f:.]+|[a-z0-9._-]{1,255}", host):
+        raise wrong(f"{value!r:.60} is no host name or address; leave out scheme, port and path, as in eos.example.com")
+    return host.strip("[]")
+
+
 def _prefix(value: str) -> str:
     stripped = "/" + value.strip("/")
     if not re.fullmatch(r"/[A-Za-z0-9._~/-]*", stripped) or "//" in stripped:
@@ -185,5 +192,6 @@ Lower = BeforeValidator(lambda value: value.lower() if isinstance(value, str) el
 
 Prefix = Annotated[str, AfterValidator(_prefix)]
 ApplicationRegex = Annotated[str, AfterValidator(_application_pattern)]
+Hosts = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], BeforeValidator(one_or_more)]
 Addresses = Annotated[tuple[Address, ...], BeforeValidator(one_or_more), Field(min_length=1)]
 KafkaProperties = Annotated[Properties, BeforeValidator(_properties), PlainSerializer(_readable)]

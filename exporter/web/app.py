@@ -1,30 +1,36 @@
 """HTTP: /metrics · / · /api/v1/status · /runbooks/… · /-/healthy · /-/ready · /-/reload · /ingest/….
 
-Nothing here asks Kafka anything: every answer is made from what the sources said last.
+Nothing here asks Kafka anything: every answer is made from what the sources read last. On the event loop's thread an
+answer is looked up or refused; what has to be made, checked or read from a disk is done on workers.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from email.utils import formatdate
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import parse_qs
 
-from werkzeug.exceptions import HTTPException, NotFound
-from werkzeug.routing import Map, Rule
-from werkzeug.wrappers import Request, Response
-
-from exporter.exposition.text_format import CONTENT_TYPES, Format
-from exporter.web.authentication import Guard, Refusal
+from exporter.exposition.text_format import Format
+from exporter.web.authentication import Guard
+from exporter.web.hosts import foreign, from_browser, name_of, reload_refusal
+from exporter.web.messages import Answer, Request, encoded, plain, refused
+from exporter.web.negotiation import negotiate, takes_gzip
 from exporter.web.page import CONTENT_SECURITY_POLICY, page
 from exporter.web.runbooks import names, runbook
-from exporter.web.server import Listener, ListenError, WSGIApplication
-from exporter.web.tls import Tls
+from exporter.web.workers import Workers
 
 log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 64 * 1024
+PAGE_SECONDS = 1.0
+"""How long a page or document is handed out before it is made anew: many readers cost no more than one."""
+
+_HEALTH = frozenset({"/-/healthy", "/-/ready"})
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
@@ -33,20 +39,48 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+_EMPTY = frozenset({204, 304})
+
+Handler = Callable[[Request], Awaitable[Answer]]
 
 
 class Bodies(Protocol):
     """Where ``/metrics`` comes from: the exposition."""
 
-    def body(self, fmt: Format, gzip: bool = False) -> bytes: ...
+    def ready(self, fmt: Format, gzip: bool = False) -> bytes | None:
+        """The body, where it is in memory; never waits."""
+
+    def body(self, fmt: Format, gzip: bool = False) -> bytes:
+        """The body, made if need be."""
+
+
+class Door(Protocol):
+    """Takes what others hand in at one path. Both methods are called on workers."""
+
+    def refusal(self, request: Request) -> Answer | None:
+        """Why the request is refused, before its body is read; None lets it in."""
+
+    def take(self, body: bytes) -> Answer:
+        """The answer to a body of the announced length."""
+
+
+class _Route(NamedTuple):
+    """What a path answers with, and to which method; HEAD goes with GET."""
+
+    method: str
+    handler: Handler
+
+    @property
+    def allowed(self) -> Collection[str]:
+        return {"GET", "HEAD"} if self.method == "GET" else {self.method}
 
 
 class App:
-    """The WSGI application.
+    """The application, in ASGI's form.
 
     ``status`` gives the document of ``/api/v1/status``, ``ready`` whether every source has answered or failed once,
     and ``reload`` rereads the settings and returns what is wrong with them, nothing when they are in force. ``prefix``
-    is "" or begins with a slash and does not end with one.
+    is "" or begins with a slash and does not end with one. All three may be called on any thread.
     """
 
     def __init__(
@@ -56,12 +90,14 @@ class App:
         ready: Callable[[], bool],
         reload: Callable[[], Sequence[str]],
         prefix: str = "",
-        doors: Mapping[str, WSGIApplication] | None = None,
+        doors: Mapping[str, Door] | None = None,
         guard: Guard | None = None,
         *,
         doors_have_keys: bool = False,
+        hosts: Collection[str] = (),
+        page_seconds: float = PAGE_SECONDS,
     ) -> None:
-        """``doors`` are applications of their own by their path; ``guard`` decides who is served.
+        """``doors`` take what is handed in, by path; ``guard`` decides who is served; ``hosts`` are allowed ones.
 
         Doors with keys of their own are left to them: a request has one Authorization header, so nobody could show a
         password as well.
@@ -70,178 +106,176 @@ class App:
         self._doors_have_keys = doors_have_keys
         self._bodies, self._status, self._ready, self._reload, self._prefix = bodies, status, ready, reload, prefix
         self._doors = {prefix + path: door for path, door in (doors or {}).items()}
-        self._reloading = threading.Lock()
-        rules = [
-            Rule(prefix + "/", endpoint=self._page, methods=["GET"]),
-            Rule(prefix + "/metrics", endpoint=self._metrics, methods=["GET"]),
-            Rule(prefix + "/api/v1/status", endpoint=self._document, methods=["GET"]),
-            Rule(prefix + "/runbooks", endpoint=self._runbooks, methods=["GET"]),
-            Rule(prefix + "/runbooks/<name>", endpoint=self._runbook, methods=["GET"]),
-            Rule(prefix + "/-/healthy", endpoint=self._healthy, methods=["GET"]),
-            Rule(prefix + "/-/ready", endpoint=self._readiness, methods=["GET"]),
-            Rule(prefix + "/-/reload", endpoint=self._reload_settings, methods=["POST"]),
-        ]
+        self._hosts = frozenset(name_of(host) or host for host in hosts)
+        self._reloading: asyncio.Lock | None = None
+        self._makers, self._reloaders = Workers("answers", 2), Workers("reload", 1)
+        self._page_seconds = page_seconds
+        self._pages: dict[object, _Kept] = {}
+        self._health = frozenset(prefix + path for path in _HEALTH)
+        self._routes = {
+            prefix + "/": _Route("GET", self._page),
+            prefix + "/metrics": _Route("GET", self._metrics),
+            prefix + "/api/v1/status": _Route("GET", self._document),
+            prefix + "/runbooks": _Route("GET", self._runbooks),
+            prefix + "/-/healthy": _Route("GET", self._healthy),
+            prefix + "/-/ready": _Route("GET", self._readiness),
+            prefix + "/-/reload": _Route("POST", self._reload_settings),
+        }
         if prefix:
-            rules += [Rule(path, endpoint=self._to_prefix, methods=["GET"]) for path in ("/", prefix)]
-        self._routes = Map(rules, strict_slashes=False, merge_slashes=False)
+            self._routes |= dict.fromkeys(("/", prefix), _Route("GET", self._to_prefix))
 
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:  # noqa: ANN401 -- WSGI
-        request = Request(environ)
-        door = self._doors.get(request.path)
-        if door is not None and self._doors_have_keys:
-            return door(environ, start_response)
-        # Before anything is looked up: who is not let in learns not even what there is.
-        refusal = self._guard.refusal(environ)
-        if door is not None and refusal is None:
-            return door(environ, start_response)
-        response = self._answer(request, environ) if refusal is None else _turned_away(refusal)
-        for name, value in {**_HEADERS, **self._guard.headers}.items():
-            response.headers.setdefault(name, value)
-        log.debug("%s %s %d", request.method, request.path, response.status_code, extra={"client": request.remote_addr})
-        return response(environ, start_response)
+    # --- From ASGI to an answer ---------------------------------------------------------------------------------------
 
-    def _answer(self, request: Request, environ: dict[str, Any]) -> Response:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 -- ASGI
+        request = _request(scope)
         try:
-            endpoint, arguments = self._routes.bind_to_environ(environ).match()
-            response: Response = endpoint(request, **arguments)
-        except HTTPException as error:
-            return _refusal(error)
-        return response
+            answer = await self._answer(request, receive)
+        except Exception:
+            log.exception("an answer failed", extra={"method": request.method, "path": request.path})
+            answer = refused(500)
+        log.debug("%s %s %d", request.method, request.path, answer.status, extra={"client": request.client})
+        await _send(answer, {**_HEADERS, **self._guard.headers}, request, send)
 
-    def _metrics(self, request: Request) -> Response:
-        fmt, content_type = negotiate(request)
-        gzip = request.accept_encodings.quality("gzip") > 0
-        body = self._bodies.body(fmt, gzip)
-        response = Response(_chunks(body), content_type=content_type, direct_passthrough=True)
-        response.content_length = len(body)
-        response.headers["Vary"] = "Accept, Accept-Encoding"
+    async def _answer(self, request: Request, receive: Any) -> Answer:  # noqa: ANN401 -- ASGI
+        if request.path not in self._health and (request.path != f"{self._prefix}/metrics" or from_browser(request)):
+            refusal = foreign(request, self._hosts)
+            if refusal is not None:
+                return refusal
+        door = self._doors.get(request.path)
+        if door is None or not self._doors_have_keys:
+            # Before anything is looked up: who is not let in learns not even what there is.
+            refusal = await self._guard.refusal(request)
+            if refusal is not None:
+                return refusal
+        if door is not None:
+            return await self._hand_in(door, request, receive)
+        return await self._routed(request)
+
+    async def _hand_in(self, door: Door, request: Request, receive: Any) -> Answer:  # noqa: ANN401 -- ASGI
+        refusal = await self._makers.run(door.refusal, request)
+        if refusal is not None:
+            return refusal
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":  # the client has gone
+                return refused(400)
+            body += message["body"]  # the connection refuses what is too long
+            if not message["more_body"]:
+                return await self._makers.run(door.take, bytes(body))
+
+    async def _routed(self, request: Request) -> Answer:
+        path = request.path
+        route = self._routes.get(path) or self._routes.get(path.removesuffix("/"))
+        of_runbooks = f"{self._prefix}/runbooks/"
+        if route is None and path.startswith(of_runbooks):
+            route = _Route("GET", self._runbook)
+        if route is None:
+            return refused(404)
+        if request.method not in route.allowed:
+            return refused(405, headers={"Allow": ", ".join(sorted(route.allowed))})
+        return await route.handler(request)
+
+    # --- The answers --------------------------------------------------------------------------------------------------
+
+    async def _metrics(self, request: Request) -> Answer:
+        fmt, content_type = negotiate(request.headers.get("accept", ""))
+        gzip = takes_gzip(request.headers.get("accept-encoding", ""))
+        body = self._bodies.ready(fmt, gzip)
+        if body is None:
+            body = await self._makers.run(self._bodies.body, fmt, gzip)
+        headers = {"Vary": "Accept, Accept-Encoding"}
         if gzip:
-            response.headers["Content-Encoding"] = "gzip"
-        return response
+            headers["Content-Encoding"] = "gzip"
+        return Answer(200, body, content_type, headers)
 
-    def _page(self, request: Request) -> Response:
-        refresh = request.args.get("refresh") != "off"
-        return Response(page(self._status(), self._prefix, refresh=refresh), content_type="text/html; charset=utf-8")
+    async def _page(self, request: Request) -> Answer:
+        refresh = parse_qs(request.query, max_num_fields=100).get("refresh") != ["off"]
+        make = lambda: encoded(page(self._status(), self._prefix, refresh=refresh))  # noqa: E731 -- of this refresh
+        return Answer(200, await self._kept(("page", refresh), make), "text/html; charset=utf-8")
 
-    def _document(self, _: Request) -> Response:
-        return Response(json.dumps(self._status(), indent=1), content_type="application/json")
+    async def _document(self, _: Request) -> Answer:
+        make = lambda: encoded(json.dumps(self._status(), indent=1, ensure_ascii=False))  # noqa: E731 -- as above
+        return Answer(200, await self._kept("document", make), "application/json")
 
-    def _runbooks(self, _: Request) -> Response:
-        return _plain("\n".join(f"{self._prefix}/runbooks/{name}" for name in names()))
+    async def _kept(self, key: object, make: Callable[[], bytes]) -> bytes:
+        """What was made lately, or else made now, once for all who ask meanwhile."""
+        kept = self._pages.get(key)
+        if kept is None or (kept.made.done() and time.monotonic() >= kept.until):
+            made = asyncio.ensure_future(self._makers.run(make))
+            kept = self._pages[key] = _Kept(made, time.monotonic() + self._page_seconds)
+            made.add_done_callback(lambda made: made.cancelled() or made.exception())  # also where nobody waits
+        try:
+            return await asyncio.shield(kept.made)
+        except Exception:
+            self._pages.pop(key, None)
+            raise
 
-    def _runbook(self, _: Request, name: str) -> Response:
-        text = runbook(name)
-        if text is None:
-            raise NotFound
-        return _plain(text.rstrip())
+    async def _runbooks(self, _: Request) -> Answer:
+        return plain("\n".join(f"{self._prefix}/runbooks/{name}" for name in await self._makers.run(names)))
 
-    def _healthy(self, _: Request) -> Response:
-        return _plain("Healthy.")
+    async def _runbook(self, request: Request) -> Answer:
+        text = await self._makers.run(runbook, request.path.removeprefix(f"{self._prefix}/runbooks/"))
+        return refused(404) if text is None else plain(text.rstrip())
 
-    def _readiness(self, _: Request) -> Response:
+    async def _healthy(self, _: Request) -> Answer:
+        return plain("Healthy.")
+
+    async def _readiness(self, _: Request) -> Answer:
         if self._ready():
-            return _plain("Ready.")
-        return _plain("Not ready: not every source has answered or failed once yet.", 503)
+            return plain("Ready.")
+        return plain("Not ready: not every source has answered or failed once yet.", 503)
 
-    def _reload_settings(self, _: Request) -> Response:
-        with self._reloading:
-            problems = self._reload()
+    async def _reload_settings(self, request: Request) -> Answer:
+        refusal = reload_refusal(request)
+        if refusal is not None:
+            return refusal
+        if self._reloading is None:
+            self._reloading = asyncio.Lock()
+        async with self._reloading:
+            problems = await self._reloaders.run(self._reload)
         if problems:
-            return _plain("\n".join(("The settings were refused, the old ones stay:", *problems)), 400)
-        return _plain("Reloaded.")
+            return plain("\n".join(("The settings were refused, the old ones stay:", *problems)), 400)
+        return plain("Reloaded.")
 
-    def _to_prefix(self, _: Request) -> Response:
-        return _plain(f"The pages are under {self._prefix}/", 302, {"Location": f"{self._prefix}/"})
-
-
-_KINDS = {
-    "application/openmetrics-text": Format.OPENMETRICS,
-    "text/plain": Format.TEXT,
-    "text/*": Format.TEXT,
-    "*/*": Format.TEXT,
-}
+    async def _to_prefix(self, _: Request) -> Answer:
+        return plain(f"The pages are under {self._prefix}/", 302, {"Location": f"{self._prefix}/"})
 
 
-def negotiate(request: Request) -> tuple[Format, str]:
-    """The format that the Accept header likes best, and the content type that says so; the text format if none.
+class _Kept(NamedTuple):
+    """A page that is being made or was; ``until`` is monotonic."""
 
-    Prometheus 3 asks for a way of escaping names with UTF-8 too. Ours need none, so of the four ways only those are
-    granted that leave names as they are.
-    """
-    for accepted, quality in sorted(request.accept_mimetypes, key=lambda each: -each[1]):
-        kind, *parameters = (part.strip() for part in accepted.lower().split(";"))
-        options = {name: value for name, _, value in (parameter.partition("=") for parameter in parameters)}
-        fmt, version = _KINDS.get(kind), options.get("version", "")
-        draft = fmt is Format.OPENMETRICS and version.startswith("0.")
-        if fmt is None or quality <= 0 or draft:
-            continue
-        content_type = CONTENT_TYPES[fmt]
-        if version == "1.0.0":
-            content_type = content_type.replace("0.0.4", version)
-            if "escaping" in options:
-                asked = options["escaping"]
-                content_type += f"; escaping={asked if asked == 'allow-utf-8' else 'underscores'}"
-        return fmt, content_type
-    return Format.TEXT, CONTENT_TYPES[Format.TEXT]
+    made: asyncio.Future[bytes]
+    until: float
 
 
-def _chunks(body: bytes) -> Iterator[bytes]:
-    """The body in pieces: cheroot copies what it is given once for every piece that the network takes."""
-    return (body[at : at + CHUNK_BYTES] for at in range(0, len(body), CHUNK_BYTES))
+def _request(scope: Any) -> Request:  # noqa: ANN401 -- ASGI
+    raw: bytes = scope["raw_path"]
+    # A slash that is written otherwise is part of a name, and none of ours has one.
+    path = "" if b"%2f" in raw.lower() else scope["path"]
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key, text = name.decode("latin-1"), value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    client = scope["client"][0] if scope["client"] else ""
+    query = scope["query_string"].decode("latin-1")
+    return Request(scope["method"], path, query, headers, client, loopback=bool(scope["state"].get("loopback")))
 
 
-def _plain(text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(f"{text}\n", status, headers, content_type="text/plain; charset=utf-8")
+async def _send(answer: Answer, common: Mapping[str, str], request: Request, send: Any) -> None:  # noqa: ANN401 -- ASGI
+    headers = {**common, **answer.headers, "Date": formatdate(usegmt=True)}
+    if answer.status not in _EMPTY:
+        headers |= {"Content-Type": answer.content_type, "Content-Length": str(len(answer.body))}
+    if "expect" in request.headers and answer.status >= 400:
+        headers["Connection"] = "close"  # whether its body still comes is up to the client
+    written = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": answer.status, "headers": written})
+    for piece, last in _pieces(answer.body):
+        await send({"type": "http.response.body", "body": piece, "more_body": not last})
+        await asyncio.sleep(0)  # others' turn; and whether the client has gone is known after it
 
 
-def _refusal(error: HTTPException) -> Response:
-    """404, 405 and the like as one plain line that repeats nothing of the request."""
-    allowed = getattr(error, "valid_methods", None)
-    headers = {"Allow": ", ".join(sorted(allowed))} if allowed else {}
-    return _plain(f"{error.code} {error.name}", error.code or 500, headers)
-
-
-def _turned_away(refusal: Refusal) -> Response:
-    return _plain(f"{refusal.status.value} {refusal.status.phrase}", refusal.status.value, refusal.headers)
-
-
-class Servers:
-    """The application on one or several addresses."""
-
-    def __init__(
-        self, addresses: Sequence[tuple[str, int]], app: App, tls: Callable[[], Tls | None] = lambda: None
-    ) -> None:
-        """``addresses`` are pairs of host and port; host "" is every address of the machine.
-
-        ``tls`` is asked at each new connection: None is plain HTTP.
-        """
-        self._listeners = [Listener(host, port, app, tls) for host, port in addresses]
-
-    def open(self) -> None:
-        """Listen on all of them or on none. Raises ListenError."""
-        opened: list[Listener] = []
-        for listener in self._listeners:
-            try:
-                listener.open()
-            except ListenError:
-                _close(opened)
-                raise
-            opened.append(listener)
-            log.info("listening on %s", listener.address)
-
-    @property
-    def ports(self) -> list[int]:
-        """Where they listen, once open."""
-        return [listener.port for listener in self._listeners]
-
-    def close(self) -> None:
-        """Stop; what is being served may finish for a second. Returns within about two."""
-        _close(self._listeners)
-
-
-def _close(listeners: Sequence[Listener]) -> None:
-    threads = [threading.Thread(target=listener.close, daemon=True) for listener in listeners]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(3.0)
+def _pieces(body: bytes) -> Iterator[tuple[bytes, bool]]:
+    """The body in pieces, each with whether it is the last: no more than one waits for a slow client."""
+    for at in range(0, max(1, len(body)), CHUNK_BYTES):
+        yield body[at : at + CHUNK_BYTES], at + CHUNK_BYTES >= len(body)

@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import base64
 import binascii
-import threading
 import time
 from collections.abc import Callable, Mapping
-from http import HTTPStatus
-from typing import Any, NamedTuple
 
 from exporter.web.config import RateLimit, WebConfig
+from exporter.web.messages import Answer, Request, refused
 from exporter.web.users import Login, Logins
 
-
-class Refusal(NamedTuple):
-    """Why a request is not served, and what to tell its client."""
-
-    status: HTTPStatus
-    headers: Mapping[str, str]
-
-
-_UNKNOWN = Refusal(HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": 'Basic realm="kafka-eos-exporter", charset="UTF-8"'})
-_BUSY = Refusal(HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": "1"})
+_UNKNOWN = refused(401, headers={"WWW-Authenticate": 'Basic realm="kafka-eos-exporter", charset="UTF-8"'})
+_BUSY = refused(429, headers={"Retry-After": "1"})
 
 
 class Guard:
-    """Judges requests by what is in force now. Any thread may call it."""
+    """Judges requests by what is in force now. It belongs to one event loop."""
 
     def __init__(
         self,
@@ -37,7 +27,6 @@ class Guard:
         self._config = config
         self._logins = logins or Logins()
         self._monotonic = monotonic
-        self._lock = threading.Lock()  # guards the three below
         self._limit: RateLimit | None = None
         self._tokens = 0.0
         self._filled = 0.0
@@ -47,18 +36,18 @@ class Guard:
         """What every answer has besides, or instead of our own."""
         return self._config().headers
 
-    def refusal(self, environ: Mapping[str, Any]) -> Refusal | None:
-        """Why this request of WSGI is refused; None lets it in. May take as long as bcrypt does."""
+    async def refusal(self, request: Request) -> Answer | None:
+        """Why this request is refused; None lets it in. May take as long as bcrypt does."""
         config = self._config()
         if config.rate_limit is not None and not self._has_token(config.rate_limit):
             return _BUSY
         if not config.users:
             return None
-        found = _credentials(str(environ.get("HTTP_AUTHORIZATION", "")))
+        found = _credentials(request.headers.get("authorization", ""))
         if found is None:
             return _UNKNOWN
         user, password = found
-        match self._logins.check(config.users, user, password, str(environ.get("REMOTE_ADDR", ""))):
+        match await self._logins.check(config.users, user, password, request.client):
             case Login.RIGHT:
                 return None
             case Login.WRONG:
@@ -67,16 +56,15 @@ class Guard:
                 return _BUSY
 
     def _has_token(self, limit: RateLimit) -> bool:
-        with self._lock:
-            now = self._monotonic()
-            if limit != self._limit:
-                self._limit, self._tokens, self._filled = limit, float(limit.burst), now
-            self._tokens = min(float(limit.burst), self._tokens + (now - self._filled) / limit.interval)
-            self._filled = now
-            if self._tokens < 1:
-                return False
-            self._tokens -= 1
-            return True
+        now = self._monotonic()
+        if limit != self._limit:
+            self._limit, self._tokens, self._filled = limit, float(limit.burst), now
+        self._tokens = min(float(limit.burst), self._tokens + (now - self._filled) / limit.interval)
+        self._filled = now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
 
 
 def _credentials(header: str) -> tuple[str, bytes] | None:

@@ -1,205 +1,321 @@
-"""A connection to the HTTP server that takes what has come without ever waiting for more, over TLS too.
+"""One client's connection: uvicorn's HTTP protocol over llhttp, with bounds in bytes and in time.
 
-cheroot does the TLS handshake on its only accepting thread, and reads a request on one of its few others: one silent
-client would hold up everybody's handshake, ten of them everybody's requests. Here both go on by steps, whenever
-something has come, and a thread is needed only once the whole request is here.
+llhttp, the parser of Node.js, is the only one that reads a request; what is refused here is what it passes on. A
+request that has not come in full holds its bytes and nothing else.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import re
+import logging
 import socket
 import ssl
-from collections.abc import Callable
-from enum import Enum
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from typing import Any, NamedTuple, Protocol
 
-from cheroot.makefile import StreamWriter
-from cheroot.server import HTTPConnection, HTTPRequest
+import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
-from exporter.web.strict_headers import StrictHeaders
+from exporter.web.hosts import is_host
+from exporter.web.messages import refused
 from exporter.web.tls import Tls
+
+log = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES = 16 * 1024
 MAX_BODY_BYTES = 64 * 1024
+MAX_PIPELINED = 16
+"""Requests of one connection that may wait for the answer to the one before."""
 
-_CHUNK_BYTES = 16 * 1024
-_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_PLAIN_ON_TLS = (
-    b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
-    b"This port speaks HTTPS only.\n"
-)
-_HEAD_END = re.compile(rb"\r?\n\r?\n")
-_CONTENT_LENGTH = re.compile(rb"(?im)^content-length:[ \t]*([0-9]{1,9})[ \t]*\r?$")
-_EXPECT = re.compile(rb"(?im)^expect:[ \t]*100-continue[ \t]*\r?$")
+PIECE_BYTES = 4096
+"""What llhttp is given at once."""
 
+WRITE_BUFFER_BYTES = 64 * 1024
+"""What waits for a client that reads slowly, besides what the kernel holds."""
 
-class Arrival(Enum):
-    """How far a request has come."""
+_ONCE = frozenset({b"authorization", b"content-length", b"content-type", b"expect", b"host", b"origin"})
 
-    MORE = "more has to come"
-    WHOLE = "a thread can answer it, be it with a refusal"
-    GONE = "the client has gone, or will never make sense"
+Headers = Sequence[tuple[bytes, bytes]]
 
 
-class Incoming:
-    """What has come on a socket and was not read yet: cheroot reads requests from it."""
+class Limits(NamedTuple):
+    """Seconds: for a handshake and a request to arrive, for its answer, and between two requests."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
-        self.buffer = bytearray()
-        self.bytes_read = 0
-        self.closed = False
-
-    def receive(self) -> bool:
-        """Take a piece from the socket, in the socket's way of waiting; False at the end of the stream."""
-        piece = self._socket.recv(_CHUNK_BYTES)
-        self.buffer += piece
-        return bool(piece)
-
-    def read(self, size: int | None = None) -> bytes:
-        while size is None or len(self.buffer) < size:
-            if not self.receive():
-                break
-        return self._taken(len(self.buffer) if size is None else size)
-
-    def readline(self, size: int = -1) -> bytes:
-        while True:
-            end = self.buffer.find(b"\n", 0, size if size >= 0 else None)
-            if end >= 0:
-                return self._taken(end + 1)
-            if 0 <= size <= len(self.buffer):
-                return self._taken(size)
-            if not self.receive():
-                return self._taken(len(self.buffer))
-
-    def has_data(self) -> bool:
-        """Never: the listener itself sees to requests that came together with the one before."""
-        return False
-
-    def close(self) -> None:
-        self.closed = True
-        self.buffer.clear()
-
-    def _taken(self, size: int) -> bytes:
-        taken = bytes(self.buffer[:size])
-        del self.buffer[:size]
-        self.bytes_read += len(taken)
-        return taken
+    arrival: float = 10.0
+    exchange: float = 30.0
+    rest: float = 120.0
 
 
-class _Request(HTTPRequest):
-    """A request whose head can be read in one way only."""
-
-    header_reader = StrictHeaders()
+DEFAULT_LIMITS = Limits()
 
 
-class Connection(HTTPConnection):
-    """One client. Its server tells it what TLS is in force now, and is told when a thread takes and leaves it.
+class Watcher(Protocol):
+    """The server, as its connections see it."""
 
-    ``limit`` is the monotonic time at which the listener cuts it off; ``counted`` says that it counts it, and
-    ``at_rest`` that a request was served and none has begun since.
-    """
+    limits: Limits
 
-    RequestHandlerClass = _Request
-    rfile: Incoming
+    def holds(self, connection: Connection, size: int) -> bool:
+        """Note the bytes of its request that has not come in full; False when there is no room for them."""
 
-    def __init__(self, server: Any, sock: socket.socket, makefile: Callable[..., Any] | None = None) -> None:  # noqa: ANN401, ARG002 -- cheroot's own signature
-        super().__init__(server, sock, _file)
-        # cheroot caches these on each connection, in a cycle that only the garbage collector would end.
-        del self.resolve_peer_creds, self.get_peer_creds
-        sock.setblocking(False)
-        self.tls: Tls | None = server.tls()
-        self.limit = float("inf")
-        self.counted = self.at_rest = False
-        self._secured = self._continued = self._closed = False
+    def slow(self, connection: Connection, *, is_slow: bool) -> None:
+        """Note whether its client reads more slowly than we write."""
 
-    # --- Without waiting ----------------------------------------------------------------------------------------------
+    def left(self, connection: Connection) -> None:
+        """Forget it: it is closed."""
 
-    def arrive(self) -> Arrival:
-        """Take what has come, shaking hands first. The socket must not be waiting for anything."""
-        try:
-            if self.tls is not None and not self._secured and not self._shake_hands(self.tls):
-                return Arrival.GONE
-            while not self._is_whole():
-                if not self.rfile.receive():
-                    return Arrival.GONE
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return Arrival.MORE
-        except (OSError, ValueError):
-            return Arrival.GONE
-        return Arrival.WHOLE
 
-    def _shake_hands(self, tls: Tls) -> bool:
-        """The next step of the handshake; returns when it is done, False if this client may not come in."""
-        if not isinstance(self.socket, ssl.SSLSocket):
-            if self.socket.recv(1, socket.MSG_PEEK).isupper():  # a method of HTTP; a handshake begins with 0x16
-                self.socket.send(_PLAIN_ON_TLS)
-                return False
-            self.socket = tls.context.wrap_socket(
-                self.socket, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=True
-            )
-            self.rfile, self.wfile = Incoming(self.socket), StreamWriter(self.socket, "wb", _CHUNK_BYTES)
-        self.socket.do_handshake()
-        self._secured = True
-        self.ssl_env = {"wsgi.url_scheme": "https", "HTTPS": "on"}
-        return tls.admits(self.socket)
+class Connection(HttpToolsProtocol):
+    """One client, from the moment that it is accepted. Everything happens on the event loop's thread."""
 
-    def _is_whole(self) -> bool:
-        """Whether the head and the body that it announces are here, or enough to refuse them."""
-        came = self.rfile.buffer
-        head = _HEAD_END.search(came, 0, MAX_HEAD_BYTES)
-        if head is None:
-            return len(came) >= MAX_HEAD_BYTES
-        lengths = _CONTENT_LENGTH.findall(came, 0, head.end())
-        body = int(lengths[0]) if len(lengths) == 1 else 0
-        if body > MAX_BODY_BYTES or len(came) >= head.end() + body:
-            return True
-        if not self._continued and _EXPECT.search(came, 0, head.end()):
-            self._continued = True
-            self.socket.send(_CONTINUE)
-        return False
+    def __init__(
+        self,
+        config: Config,
+        state: ServerState,
+        watcher: Watcher,
+        sock: socket.socket,
+        client: str,
+        *,
+        loopback: bool,
+        tls: Tls | None,
+    ) -> None:
+        super().__init__(config, state, {"loopback": loopback}, asyncio.get_running_loop())
+        self.access_log = False
+        self.address = client
+        self.tls = tls
+        self.entering: asyncio.Task[None] | None = None
+        self.entered = False  # it has a transport, and its end comes by that
+        self._served = self.app
+        self._watcher, self._limits, self._socket = watcher, watcher.limits, sock
+        self._timer: asyncio.TimerHandle | None = None
+        self._requests = 0
+        self._head = self._fields = self._body = 0  # bytes of the request that is arriving
+        self._skipped = 0  # bytes of a body that llhttp leaves to us
+        self._at_rest = self._broken = self._in_head = self._whole = False
+        self.cut_in(self._limits.arrival)
 
-    # --- On a thread --------------------------------------------------------------------------------------------------
+    # --- Its time -----------------------------------------------------------------------------------------------------
 
-    def communicate(self) -> Any:  # noqa: ANN401 -- cheroot's own signature
-        self.server.enter(self)
-        self._continued = False
-        try:
-            self.socket.settimeout(self.server.timeout)
-            keep = super().communicate()  # type: ignore[no-untyped-call]
-            self.socket.setblocking(False)
-        except OSError:  # the client broke off, and cheroot could not tell it so
-            return False
-        else:
-            return keep
-        finally:
-            self.server.leave(self)
-
-    # --- Its end ------------------------------------------------------------------------------------------------------
+    def cut_in(self, seconds: float) -> None:
+        """Cut it off after so many seconds, instead of when it would have been."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.loop.call_later(seconds, self.cut)
 
     def cut(self) -> None:
-        """End it from any thread: whoever has it then meets the end of the stream. Never waits."""
-        with contextlib.suppress(OSError):
-            # Not SSLSocket's own shutdown, after which a thread that still writes would write in plain.
-            socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
+        """End it now, whatever it does."""
+        if self.entering is not None:
+            self.entering.cancel()
+        if self.entered:
+            self.transport.abort()
+        elif self.entering is None:
+            self.drop()
+        self._forget()
 
-    def close(self) -> None:
-        """Let go of it; only who has it may, and once is enough."""
-        self.server.forget(self)
-        if self._closed:
+    def drop(self) -> None:
+        """Close a socket that never became a connection of HTTP."""
+        if self._socket.fileno() >= 0:
+            self.loop.remove_reader(self._socket)
+            with contextlib.suppress(OSError):
+                self._socket.close()
+        self._forget()
+
+    @property
+    def answering(self) -> bool:
+        """Whether a request of it waits for its answer."""
+        return self._requests > 0 and bool(self.cycle) and not self.cycle.response_complete
+
+    # --- Its life -----------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 -- asyncio's transports share no useful type
+        super().connection_made(transport)
+        self.entered = True
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        secured: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+        if self.tls is not None and (secured is None or not self.tls.admits(secured)):
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._broken = True
+        self._forget()
+
+    def _forget(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._watcher.left(self)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watcher.slow(self, is_slow=True)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._watcher.slow(self, is_slow=False)
+
+    # --- A request arrives --------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        if self._broken:
             return
-        self._closed = True
-        if self._secured and isinstance(self.socket, ssl.SSLSocket):
-            with contextlib.suppress(OSError, ValueError):
-                self.socket.setblocking(False)
-                self.socket.unwrap()  # says that this is the end; does not wait for the client to say so too
-        self.linger = False
-        with contextlib.suppress(OSError):
-            super().close()
-        self.socket.close()
+        if self._at_rest:
+            self._at_rest = False
+            self.cut_in(self._limits.arrival)
+        if (self._whole or not self._requests) and not data[:1].isupper():  # llhttp skips empty lines before a method
+            self.send_400_response("")
+            return
+        try:
+            self._feed(data)
+        except httptools.HttpParserError:
+            self.send_400_response("")
+            return
+        if not self._watcher.holds(self, 0 if self._whole else self._head + self._body):
+            self.cut()
+
+    def _feed(self, data: bytes) -> None:
+        """Have llhttp read the data in pieces, so that what it keeps of an unfinished head is known that well."""
+        while data and not self._broken:
+            if self._skipped:
+                data = self._skip(data)
+                continue
+            before = self._requests
+            piece, data = data[:PIECE_BYTES], data[PIECE_BYTES:]
+            try:
+                self.parser.feed_data(piece)
+            except httptools.HttpParserUpgrade as upgrade:  # a wish for another protocol, which is not granted
+                data = piece[upgrade.args[0] :] + data
+            if self._in_head and self._requests == before:
+                self._head += len(piece)
+                self._check_head()
+
+    def _skip(self, data: bytes) -> bytes:
+        """Take what belongs to the body of a request that wished for another protocol; return the rest."""
+        size = min(self._skipped, len(data))
+        self._skipped -= size
+        self.on_body(data[:size])
+        if not self._skipped:
+            self._complete()
+        return data[size:]
+
+    def on_message_begin(self) -> None:
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise ValueError("too many requests wait")
+        self._requests += 1
+        self._head = self._fields = self._body = 0
+        self._whole, self._in_head = False, True
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._fields += len(url)
+        self._check_head()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        self._fields += len(name) + len(value) + 4
+        self._check_head()
+
+    def _check_head(self) -> None:
+        if max(self._head, self._fields) > MAX_HEAD_BYTES:
+            raise httptools.HttpParserError("the head is too long")
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        length = _length(self.headers)
+        status = _problem(self.url, self.parser.get_http_version(), self.headers, length)
+        self.app = self._served if status is None else _refusing(status)
+        if self.parser.should_upgrade() and status is None:
+            self._skipped = length
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._body += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if not self._skipped:
+            self._complete()
+
+    def _complete(self) -> None:
+        self._whole = True
+        super().on_message_complete()
+        if self.answering:
+            self.cut_in(self._limits.exchange)
+        else:
+            self._rest()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 -- uvicorn's words
+        """Refuse what is no request and end the connection; requests that came before it are answered first."""
+        self._broken = True
+        if self.answering:
+            self.flow.pause_reading()
+            last = self.pipeline[0][0] if self.pipeline else self.cycle
+            last.keep_alive = False
+            return
+        status = 400
+        if max(self._head, self._fields) > MAX_HEAD_BYTES:
+            status = 413 if self.headers else 414
+        answer = refused(status)
+        head = [
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+            *(f"{name.decode()}: {value.decode()}" for name, value in self.server_state.default_headers),
+            f"content-type: {answer.content_type}",
+            f"content-length: {len(answer.body)}",
+            "connection: close",
+        ]
+        self.transport.write("\r\n".join((*head, "", "")).encode() + answer.body)
+        self.transport.close()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.answering:
+            self.cut_in(self._limits.exchange)
+        elif self._whole:
+            self._rest()
+        else:
+            self.cut_in(self._limits.arrival)
+
+    def _rest(self) -> None:
+        self._at_rest = True
+        self.cut_in(self._limits.rest)
 
 
-def _file(sock: socket.socket, mode: str = "r", bufsize: int = _CHUNK_BYTES) -> Any:  # noqa: ANN401 -- either of two
-    return Incoming(sock) if "r" in mode else StreamWriter(sock, mode, bufsize)
+def _length(headers: Headers) -> int:
+    """Content-Length, which llhttp has checked; 0 without one."""
+    return next((int(value) for name, value in headers if name == b"content-length"), 0)
+
+
+def _problem(target: bytes, version: str, headers: Headers, length: int) -> int | None:
+    """The status that refuses a request which llhttp takes and we do not; None for one that may be served."""
+    if version not in {"1.0", "1.1"}:
+        return 505
+    if not target.startswith(b"/") or target.startswith(b"//") or b"#" in target:
+        return 400  # an absolute URI, an asterisk: a proxy may read another path in it
+    counts = Counter(name for name, _ in headers)
+    if b"transfer-encoding" in counts or any(counts[name] > 1 for name in _ONCE):
+        return 400
+    if version == "1.1" and not counts[b"host"]:
+        return 400
+    if any(name == b"host" and not is_host(value.decode("latin-1")) for name, value in headers):
+        return 400
+    return 413 if length > MAX_BODY_BYTES else None
+
+
+def _refusing(status: int) -> Callable[..., Any]:
+    """An application that answers every request with this status and ends the connection."""
+    answer = refused(status)
+
+    async def application(_scope: Any, _receive: Any, send: Any) -> None:  # noqa: ANN401 -- ASGI
+        headers = [
+            (b"content-type", answer.content_type.encode()),
+            (b"content-length", b"%d" % len(answer.body)),
+            (b"connection", b"close"),
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.body})
+
+    return application

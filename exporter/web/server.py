@@ -1,284 +1,327 @@
-"""An HTTP listener that slow, broken and many clients cannot tie up.
+"""The HTTP server: one thread with an event loop, several addresses, and bounds that no client can push.
 
-A connection gets one of the few threads only when its whole request has arrived, and keeps it for a limited time; one
-address gets not all of them. When there are more connections than may be, those who hold most give one up.
+A connection costs a socket until its first byte, a TLS session until its handshake is done, and the bytes of its
+request until that is whole. Nothing on the loop's thread waits. When there are more connections than may be, the
+address that holds most gives one up for each new one.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
-import re
+import os
 import resource
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterable
+from asyncio.sslproto import SSLProtocol
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
-from cheroot import wsgi
+from uvicorn.config import Config
+from uvicorn.server import ServerState
 
-from exporter.web.connection import MAX_BODY_BYTES, MAX_HEAD_BYTES, Arrival, Connection
+from exporter.web.connection import DEFAULT_LIMITS, Connection, Limits
+from exporter.web.hosts import is_loopback
 from exporter.web.tls import Tls
 
 log = logging.getLogger(__name__)
 
-WSGIApplication = Callable[[dict[str, Any], Any], Iterable[bytes]]
+Application = Callable[[Any, Any, Any], Coroutine[Any, Any, None]]
+"""An application of ASGI 3."""
 
-THREADS = 10
-THREADS_PER_CLIENT = 8
-"""No single address gets all of them, however slowly it reads."""
+Crowd = dict[Connection, None]
+"""Connections of one client's address, oldest first."""
 
 MAX_CONNECTIONS = 256
-"""At most, and at most a quarter of the files that the process may open: brokers need some too.
-
-One takes 50 kB of memory with TLS.
-"""
-
-SPARE_CONNECTIONS = 16
-"""Beyond, for new ones to come in while old ones are being closed."""
+"""At most, and at most a quarter of the files that the process may open: brokers need some too."""
 
 MAX_PENDING_BYTES = 4 * 1024 * 1024
 SMALL_BYTES = 4096
 """Of all requests that have not come in full: above it, those that are not small are given up."""
 
+MAX_SLOW = 16
+"""Clients that read more slowly than we write: each keeps a body of /metrics in memory that has been replaced."""
+
 BACKLOG = 1024
 """What the kernel accepts for us meanwhile; more would have to try again, a second later."""
 
-IDLE_SECONDS = 10
-"""For a handshake and a request to arrive; also for one write that makes no progress."""
+ACCEPTS_AT_ONCE = 32
+STOP_SECONDS = 1.0
+TLS_READ_BYTES = 16 * 1024
 
-KEEP_SECONDS = 120
-"""Between two requests: longer than Prometheus waits from scrape to scrape, to spare both a handshake."""
-
-EXCHANGE_SECONDS = 30.0
-"""For one request and its response altogether, however fast single bytes come and go."""
-
-STOP_SECONDS = 1
-LOOK_SECONDS = 0.25
+_PLAIN_ON_TLS = (
+    b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+    b"This port speaks HTTPS only.\n"
+)
 
 
 class ListenError(Exception):
     """The address cannot be listened on; the text names it and says why."""
 
 
-class Listener(wsgi.Server):
-    """One address, served by a few threads. ``open`` binds and serves in the background until ``close``."""
-
-    ConnectionClass = Connection
-    max_request_header_size = MAX_HEAD_BYTES
-    max_request_body_size = MAX_BODY_BYTES
+class Server:
+    """An application on one or several addresses. ``open`` binds and serves in the background until ``close``."""
 
     def __init__(
         self,
-        host: str,
-        port: int,
-        app: WSGIApplication,
+        addresses: Sequence[tuple[str, int]],
+        app: Application,
         tls: Callable[[], Tls | None] = lambda: None,
-        exchange_seconds: float = EXCHANGE_SECONDS,
-        idle_seconds: float = IDLE_SECONDS,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        """``host`` "" means every address of the machine, IPv4 and IPv6; ``port`` 0 takes a free one.
+        """``addresses`` are pairs of host and port; host "" is every address of the machine, port 0 a free one.
 
         ``tls`` is asked at each new connection: None is plain HTTP.
         """
-        self._host = host
-        everywhere = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
+        self.limits = limits
+        self.ports: list[int] = []  # where it listens, once open
         self.most_connections = min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
-        self.keep_alive_conn_limit = self.most_connections
-        super().__init__(
-            (host or everywhere, port),
+        self._addresses, self._app, self._tls = addresses, app, tls
+        self._listeners: list[tuple[socket.socket, bool]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._open: dict[str, Crowd] = {}  # by client's address
+        self._pending: dict[Connection, int] = {}
+        self._pending_bytes = 0
+        self._slow: dict[Connection, None] = {}  # oldest first
+        self._all_left: asyncio.Event | None = None
+        self._state = ServerState()
+        self._state.default_headers = [(b"server", b"kafka-eos-exporter")]
+        self._config = Config(
             app,
-            numthreads=THREADS,
-            max=THREADS,
-            server_name="kafka-eos-exporter",
-            request_queue_size=BACKLOG,
-            timeout=idle_seconds,  # type: ignore[arg-type]  # goes to settimeout, which takes fractions
-            shutdown_timeout=STOP_SECONDS,
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            timeout_keep_alive=24 * 3600,  # the connection itself ends it earlier
         )
-        self.tls = tls
-        self._exchange_seconds = exchange_seconds
-        self._lock = threading.Lock()  # guards the five below
-        self._open: dict[str, dict[Connection, None]] = {}  # by address, oldest first
-        self._count = 0  # of them, and of those that were cut and are not closed yet
-        self._pending: dict[Connection, int] = {}  # bytes of a request that has not come in full
-        self._waiting: dict[Connection, None] = {}  # whole, oldest first, while their client has all threads it may
-        self._handed_over: set[Connection] = set()  # to the threads
-        self._closed = threading.Event()
 
     # --- Life ---------------------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Bind, and serve in the background. Raises ListenError."""
-        refused: list[OSError] = []
-        bound = threading.Event()
-
-        def serve() -> None:
-            try:
-                self.prepare()
-            except OSError as error:
-                refused.append(error)
-                return
-            finally:
-                bound.set()
-            self.serve()
-
-        # Bound on this thread so that those it starts are daemons as well, and never keep the process from ending.
-        threading.Thread(target=serve, name=f"accept {self.address}", daemon=True).start()
-        bound.wait()
-        if refused:
-            reason = re.search(r"\[Errno -?\d+\] ([^)]*)", str(refused[0]))
-            text = (reason[1] if reason else str(refused[0])).strip().lower()
-            raise ListenError(f"cannot listen on {self.address}: {text}") from refused[0]
-        threading.Thread(target=self._watch_the_clock, name=f"limits {self.address}", daemon=True).start()
-
-    @property
-    def address(self) -> str:
-        """The address as it is written: ``127.0.0.1:10618``, ``[::1]:10618``, ``:10618``."""
-        return f"[{self._host}]:{self.port}" if ":" in self._host else f"{self._host}:{self.port}"
-
-    @property
-    def port(self) -> int:
-        """The port that it listens on: once open, also where 0 was asked for."""
-        return int(self.bind_addr[1])
+        """Listen on all addresses or on none. Raises ListenError."""
+        self.ports.clear()
+        try:
+            for host, port in self._addresses:
+                listener = _bound(host, port)
+                self._listeners.append((listener, is_loopback(host)))
+                self.ports.append(int(listener.getsockname()[1]))
+        except ListenError:
+            self._close_listeners()
+            raise
+        # Else each TLS session would keep 256 kB for what it reads at once.
+        SSLProtocol.max_size = TLS_READ_BYTES
+        self._config.load()
+        self._loop = loop = asyncio.new_event_loop()
+        loop.set_exception_handler(_tell)
+        for listener, loopback in self._listeners:
+            loop.add_reader(listener, self._accept, listener, loopback)
+        self._thread = threading.Thread(target=self._run, args=(loop,), name="http", daemon=True)
+        self._thread.start()
+        for (host, _), port in zip(self._addresses, self.ports, strict=True):
+            log.info("listening on %s", _written(host, port))
 
     def close(self) -> None:
-        """Stop accepting, let what is being served finish for a moment, and return within about two seconds."""
-        until = time.monotonic() + STOP_SECONDS
-        with self._lock:
-            for conn in self._handed_over:
-                conn.limit = min(conn.limit, until)
-            waiting, self._waiting = self._waiting, {}
-        for conn in waiting:
-            conn.close()
-        self.stop()
-        self._closed.set()
+        """Stop; what is being answered may finish for a second. Returns within about two."""
+        if self._loop is None or self._thread is None or not self._thread.is_alive():
+            return
+        loop = self._loop
+        with contextlib.suppress(RuntimeError):  # it ended by itself meanwhile
+            loop.call_soon_threadsafe(lambda: loop.create_task(self._stop(loop)))
+        self._thread.join(STOP_SECONDS + 1.0)
+
+    @staticmethod
+    def _run(loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        loop.run_forever()
+        loop.close()
+
+    async def _stop(self, loop: asyncio.AbstractEventLoop) -> None:
+        for listener, _ in self._listeners:
+            loop.remove_reader(listener)
+        self._close_listeners()
+        for conn in self._connections():
+            if conn.answering:
+                conn.shutdown()
+            else:
+                conn.cut()
+        self._all_left = asyncio.Event()
+        if self._open:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_left.wait(), STOP_SECONDS)
+        for conn in self._connections():
+            conn.cut()
+        tasks = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=0.2) if tasks else await asyncio.sleep(0)
+        loop.stop()
+
+    def _connections(self) -> list[Connection]:
+        return [conn for of_client in self._open.values() for conn in of_client]
+
+    def _close_listeners(self) -> None:
+        for listener, _ in self._listeners:
+            listener.close()
 
     # --- Who is let in ------------------------------------------------------------------------------------------------
 
-    def process_conn(self, conn: Connection) -> None:
-        """Take a connection that is new or that something has come on; called by the accepting thread, never waits."""
-        if conn.last_used is None and not self._admit(conn):
-            conn.close()
-            return
-        self._look(conn)
-
-    def put_conn(self, conn: Connection) -> None:
-        """A thread has served a request, and its connection stays open for the next."""
-        if not self.ready:
-            conn.close()
-            return
-        conn.limit, conn.at_rest = time.monotonic() + KEEP_SECONDS, True
-        self._look(conn)
-
-    def _admit(self, conn: Connection) -> bool:
-        conn.limit = time.monotonic() + self.timeout
-        with self._lock:
-            if self._count >= self.most_connections:
-                crowd = max(self._open.values(), key=len)
-                victim = next((each for each in crowd if each not in self._handed_over), None)
-                if victim is None or self._count >= self.most_connections + SPARE_CONNECTIONS:
-                    return False
-                self._cut(victim)
-            self._open.setdefault(conn.remote_addr, {})[conn] = None
-            self._count += 1
-            conn.counted = True
-        return True
-
-    def _cut(self, conn: Connection) -> None:
-        """Have it closed by whoever has it; with the lock held."""
-        self._leave_open(conn)
-        conn.cut()
-        if conn in self._waiting:  # nobody else would see that it was cut
-            conn.limit = 0.0
-
-    def _leave_open(self, conn: Connection) -> None:
-        of_client = self._open.get(conn.remote_addr, {})
-        of_client.pop(conn, None)
-        if not of_client:
-            self._open.pop(conn.remote_addr, None)
-
-    def _look(self, conn: Connection) -> None:
-        match conn.arrive():
-            case Arrival.WHOLE:
-                self._hand_over(conn)
-            case Arrival.MORE if self._has_room(conn):
-                if conn.at_rest and conn.rfile.buffer:
-                    conn.limit, conn.at_rest = time.monotonic() + self.timeout, False
-                super().put_conn(conn)  # the selector tells when something comes
-                if conn.at_rest:
-                    conn.last_used += KEEP_SECONDS  # by which cheroot drops those that say nothing
-            case _:
-                conn.close()
-
-    def _has_room(self, conn: Connection) -> bool:
-        size = len(conn.rfile.buffer)
-        with self._lock:
-            self._pending[conn] = size
-            return size <= SMALL_BYTES or sum(self._pending.values()) <= MAX_PENDING_BYTES
-
-    # --- Who gets a thread --------------------------------------------------------------------------------------------
-
-    def _hand_over(self, conn: Connection) -> None:
-        """Give the connection to the threads as soon as its client has room left there."""
-        with self._lock:
-            self._pending.pop(conn, None)
-            if sum(each.remote_addr == conn.remote_addr for each in self._handed_over) >= THREADS_PER_CLIENT:
-                self._waiting[conn] = None
-                conn.limit = time.monotonic() + self.timeout
+    def _accept(self, listener: socket.socket, loopback: bool) -> None:
+        for _ in range(ACCEPTS_AT_ONCE):
+            try:
+                sock, address = listener.accept()
+            except (BlockingIOError, ConnectionAbortedError, InterruptedError):
                 return
-            self._handed_over.add(conn)
-        super().process_conn(conn)
+            except OSError as error:  # no file is left: those that wait are accepted later
+                log.warning("cannot accept connections for a second: %s", error.strerror)
+                self._pause(listener, loopback)
+                return
+            sock.setblocking(False)
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._admit(sock, str(address[0]), loopback)
 
-    def enter(self, conn: Connection) -> None:
-        """A thread begins to serve this connection."""
-        seconds = STOP_SECONDS if self._closed.is_set() or not self.ready else self._exchange_seconds
-        conn.limit = time.monotonic() + seconds
+    def _pause(self, listener: socket.socket, loopback: bool) -> None:
+        assert self._loop is not None  # noqa: S101 -- it accepts only while it runs
+        loop = self._loop
+        loop.remove_reader(listener)
+        loop.call_later(
+            1.0, lambda: listener.fileno() >= 0 and loop.add_reader(listener, self._accept, listener, loopback)
+        )
 
-    def leave(self, conn: Connection) -> None:
-        """The thread is done with it: the next of the same client may have it."""
-        with self._lock:
-            self._handed_over.discard(conn)
-            following = next((each for each in self._waiting if each.remote_addr == conn.remote_addr), None)
-            if following is not None:
-                del self._waiting[following]
-        if following is not None:
-            self._hand_over(following)
+    def _admit(self, sock: socket.socket, client: str, loopback: bool) -> None:
+        assert self._loop is not None  # noqa: S101 -- as above
+        if sum(map(len, self._open.values())) >= self.most_connections:
+            self._victim(self._open.values()).cut()
+        conn = Connection(self._config, self._state, self, sock, client, loopback=loopback, tls=self._tls())
+        self._open.setdefault(client, {})[conn] = None
+        if conn.tls is None:
+            self._enter(conn, sock)
+        else:
+            # A session of TLS is made once there is a byte for it.
+            self._loop.add_reader(sock, self._begin_tls, conn, sock)
 
-    def forget(self, conn: Connection) -> None:
-        """It is being closed."""
-        with self._lock:
-            self._leave_open(conn)
-            self._count -= conn.counted
-            conn.counted = False
-            self._handed_over.discard(conn)
-            self._pending.pop(conn, None)
+    def _begin_tls(self, conn: Connection, sock: socket.socket) -> None:
+        assert self._loop is not None  # noqa: S101 -- as above
+        self._loop.remove_reader(sock)
+        try:
+            first = sock.recv(1, socket.MSG_PEEK)
+            if first.isupper():  # a method of HTTP; a handshake begins with 0x16
+                sock.send(_PLAIN_ON_TLS)
+                sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            first = b""
+        if first and not first.isupper():
+            self._enter(conn, sock)
+        else:
+            conn.drop()
 
-    def _watch_the_clock(self) -> None:
-        while not self._closed.wait(LOOK_SECONDS):
-            now = time.monotonic()
-            with self._lock:
-                late = [conn for each in self._open.values() for conn in each if now >= conn.limit]
-                for conn in late:
-                    self._cut(conn)
-                gone = [conn for conn in self._waiting if now >= conn.limit]
-                for conn in gone:
-                    del self._waiting[conn]
-            for conn in gone:
-                conn.close()
+    def _enter(self, conn: Connection, sock: socket.socket) -> None:
+        assert self._loop is not None  # noqa: S101 -- as above
+        conn.entering = self._loop.create_task(self._connect(conn, sock))
 
-    # --- cheroot's other ways -----------------------------------------------------------------------------------------
+    async def _connect(self, conn: Connection, sock: socket.socket) -> None:
+        """Hand the socket to asyncio, which shakes hands first where there is TLS."""
+        loop = asyncio.get_running_loop()
+        try:
+            if conn.tls is None:
+                await loop.connect_accepted_socket(lambda: conn, sock)
+            else:
+                seconds = self.limits.arrival
+                await loop.connect_accepted_socket(
+                    lambda: conn,
+                    sock,
+                    ssl=conn.tls.context,
+                    ssl_handshake_timeout=seconds,
+                    ssl_shutdown_timeout=seconds,
+                )
+        except OSError as error:
+            log.debug("a client did not get in: %s", error, extra={"client": conn.address})
+        finally:
+            conn.entering = None
+            if not conn.entered:
+                conn.drop()
 
     @staticmethod
-    def bind_socket(socket_: socket.socket, bind_addr: tuple[str, int]) -> socket.socket:
-        """As cheroot's, which forgets to close a socket that cannot be bound."""
-        try:
-            socket_.bind(bind_addr)
-        except OSError:
-            socket_.close()
-            raise
-        return socket_
+    def _victim(crowds: Iterable[Crowd]) -> Connection:
+        """The connection to give up: of the address that holds most, the oldest that is not being answered."""
+        most = max(crowds, key=len)
+        return next((conn for conn in most if not conn.answering), next(iter(most)))
 
-    def error_log(self, msg: str = "", level: int = logging.INFO, traceback: bool = False) -> None:
-        """What cheroot has to say: a failure of ours is an error, a client's is for those who debug."""
-        ours = level >= logging.ERROR
-        log.log(level if ours else logging.DEBUG, "%s", msg, exc_info=traceback)
+    # --- What the connections tell ------------------------------------------------------------------------------------
+
+    def holds(self, connection: Connection, size: int) -> bool:
+        """Note the bytes of its request that has not come in full; False when there is no room for them."""
+        self._pending_bytes += size - self._pending.pop(connection, 0)
+        if size:
+            self._pending[connection] = size
+        return size <= SMALL_BYTES or self._pending_bytes <= MAX_PENDING_BYTES
+
+    def slow(self, connection: Connection, *, is_slow: bool) -> None:
+        """Note whether its client reads more slowly than we write, and give one up when there are too many."""
+        self._slow.pop(connection, None)
+        if not is_slow:
+            return
+        self._slow[connection] = None
+        if len(self._slow) > MAX_SLOW:
+            of_clients = Counter(each.address for each in self._slow)
+            most = max(of_clients, key=of_clients.__getitem__)
+            next(each for each in self._slow if each.address == most).cut()
+
+    def left(self, connection: Connection) -> None:
+        """Forget it: it is closed."""
+        self.holds(connection, 0)
+        self._slow.pop(connection, None)
+        of_client = self._open.get(connection.address, {})
+        of_client.pop(connection, None)
+        if not of_client:
+            self._open.pop(connection.address, None)
+        if self._all_left and not self._open:
+            self._all_left.set()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket that listens. Raises ListenError."""
+    everywhere = not host and socket.has_dualstack_ipv6()
+    refused: OSError | None = None
+    try:
+        found = socket.getaddrinfo(
+            "::" if everywhere else host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except OSError as error:
+        found, refused = [], error
+    for family, _, _, _, address in found:
+        try:
+            listener = socket.create_server(
+                address,
+                family=family,
+                backlog=BACKLOG,
+                dualstack_ipv6=everywhere,
+            )
+        except OSError as error:
+            refused = refused or error
+        else:
+            listener.setblocking(False)
+            return listener
+    number = refused.errno if refused else None
+    why = os.strerror(number) if number and number > 0 else str(refused.strerror if refused else "no such address")
+    raise ListenError(f"cannot listen on {_written(host, port)}: {why.lower()}") from refused
+
+
+def _written(host: str, port: int) -> str:
+    """The address as it is written: ``127.0.0.1:10618``, ``[::1]:10618``, ``:10618``."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _tell(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what nobody caught on the loop: a client's doing for those who debug, ours as an error."""
+    error = context.get("exception")
+    if isinstance(error, OSError):
+        log.debug("%s: %s", context.get("message"), error)
+    else:
+        log.error("%s", context.get("message"), exc_info=error)

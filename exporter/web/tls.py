@@ -78,7 +78,7 @@ class Tls(NamedTuple):
     context: ssl.SSLContext
     allowed_sans: frozenset[str] = frozenset()
 
-    def admits(self, sock: ssl.SSLSocket) -> bool:
+    def admits(self, sock: ssl.SSLSocket | ssl.SSLObject) -> bool:
         """Whether the client of a finished handshake may come in."""
         if not self.allowed_sans:
             return True

@@ -101,7 +101,7 @@ def test_levels_below_the_chosen_one_are_silent() -> None:
     assert lines(stream) == []
 
 
-@pytest.mark.parametrize("name", ["kafka.admin.client", "kafka.conn", "confluent_kafka", "cheroot"])
+@pytest.mark.parametrize("name", ["kafka.admin.client", "kafka.conn", "confluent_kafka", "uvicorn.error"])
 def test_the_libraries_never_speak_below_warning(name: str) -> None:
     """kafka-python writes passwords at DEBUG."""
     stream = io.StringIO()

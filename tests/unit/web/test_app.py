@@ -19,8 +19,8 @@ from exporter.catalogue import SOURCE_UP
 from exporter.exposition.render import Exposition
 from exporter.exposition.text_format import Format
 from exporter.model import Clock, Snapshot
-from exporter.web.app import App, Servers
-from exporter.web.server import ListenError
+from exporter.web.app import App
+from exporter.web.server import ListenError, Server
 
 # What a browser and Prometheus 2 and 3 send.
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
@@ -57,7 +57,7 @@ class Behind:
     )
 
     def app(self, prefix: str = "") -> App:
-        return App(self.exposition, lambda: self.document, lambda: self.ready, self.reload, prefix)
+        return App(self.exposition, lambda: self.document, lambda: self.ready, self.reload, prefix, page_seconds=0.0)
 
     def reload(self) -> list[str]:
         self.reloads += 1
@@ -93,10 +93,10 @@ class Client:
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[Behind, Client]]:
     behind = Behind()
-    servers = Servers([("127.0.0.1", 0)], behind.app())
-    servers.open()
-    yield behind, Client(servers.ports[0])
-    servers.close()
+    server = Server([("127.0.0.1", 0)], behind.app())
+    server.open()
+    yield behind, Client(server.ports[0])
+    server.close()
 
 
 @pytest.fixture
@@ -230,7 +230,9 @@ def test_the_status_document_is_json(ask: Client, behind: Behind) -> None:
 @pytest.mark.parametrize("path", ["/nothing", "/metrics/x", "/../etc/passwd", "/%00", "/metrics%0d%0aX-Evil: 1"])
 def test_what_is_not_there_is_a_plain_404_that_repeats_nothing(ask: Client, path: str) -> None:
     connection = socket.create_connection(("127.0.0.1", ask.port), timeout=20)
-    connection.sendall(f"GET {path.replace(' ', '%20')} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    connection.sendall(
+        f"GET {path.replace(' ', '%20')} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+    )
     reply = b"".join(iter(lambda: connection.recv(65536), b"")).decode()
     connection.close()
     head, _, body = reply.partition("\r\n\r\n")
@@ -260,10 +262,10 @@ def test_every_answer_has_the_security_headers(ask: Client) -> None:
 
 
 def test_a_route_prefix_goes_before_every_path(behind: Behind) -> None:
-    servers = Servers([("127.0.0.1", 0)], behind.app("/eos"))
-    servers.open()
+    server = Server([("127.0.0.1", 0)], behind.app("/eos"))
+    server.open()
     try:
-        ask = Client(servers.ports[0])
+        ask = Client(server.ports[0])
         for path in ("/metrics", "/", "/api/v1/status", "/-/healthy", "/-/ready"):
             assert ask("GET", f"/eos{path}").status == 200
         assert ask("POST", "/eos/-/reload").status == 200
@@ -275,43 +277,43 @@ def test_a_route_prefix_goes_before_every_path(behind: Behind) -> None:
         assert 'href="/eos/metrics"' in page
         assert 'href="/metrics"' not in page
     finally:
-        servers.close()
+        server.close()
 
 
 def test_several_addresses_are_served_with_ipv6_among_them(behind: Behind) -> None:
-    servers = Servers([("127.0.0.1", 0), ("::1", 0), ("", 0)], behind.app())
-    servers.open()
+    server = Server([("127.0.0.1", 0), ("::1", 0), ("", 0)], behind.app())
+    server.open()
     try:
-        four, six, both = servers.ports
+        four, six, both = server.ports
         for port, host in ((four, "127.0.0.1"), (six, "::1"), (both, "127.0.0.1"), (both, "::1")):
             assert Client(port, host)("GET", "/-/healthy").status == 200
     finally:
-        servers.close()
+        server.close()
 
 
 def test_a_port_in_use_is_said_clearly_and_nothing_is_left_listening(behind: Behind) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        servers = Servers([("127.0.0.1", 0), ("127.0.0.1", port)], behind.app())
+        server = Server([("127.0.0.1", 0), ("127.0.0.1", port)], behind.app())
         with pytest.raises(ListenError, match=f"cannot listen on 127.0.0.1:{port}: address already in use"):
-            servers.open()
+            server.open()
     with pytest.raises(ConnectionRefusedError):
-        Client(servers.ports[0])("GET", "/-/healthy")
+        Client(server.ports[0])("GET", "/-/healthy")
 
 
 def test_an_address_of_another_machine_is_said_clearly(behind: Behind) -> None:
-    servers = Servers([("192.0.2.1", 0)], behind.app())
+    server = Server([("192.0.2.1", 0)], behind.app())
     with pytest.raises(ListenError, match=r"cannot listen on 192\.0\.2\.1:0: cannot assign requested address"):
-        servers.open()
+        server.open()
 
 
 def test_close_ends_every_thread_and_lets_the_port_go(behind: Behind) -> None:
     before = set(threading.enumerate())
-    servers = Servers([("127.0.0.1", 0)], behind.app())
-    servers.open()
-    port = servers.ports[0]
+    server = Server([("127.0.0.1", 0)], behind.app())
+    server.open()
+    port = server.ports[0]
     assert Client(port)("GET", "/-/healthy").status == 200
-    servers.close()
+    server.close()
     for thread in set(threading.enumerate()) - before:
         thread.join(5)
     assert set(threading.enumerate()) <= before

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
-from http import HTTPStatus
 
 import bcrypt
 import pytest
 
 from exporter.web.authentication import Guard
 from exporter.web.config import RateLimit, WebConfig
+from exporter.web.messages import Answer, Request
 
 USERS = {"ann": bcrypt.hashpw("päss:word".encode(), bcrypt.gensalt(4))}
 
 
 def basic(credentials: str, scheme: str = "Basic") -> dict[str, str]:
-    return {"HTTP_AUTHORIZATION": f"{scheme} {base64.b64encode(credentials.encode()).decode()}", "REMOTE_ADDR": "::1"}
+    return {"authorization": f"{scheme} {base64.b64encode(credentials.encode()).decode()}"}
 
 
-def status(guard: Guard, environ: dict[str, str]) -> int:
-    refusal = guard.refusal(environ)
-    return 200 if refusal is None else int(refusal.status)
+def refusal(guard: Guard, headers: dict[str, str]) -> Answer | None:
+    return asyncio.run(guard.refusal(Request("GET", "/", headers=headers, client="::1")))
+
+
+def status(guard: Guard, headers: dict[str, str]) -> int:
+    found = refusal(guard, headers)
+    return 200 if found is None else found.status
 
 
 def test_without_users_everybody_is_served() -> None:
-    assert Guard().refusal({}) is None
+    assert refusal(Guard(), {}) is None
 
 
 @pytest.mark.parametrize(
-    ("environ", "expected"),
+    ("headers", "expected"),
     [
         (basic("ann:päss:word"), 200),
         (basic("ann:päss:word", "bASIC"), 200),
@@ -36,22 +41,22 @@ def test_without_users_everybody_is_served() -> None:
         (basic("eve:päss:word"), 401),
         (basic("ann"), 401),
         (basic("ann:päss:word", "Bearer"), 401),
-        ({"HTTP_AUTHORIZATION": "Basic"}, 401),
-        ({"HTTP_AUTHORIZATION": "Basic !!!"}, 401),
-        ({"HTTP_AUTHORIZATION": "Basic /w=="}, 401),
-        ({"HTTP_AUTHORIZATION": "Basic /zo="}, 401),
+        ({"authorization": "Basic"}, 401),
+        ({"authorization": "Basic !!!"}, 401),
+        ({"authorization": "Basic /w=="}, 401),
+        ({"authorization": "Basic /zo="}, 401),
         ({}, 401),
     ],
 )
-def test_users_show_their_password_by_basic_authentication(environ: dict[str, str], expected: int) -> None:
-    assert status(Guard(lambda: WebConfig(users=USERS)), environ) == expected
+def test_users_show_their_password_by_basic_authentication(headers: dict[str, str], expected: int) -> None:
+    assert status(Guard(lambda: WebConfig(users=USERS)), headers) == expected
 
 
 def test_who_is_not_known_is_told_how_to_log_in() -> None:
-    refusal = Guard(lambda: WebConfig(users=USERS)).refusal({})
-    assert refusal
-    assert refusal.status is HTTPStatus.UNAUTHORIZED
-    assert refusal.headers["WWW-Authenticate"].startswith("Basic realm=")
+    found = refusal(Guard(lambda: WebConfig(users=USERS)), {})
+    assert found
+    assert found.status == 401
+    assert found.headers["WWW-Authenticate"].startswith("Basic realm=")
 
 
 def test_what_is_in_force_changes_without_a_new_guard() -> None:

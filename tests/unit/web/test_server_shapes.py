@@ -15,16 +15,18 @@ from exporter.ingest.admission import IngestDoor
 from exporter.web.app import App
 from exporter.web.authentication import Guard
 from exporter.web.config import WebConfig
-from exporter.web.connection import MAX_BODY_BYTES
-from exporter.web.server import Listener
+from exporter.web.connection import MAX_BODY_BYTES, MAX_PIPELINED, Limits
+from exporter.web.server import Server
 
-SMUGGLED = b"GET /api/v1/status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-LAST = b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+SMUGGLED = b"GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+LAST = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 USERS = {"ann": bcrypt.hashpw(b"right", b"$2b$04$......................")}
 ANN = b"Authorization: Basic " + base64.b64encode(b"ann:right") + b"\r\n"
 TOKEN = b"Authorization: Bearer token\r\n"
 STATISTICS = b"{}"
 PATH = "/ingest/librdkafka"
+DOOR = PATH.encode()
+JSON = b"Content-Type: application/json\r\n"
 
 
 class Anything:
@@ -35,40 +37,40 @@ class Anything:
 
 
 @pytest.fixture(scope="module")
-def listener() -> Iterator[Listener]:
-    listener = Listener("127.0.0.1", 0, App(Exposition(), dict, lambda: True, list), idle_seconds=2.0)
+def listener() -> Iterator[Server]:
+    listener = Server([("127.0.0.1", 0)], App(Exposition(), dict, lambda: True, list), limits=Limits(arrival=2.0))
     listener.open()
     yield listener
     listener.close()
 
 
-def guarded(*, token: str) -> Listener:
+def guarded(*, token: str) -> Server:
     """Asks for users, and takes statistics with this token, "" for none."""
     door = IngestDoor(Anything(), lambda: token)
     guard = Guard(lambda: WebConfig(users=USERS))
     app = App(Exposition(), dict, lambda: True, list, "", {PATH: door}, guard, doors_have_keys=bool(token))
-    listener = Listener("127.0.0.1", 0, app)
+    listener = Server([("127.0.0.1", 0)], app)
     listener.open()
     return listener
 
 
 @pytest.fixture(scope="module")
-def with_token() -> Iterator[Listener]:
+def with_token() -> Iterator[Server]:
     listener = guarded(token="token")
     yield listener
     listener.close()
 
 
 @pytest.fixture(scope="module")
-def without_token() -> Iterator[Listener]:
+def without_token() -> Iterator[Server]:
     listener = guarded(token="")
     yield listener
     listener.close()
 
 
-def answers(listener: Listener, request: bytes) -> list[bytes]:
+def answers(listener: Server, request: bytes) -> list[bytes]:
     """The status of each answer until the connection is closed."""
-    with socket.create_connection(("127.0.0.1", listener.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", listener.ports[0]), timeout=20) as connection:
         connection.sendall(request)
         try:
             reply = b"".join(iter(lambda: connection.recv(65536), b""))
@@ -78,7 +80,7 @@ def answers(listener: Listener, request: bytes) -> list[bytes]:
 
 
 def post(headers: bytes, body: bytes = b"", path: bytes = b"/-/healthy") -> bytes:
-    return b"POST " + path + b" HTTP/1.1\r\nHost: x\r\n" + headers + b"\r\n" + body
+    return b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n" + body
 
 
 @pytest.mark.parametrize(
@@ -106,39 +108,68 @@ def post(headers: bytes, body: bytes = b"", path: bytes = b"/-/healthy") -> byte
         post(b"X: a\rContent-Length: 70\r\n"),
         post(b"Host: other\r\n"),
         b"GET /-/healthy HTTP/1.1\r\nHost: x\nContent-Length: 7\r\n\r\n",
-        b"GET http://other/-/healthy HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET //metrics HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"CONNECT other:443 HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"\r\n\r\nGET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET http://other/-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET //metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"CONNECT other:443 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"\r\n\r\nGET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ],
 )
 def test_what_can_be_read_in_two_ways_is_refused_and_ends_the_connection(
-    listener: Listener, request_bytes: bytes
+    listener: Server, request_bytes: bytes
 ) -> None:
     [status] = answers(listener, request_bytes + SMUGGLED)
     assert status in {b"400", b"405"}
 
 
-def test_a_body_is_never_taken_for_the_next_request(listener: Listener) -> None:
+def test_a_body_is_never_taken_for_the_next_request(listener: Server) -> None:
     request = post(b"Content-Length: %d\r\n" % len(SMUGGLED), SMUGGLED)
     assert answers(listener, request + LAST) == [b"405", b"200"]
 
 
-def test_a_length_under_another_name_is_none(listener: Listener) -> None:
+def test_a_length_under_another_name_is_none(listener: Server) -> None:
     assert answers(listener, post(b"Content_Length: 70\r\n") + LAST) == [b"405", b"200"]
 
 
-def test_a_body_is_waited_for_without_a_thread_and_with_continue_if_asked(listener: Listener) -> None:
-    with socket.create_connection(("127.0.0.1", listener.port), timeout=20) as connection:
-        connection.sendall(post(b"Content-Length: 5\r\nExpect: 100-continue\r\nConnection: close\r\n"))
+def test_a_body_is_waited_for_without_a_thread_and_with_continue_if_asked(with_token: Server) -> None:
+    request = post(JSON + TOKEN + b"Expect: 100-continue\r\nContent-Length: 2\r\nConnection: close\r\n", path=DOOR)
+    with socket.create_connection(("127.0.0.1", with_token.ports[0]), timeout=20) as connection:
+        connection.sendall(request)
         assert connection.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
-        connection.sendall(b"12345")
-        assert connection.recv(65536).startswith(b"HTTP/1.1 405 ")
+        connection.sendall(STATISTICS)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 204 ")
 
 
-def test_a_body_that_is_too_long_is_refused_before_it_comes(listener: Listener) -> None:
+def test_who_asks_before_it_sends_a_body_that_is_refused_need_not_send_it(with_token: Server) -> None:
+    request = post(JSON + b"Expect: 100-continue\r\nContent-Length: 2\r\n", path=DOOR)
+    assert answers(with_token, request) == [b"401"]
+
+
+def test_a_body_that_is_too_long_is_refused_before_it_comes(listener: Server) -> None:
     assert answers(listener, post(b"Content-Length: %d\r\n" % (MAX_BODY_BYTES + 1))) == [b"413"]
-    assert answers(listener, post(b"Content-Length: 99999999999999999999\r\n")) == [b"413"]
+    assert answers(listener, post(b"Content-Length: 99999999999999999999\r\n")) == [b"400"]
+
+
+def test_a_wish_for_another_protocol_is_not_granted_and_costs_no_body(with_token: Server) -> None:
+    wish = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+    request = post(JSON + TOKEN + wish + b"Content-Length: 2\r\n", STATISTICS, DOOR)
+    last = LAST.replace(b"Connection", ANN + b"Connection")
+    assert answers(with_token, request + last) == [b"204", b"200"]
+    with socket.create_connection(("127.0.0.1", with_token.ports[0]), timeout=20) as connection:
+        for byte in request:
+            connection.sendall(bytes([byte]))
+        assert connection.recv(65536).startswith(b"HTTP/1.1 204 ")
+        connection.sendall(last)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_requests_that_come_together_are_answered_in_order_and_only_so_many_wait(listener: Server) -> None:
+    many = LAST.replace(b"Connection: close\r\n", b"")
+    assert answers(listener, many * 10 + LAST) == [b"200"] * 11
+    assert answers(listener, many * 1000 + LAST) == [b"200"] * (MAX_PIPELINED + 1)
+
+
+def test_nonsense_after_a_request_does_not_lose_its_answer(listener: Server) -> None:
+    assert answers(listener, LAST.replace(b"Connection: close\r\n", b"") + b"NONSENSE\r\n\r\n") == [b"200"]
 
 
 @pytest.mark.parametrize(
@@ -163,29 +194,34 @@ def test_a_body_that_is_too_long_is_refused_before_it_comes(listener: Listener) 
         "/../../etc/passwd",
     ],
 )
-def test_every_path_but_the_door_with_a_key_of_its_own_asks_for_a_user(with_token: Listener, path: str) -> None:
+def test_every_path_but_the_door_with_a_key_of_its_own_asks_for_a_user(with_token: Server, path: str) -> None:
     for method in (b"GET", b"POST", b"HEAD", b"OPTIONS"):
         for header in (b"", TOKEN):
             request = (
-                method + b" " + path.encode() + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + header + b"\r\n"
+                method
+                + b" "
+                + path.encode()
+                + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                + header
+                + b"\r\n"
             )
             assert answers(with_token, request) == [b"401"]
 
 
 @pytest.mark.parametrize("path", [b"/ingest/librdkafka", b"/ingest/%6cibrdkafka"])
-def test_the_door_with_a_key_takes_the_key_and_no_password(with_token: Listener, path: bytes) -> None:
+def test_the_door_with_a_key_takes_the_key_and_no_password(with_token: Server, path: bytes) -> None:
     common = b"Content-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n" % len(STATISTICS)
     assert answers(with_token, post(common + TOKEN, STATISTICS, path)) == [b"204"]
     assert answers(with_token, post(common + ANN, STATISTICS, path)) == [b"401"]
     assert answers(with_token, post(common, STATISTICS, path)) == [b"401"]
 
 
-def test_a_door_without_a_key_is_behind_the_guard(without_token: Listener) -> None:
+def test_a_door_without_a_key_is_behind_the_guard(without_token: Server) -> None:
     common = b"Content-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n" % len(STATISTICS)
     assert answers(without_token, post(common + ANN, STATISTICS, PATH.encode())) == [b"204"]
     assert answers(without_token, post(common, STATISTICS, PATH.encode())) == [b"401"]
 
 
-def test_health_asks_for_a_user_too(with_token: Listener) -> None:
+def test_health_asks_for_a_user_too(with_token: Server) -> None:
     assert answers(with_token, LAST) == [b"401"]
     assert answers(with_token, LAST.replace(b"Connection", ANN + b"Connection")) == [b"200"]

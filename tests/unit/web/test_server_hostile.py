@@ -14,9 +14,10 @@ from exporter.catalogue import SOURCE_UP
 from exporter.exposition.render import Exposition
 from exporter.model import Clock, Snapshot
 from exporter.web.app import App
-from exporter.web.server import Listener
+from exporter.web.connection import Limits
+from exporter.web.server import Server
 
-REQUEST = b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+REQUEST = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -30,15 +31,15 @@ def exposition() -> Exposition:
 
 
 @pytest.fixture
-def listener(exposition: Exposition) -> Iterator[Listener]:
-    listener = Listener("127.0.0.1", 0, App(exposition, dict, lambda: True, list), exchange_seconds=2.0)
+def listener(exposition: Exposition) -> Iterator[Server]:
+    listener = Server([("127.0.0.1", 0)], App(exposition, dict, lambda: True, list), limits=Limits(exchange=2.0))
     listener.open()
     yield listener
     listener.close()
 
 
 @pytest.fixture
-def crowd(listener: Listener) -> Iterator[list[socket.socket]]:
+def crowd(listener: Server) -> Iterator[list[socket.socket]]:
     """Sockets to be closed in the end."""
     sockets: list[socket.socket] = []
     yield sockets
@@ -46,23 +47,23 @@ def crowd(listener: Listener) -> Iterator[list[socket.socket]]:
         each.close()
 
 
-def connect(listener: Listener, source: str = "127.0.0.1") -> socket.socket:
-    return socket.create_connection(("127.0.0.1", listener.port), timeout=20, source_address=(source, 0))
+def connect(listener: Server, source: str = "127.0.0.1") -> socket.socket:
+    return socket.create_connection(("127.0.0.1", listener.ports[0]), timeout=20, source_address=(source, 0))
 
 
-def exchange(listener: Listener, request: bytes = REQUEST) -> bytes:
+def exchange(listener: Server, request: bytes = REQUEST) -> bytes:
     with connect(listener) as connection:
         connection.sendall(request)
         return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
-def test_clients_that_say_nothing_do_not_keep_others_waiting(listener: Listener, crowd: list[socket.socket]) -> None:
+def test_clients_that_say_nothing_do_not_keep_others_waiting(listener: Server, crowd: list[socket.socket]) -> None:
     crowd += [connect(listener) for _ in range(100)]
     assert exchange(listener).endswith(b"Healthy.\n")
 
 
 def test_clients_that_never_finish_their_request_do_not_keep_others_waiting(
-    listener: Listener, crowd: list[socket.socket]
+    listener: Server, crowd: list[socket.socket]
 ) -> None:
     crowd += [connect(listener) for _ in range(50)]
     for each in crowd:
@@ -70,7 +71,7 @@ def test_clients_that_never_finish_their_request_do_not_keep_others_waiting(
     assert exchange(listener).endswith(b"Healthy.\n")
 
 
-def test_a_request_that_comes_in_single_bytes_is_answered(listener: Listener) -> None:
+def test_a_request_that_comes_in_single_bytes_is_answered(listener: Server) -> None:
     with connect(listener) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in REQUEST:
@@ -78,16 +79,16 @@ def test_a_request_that_comes_in_single_bytes_is_answered(listener: Listener) ->
         assert b"".join(iter(lambda: connection.recv(65536), b"")).endswith(b"Healthy.\n")
 
 
-def slow_reader(listener: Listener) -> socket.socket:
+def slow_reader(listener: Server) -> socket.socket:
     """A client that asks for 10 MB and does not read them."""
     slow = socket.socket()
     slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    slow.connect(("127.0.0.1", listener.port))
-    slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    slow.connect(("127.0.0.1", listener.ports[0]))
+    slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
     return slow
 
 
-def test_clients_that_do_not_read_lose_their_thread_in_the_end(listener: Listener, crowd: list[socket.socket]) -> None:
+def test_clients_that_do_not_read_lose_their_thread_in_the_end(listener: Server, crowd: list[socket.socket]) -> None:
     crowd += [slow_reader(listener) for _ in range(20)]
     assert exchange(listener).endswith(b"Healthy.\n")
 
@@ -95,19 +96,21 @@ def test_clients_that_do_not_read_lose_their_thread_in_the_end(listener: Listene
 def test_a_client_that_reads_nothing_leaves_threads_for_others(
     crowd: list[socket.socket], exposition: Exposition
 ) -> None:
-    patient = Listener("127.0.0.1", 0, App(exposition, dict, lambda: True, list), exchange_seconds=3600.0)
+    patient = Server([("127.0.0.1", 0)], App(exposition, dict, lambda: True, list), limits=Limits(exchange=3600.0))
     patient.open()
     crowd += [slow_reader(patient) for _ in range(20)]
-    with socket.create_connection(("127.0.0.1", patient.port), timeout=20, source_address=("127.0.0.2", 0)) as other:
+    with socket.create_connection(
+        ("127.0.0.1", patient.ports[0]), timeout=20, source_address=("127.0.0.2", 0)
+    ) as other:
         other.sendall(REQUEST)
         assert b"".join(iter(lambda: other.recv(65536), b"")).endswith(b"Healthy.\n")
     patient.close()
 
 
-def test_a_body_that_trickles_in_loses_its_thread_in_the_end(listener: Listener, crowd: list[socket.socket]) -> None:
+def test_a_body_that_trickles_in_loses_its_thread_in_the_end(listener: Server, crowd: list[socket.socket]) -> None:
     for _ in range(10):
         slow = connect(listener)
-        slow.sendall(b"POST /-/reload HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n")
+        slow.sendall(b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n")
         crowd.append(slow)
     done = threading.Event()
 
@@ -123,7 +126,7 @@ def test_a_body_that_trickles_in_loses_its_thread_in_the_end(listener: Listener,
 
 
 def test_when_it_is_crowded_those_who_hold_most_give_up_their_oldest(
-    listener: Listener, crowd: list[socket.socket]
+    listener: Server, crowd: list[socket.socket]
 ) -> None:
     quiet = connect(listener, "127.0.0.2")
     crowd.append(quiet)
@@ -139,26 +142,32 @@ def test_when_it_is_crowded_those_who_hold_most_give_up_their_oldest(
 @pytest.mark.parametrize(
     ("request_bytes", "status"),
     [
-        (b"GET /" + b"x" * 40_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", b"414"),
-        (b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 40_000 + b"\r\n\r\n", b"413"),
-        (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X-Many: x\r\n" * 5_000 + b"\r\n", b"413"),
-        (b"POST /-/reload HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n", b"413"),
-        (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", b"505"),
+        (b"GET /" + b"x" * 40_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", b"414"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * 40_000 + b"\r\n\r\n", b"413"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X-Many: x\r\n" * 5_000 + b"\r\n", b"413"),
+        (b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n", b"413"),
+        (b"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n", b"400"),
+        (b"GET / HTTP/2.0\r\nHost: localhost\r\n\r\n", b"505"),
+        (b"GET /\r\n\r\n", b"505"),
+        (b"GET / HTTP/+1.+1\r\nHost: localhost\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nHost:\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", b"400"),
         (b"NONSENSE\r\n\r\n", b"400"),
         (b"GET /metrics HTTP/1.1\nHost: x\n\n", b"400"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", b"400"),
     ],
 )
-def test_what_is_too_long_or_no_http_is_refused(listener: Listener, request_bytes: bytes, status: bytes) -> None:
+def test_what_is_too_long_or_no_http_is_refused(listener: Server, request_bytes: bytes, status: bytes) -> None:
     with connect(listener) as connection:
         connection.sendall(request_bytes)
         assert connection.recv(65536).split(b" ")[1] == status
 
 
 def test_a_client_that_resets_its_connection_is_no_error_of_ours(
-    listener: Listener, caplog: pytest.LogCaptureFixture
+    listener: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for request in (b"", b"GET /met", b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"):
+    for request in (b"", b"GET /met", b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"):
         for _ in range(20):
             connection = connect(listener)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
@@ -169,9 +178,9 @@ def test_a_client_that_resets_its_connection_is_no_error_of_ours(
 
 
 def test_a_connection_that_was_served_is_kept_for_longer_than_one_that_says_nothing(exposition: Exposition) -> None:
-    listener = Listener("127.0.0.1", 0, App(exposition, dict, lambda: True, list), idle_seconds=0.3)
+    listener = Server([("127.0.0.1", 0)], App(exposition, dict, lambda: True, list), limits=Limits(arrival=0.3))
     listener.open()
-    kept = http.client.HTTPConnection("127.0.0.1", listener.port, timeout=20)
+    kept = http.client.HTTPConnection("127.0.0.1", listener.ports[0], timeout=20)
     for _ in range(3):
         kept.request("GET", "/-/healthy")
         assert kept.getresponse().read() == b"Healthy.\n"
@@ -184,7 +193,7 @@ def test_a_connection_that_was_served_is_kept_for_longer_than_one_that_says_noth
     listener.close()
 
 
-def test_many_requests_at_once_are_all_answered(listener: Listener) -> None:
+def test_many_requests_at_once_are_all_answered(listener: Server) -> None:
     answers: list[bytes] = []
 
     def ask() -> None:
@@ -199,7 +208,7 @@ def test_many_requests_at_once_are_all_answered(listener: Listener) -> None:
     assert all(answer.endswith(b"Healthy.\n") for answer in answers)
 
 
-def test_closing_does_not_wait_for_a_client_that_does_not_read(listener: Listener, crowd: list[socket.socket]) -> None:
+def test_closing_does_not_wait_for_a_client_that_does_not_read(listener: Server, crowd: list[socket.socket]) -> None:
     slow = slow_reader(listener)
     crowd.append(slow)
     assert slow.recv(10)

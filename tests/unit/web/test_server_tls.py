@@ -18,13 +18,14 @@ from demo.certificates import Authority
 from exporter.exposition.render import Exposition
 from exporter.web.app import App
 from exporter.web.config_file import WebFile
-from exporter.web.server import Listener
+from exporter.web.connection import Limits
+from exporter.web.server import Server
 
-REQUEST = b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+REQUEST = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 TLS = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n"
 VERIFY = "  client_ca_file: ca.pem\n  client_auth_type: RequireAndVerifyClientCert\n"
 
-Serve = Callable[..., Listener]
+Serve = Callable[..., Server]
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +39,14 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture
 def serve(authority: Authority) -> Iterator[Serve]:
     """Serves by this web-config text; listeners are closed in the end."""
-    listeners: list[Listener] = []
+    listeners: list[Server] = []
 
-    def serve(text: str = TLS, **limits: float) -> Listener:
+    def serve(text: str = TLS, **limits: float) -> Server:
         path = authority.folder / "web.yml"
         path.write_text(text)
         file = WebFile(path)
         app = App(Exposition(), dict, lambda: True, list)
-        listener = Listener("127.0.0.1", 0, app, lambda: file.config.tls, **limits)
+        listener = Server([("127.0.0.1", 0)], app, lambda: file.config.tls, Limits(**limits))
         listener.open()
         listeners.append(listener)
         return listener
@@ -71,17 +72,17 @@ def trusting(authority: Authority, client: str = "") -> ssl.SSLContext:
     return context
 
 
-def plain(listener: Listener) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", listener.port), timeout=20)
+def plain(listener: Server) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", listener.ports[0]), timeout=20)
 
 
-def exchange(listener: Listener, context: ssl.SSLContext, request: bytes = REQUEST) -> bytes:
+def exchange(listener: Server, context: ssl.SSLContext, request: bytes = REQUEST) -> bytes:
     with plain(listener) as raw, context.wrap_socket(raw, server_hostname="127.0.0.1") as secure:
         secure.sendall(request)
         return read_all(secure)
 
 
-def is_turned_away(listener: Listener, context: ssl.SSLContext) -> bool:
+def is_turned_away(listener: Server, context: ssl.SSLContext) -> bool:
     try:
         return exchange(listener, context) == b""
     except (ssl.SSLError, ConnectionError):
@@ -114,7 +115,7 @@ def test_both_versions_serve_several_requests_over_one_connection(
 ) -> None:
     context = trusting(authority)
     context.minimum_version = context.maximum_version = version
-    connection = http.client.HTTPSConnection("127.0.0.1", serve().port, timeout=20, context=context)
+    connection = http.client.HTTPSConnection("127.0.0.1", serve().ports[0], timeout=20, context=context)
     for _ in range(5):
         connection.request("GET", "/-/healthy")
         assert connection.getresponse().read() == b"Healthy.\n"
@@ -154,7 +155,7 @@ def test_clients_that_shake_hands_and_say_nothing_hold_up_nobody(
 
 def test_a_handshake_that_trickles_is_cut_off_in_time(serve: Serve) -> None:
     hello = client_hello()
-    with plain(serve(idle_seconds=0.5)) as slow:
+    with plain(serve(arrival=0.5)) as slow:
         slow.settimeout(0.05)
         came = None
         at = 0
@@ -231,7 +232,7 @@ def test_only_the_curve_of_the_file_is_spoken(serve: Serve, authority: Authority
 def test_old_versions_and_nonsense_are_turned_away_without_an_error_of_ours(
     serve: Serve, authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
-    listener = serve(TLS + "  min_version: TLS13\n", idle_seconds=0.5)
+    listener = serve(TLS + "  min_version: TLS13\n", arrival=0.5)
     old = trusting(authority)
     old.maximum_version = ssl.TLSVersion.TLSv1_2
     assert is_turned_away(listener, old)
@@ -251,10 +252,10 @@ def test_a_renewed_certificate_serves_new_connections_while_old_ones_go_on(
         shutil.copy(authority.folder / name, tmp_path / name)
     (tmp_path / "web.yml").write_text(TLS)
     file = WebFile(tmp_path / "web.yml")
-    listener = Listener("127.0.0.1", 0, App(Exposition(), dict, lambda: True, list), lambda: file.config.tls)
+    listener = Server([("127.0.0.1", 0)], App(Exposition(), dict, lambda: True, list), lambda: file.config.tls)
     listener.open()
     try:
-        old = http.client.HTTPSConnection("127.0.0.1", listener.port, timeout=20, context=trusting(authority))
+        old = http.client.HTTPSConnection("127.0.0.1", listener.ports[0], timeout=20, context=trusting(authority))
         old.request("GET", "/-/healthy")
         assert old.getresponse().read() == b"Healthy.\n"
         renewed = Authority(tmp_path / "new")

@@ -1,0 +1,73 @@
+"""Content negotiation (RFC 9110, section 12.5): the formats and encodings that a client says it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from exporter.exposition.text_format import CONTENT_TYPES, Format
+
+_FORMATS = {
+    "application/openmetrics-text": Format.OPENMETRICS,
+    "text/plain": Format.TEXT,
+    "text/*": Format.TEXT,
+    "*/*": Format.TEXT,
+}
+
+
+class _Choice(NamedTuple):
+    """One element of an Accept header."""
+
+    value: str
+    parameters: Mapping[str, str]
+    quality: float
+
+    @property
+    def rank(self) -> tuple[float, int, int]:
+        """Higher is liked better: by quality, then the more exact one."""
+        return self.quality, -self.value.count("*"), len(self.parameters)
+
+
+def negotiate(accept: str) -> tuple[Format, str]:
+    """The format that the Accept header likes best, and the content type that says so; the text format if none.
+
+    Prometheus 3 asks for a way of escaping names with UTF-8 too. Ours need none, so of the four ways only those are
+    granted that leave names as they are.
+    """
+    for choice in sorted(_choices(accept), key=lambda each: each.rank, reverse=True):
+        fmt, version = _FORMATS.get(choice.value), choice.parameters.get("version", "")
+        draft = fmt is Format.OPENMETRICS and version.startswith("0.")
+        if fmt is None or choice.quality <= 0 or draft:
+            continue
+        content_type = CONTENT_TYPES[fmt]
+        if version == "1.0.0":
+            content_type = content_type.replace("0.0.4", version)
+            if "escaping" in choice.parameters:
+                asked = choice.parameters["escaping"]
+                content_type += f"; escaping={asked if asked == 'allow-utf-8' else 'underscores'}"
+        return fmt, content_type
+    return Format.TEXT, CONTENT_TYPES[Format.TEXT]
+
+
+def takes_gzip(accept_encoding: str) -> bool:
+    """Whether the Accept-Encoding header takes gzip, by its name or by an asterisk."""
+    qualities = {choice.value: choice.quality for choice in _choices(accept_encoding)}
+    return qualities.get("gzip", qualities.get("*", 0.0)) > 0
+
+
+def _choices(header: str) -> Iterator[_Choice]:
+    for element in header.lower().split(","):
+        value, *rest = (part.strip() for part in element.split(";"))
+        if not value:
+            continue
+        parameters = {name.strip(): text.strip() for name, _, text in (part.partition("=") for part in rest)}
+        yield _Choice(value, parameters, _quality(parameters.pop("q", "1")))
+
+
+def _quality(text: str) -> float:
+    """0 to 1; 0 for what is no quality."""
+    try:
+        quality = float(text) if len(text) <= 5 else 0.0
+    except ValueError:
+        return 0.0
+    return quality if 0 <= quality <= 1 else 0.0
