@@ -19,10 +19,10 @@ SPARK_WORKERS ?= 2
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit golden rules mutants chart container dist deploy e2e spark test demo bench generate captures release lock clean
+.PHONY: help setup check format unit golden rules mutants chaos chaos-short chart container dist deploy e2e spark test demo bench generate captures release lock clean
 
 help: ## what can be made
-	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 setup: $(READY) ## the virtual environment, from the pinned versions of constraints.txt
 
@@ -81,6 +81,17 @@ container: $(READY) ## the Dockerfile and the compose file by their rules, the a
 dist: $(READY) ## wheel, source and bill of materials, installed in an empty environment and tried there
 	scripts/build-dist $(PY)
 	$(BIN)/pytest tests/release $(ARGS)
+
+# What goes wrong is drawn from SEED; the same seed plans the same faults. Reports and logs: build/chaos.
+SEED ?= 1
+MINUTES ?= 10
+
+chaos: $(READY) ## three brokers, 40 ids and the agent under faults, and an oracle that judges; SEED=1 MINUTES=10
+	@scripts/apt-install 'ls /usr/lib/*-linux-gnu/faketime/libfaketime.so.1' libfaketime
+	$(PY) -m tests.chaos --seed $(SEED) --minutes $(MINUTES)
+
+chaos-short: ## the same with a fixed seed, in four minutes of faults
+	@$(MAKE) chaos SEED=1 MINUTES=4
 
 # These take long, and rest on few files: make test leaves them out while those are what they were.
 deploy: $(READY)

@@ -14,12 +14,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from demo.cluster import KafkaCluster
+from demo.cluster import Broker, KafkaCluster
 from demo.processes import poll
 from exporter.model import Deadline
 
@@ -39,12 +40,20 @@ class Orphan:
     start_offset: int
 
 
+class Brokers(Protocol):
+    """What planting one needs of its cluster."""
+
+    def admin(self) -> AdminClient: ...
+
+    def broker(self, node_id: int) -> Broker: ...
+
+
 class OrphanError(RuntimeError):
     """It could not be made, or not be repaired."""
 
 
 def make_orphan(
-    cluster: KafkaCluster, topic: str, partition: int = 0, *, producer_id: int = 777, transactional_id: str = "ghost"
+    cluster: Brokers, topic: str, partition: int = 0, *, producer_id: int = 777, transactional_id: str = "ghost"
 ) -> Orphan:
     """Leave one open transaction of one record in the partition; the broker's setting is as before afterwards."""
     admin = cluster.admin()

@@ -1,0 +1,65 @@
+"""``python -m tests.chaos --seed 1 --minutes 10``: one run and its verdict; the exit code is 1 on any disagreement."""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import shutil
+import sys
+from pathlib import Path
+
+from demo import jars
+from tests.chaos.cluster import ChaosCluster
+from tests.chaos.evidence import Evidence
+from tests.chaos.report import report
+from tests.chaos.run import Run, say
+from tests.chaos.verdict import judge
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=10.0, help="of faults; starting and settling come on top")
+    parser.add_argument("--version", default=jars.DEFAULT_VERSION, help="of the brokers")
+    parser.add_argument("--output", type=Path, default=Path("build/chaos"), help="folder for reports and logs")
+    parser.add_argument(
+        "--judge", type=Path, metavar="EVIDENCE", help="judge what an earlier run kept, and run nothing"
+    )
+    options = parser.parse_args()
+    if options.judge:
+        with options.judge.open("rb") as stream:
+            evidence: Evidence = pickle.load(stream)  # noqa: S301 - our own file
+    else:
+        evidence = _run(options.seed, options.minutes * 60, options.version, options.output)
+    disagreements = judge(evidence)
+    text = report(evidence, disagreements)
+    print(text)
+    if not options.judge:
+        (_kept(options.output, options.seed) / "report.txt").write_text(text + "\n")
+    return 1 if disagreements else 0
+
+
+def _run(seed: int, seconds: float, version: str, output: Path) -> Evidence:
+    kept = _kept(output, seed)
+    cluster = ChaosCluster(version)
+    try:
+        say(f"starting three brokers of Kafka {version}; seed {seed}")
+        cluster.start()
+        evidence = Run(cluster, seed, seconds).do()
+        with (kept / "evidence.pickle").open("wb") as stream:
+            pickle.dump(evidence, stream)
+    finally:
+        for log in [*cluster.folder.glob("*.log"), *cluster.folder.glob("*.tsv")]:
+            shutil.copy(log, kept)
+        cluster.close()
+    return evidence
+
+
+def _kept(output: Path, seed: int) -> Path:
+    folder = output / f"seed-{seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""Three brokers and a controller of their own process, wired so that any two of them can be cut off from each other.
+
+Clients reach a broker directly. Other brokers reach it through a proxy, as its inter-broker listener is advertised at
+the proxy's address, and every broker has a proxy to the controller for itself, named in ``controller.quorum.voters``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+from base64 import urlsafe_b64encode
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from demo import jars
+from demo.cluster import Broker, StartError
+from demo.processes import ProcessGroup, java, poll
+from demo.settings import Node, Shape, free_ports, server_properties
+from exporter.model import Deadline
+from tests.fakes.tcp_proxy import TcpProxy
+
+CONTROLLER = 100
+BROKERS = (1, 2, 3)
+REPLICAS = 3
+MIN_ISR = 2
+TRANSACTION_LOG = "__transaction_state"
+TRANSACTION_PARTITIONS = 20
+TOPICS = {"orders": 6, "payments": 6, "ledger": 2}
+START_SECONDS = 120.0
+BROKER_HEAP_MB = 320
+CONTROLLER_HEAP_MB = 160
+
+
+class ChaosCluster:
+    """A context manager. ``to_controller`` and ``to_broker`` are the proxies by broker id."""
+
+    def __init__(self, version: str = jars.DEFAULT_VERSION) -> None:
+        self.version = version
+        self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-chaos-"))
+        self.processes = ProcessGroup(self.folder)
+        self._library = jars.library(version)
+        ports = iter(free_ports(1 + 2 * len(BROKERS)))
+        controller = next(ports)
+        self._internal = {number: next(ports) for number in BROKERS}
+        self.to_controller = {number: TcpProxy(controller) for number in BROKERS}
+        self.to_broker = {number: TcpProxy(self._internal[number]) for number in BROKERS}
+        self._controller = Node(CONTROLLER, is_broker=False, is_controller=True, controller_port=controller)
+        self._nodes = {
+            number: Node(number, is_broker=True, is_controller=False, port=next(ports)) for number in BROKERS
+        }
+        self.controller = self._server(self._controller, CONTROLLER_HEAP_MB)
+        self.brokers = {number: self._server(node, BROKER_HEAP_MB) for number, node in self._nodes.items()}
+
+    @property
+    def bootstrap(self) -> str:
+        """The brokers' own addresses, for clients."""
+        return ",".join(broker.address for broker in self.brokers.values())
+
+    def broker(self, node_id: int) -> Broker:
+        return self.brokers[node_id]
+
+    def data(self, broker: int) -> Path:
+        """The log folder of a broker."""
+        return self.folder / f"data-{broker}"
+
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, "socket.timeout.ms": 10000})
+
+    def proxies(self) -> list[TcpProxy]:
+        return [*self.to_controller.values(), *self.to_broker.values()]
+
+    # --- Faults of the network ---
+
+    def part_from_controller(self, broker: int) -> None:
+        """Nothing passes between this broker and the controller; its clients and peers still reach it."""
+        self.to_controller[broker].hold()
+
+    def hold_metadata(self, broker: int) -> None:
+        """The broker's heartbeats pass and keep it in the cluster, and it learns nothing new from the controller."""
+        self.to_controller[broker].hold(lambda client_id: client_id.startswith("raft-client"))
+
+    def part_from_peers(self, broker: int) -> None:
+        """Nothing passes between this broker and the other brokers."""
+        self.to_broker[broker].hold()
+        for other, proxy in self.to_broker.items():
+            if other != broker:
+                proxy.hold(lambda client_id: of_broker(client_id, broker))
+
+    def part_pair(self, one: int, other: int) -> None:
+        """Nothing passes between these two brokers."""
+        self.to_broker[one].hold(lambda client_id: of_broker(client_id, other))
+        self.to_broker[other].hold(lambda client_id: of_broker(client_id, one))
+
+    def heal(self) -> None:
+        for proxy in self.proxies():
+            proxy.heal()
+
+    # --- Life ---
+
+    def start(self) -> Self:
+        until = Deadline.after(START_SECONDS)
+        try:
+            for proxy in self.proxies():
+                proxy.start()
+            self._format(until)
+            self.controller.start()
+            for broker in self.brokers.values():
+                broker.start()
+            self.wait_whole(until)
+            for name, partitions in TOPICS.items():
+                self.create_topic(name, partitions)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def members(self, broker: int, timeout: float = 2.0) -> set[int]:
+        """The brokers that this one lists; none when it does not answer."""
+        admin = AdminClient({"bootstrap.servers": self.brokers[broker].address, "log_level": 0})
+        try:
+            return set(admin.list_topics(timeout=timeout).brokers)
+        except KafkaException:
+            return set()
+
+    def wait_whole(self, deadline: Deadline) -> None:
+        """Wait until every broker lists all of them. Raises StartError."""
+        late = set(BROKERS)
+        while late:
+            late = {number for number in late if self.members(number) != set(BROKERS)}
+            if late and not poll(deadline, 0.2):
+                number = min(late)
+                tail = self.brokers[number].child.tail()
+                raise StartError(f"broker {number} is not in the cluster in time; the end of its log:\n{tail}")
+
+    def wait_replicated(self, deadline: Deadline) -> None:
+        """Wait until every partition has a leader and all its replicas in sync. Raises StartError."""
+        admin = self.admin()
+        missing: list[str] = ["no metadata yet"]
+        while missing:
+            try:
+                topics = admin.list_topics(timeout=5).topics
+            except KafkaException:
+                topics = {}
+            missing = [
+                f"{name}-{number}: leader {each.leader}, in sync {each.isrs} of {each.replicas}"
+                for name, topic in topics.items()
+                for number, each in topic.partitions.items()
+                if each.leader < 0 or len(each.isrs) < len(each.replicas)
+            ] or ([] if topics else ["no metadata"])
+            if missing and not poll(deadline, 0.5):
+                raise StartError(f"{len(missing)} partitions are not whole again: {'; '.join(missing[:5])}")
+
+    def close(self, *, keep: bool = False) -> None:
+        self.processes.close(Deadline.after(0))
+        for proxy in self.proxies():
+            proxy.close()
+        if not keep:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        admin = self.admin()
+        topic = NewTopic(name, partitions, REPLICAS, config={"min.insync.replicas": str(MIN_ISR)})
+        admin.create_topics([topic], request_timeout=30)[name].result()
+        self.wait_replicated(Deadline.after(START_SECONDS))
+
+    def _server(self, node: Node, heap_mb: int) -> Broker:
+        argv = java(heap_mb, self._library, "kafka.Kafka", str(self._properties_file(node)))
+        return Broker(node, argv, self.processes)
+
+    def _properties_file(self, node: Node) -> Path:
+        return self.folder / f"node-{node.id}.properties"
+
+    def _properties(self, node: Node) -> str:
+        extra = {
+            "log.cleaner.enable": "false",  # the oracle reads every record that was ever in the transaction log
+            "transaction.state.log.min.isr": str(MIN_ISR),
+            "min.insync.replicas": str(MIN_ISR),
+            "offsets.topic.num.partitions": "5",
+            # A follower that is cut off leaves the ISR after this, 30 s by default: markers wait for it.
+            "replica.lag.time.max.ms": "10000",
+            "auto.leader.rebalance.enable": "false",  # leaderships move when the nemesis says so
+            "unclean.leader.election.enable": "false",
+            "log.flush.offset.checkpoint.interval.ms": "5000",
+            "num.recovery.threads.per.data.dir": "2",
+        }
+        if node.is_broker:
+            internal = self._internal[node.id]
+            protocols = "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
+            own = f"PLAINTEXT://127.0.0.1:{node.port}"
+            extra |= {
+                "controller.quorum.voters": f"{CONTROLLER}@{self.to_controller[node.id].address}",
+                "listeners": f"{own},INTERNAL://127.0.0.1:{internal}",
+                "advertised.listeners": f"{own},INTERNAL://{self.to_broker[node.id].address}",
+                "listener.security.protocol.map": protocols,
+                "inter.broker.listener.name": "INTERNAL",
+            }
+        shape = Shape((self._controller, *self._nodes.values()), TRANSACTION_PARTITIONS, None, extra)
+        return server_properties(shape, node, str(self.data(node.id)))
+
+    def _format(self, deadline: Deadline) -> None:
+        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "x")
+        jobs = []
+        for node in (self._controller, *self._nodes.values()):
+            self._properties_file(node).write_text(self._properties(node))
+            arguments = ["format", "--cluster-id", cluster_id, "--config", str(self._properties_file(node))]
+            argv = java(128, self._library, "kafka.tools.StorageTool", *arguments)
+            jobs.append(self.processes.start(f"format-{node.id}", argv))
+        for job in jobs:
+            if job.wait(deadline) != 0:
+                raise StartError(f"formatting failed:\n{job.tail()}")
+
+
+def of_broker(client_id: str, broker: int) -> bool:
+    """Whether a connection between brokers comes from this one: ``broker-2-fetcher-0``, ``...-broker-2``, or ``2``."""
+    return client_id == str(broker) or f"broker-{broker}" in client_id

@@ -1,0 +1,92 @@
+"""From the brokers' disks to the oracle: every replica must have the same batches, and then one is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from demo.processes import poll
+from exporter.model import Deadline
+from tests.chaos.cluster import BROKERS, TRANSACTION_LOG, ChaosCluster
+from tests.chaos.evidence import Orphan, Place
+from tests.chaos.oracle.data_log import Held, held
+from tests.chaos.oracle.outcomes import History, histories
+from tests.chaos.oracle.segments import Batch, batches
+from tests.chaos.oracle.transaction_log import State, states
+
+SAME_SECONDS = 60.0
+ENDED_SECONDS = 130.0
+CONSUMER_OFFSETS = "__consumer_offsets"
+
+
+class CollectError(RuntimeError):
+    """The replicas did not become the same, or the logs cannot be read."""
+
+
+def read_all(cluster: ChaosCluster) -> tuple[dict[str, History], dict[Place, list[Held]]]:
+    """The histories of all ids, and the transactions in all data partitions. Raises CollectError."""
+    until = Deadline.after(SAME_SECONDS)
+    found: list[State] = []
+    data: dict[Place, list[Held]] = {}
+    for place in places(cluster):
+        copy = _same_everywhere(cluster, place, until)
+        if place[0] == TRANSACTION_LOG:
+            found += states(place[1], copy)
+        else:
+            data[place] = held(copy, tokens=place[0] != CONSUMER_OFFSETS)
+    return histories(found), data
+
+
+def wait_all_ended(cluster: ChaosCluster) -> bool:
+    """Wait until no transaction is open in the transaction log; False when some still are."""
+    until = Deadline.after(ENDED_SECONDS)
+    while True:
+        found: list[State] = []
+        for place in places(cluster):
+            if place[0] == TRANSACTION_LOG:
+                found += states(place[1], batches(_folder(cluster, BROKERS[0], place)))
+        if not any(history.open for history in histories(found).values()):
+            return True
+        if not poll(until, 2.0):
+            return False
+
+
+def places(cluster: ChaosCluster) -> list[Place]:
+    """All partitions that a broker has on its disk; each has a replica everywhere."""
+    found = []
+    for folder in cluster.data(BROKERS[0]).glob("*-*"):
+        topic, _, number = folder.name.rpartition("-")
+        if folder.is_dir() and number.isdigit() and topic != "__cluster_metadata":
+            found.append((topic, int(number)))
+    return sorted(found)
+
+
+def orphans(
+    every: dict[str, History], data: dict[Place, list[Held]], planted: dict[int, float], otherwise: float
+) -> list[Orphan]:
+    """What has no marker, and no open transaction in the transaction log: planted at the instant of its producer id."""
+    open_ids = {history.open.producer_id for history in every.values() if history.open is not None}
+    return [
+        Orphan(place, each.producer_id, each.start, planted.get(each.producer_id, otherwise))
+        for place, found in data.items()
+        for each in found
+        if each.end is None and each.producer_id not in open_ids
+    ]
+
+
+def _same_everywhere(cluster: ChaosCluster, place: Place, until: Deadline) -> list[Batch]:
+    while True:
+        copies = [list(batches(_folder(cluster, broker, place))) for broker in BROKERS]
+        if all(_marks(copy) == _marks(copies[0]) for copy in copies[1:]):
+            return copies[0]
+        if not poll(until, 0.5):
+            ends = [copy[-1].last_offset if copy else -1 for copy in copies]
+            raise CollectError(f"the replicas of {place[0]}-{place[1]} differ; they end at {ends}")
+
+
+def _marks(copy: Sequence[Batch]) -> list[tuple[int, int]]:
+    return [(batch.base_offset, batch.crc) for batch in copy]
+
+
+def _folder(cluster: ChaosCluster, broker: int, place: Place) -> Path:
+    return cluster.data(broker) / f"{place[0]}-{place[1]}"

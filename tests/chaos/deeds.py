@@ -1,0 +1,243 @@
+"""How each fault of the nemesis is done to this cluster, these clients and this agent, and mended."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as Place
+from kafka.errors import KafkaError
+
+from demo.processes import poll
+from exporter.model import Deadline
+from tests.chaos.agent import AgentUnderTest
+from tests.chaos.cluster import BROKERS, TRANSACTION_LOG, ChaosCluster
+from tests.chaos.nemesis import Deed, Fault
+from tests.chaos.workloads import Workload
+
+MOVED_AT_ONCE = 8
+OUT_OF_ISR_SECONDS = 30.0
+TRUNCATED_BYTES = 4096
+
+
+class Deeds:
+    """``by_kind`` has one deed for every kind.
+
+    Of the faults of one broker, of one client or of the agent, a second one waits for the first.
+    """
+
+    def __init__(self, cluster: ChaosCluster, workload: Workload, agent: AgentUnderTest, seed: int) -> None:
+        self._cluster = cluster
+        self._workload = workload
+        self._agent = agent
+        self._lots = random.Random(f"{seed}/deeds")
+        self._locks = {name: threading.Lock() for name in (*map(str, BROKERS), *workload.names, "agent", "leaders")}
+        self.by_kind: dict[str, Deed] = {
+            "broker killed": self._kill_broker,
+            "broker stopped": self._stop_brokers,
+            "two brokers stopped": self._stop_brokers,
+            "broker restarted": self._restart_broker,
+            "cut off from the controller": self._cut_controller,
+            "metadata held back": self._hold_metadata,
+            "cut off from its peers": self._cut_peers,
+            "two brokers cut off from each other": self._cut_pair,
+            "log of a follower truncated": self._truncate,
+            "broker killed, agent killed 2 s later": self._kill_broker_and_agent,
+            "leaderships moved": self._move_leaders,
+            "client killed": self._kill_client,
+            "client stopped": self._stop_client,
+            "agent killed": self._kill_agent,
+            "agent stopped": self._stop_agent,
+            "agent started with a wrong clock": self._start_with_wrong_clock,
+        }
+
+    @contextmanager
+    def _alone(self, *names: str) -> Iterator[None]:
+        locks = [self._locks[name] for name in sorted(names)]
+        for lock in locks:
+            lock.acquire()
+        try:
+            yield
+        finally:
+            for lock in locks:
+                lock.release()
+
+    # --- Brokers ---
+
+    def _kill_broker(self, fault: Fault) -> None:
+        broker = self._cluster.brokers[int(fault.target)]
+        with self._alone(fault.target):
+            broker.kill()
+            time.sleep(fault.seconds)
+            broker.start()
+
+    def _kill_broker_and_agent(self, fault: Fault) -> None:
+        broker = self._cluster.brokers[int(fault.target)]
+        with self._alone(fault.target):
+            broker.kill()
+            time.sleep(2)
+            with self._alone("agent"):
+                self._agent.kill()
+                self._agent.start()
+            time.sleep(max(0.0, fault.seconds - 2))
+            broker.start()
+
+    def _restart_broker(self, fault: Fault) -> None:
+        broker = self._cluster.brokers[int(fault.target)]
+        with self._alone(fault.target):
+            broker.stop(Deadline.after(20))
+            time.sleep(fault.seconds)
+            broker.start()
+
+    def _stop_brokers(self, fault: Fault) -> None:
+        names = fault.target.split()
+        with self._alone(*names):
+            for name in names:
+                self._cluster.brokers[int(name)].pause()
+            time.sleep(fault.seconds)
+            for name in names:
+                self._cluster.brokers[int(name)].resume()
+
+    def _truncate(self, fault: Fault) -> None:
+        """What a machine that lost its power leaves: the end of logs that was never written to the disk is gone."""
+        number = int(fault.target)
+        broker = self._cluster.brokers[number]
+        with self._alone(fault.target):
+            broker.kill()
+            # Only a follower may lose what it had: as long as the controller takes it for in sync, it could lead.
+            out = self._wait_out_of_sync(number)
+            cut = truncate_logs(self._cluster.data(number), self._lots) if out else 0
+            broker.start()
+        if not cut:
+            raise RuntimeError("it did not leave the ISR, or had no log to truncate: nothing was truncated")
+
+    def _wait_out_of_sync(self, number: int) -> bool:
+        until = Deadline.after(OUT_OF_ISR_SECONDS)
+        admin = self._cluster.admin()
+        while True:
+            try:
+                topics = admin.list_topics(timeout=5).topics.values()
+                if not any(number in each.isrs for topic in topics for each in topic.partitions.values()):
+                    return True
+            except KafkaException:
+                pass
+            if not poll(until, 0.5):
+                return False
+
+    # --- The network ---
+
+    def _cut_controller(self, fault: Fault) -> None:
+        proxy = self._cluster.to_controller[int(fault.target)]
+        with self._alone(fault.target):
+            self._cluster.part_from_controller(int(fault.target))
+            time.sleep(fault.seconds)
+            proxy.heal()
+
+    def _hold_metadata(self, fault: Fault) -> None:
+        proxy = self._cluster.to_controller[int(fault.target)]
+        with self._alone(fault.target):
+            self._cluster.hold_metadata(int(fault.target))
+            time.sleep(fault.seconds)
+            proxy.heal()
+
+    def _cut_peers(self, fault: Fault) -> None:
+        with self._alone(*map(str, BROKERS)):
+            self._cluster.part_from_peers(int(fault.target))
+            time.sleep(fault.seconds)
+            for proxy in self._cluster.to_broker.values():
+                proxy.heal()
+
+    def _cut_pair(self, fault: Fault) -> None:
+        one, other = map(int, fault.target.split())
+        with self._alone(*map(str, BROKERS)):
+            self._cluster.part_pair(one, other)
+            time.sleep(fault.seconds)
+            for proxy in self._cluster.to_broker.values():
+                proxy.heal()
+
+    # --- Leaderships ---
+
+    def _move_leaders(self, _: Fault) -> None:
+        """Make another replica that is in sync the preferred leader of some partitions, and elect it."""
+        with self._alone("leaders"):
+            topics = self._cluster.admin().list_topics(timeout=5).topics
+            every = [
+                (name, number, each)
+                for name, topic in topics.items()
+                for number, each in topic.partitions.items()
+                if each.leader >= 0 and len(each.isrs) > 1
+            ]
+            # Half of them of the transaction log: there a coordinator moves.
+            log = [each for each in every if each[0] == TRANSACTION_LOG]
+            rest = [each for each in every if each[0] != TRANSACTION_LOG]
+            half = MOVED_AT_ONCE // 2
+            drawn = self._lots.sample(log, min(half, len(log))) + self._lots.sample(rest, min(half, len(rest)))
+            wanted: dict[Place, list[int]] = {}
+            for name, number, each in drawn:
+                first = self._lots.choice([replica for replica in each.isrs if replica != each.leader])
+                wanted[Place(name, number)] = [first, *(replica for replica in each.replicas if replica != first)]
+            if not wanted:
+                raise RuntimeError("no partition has a second replica in sync")
+            self._elect(wanted)
+
+    def _elect(self, wanted: dict[Place, list[int]]) -> None:
+        admin = KafkaAdminClient(bootstrap_servers=self._cluster.bootstrap.split(","), request_timeout_ms=10000)
+        try:
+            admin.alter_partition_reassignments(wanted, timeout_ms=8000)
+            admin.elect_leaders(0, list(wanted), timeout_ms=8000, raise_errors=False)
+        except KafkaError as error:
+            raise RuntimeError(f"the controller did not move them: {error}") from error
+        finally:
+            admin.close()
+
+    # --- Clients and the agent ---
+
+    def _kill_client(self, fault: Fault) -> None:
+        with self._alone(fault.target):
+            self._workload.kill(fault.target)
+            time.sleep(max(fault.seconds, self._workload.gap(fault.target)))
+            self._workload.start_client(fault.target)
+
+    def _stop_client(self, fault: Fault) -> None:
+        with self._alone(fault.target):
+            self._workload.pause(fault.target)
+            time.sleep(fault.seconds)
+            self._workload.resume(fault.target)
+
+    def _kill_agent(self, fault: Fault) -> None:
+        with self._alone("agent"):
+            self._agent.kill()
+            time.sleep(fault.seconds)
+            self._agent.start()
+
+    def _stop_agent(self, fault: Fault) -> None:
+        with self._alone("agent"):
+            self._agent.pause()
+            time.sleep(fault.seconds)
+            self._agent.resume()
+
+    def _start_with_wrong_clock(self, fault: Fault) -> None:
+        with self._alone("agent"):
+            self._agent.kill()
+            self._agent.start(clock=int(fault.target))
+
+
+def truncate_logs(data: Path, lots: random.Random) -> int:
+    """Cut up to some kilobytes off the newest segment of half of a stopped broker's partitions; how many were cut."""
+    cut = 0
+    for folder in sorted(data.glob("*-*")):
+        segments = sorted(folder.glob("*.log"))
+        if not segments or folder.name.startswith("__cluster_metadata") or lots.random() < 0.5:
+            continue
+        size = segments[-1].stat().st_size
+        if size:
+            with segments[-1].open("r+b") as stream:
+                stream.truncate(max(0, size - lots.randint(1, TRUNCATED_BYTES)))
+            cut += 1
+    return cut

@@ -1,0 +1,126 @@
+"""Everything that a run left behind, and simple questions to it. All instants are Unix seconds of this machine."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tests.chaos.agent import Life, Scrape
+from tests.chaos.nemesis import Episode
+from tests.chaos.oracle.data_log import Held
+from tests.chaos.oracle.eyes import Look, Standing, standings
+from tests.chaos.oracle.outcomes import History, Transaction
+from tests.chaos.workloads import Books
+
+Place = tuple[str, int]
+
+
+class Orphan(NamedTuple):
+    """An open transaction that no coordinator knows, planted at ``at``."""
+
+    place: Place
+    producer_id: int
+    start: int
+    at: float
+
+
+class Claim(NamedTuple):
+    """What the agent said of one stalled partition in one scrape."""
+
+    scrape: Scrape
+    place: Place
+    offset: int
+    since: float
+    kind: str
+    transactional_id: str
+    producer_id: int | None
+    epoch: int | None
+    start: int
+    next_step: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """``quiet_at`` is when the last fault was mended; ``orphans_at`` when the second act began."""
+
+    seed: int
+    began: float
+    orphans_at: float
+    quiet_at: float
+    episodes: Sequence[Episode]
+    lives: Sequence[Life]
+    pauses: Sequence[tuple[float, float]]
+    crashes: Sequence[tuple[float, int | None, str]]
+    scrapes: Sequence[Scrape]
+    looks: Mapping[Place, Sequence[Look]]
+    histories: Mapping[str, History]
+    held: Mapping[Place, Sequence[Held]]
+    books: Books
+    orphans: Sequence[Orphan]
+    standings: dict[Place, list[Standing]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        found = {place: standings(list(looks)) for place, looks in self.looks.items()}
+        object.__setattr__(self, "standings", found)
+
+    @property
+    def transactions(self) -> list[Transaction]:
+        return [each for history in self.histories.values() for each in history.transactions]
+
+    def owner(self, producer_id: int) -> str:
+        """The transactional id that had this producer id; "" for none."""
+        return next((each for each, known in self.histories.items() if producer_id in known.producer_ids), "")
+
+    def standing(self, place: Place, offset: int) -> Standing | None:
+        return next((each for each in self.standings.get(place, ()) if each.offset == offset), None)
+
+    def healthy(self, began: float, ended: float) -> bool:
+        """Whether one and the same agent ran all this time and was not stopped."""
+        lives = any(life.began <= began and ended <= life.ended for life in self.lives)
+        return lives and not any(start < ended and began < end for start, end in self.pauses)
+
+    def just_paused(self, at: float, seconds: float) -> bool:
+        return any(start <= at <= end + seconds for start, end in self.pauses)
+
+    def faults_near(self, at: float, before: float = 25.0) -> str:
+        """The faults that were in force within some seconds before this instant, for people."""
+        near = [each for each in self.episodes if each.began <= at and each.ended >= at - before]
+        return "; ".join(f"{each.fault} from {each.began - at:+.0f} s" for each in sorted(near)) or "none"
+
+    def clock(self, scrape: Scrape) -> int:
+        return self.lives[scrape.life].clock
+
+    def ago(self, at: float) -> str:
+        """An instant, as seconds from the begin of the run."""
+        return f"t={at - self.began:.1f}"
+
+    def claims(self) -> Iterator[Claim]:
+        """All that was said of stalled partitions, in the order of time."""
+        for scrape in self.scrapes:
+            for cluster in (scrape.status or {}).get("clusters", ()):
+                for each in cluster["stalled_partitions"]:
+                    yield _claim(scrape, each)
+
+    def looked(self, place: Place, began: float, ended: float) -> list[Look]:
+        looks = self.looks.get(place, ())
+        first = bisect_left(looks, began, key=lambda look: look.at)
+        last = bisect_left(looks, ended, key=lambda look: look.at)
+        return list(looks[first:last])
+
+
+def _claim(scrape: Scrape, stall: Mapping[str, Any]) -> Claim:
+    blocker = stall["blocker"]
+    return Claim(
+        scrape,
+        (stall["topic"], stall["partition"]),
+        stall["last_stable_offset"],
+        stall["since_timestamp"],
+        blocker["kind"],
+        blocker["transactional_id"],
+        blocker["producer_id"],
+        blocker["producer_epoch"],
+        blocker["start_offset"],
+        str(stall.get("next_step")),
+    )

@@ -1,0 +1,50 @@
+"""The transactions in the log of a data partition: what they wrote, and which marker ended them there."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tests.chaos.oracle.segments import Batch, LogError
+
+
+@dataclass
+class Held:
+    """One transaction in one partition. ``end`` is the offset of its marker, None while it has none."""
+
+    producer_id: int
+    epoch: int
+    start: int
+    end: int | None = None
+    committed: bool = False
+    tokens: set[str] = field(default_factory=set)
+
+
+def held(all_batches: Iterable[Batch], *, tokens: bool) -> list[Held]:
+    """All transactions of the partition, by their first offset. With ``tokens`` the records' values are read."""
+    every: list[Held] = []
+    open_now: dict[int, Held] = {}
+    for batch in all_batches:
+        if batch.control:
+            marker = _marker(batch)
+            # A marker without a transaction is that of one which has nothing here: its batch was never written.
+            if marker is not None and (ended := open_now.pop(batch.producer_id, None)) is not None:
+                ended.end, ended.committed = batch.base_offset, marker
+        elif batch.transactional:
+            found = open_now.get(batch.producer_id)
+            if found is None:
+                found = open_now[batch.producer_id] = Held(batch.producer_id, batch.producer_epoch, batch.base_offset)
+                every.append(found)
+            if tokens:
+                found.tokens |= {(record.value or b"").decode(errors="replace") for record in batch.records()}
+    return every
+
+
+def _marker(batch: Batch) -> bool | None:
+    """True for a commit, False for an abort, None for a control record of another kind."""
+    record = next(batch.records())
+    if record.key is None or len(record.key) < 4:
+        raise LogError(f"a control record without its key at {batch.base_offset}")
+    _, kind = struct.unpack_from(">hh", record.key)
+    return {0: False, 1: True}.get(kind)

@@ -1,0 +1,166 @@
+"""What became of every transaction, from the whole log of its id.
+
+Read with hindsight: a record that was written again because its append timed out, or because the coordinator moved, is
+the same step. The rules for an abort:
+
+1. A client before Transactions V2 keeps its epoch when it aborts, and the server never does: the client's own.
+2. Decided when it was open for its timeout or longer: timed out.
+3. The epoch of a client before Transactions V2 was raised before the timeout: only an InitProducerId does that. Fenced.
+4. A Transactions V2 client, and the next step is an Empty record with the next epoch of the same producer id (or a new
+   producer id, epochs being used up), appended within five seconds: fenced. Otherwise its own abort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tests.chaos.oracle.transaction_log import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    EMPTY,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    State,
+)
+
+FENCE_MS = 5000
+LAST_EPOCH = 32766
+V2 = 2
+OUTCOMES = ("committed", "aborted", "timed_out", "fenced")
+
+
+class Transaction(NamedTuple):
+    """One transaction. ``decided`` and ``completed`` are append times, 0 while it is not; ``epoch`` wrote its data."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    client_version: int
+    started: int
+    timeout: int
+    decided: int
+    completed: int
+    outcome: str
+    partitions: frozenset[tuple[str, int]]
+    log_partition: int
+    offset: int
+
+    @property
+    def application(self) -> str:
+        return self.transactional_id.rpartition("-")[0]
+
+
+@dataclass
+class _Open:
+    first: State
+    ongoing: State | None
+    prepared: State | None = None
+    partitions: set[tuple[str, int]] = field(default_factory=set)
+
+
+@dataclass
+class History:
+    """All that the log says of one id."""
+
+    transactions: list[Transaction] = field(default_factory=list)
+    open: Transaction | None = None
+    inits: int = 0
+    producer_ids: set[int] = field(default_factory=set)
+
+
+def history(records: Iterable[State]) -> History:
+    """The history of one id from its records, in offset order."""
+    steps = [record for record in records if record.status is not None]
+    found = History()
+    now: _Open | None = None
+    last_init: tuple[int, int] | None = None
+    last_done: State | None = None
+    for number, record in enumerate(steps):
+        found.producer_ids.add(record.producer_id)
+        if record.status == EMPTY:
+            if (record.producer_id, record.epoch) != last_init:
+                found.inits += 1
+                last_init = (record.producer_id, record.epoch)
+        elif record.status in (COMPLETE_COMMIT, COMPLETE_ABORT):
+            again = last_done is not None and _same(last_done, record)
+            if not again:
+                now = now or _Open(record, None)
+                found.transactions.append(_finished(now, record, steps[number + 1 :]))
+                last_done, now = record, None
+        else:
+            if now is None or now.first.started != record.started:
+                now = _Open(record, None)
+            if record.status == ONGOING:
+                now.ongoing = record
+            elif now.prepared is None:
+                now.prepared = record
+            now.partitions |= record.partitions
+    if now is not None:
+        found.open = _transaction(now, "", 0, now.prepared.appended if now.prepared else 0, now.prepared or now.first)
+    return found
+
+
+def _same(one: State, other: State) -> bool:
+    return (one.status, one.started, one.updated, one.producer_id, one.epoch) == (
+        other.status,
+        other.started,
+        other.updated,
+        other.producer_id,
+        other.epoch,
+    )
+
+
+def _finished(now: _Open, done: State, after: list[State]) -> Transaction:
+    decided = now.prepared.appended if now.prepared is not None else done.updated
+    outcome = "committed" if done.status == COMPLETE_COMMIT else _abort(now, done, after)
+    return _transaction(now, outcome, done.appended, decided, done)
+
+
+def _transaction(now: _Open, outcome: str, completed: int, decided: int, last: State) -> Transaction:
+    origin = now.ongoing or now.first
+    return Transaction(
+        last.transactional_id,
+        origin.producer_id,
+        origin.epoch,
+        origin.client_version,
+        now.first.started,
+        origin.timeout,
+        decided,
+        completed,
+        outcome,
+        frozenset(now.partitions),
+        last.log_partition,
+        last.offset,
+    )
+
+
+def _abort(now: _Open, done: State, after: list[State]) -> str:
+    origin = now.ongoing or now.first
+    v2 = origin.client_version >= V2
+    prepared = now.prepared or done
+    if not v2 and (origin.producer_id, origin.epoch) == (prepared.producer_id, prepared.epoch):
+        return "aborted"
+    if prepared.updated - origin.started >= origin.timeout:
+        return "timed_out"
+    if not v2:
+        return "fenced"
+    following = next((each for each in after if not _same(done, each)), None)
+    if following is None or following.status != EMPTY or following.appended - done.appended > FENCE_MS:
+        return "aborted"
+    if following.producer_id == done.producer_id:
+        return "fenced" if following.epoch == done.epoch + 1 else "aborted"
+    return "fenced" if following.epoch == 0 and done.epoch >= LAST_EPOCH else "aborted"
+
+
+def histories(records: Iterable[State]) -> dict[str, History]:
+    """The history of every id."""
+    by_id: dict[str, list[State]] = {}
+    for record in records:
+        by_id.setdefault(record.transactional_id, []).append(record)
+    return {transactional_id: history(each) for transactional_id, each in by_id.items()}
+
+
+__all__ = ["OUTCOMES", "PREPARE_ABORT", "PREPARE_COMMIT", "History", "Transaction", "histories", "history"]

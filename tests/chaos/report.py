@@ -1,0 +1,94 @@
+"""The verdict for people, as plain tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from tests.chaos.evidence import Evidence
+from tests.chaos.oracle.outcomes import OUTCOMES
+from tests.chaos.verdict.counts import told_outcomes, true_outcomes
+from tests.chaos.verdict.stalls import found_orphans
+from tests.chaos.verdict.values import Disagreement
+from tests.chaos.workloads import APPLICATIONS
+
+MOST_OF_A_KIND = 12
+
+
+def report(evidence: Evidence, disagreements: Sequence[Disagreement]) -> str:
+    """All of it, as lines."""
+    return "\n".join(
+        [
+            *_head(evidence),
+            "",
+            *_faults(evidence),
+            "",
+            *_outcomes(evidence),
+            "",
+            *_orphans(evidence),
+            *_end(disagreements),
+        ]
+    )
+
+
+def _head(evidence: Evidence) -> Iterator[str]:
+    seconds = evidence.quiet_at - evidence.began
+    answered = sum(not each.error for each in evidence.scrapes)
+    faults, transactions = len(evidence.episodes), len(evidence.transactions)
+    yield f"seed {evidence.seed}: {faults} faults in {seconds:.0f} s, {transactions} transactions"
+    lives, stops, scrapes = len(evidence.lives), len(evidence.pauses), len(evidence.scrapes)
+    yield f"agent: {lives} lives, {stops} stops, {answered} of {scrapes} scrapes answered"
+    books = evidence.books
+    yield (
+        f"clients: {len(books.begun)} begun, {len(books.committed)} commits and {len(books.aborted)} aborts "
+        f"acknowledged, {len(books.displaced)} displaced by another incarnation, {books.refused} refused"
+    )
+    stood = [each.ended - each.began for found in evidence.standings.values() for each in found]
+    claims = list(evidence.claims())
+    long, short = sum(each >= 30 for each in stood), sum(10 <= each < 30 for each in stood)
+    told, kinds = {(each.place, each.offset) for each in claims}, Counter(each.kind for each in claims)
+    yield f"stalls: {long} of 30 s and more, {short} of 10 to 30 s; told: {len(told)}, in scrapes by kind {dict(kinds)}"
+
+
+def _faults(evidence: Evidence) -> Iterator[str]:
+    done = Counter(each.fault.kind for each in evidence.episodes if not each.trouble)
+    failed = Counter(each.fault.kind for each in evidence.episodes if each.trouble)
+    yield f"{'fault':<42}{'done':>6}{'not done':>10}"
+    for kind in sorted(done.keys() | failed.keys()):
+        yield f"{kind:<42}{done[kind]:>6}{failed[kind]:>10}"
+    for episode in evidence.episodes:
+        if episode.trouble:
+            yield f"  {evidence.ago(episode.began)} {episode.fault}: {episode.trouble[:160]}"
+
+
+def _outcomes(evidence: Evidence) -> Iterator[str]:
+    truth = true_outcomes(evidence)
+    last = next((each for each in reversed(evidence.scrapes) if not each.error), None)
+    told = told_outcomes(last)
+    yield f"{'application':<14}" + "".join(f"{outcome:>22}" for outcome in OUTCOMES) + "   (log / agent)"
+    for application in APPLICATIONS:
+        cells = [(truth[application, outcome], told[application, outcome]) for outcome in OUTCOMES]
+        shown = "".join(f"{f'{a} / {b}' + ('' if a == b else ' !'):>22}" for a, b in cells)
+        yield f"{application:<14}{shown}"
+
+
+def _orphans(evidence: Evidence) -> Iterator[str]:
+    found = found_orphans(evidence)
+    for orphan in evidence.orphans:
+        at = found.get(orphan.place)
+        after = f"found {at - orphan.at:.0f} s later" if at is not None else "never found"
+        place = f"{orphan.place[0]}-{orphan.place[1]} at {orphan.start}"
+        yield f"orphan in {place}, planted at {evidence.ago(orphan.at)}: {after}"
+
+
+def _end(disagreements: Sequence[Disagreement]) -> Iterator[str]:
+    yield ""
+    yield f"{len(disagreements)} disagreements"
+    shown: Counter[str] = Counter()
+    for each in disagreements:
+        shown[each.rule] += 1
+        if shown[each.rule] <= MOST_OF_A_KIND:
+            yield f"  [{each.rule}] {each.text}"
+    for rule, count in shown.items():
+        if count > MOST_OF_A_KIND:
+            yield f"  [{rule}] and {count - MOST_OF_A_KIND} more"

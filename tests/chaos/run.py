@@ -1,0 +1,170 @@
+"""One run: start everything, two acts of faults, heal, let it settle, and gather the evidence."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from demo.cluster import StartError
+from demo.orphan import make_orphan
+from demo.processes import poll
+from exporter.model import Deadline
+from tests.chaos.agent import AgentUnderTest
+from tests.chaos.cluster import TOPICS, ChaosCluster
+from tests.chaos.collect import orphans, read_all, wait_all_ended
+from tests.chaos.deeds import Deeds
+from tests.chaos.evidence import Evidence
+from tests.chaos.nemesis import Nemesis, plan
+from tests.chaos.oracle.eyes import Eyes
+from tests.chaos.verdict.counts import told_outcomes, true_outcomes
+from tests.chaos.verdict.service import at_rest
+from tests.chaos.verdict.stalls import found_orphans
+from tests.chaos.workloads import Workload
+
+ACT_ONE_SHARE = 0.7
+GHOSTS = "ghosts"
+GHOST_PARTITIONS = 2
+FIRST_GHOST = 900_000_000
+QUIET_SECONDS = 15.0
+SETTLE_SECONDS = 150.0
+HEAL_SECONDS = 120.0
+
+
+def say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+@dataclass
+class Ghosts:
+    """Plants orphans one after the other, while everything else goes wrong."""
+
+    cluster: ChaosCluster
+    seed: int
+    planted: dict[int, float] = field(default_factory=dict)
+
+    def places(self) -> list[tuple[str, int]]:
+        lots = random.Random(f"{self.seed}/ghosts")
+        busy = [(topic, lots.randrange(count)) for topic, count in TOPICS.items() if count > 2]
+        return [(GHOSTS, number) for number in range(GHOST_PARTITIONS)] + busy
+
+    def plant(self, seconds: float, stop: threading.Event) -> None:
+        places = self.places()
+        until = Deadline.after(seconds)
+        for number, (topic, partition) in enumerate(places):
+            while not stop.is_set():
+                try:
+                    orphan = make_orphan(
+                        self.cluster, topic, partition, producer_id=FIRST_GHOST + number, transactional_id="ghost"
+                    )
+                except Exception as error:  # noqa: BLE001 - a broker is away: again
+                    say(f"no orphan in {topic}-{partition} yet: {type(error).__name__}: {str(error)[:80]}")
+                    if until.over or stop.wait(2):
+                        break
+                    continue
+                self.planted[FIRST_GHOST + number] = time.time()
+                say(f"orphan planted in {topic}-{partition} at {orphan.start_offset}")
+                break
+            stop.wait(seconds / (2 * len(places)))
+
+
+class Run:
+    """``do`` gives the evidence; the cluster's folder stays until ``cluster.close``."""
+
+    def __init__(self, cluster: ChaosCluster, seed: int, seconds: float) -> None:
+        self.cluster = cluster
+        self.seed = seed
+        self.seconds = seconds
+        self.agent = AgentUnderTest(cluster.processes, cluster.folder, cluster.bootstrap)
+        self.workload = Workload(cluster.processes, cluster.folder, cluster.bootstrap, seed)
+        self.eyes = Eyes(cluster.bootstrap)
+        self.ghosts = Ghosts(cluster, seed)
+        self._stop = threading.Event()
+
+    def do(self) -> Evidence:
+        self._prepare()
+        watchers = [_thread(self.agent.watch, self._stop), _thread(self.eyes.watch, self._stop)]
+        faults = plan(self.seed, self.seconds, self.workload.names)
+        nemesis = Nemesis(faults, Deeds(self.cluster, self.workload, self.agent, self.seed).by_kind, say)
+        began = time.time()
+        orphans_at = began + ACT_ONE_SHARE * self.seconds
+        second = _thread(self._second_act, self._stop)
+        say(f"{len(faults)} faults planned")
+        nemesis.run(self._stop)
+        self._heal()
+        quiet_at = time.time()
+        say("quiet")
+        second.join()
+        self.agent.restart_with_right_clock()
+        self._stop.wait(QUIET_SECONDS)
+        self.workload.stop()
+        say("clients are over")
+        wait_all_ended(self.cluster)
+        every, data = read_all(self.cluster)
+        lost = orphans(every, data, self.ghosts.planted, orphans_at)
+
+        def evidence() -> Evidence:
+            return Evidence(
+                seed=self.seed,
+                began=began,
+                orphans_at=orphans_at,
+                quiet_at=quiet_at,
+                episodes=nemesis.episodes,
+                lives=[*self.agent.lives, self.agent.life()],
+                pauses=self.agent.pauses,
+                crashes=self.agent.crashes,
+                scrapes=[*self.agent.scrapes],
+                looks=self.eyes.looks,
+                histories=every,
+                held=data,
+                books=self.workload.books(),
+                orphans=lost,
+            )
+
+        self._settle(evidence)
+        self._stop.set()
+        for watcher in watchers:
+            watcher.join()
+        return evidence()
+
+    def _prepare(self) -> None:
+        self.cluster.create_topic(GHOSTS, GHOST_PARTITIONS)
+        self.agent.start()
+        until = Deadline.after(60)
+        while (first := self.agent.look()) is None or first.error:
+            if not poll(until, 0.5):
+                raise StartError("the agent does not answer in time")
+        self.workload.start()
+
+    def _second_act(self, stop: threading.Event) -> None:
+        if not stop.wait(ACT_ONE_SHARE * self.seconds):
+            self.ghosts.plant((1 - ACT_ONE_SHARE) * self.seconds, stop)
+
+    def _heal(self) -> None:
+        self.cluster.heal()
+        for broker in self.cluster.brokers.values():
+            broker.resume()
+            broker.start()
+        self.cluster.wait_whole(Deadline.after(HEAL_SECONDS))
+        self.cluster.wait_replicated(Deadline.after(HEAL_SECONDS))
+
+    def _settle(self, evidence: Callable[[], Evidence]) -> None:
+        """Give the agent the time it is promised; less when it says earlier what is true."""
+        until = Deadline.after(SETTLE_SECONDS)
+        while True:
+            now = evidence()
+            last = next((each for each in reversed(now.scrapes) if not each.error), None)
+            right = +told_outcomes(last) == true_outcomes(now) and not list(at_rest(now))
+            if right and len(found_orphans(now)) == len(now.orphans):
+                return
+            if not poll(until, 2.0):
+                return
+
+
+def _thread(target: Callable[[threading.Event], None], stop: threading.Event) -> threading.Thread:
+    thread = threading.Thread(target=target, args=(stop,), daemon=True)
+    thread.start()
+    return thread

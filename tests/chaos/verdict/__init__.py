@@ -1,0 +1,29 @@
+"""What must hold, each as a function from the evidence to the disagreements, with what proves them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tests.chaos.evidence import Evidence
+from tests.chaos.verdict import counts, service, stalls
+from tests.chaos.verdict.values import Disagreement
+
+RULES: tuple[Callable[[Evidence], Iterator[Disagreement]], ...] = (
+    counts.outcomes,
+    counts.counters_go_on,
+    counts.clients_know,
+    stalls.no_stall_invented,
+    stalls.no_stall_missed,
+    stalls.holders,
+    stalls.hanging,
+    stalls.orphans_found,
+    service.answers,
+    service.sources_down,
+    service.overdue,
+    service.at_rest,
+)
+
+
+def judge(evidence: Evidence) -> list[Disagreement]:
+    """All disagreements, the same one once."""
+    return list(dict.fromkeys(each for rule in RULES for each in rule(evidence)))

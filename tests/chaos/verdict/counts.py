@@ -1,0 +1,134 @@
+"""Counts: equal to the log's, never going back, and the log's equal to what the clients know."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.chaos.agent import Scrape, Series
+from tests.chaos.evidence import Evidence
+from tests.chaos.verdict.values import Disagreement, counted, label, place_of
+from tests.chaos.workloads import APPLICATIONS
+
+LOG_COUNTERS = (
+    "kafka_eos_transactions_total",
+    "kafka_eos_producer_inits_total",
+    "kafka_eos_producer_fences_total",
+    "kafka_eos_transaction_open_seconds_bucket",
+    "kafka_eos_transaction_open_seconds_count",
+    "kafka_eos_transaction_open_seconds_sum",
+    "kafka_eos_transaction_completion_seconds_bucket",
+    "kafka_eos_transaction_completion_seconds_count",
+    "kafka_eos_transaction_completion_seconds_sum",
+    "kafka_eos_transaction_log_lost_records_total",
+)
+
+
+def true_outcomes(evidence: Evidence) -> Counter[tuple[str, str]]:
+    """Finished transactions by application and outcome."""
+    return Counter((each.application, each.outcome) for each in evidence.transactions)
+
+
+def told_outcomes(scrape: Scrape | None) -> Counter[tuple[str, str]]:
+    told: Counter[tuple[str, str]] = Counter()
+    for series, value in scrape.samples.items() if scrape is not None else ():
+        if series[0] == "kafka_eos_transactions_total":
+            told[label(series, "application"), label(series, "outcome")] += int(value)
+    return told
+
+
+def outcomes(evidence: Evidence) -> Iterator[Disagreement]:
+    """Outcomes per application are equal, exactly, over all restarts of the agent together."""
+    last = next((each for each in reversed(evidence.scrapes) if not each.error), None)
+    truth, told = true_outcomes(evidence), told_outcomes(last)
+    for application, outcome in sorted(truth.keys() | told.keys()):
+        key = application, outcome
+        if truth[key] != told[key]:
+            text = f"{application} {outcome}: {truth[key]} in the log, {told[key]} told at the end; "
+            yield Disagreement("outcomes", text + _first_wrong(evidence, application, outcome))
+    for name, true in (("inits", _inits(evidence)), ("fences", _fences(evidence))):
+        for application in APPLICATIONS:
+            value = counted(last, f"kafka_eos_producer_{name}_total", application=application) if last else None
+            if (value or 0) != true[application]:
+                yield Disagreement(name, f"{application}: {true[application]} in the log, {value} told at the end")
+
+
+def _inits(evidence: Evidence) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for transactional_id, history in evidence.histories.items():
+        found[transactional_id.rpartition("-")[0]] += history.inits
+    return found
+
+
+def _fences(evidence: Evidence) -> Counter[str]:
+    return Counter(each.application for each in evidence.transactions if each.outcome == "fenced")
+
+
+def _first_wrong(evidence: Evidence, application: str, outcome: str) -> str:
+    """The first scrape that no reading of the log explains, and what finished around it."""
+    mine = sorted(
+        (each for each in evidence.transactions if (each.application, each.outcome) == (application, outcome)),
+        key=lambda each: each.completed,
+    )
+    for scrape in evidence.scrapes:
+        value = counted(scrape, "kafka_eos_transactions_total", application=application, outcome=outcome)
+        if value is None:
+            continue
+        most = sum(each.completed / 1000 <= scrape.at + 2 for each in mine)
+        least = sum(each.completed / 1000 <= scrape.at - 60 for each in mine)
+        if not least <= value <= most:
+            around = [each for each in mine if abs(each.completed / 1000 - scrape.at) < 60]
+            shown = ", ".join(place_of(each) for each in around[-4:])
+            return (
+                f"first wrong at {evidence.ago(scrape.at)} (agent's life {scrape.life}): {value:g} told, between "
+                f"{least} and {most} were true; faults before: {evidence.faults_near(scrape.at)}; records near: {shown}"
+            )
+    return "no single scrape is wrong by itself"
+
+
+def counters_go_on(evidence: Evidence) -> Iterator[Disagreement]:
+    """No counter that comes from the log is ever lower than an earlier scrape showed."""
+    highest: dict[Series, tuple[float, Scrape]] = {}
+    told: set[tuple[int, str]] = set()
+    for scrape in evidence.scrapes:
+        for series, value in scrape.samples.items():
+            if series[0] not in LOG_COUNTERS:
+                continue
+            before = highest.get(series)
+            if before is not None and value < before[0] - 1e-6 and (scrape.life, series[0]) not in told:
+                told.add((scrape.life, series[0]))
+                yield Disagreement(
+                    "counters go on",
+                    f"{series[0]}{dict(series[1])} is {value:g} at {evidence.ago(scrape.at)} (life {scrape.life}), was "
+                    f"{before[0]:g} at {evidence.ago(before[1].at)} (life {before[1].life})",
+                )
+            if before is None or value > before[0]:
+                highest[series] = value, scrape
+
+
+def clients_know(evidence: Evidence) -> Iterator[Disagreement]:
+    """The oracle itself is right: what clients had acknowledged is so in the logs, and both kinds of log agree."""
+    visible: set[str] = set()
+    gone: set[str] = set()
+    for every in evidence.held.values():
+        for each in every:
+            if each.end is not None:
+                (visible if each.committed else gone).update(each.tokens)
+    books = evidence.books
+    for what, wrong in (
+        ("acknowledged as committed, and not visible", books.committed - visible),
+        ("acknowledged as committed, and aborted somewhere", books.committed & gone),
+        ("acknowledged as aborted, and visible", books.aborted & visible),
+        ("displaced by a new incarnation, and visible", books.displaced & visible),
+        ("committed in one partition and aborted in another", visible & gone),
+    ):
+        if wrong:
+            yield Disagreement("oracle", f"{len(wrong)} transactions were {what}: {sorted(wrong)[:5]}")
+    seen = Counter(token.rpartition("/")[0] for token in visible)
+    for transactional_id, history in evidence.histories.items():
+        committed = sum(each.outcome == "committed" for each in history.transactions)
+        if committed != seen[transactional_id]:
+            text = (
+                f"{transactional_id}: {committed} commits in the transaction log, {seen[transactional_id]} in the data"
+            )
+            yield Disagreement("oracle", text)

@@ -1,0 +1,101 @@
+"""The agent itself: it answers, says what is down, calls nothing overdue that is not, and is right when all is well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.chaos.agent import Scrape
+from tests.chaos.evidence import Evidence
+from tests.chaos.verdict.values import LOOK_SECONDS, STALE_SECONDS, WELL_SECONDS, Disagreement, label, place_of
+
+START_SECONDS = 40.0
+OVERDUE_AFTER = 15.0
+
+
+def answers(evidence: Evidence) -> Iterator[Disagreement]:
+    """/metrics and the status are answered whenever the process lives, from soon after its start on."""
+    for at, code, tail in evidence.crashes:
+        yield Disagreement(
+            "crash", f"the agent ended by itself with code {code} before {evidence.ago(at)}: {tail[-600:]}"
+        )
+    answered: set[int] = set()
+    for scrape in evidence.scrapes:
+        if not scrape.error:
+            answered.add(scrape.life)
+        elif not scrape.paused and not evidence.just_paused(scrape.at, 5):
+            age = scrape.at - evidence.lives[scrape.life].began
+            if scrape.life in answered or age > START_SECONDS:
+                text = f"{scrape.error} at {evidence.ago(scrape.at)}, {age:.0f} s after its start"
+                yield Disagreement("answers", text)
+
+
+def sources_down(evidence: Evidence) -> Iterator[Disagreement]:
+    """While partitions are not answered for 20 s, a source says that it is down."""
+    told: set[int] = set()
+    for place, looks in evidence.looks.items():
+        silent: list[float] = []
+        for look in looks:
+            if look.high is not None:
+                silent = []
+                continue
+            silent.append(look.at)
+            began, at = silent[0], look.at
+            if at - began < WELL_SECONDS or not evidence.healthy(at - WELL_SECONDS, at) or round(began) in told:
+                continue
+            told.add(round(began))
+            window = [each for each in evidence.scrapes if at - WELL_SECONDS <= each.at <= at + 5 and not each.error]
+            if window and not any(_down(each) for each in window):
+                yield Disagreement(
+                    "sources down",
+                    f"{place[0]}-{place[1]} was not answered from {evidence.ago(began)} to {evidence.ago(at)}, and "
+                    f"every source was up all the while; faults: {evidence.faults_near(at)}",
+                )
+
+
+def _down(scrape: Scrape) -> bool:
+    return any(
+        series[0] == "kafka_eos_source_up" and label(series, "source") in {"lso", "txnlog"} and value == 0
+        for series, value in scrape.samples.items()
+    )
+
+
+def overdue(evidence: Evidence) -> Iterator[Disagreement]:
+    """An overdue transaction is told of an application only while it has one."""
+    for scrape in evidence.scrapes:
+        if evidence.just_paused(scrape.at, LOOK_SECONDS):
+            continue
+        for series, value in scrape.samples.items():
+            if series[0] != "kafka_eos_overdue_transactions" or not value:
+                continue
+            at = scrape.at
+            late = [
+                each
+                for known in evidence.histories.values()
+                for each in (*known.transactions, *([known.open] if known.open else []))
+                if each.application == label(series, "application")
+                and (each.started + each.timeout) / 1000 + OVERDUE_AFTER <= at + 1
+                and (not each.decided or each.decided / 1000 >= at - STALE_SECONDS)
+            ]
+            if not late:
+                clock = f"clock {evidence.clock(scrape):+d} s"
+                text = f"{label(series, 'application')}: {value:g} at {evidence.ago(at)}, {clock}"
+                yield Disagreement("overdue, invented", f"{text}; faults: {evidence.faults_near(at)}")
+
+
+def at_rest(evidence: Evidence) -> Iterator[Disagreement]:
+    """When all is healed and every transaction has ended, nothing is open and only orphans hold anything."""
+    last = next((each for each in reversed(evidence.scrapes) if not each.error), None)
+    if last is None:
+        yield Disagreement("at rest", "there is no scrape at all")
+        return
+    if still := [known.open for known in evidence.histories.values() if known.open is not None]:
+        yield Disagreement("oracle", f"{len(still)} transactions never ended: {[place_of(each) for each in still[:5]]}")
+    for series, value in last.samples.items():
+        if series[0] in {"kafka_eos_transactions_open", "kafka_eos_overdue_transactions"} and value:
+            yield Disagreement("at rest", f"{series[0]}{dict(series[1])} is {value:g}")
+        if series[0] == "kafka_eos_source_up" and value == 0:
+            yield Disagreement("at rest", f"{series[0]}{dict(series[1])} is 0")
+    planted = {each.place for each in evidence.orphans}
+    told = {claim.place for claim in evidence.claims() if claim.scrape is last}
+    if told != planted:
+        yield Disagreement("at rest", f"stalled are {sorted(told)}, and the orphans are in {sorted(planted)}")

@@ -1,0 +1,157 @@
+"""Stalls: none invented, none missed, the right holder, and nothing hangs but the orphans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.chaos.agent import STALL_AFTER
+from tests.chaos.evidence import Claim, Evidence, Place
+from tests.chaos.oracle.eyes import moved_at
+from tests.chaos.verdict.values import LOOK_SECONDS, STALE_SECONDS, WELL_SECONDS, Disagreement, label
+
+MISSED_AFTER = 30.0
+FOUND_WITHIN = 120.0
+
+
+def no_stall_invented(evidence: Evidence) -> Iterator[Disagreement]:
+    """No stall is told of a partition that moved, none before its time, and none begins again."""
+    since: dict[tuple[Place, int], Claim] = {}
+    for claim in evidence.claims():
+        at, where = claim.scrape.at, f"{claim.place[0]}-{claim.place[1]} at {claim.offset}"
+        standing = evidence.standing(claim.place, claim.offset)
+        moved = moved_at(list(evidence.looks.get(claim.place, ())), claim.offset)
+        if at > moved + STALE_SECONDS and not evidence.just_paused(at, STALE_SECONDS):
+            text = f"{where} is told at {evidence.ago(at)}, and had moved by {evidence.ago(moved)}"
+            yield Disagreement("stall of what moved", f"{text}; faults: {evidence.faults_near(at)}")
+        if standing is not None and at < standing.before + STALL_AFTER - LOOK_SECONDS:
+            text = f"{where} is told at {evidence.ago(at)}, and did not stand at {evidence.ago(standing.before)}"
+            yield Disagreement("stall too early", f"{text}; faults: {evidence.faults_near(at)}")
+        if evidence.clock(claim.scrape) == 0:
+            first = since.setdefault((claim.place, claim.offset), claim)
+            if claim.since > first.since + LOOK_SECONDS:
+                text = f"{where} stands since {evidence.ago(first.since)} at {evidence.ago(first.scrape.at)}"
+                later = f"since {evidence.ago(claim.since)} at {evidence.ago(at)}"
+                yield Disagreement("a stall begins again", f"{text}, and {later}")
+            if standing is not None and standing.before and claim.since < standing.before - LOOK_SECONDS:
+                text = f"{where} is told at {evidence.ago(at)} to stand since {evidence.ago(claim.since)}"
+                yield Disagreement("since", f"{text}, and did not stand at {evidence.ago(standing.before)}")
+
+
+def no_stall_missed(evidence: Evidence) -> Iterator[Disagreement]:
+    """What stands for 30 s while the agent is well and the leader answers is told."""
+    told: dict[tuple[Place, int], float] = {}
+    for claim in evidence.claims():
+        told.setdefault((claim.place, claim.offset), claim.scrape.at)
+    for place, found in evidence.standings.items():
+        for standing in found:
+            due = next(
+                (
+                    at
+                    for at in standing.answered
+                    if at >= standing.began + MISSED_AFTER
+                    and at <= standing.ended - 1
+                    and evidence.healthy(at - WELL_SECONDS, at)
+                    and sum(each >= at - WELL_SECONDS for each in standing.answered if each <= at) >= WELL_SECONDS - 3
+                ),
+                None,
+            )
+            when = told.get((place, standing.offset), float("inf"))
+            if due is not None and when > due + LOOK_SECONDS:
+                seen = f"told at {evidence.ago(when)}" if when < float("inf") else "never told"
+                yield Disagreement(
+                    "stall missed",
+                    f"{place[0]}-{place[1]} stood at {standing.offset} from {evidence.ago(standing.began)} to "
+                    f"{evidence.ago(standing.ended)}, due by {evidence.ago(due)}, {seen}; "
+                    f"faults: {evidence.faults_near(due, 40)}",
+                )
+
+
+def holders(evidence: Evidence) -> Iterator[Disagreement]:
+    """Who is said to hold a partition is who holds it, and open, completing or hanging as it is said."""
+    for claim in evidence.claims():
+        if claim.kind == "unknown" or evidence.just_paused(claim.scrape.at, STALE_SECONDS):
+            continue
+        wrong = _wrong_holder(evidence, claim)
+        if wrong:
+            who = f"{claim.kind} {claim.transactional_id!r} producer {claim.producer_id} epoch {claim.epoch}"
+            yield Disagreement(
+                "holder",
+                f"{claim.place[0]}-{claim.place[1]} at {claim.offset}: {who} from {claim.start} is told at "
+                f"{evidence.ago(claim.scrape.at)}: {wrong}; faults: {evidence.faults_near(claim.scrape.at)}",
+            )
+
+
+def _wrong_holder(evidence: Evidence, claim: Claim) -> str:
+    truth = next((each for each in evidence.held.get(claim.place, ()) if each.start == claim.offset), None)
+    if truth is None:
+        return "no transaction of the log begins there"
+    orphan = any(each.place == claim.place and each.start == claim.offset for each in evidence.orphans)
+    if (claim.producer_id, claim.start) != (truth.producer_id, truth.start) or claim.epoch not in (None, truth.epoch):
+        return f"it is producer {truth.producer_id} epoch {truth.epoch}"
+    if (claim.kind == "hanging") != orphan:
+        return "it is an orphan" if orphan else "it is no orphan"
+    if orphan:
+        return ""
+    owner = evidence.owner(truth.producer_id)
+    if claim.transactional_id != owner:
+        return f"it is of {owner}"
+    history = evidence.histories[owner]
+    at = claim.scrape.at * 1000
+    stale = at - STALE_SECONDS * 1000
+    theirs = [
+        each
+        for each in (*history.transactions, *([history.open] if history.open else []))
+        if each.producer_id == truth.producer_id
+        and each.started <= at
+        and (not each.completed or each.completed >= stale)
+    ]
+    if claim.kind == "open" and not any(not each.decided or each.decided >= stale for each in theirs):
+        return "it was decided before"
+    if claim.kind == "completing" and not any(each.decided and each.decided <= at + 1000 for each in theirs):
+        return "it was not decided"
+    return ""
+
+
+def hanging(evidence: Evidence) -> Iterator[Disagreement]:
+    """Nothing is said to hang but the orphans, and no terminating line is printed but for them."""
+    planted = {(each.place, each.start, each.producer_id) for each in evidence.orphans}
+    for claim in evidence.claims():
+        who = claim.place, claim.start, claim.producer_id
+        where = f"{claim.place[0]}-{claim.place[1]} at {claim.offset}, producer {claim.producer_id}"
+        if claim.kind == "hanging" and who not in planted:
+            text = f"{where} is told at {evidence.ago(claim.scrape.at)}: {evidence.faults_near(claim.scrape.at)}"
+            yield Disagreement("hanging, invented", text)
+        if " abort " in claim.next_step and "--start-offset" in claim.next_step and who not in planted:
+            yield Disagreement("abort line", f"{where} at {evidence.ago(claim.scrape.at)}: {claim.next_step}")
+    topics = {each.place[0] for each in evidence.orphans}
+    for scrape in evidence.scrapes:
+        for series, value in scrape.samples.items():
+            if series[0] == "kafka_eos_hanging_transactions" and value:
+                topic = label(series, "topic")
+                most = sum(each.place[0] == topic and each.at <= scrape.at for each in evidence.orphans)
+                if topic not in topics or value > most:
+                    text = f"{topic}: {value:g} at {evidence.ago(scrape.at)}, where there are {most}"
+                    yield Disagreement("hanging, invented", text)
+
+
+def orphans_found(evidence: Evidence) -> Iterator[Disagreement]:
+    """Every orphan that holds its partition is found within two minutes of quiet."""
+    found = found_orphans(evidence)
+    for orphan in evidence.orphans:
+        at = found.get(orphan.place)
+        if at is None or at > max(evidence.quiet_at, orphan.at) + FOUND_WITHIN:
+            when = f"found at {evidence.ago(at)}" if at is not None else "never found"
+            quiet = evidence.ago(evidence.quiet_at)
+            yield Disagreement(
+                "orphan", f"{orphan.place[0]}-{orphan.place[1]} from {orphan.start}: {when}; quiet at {quiet}"
+            )
+
+
+def found_orphans(evidence: Evidence) -> dict[Place, float]:
+    """When each was first told, by its partition."""
+    found: dict[Place, float] = {}
+    planted = {(each.place, each.start, each.producer_id) for each in evidence.orphans}
+    for claim in evidence.claims():
+        if claim.kind == "hanging" and (claim.place, claim.start, claim.producer_id) in planted:
+            found.setdefault(claim.place, claim.scrape.at)
+    return found

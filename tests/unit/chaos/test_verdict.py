@@ -1,0 +1,149 @@
+"""The rules of the chaos verdict: a truthful agent passes, and each kind of falsehood is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.chaos.agent import Life, Scrape
+from tests.chaos.evidence import Evidence, Orphan
+from tests.chaos.oracle.data_log import Held
+from tests.chaos.oracle.eyes import Look
+from tests.chaos.oracle.outcomes import History, Transaction
+from tests.chaos.verdict import judge
+from tests.chaos.workloads import APPLICATIONS, Books
+
+APP = APPLICATIONS[0]
+ID = f"{APP}-0"
+PLACE = ("orders", 0)
+
+
+def transaction(outcome: str, started: float, decided: float, completed: float) -> Transaction:
+    at = [round(each * 1000) for each in (started, decided, completed)]
+    return Transaction(ID, 7, 0, 0, at[0], 90_000, at[1], at[2], outcome, frozenset({PLACE}), 3, at[2])
+
+
+def stall(since: float, **blocker: Any) -> dict[str, Any]:
+    named = {"kind": "open", "transactional_id": ID, "producer_id": 7, "producer_epoch": 0, "start_offset": 10}
+    return {
+        "topic": PLACE[0],
+        "partition": PLACE[1],
+        "last_stable_offset": 10,
+        "since_timestamp": since,
+        "blocker": named | blocker,
+        "next_step": {"text": "wait"},
+    }
+
+
+def scrape(at: float, committed: int, *stalls: dict[str, Any], life: int = 0, **more: float) -> Scrape:
+    def series(name: str, **labels: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+        return name, tuple(sorted(labels.items()))
+
+    samples = {
+        series("kafka_eos_transactions_total", application=APP, outcome="committed"): float(committed),
+        series("kafka_eos_source_up", source="lso"): more.get("up", 1.0),
+        series("kafka_eos_overdue_transactions", application=APP): more.get("overdue", 0.0),
+    }
+    return Scrape(at, life, False, "", samples, {"clusters": [{"stalled_partitions": list(stalls)}]})
+
+
+def truth() -> Evidence:
+    """One commit at 50, and another one that held its partition from 100 to 150; a truthful agent."""
+    looks = [
+        Look(float(at), 10 if 100 <= at < 150 else 9 if at < 100 else 20, 9 if at < 100 else 20) for at in range(200)
+    ]
+    held = [Held(7, 0, 5, 9, True, {f"{ID}/1.1"}), Held(7, 0, 10, 19, True, {f"{ID}/1.2"})]
+    history = History(
+        [transaction("committed", 49, 50, 50.1), transaction("committed", 99.5, 149, 149.1)], None, 0, {7}
+    )
+    scrapes = [
+        scrape(float(at), 0 if at < 51 else 1 if at < 150 else 2, *([stall(100.0)] if 112 <= at <= 151 else []))
+        for at in range(200)
+    ]
+    books = Books(committed={f"{ID}/1.1", f"{ID}/1.2"})
+    return Evidence(
+        seed=1,
+        began=0.0,
+        orphans_at=140.0,
+        quiet_at=150.0,
+        episodes=[],
+        lives=[Life(-50.0, 300.0, 0)],
+        pauses=[],
+        crashes=[],
+        scrapes=scrapes,
+        looks={PLACE: looks},
+        histories={ID: history},
+        held={PLACE: held},
+        books=books,
+        orphans=[],
+    )
+
+
+def told(at: int, become: Callable[[Scrape], Scrape], evidence: Evidence) -> Evidence:
+    """The same, with one other scrape."""
+    return replace(evidence, scrapes=[become(each) if each.at == at else each for each in evidence.scrapes])
+
+
+def rules(evidence: Evidence) -> set[str]:
+    return {each.rule for each in judge(evidence)}
+
+
+def test_a_truthful_agent_has_no_disagreement() -> None:
+    assert judge(truth()) == []
+
+
+FALSEHOODS: dict[str, tuple[int, Callable[[Scrape], Scrape]]] = {
+    "outcomes": (199, lambda _: scrape(199.0, 3)),
+    "counters go on": (120, lambda _: scrape(120.0, 0, stall(100.0))),
+    "stall of what moved": (180, lambda _: scrape(180.0, 2, stall(100.0))),
+    "stall too early": (104, lambda _: scrape(104.0, 1, stall(100.0))),
+    "a stall begins again": (140, lambda _: scrape(140.0, 1, stall(130.0))),
+    "since": (120, lambda _: scrape(120.0, 1, stall(60.0))),
+    "holder": (120, lambda _: scrape(120.0, 1, stall(100.0, producer_id=8))),
+    "hanging, invented": (120, lambda _: scrape(120.0, 1, stall(100.0, kind="hanging", transactional_id=""))),
+    "overdue, invented": (120, lambda _: scrape(120.0, 1, stall(100.0), overdue=1.0)),
+    "at rest": (199, lambda _: scrape(199.0, 2, up=0.0)),
+    "answers": (120, lambda each: each._replace(error="refused", samples={}, status=None)),
+}
+
+
+@pytest.mark.parametrize("rule", FALSEHOODS)
+def test_a_falsehood_is_found(rule: str) -> None:
+    at, become = FALSEHOODS[rule]
+    assert rule in rules(told(at, become, truth()))
+
+
+def test_a_completing_holder_is_wrong_before_it_was_decided_and_right_after() -> None:
+    early = told(120, lambda _: scrape(120.0, 1, stall(100.0, kind="completing")), truth())
+    assert "holder" in rules(early)
+    late = told(150, lambda _: scrape(150.0, 2, stall(100.0, kind="completing")), truth())
+    assert judge(late) == []
+
+
+def test_a_stall_that_is_never_told_is_missed() -> None:
+    silent = replace(truth(), scrapes=[each._replace(status={"clusters": []}) for each in truth().scrapes])
+    assert rules(silent) == {"stall missed"}
+
+
+def test_a_stall_is_not_missed_by_an_agent_that_is_stopped_meanwhile() -> None:
+    silent = replace(truth(), scrapes=[each._replace(status={"clusters": []}) for each in truth().scrapes])
+    assert judge(replace(silent, pauses=[(125.0, 149.0)])) == []
+
+
+def test_an_orphan_must_be_found_within_two_minutes_of_quiet() -> None:
+    orphan = Orphan(("ghosts", 0), 900, 4, 10.0)
+    assert {"orphan", "at rest"} <= rules(replace(truth(), orphans=[orphan], quiet_at=20.0))
+
+
+def test_a_commit_that_a_client_had_acknowledged_and_that_is_not_in_the_log_is_an_error_of_the_oracle() -> None:
+    books = Books(committed={f"{ID}/1.1", f"{ID}/1.9"})
+    assert rules(replace(truth(), books=books)) == {"oracle"}
+
+
+def test_a_partition_that_nobody_answers_for_must_take_a_source_down() -> None:
+    silent = {("orders", 1): [Look(float(at), None, None) if at > 100 else Look(float(at), 0, 0) for at in range(200)]}
+    evidence = truth()
+    assert rules(replace(evidence, looks={**evidence.looks, **silent})) == {"sources down"}
