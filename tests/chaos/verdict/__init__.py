@@ -25,5 +25,9 @@ RULES: tuple[Callable[[Evidence], Iterator[Disagreement]], ...] = (
 
 
 def judge(evidence: Evidence) -> list[Disagreement]:
-    """All disagreements, the same one once."""
-    return list(dict.fromkeys(each for rule in RULES for each in rule(evidence)))
+    """All disagreements, each at its first sight."""
+    found: dict[object, Disagreement] = {}
+    for rule in RULES:
+        for each in rule(evidence):
+            found.setdefault((each.rule, each.text if each.about is None else each.about), each)
+    return list(found.values())

@@ -26,7 +26,7 @@ def answers(evidence: Evidence) -> Iterator[Disagreement]:
             age = scrape.at - evidence.lives[scrape.life].began
             if scrape.life in answered or age > START_SECONDS:
                 text = f"{scrape.error} at {evidence.ago(scrape.at)}, {age:.0f} s after its start"
-                yield Disagreement("answers", text)
+                yield Disagreement("answers", text, (scrape.life, round(scrape.at / 30)))
 
 
 def sources_down(evidence: Evidence) -> Iterator[Disagreement]:
@@ -79,7 +79,8 @@ def overdue(evidence: Evidence) -> Iterator[Disagreement]:
             if not late:
                 clock = f"clock {evidence.clock(scrape):+d} s"
                 text = f"{label(series, 'application')}: {value:g} at {evidence.ago(at)}, {clock}"
-                yield Disagreement("overdue, invented", f"{text}; faults: {evidence.faults_near(at)}")
+                about = label(series, "application"), scrape.life, round(at / 30)
+                yield Disagreement("overdue, invented", f"{text}; faults: {evidence.faults_near(at)}", about)
 
 
 def at_rest(evidence: Evidence) -> Iterator[Disagreement]:

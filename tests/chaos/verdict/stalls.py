@@ -18,23 +18,24 @@ def no_stall_invented(evidence: Evidence) -> Iterator[Disagreement]:
     since: dict[tuple[Place, int], Claim] = {}
     for claim in evidence.claims():
         at, where = claim.scrape.at, f"{claim.place[0]}-{claim.place[1]} at {claim.offset}"
+        about = claim.place, claim.offset, claim.scrape.life
         standing = evidence.standing(claim.place, claim.offset)
         moved = moved_at(list(evidence.looks.get(claim.place, ())), claim.offset)
         if at > moved + STALE_SECONDS and not evidence.just_paused(at, STALE_SECONDS):
             text = f"{where} is told at {evidence.ago(at)}, and had moved by {evidence.ago(moved)}"
-            yield Disagreement("stall of what moved", f"{text}; faults: {evidence.faults_near(at)}")
+            yield Disagreement("stall of what moved", f"{text}; faults: {evidence.faults_near(at)}", about)
         if standing is not None and at < standing.before + STALL_AFTER - LOOK_SECONDS:
             text = f"{where} is told at {evidence.ago(at)}, and did not stand at {evidence.ago(standing.before)}"
-            yield Disagreement("stall too early", f"{text}; faults: {evidence.faults_near(at)}")
+            yield Disagreement("stall too early", f"{text}; faults: {evidence.faults_near(at)}", about)
         if evidence.clock(claim.scrape) == 0:
             first = since.setdefault((claim.place, claim.offset), claim)
             if claim.since > first.since + LOOK_SECONDS:
                 text = f"{where} stands since {evidence.ago(first.since)} at {evidence.ago(first.scrape.at)}"
                 later = f"since {evidence.ago(claim.since)} at {evidence.ago(at)}"
-                yield Disagreement("a stall begins again", f"{text}, and {later}")
+                yield Disagreement("a stall begins again", f"{text}, and {later}", about)
             if standing is not None and standing.before and claim.since < standing.before - LOOK_SECONDS:
                 text = f"{where} is told at {evidence.ago(at)} to stand since {evidence.ago(claim.since)}"
-                yield Disagreement("since", f"{text}, and did not stand at {evidence.ago(standing.before)}")
+                yield Disagreement("since", f"{text}, and did not stand at {evidence.ago(standing.before)}", about)
 
 
 def no_stall_missed(evidence: Evidence) -> Iterator[Disagreement]:
@@ -78,6 +79,7 @@ def holders(evidence: Evidence) -> Iterator[Disagreement]:
                 "holder",
                 f"{claim.place[0]}-{claim.place[1]} at {claim.offset}: {who} from {claim.start} is told at "
                 f"{evidence.ago(claim.scrape.at)}: {wrong}; faults: {evidence.faults_near(claim.scrape.at)}",
+                (claim.place, claim.offset, claim.scrape.life, who),
             )
 
 
@@ -120,9 +122,10 @@ def hanging(evidence: Evidence) -> Iterator[Disagreement]:
         where = f"{claim.place[0]}-{claim.place[1]} at {claim.offset}, producer {claim.producer_id}"
         if claim.kind == "hanging" and who not in planted:
             text = f"{where} is told at {evidence.ago(claim.scrape.at)}: {evidence.faults_near(claim.scrape.at)}"
-            yield Disagreement("hanging, invented", text)
+            yield Disagreement("hanging, invented", text, (who, claim.scrape.life))
         if " abort " in claim.next_step and "--start-offset" in claim.next_step and who not in planted:
-            yield Disagreement("abort line", f"{where} at {evidence.ago(claim.scrape.at)}: {claim.next_step}")
+            text = f"{where} at {evidence.ago(claim.scrape.at)}: {claim.next_step}"
+            yield Disagreement("abort line", text, (who, claim.scrape.life))
     topics = {each.place[0] for each in evidence.orphans}
     for scrape in evidence.scrapes:
         for series, value in scrape.samples.items():
@@ -130,8 +133,9 @@ def hanging(evidence: Evidence) -> Iterator[Disagreement]:
                 topic = label(series, "topic")
                 most = sum(each.place[0] == topic and each.at <= scrape.at for each in evidence.orphans)
                 if topic not in topics or value > most:
-                    text = f"{topic}: {value:g} at {evidence.ago(scrape.at)}, where there are {most}"
-                    yield Disagreement("hanging, invented", text)
+                    near = evidence.faults_near(scrape.at)
+                    text = f"{topic}: {value:g} at {evidence.ago(scrape.at)}, where there are {most}; faults: {near}"
+                    yield Disagreement("hanging, invented", text, (topic, scrape.life, round(scrape.at / 30)))
 
 
 def orphans_found(evidence: Evidence) -> Iterator[Disagreement]:

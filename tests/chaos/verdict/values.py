@@ -15,10 +15,14 @@ WELL_SECONDS = 20.0
 
 
 class Disagreement(NamedTuple):
-    """``rule`` is what was to hold; ``text`` says what was seen instead, with its evidence."""
+    """``rule`` is what was to hold; ``text`` says what was seen instead, with its evidence.
+
+    What has the same ``about`` is the same falsehood, seen again.
+    """
 
     rule: str
     text: str
+    about: object = None
 
 
 def label(series: Series, name: str) -> str:
