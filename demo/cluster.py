@@ -15,6 +15,7 @@ import threading
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -83,7 +84,8 @@ class KafkaCluster:
     """A cluster in a temporary folder, as a context manager.
 
     One broker or three are combined brokers and controllers, so one of three can go and the quorum stays; two brokers
-    get a controller of their own, node 100. Raises StartError when it does not come up, JarsError without Kafka's jars.
+    get a controller of their own, node 100. ``properties`` are of all nodes, ``node_properties`` of one, by its id.
+    Raises StartError when it does not come up, JarsError without Kafka's jars.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class KafkaCluster:
         brokers: int = 1,
         *,
         properties: Mapping[str, str] | None = None,
+        node_properties: Mapping[int, Mapping[str, str]] | None = None,
         transaction_partitions: int = 50,
         security: Security | None = None,
         jvm_options: JvmOptions = lambda _: (),
@@ -108,6 +111,7 @@ class KafkaCluster:
             security,
             dict(properties or {}),
         )
+        self._node_properties = dict(node_properties or {})
         self._jvm_options = jvm_options
         self._cluster_uuid = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "x")
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-"))
@@ -147,6 +151,11 @@ class KafkaCluster:
             "sasl.password": self.security.users[user],
             **({"ssl.ca.location": self.security.tls.authority} if self.security.tls is not None else {}),
         }
+
+    @property
+    def controller_port(self) -> int:
+        """Where the first controller listens."""
+        return next(node.controller_port for node in self._shape.nodes if node.controller_port is not None)
 
     def broker(self, node_id: int) -> Broker:
         return next(broker for broker in self.brokers if broker.id == node_id)
@@ -245,7 +254,8 @@ class KafkaCluster:
         jobs: list[Child] = []
         for node in self._shape.nodes:
             data = self.folder / f"data-{node.id}"
-            self._properties_file(node).write_text(server_properties(self._shape, node, str(data)))
+            shape = replace(self._shape, extra={**self._shape.extra, **self._node_properties.get(node.id, {})})
+            self._properties_file(node).write_text(server_properties(shape, node, str(data)))
             arguments = ["format", "--cluster-id", self._cluster_uuid, "--config", str(self._properties_file(node))]
             if self._shape.security is not None:
                 arguments += self._shape.security.scram_arguments()

@@ -342,9 +342,29 @@ class StallWatch:
                 unasked=unasked,
                 replication=replicas,
             )
+            if blocker.unmarked is not None:
+                blocker = blocker._replace(unmarked=self._unreleased(blocker.unmarked, blocker.producer_id))
             since = state.since if state.exact else self._dated(partition, state, blocker.started, releases)
             leader = None if replicas is None else replicas.leader
             yield Stall(partition, since, state.last_stable_offset, reading.high_watermark, leader, blocker)
+
+    def _unreleased(self, partitions: Iterable[TopicPartition], producer_id: int | None) -> frozenset[TopicPartition]:
+        """Those of the partitions that the last look does not show to have been let go of by a decided transaction.
+
+        A coordinator waits for the markers of all partitions that one broker leads until that broker has the last of
+        them: an LSO at the high watermark, or another holder, says more.
+        """
+        return frozenset(each for each in partitions if not self._is_released(each, producer_id))
+
+    def _is_released(self, partition: TopicPartition, producer_id: int | None) -> bool:
+        if partition not in self.readings:
+            return False
+        state = self.standing.get(partition)
+        if state is None:
+            return True
+        holding = self._holdings.get(partition)
+        who = None if holding is None else holder(holding.producers or (), state.last_stable_offset)
+        return who is not None and who.producer_id != producer_id
 
     @staticmethod
     def _dated(

@@ -581,6 +581,14 @@ def test_only_the_partitions_that_the_coordinator_waits_for_are_named() -> None:
     assert "orders-1" not in steps(world, seen)
 
 
+def test_a_partition_whose_lso_is_at_its_end_is_not_named_though_its_broker_has_not_answered_for_it() -> None:
+    world = world_of(orders=2)
+    unreplicated(world)
+    seen = go_on(world, source_of(world), 30, decided_transaction(world, ("orders", 0), ("orders", 1)))
+    assert stalls(seen)[0].blocker.unmarked == frozenset({TopicPartition("orders", 0)})
+    assert "orders-1" not in steps(world, seen)
+
+
 def test_a_transaction_whose_marker_here_is_acknowledged_does_not_hold_the_partition() -> None:
     world = world_of(orders=2)
     unreplicated(world)

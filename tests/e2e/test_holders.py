@@ -1,0 +1,135 @@
+"""Who holds a last stable offset: an old transaction whose records are deleted, and markers that are not replicated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from threading import Thread
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from demo.agent import Agent, Metrics
+from demo.cluster import KafkaCluster
+from demo.orphan import make_orphan
+from demo.workloads.producers import Producer, ProducerError, RdkafkaProducer
+from exporter import catalogue
+from tests.e2e.conftest import Keep, StartAgent
+
+OPTIONS = ("--cluster.name", "holders", "--lso.stall-after", "4s")
+OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "5s", "KAFKA_EOS_CLUSTERS__0__LSO__INTERVAL": "1s"}
+
+
+def stalls(agent: Agent, topic: str) -> list[Any]:
+    """What the status says of the stalled partitions of a topic."""
+    found = agent.status()["clusters"][0]["stalled_partitions"]
+    return [each for each in found if each["topic"] == topic]
+
+
+def scrapes_until(agent: Agent, what: Callable[[Metrics], bool]) -> list[Metrics]:
+    """All scrapes until one is as wanted."""
+    seen: list[Metrics] = []
+
+    def look(metrics: Metrics) -> bool:
+        seen.append(metrics)
+        return what(metrics)
+
+    agent.wait_until(look)
+    return seen
+
+
+def test_a_holder_whose_records_are_deleted_stays_the_holder_since_it_began(
+    kafka: KafkaCluster, start_agent: StartAgent, keep: Keep, fresh: Callable[[str], str]
+) -> None:
+    topic = fresh("deleted")
+    kafka.create_topic(topic, 1)
+    orphan = make_orphan(kafka, topic)
+    producer = keep(RdkafkaProducer(kafka, fresh("writer")))
+    producer.init()
+    producer.run(20, topic)
+    agent = start_agent("--bootstrap-server", kafka.bootstrap, *OPTIONS, environment=OFTEN)
+    lag, since = catalogue.LSO_LAG_OFFSETS, catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS
+    before = agent.wait_until(lambda seen: seen.value(since, topic=topic))
+    assert before.value(lag, topic=topic) == 41
+    admin = kafka.admin()
+    for offset, left in ((11, 30), (31, 10)):
+        asked = admin.delete_records([TopicPartition(topic, 0, offset)])
+        next(iter(asked.values())).result(10)
+        seen = scrapes_until(agent, lambda now: now.value(lag, topic=topic) == left)  # noqa: B023
+        # At no scrape on the way was the stall gone, or another one.
+        assert {each.value(since, topic=topic) for each in seen} == {before.value(since, topic=topic)}
+        holders = {
+            (each.labels["producer_id"], each.labels["start_offset"])
+            for metrics in seen
+            for each in metrics.samples(catalogue.LSO_BLOCKER_INFO, topic=topic)
+        }
+        assert holders == {(str(orphan.producer_id), str(orphan.start_offset))}
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[KafkaCluster]:
+    """Two brokers, and one partition of the transaction log, with one replica: it needs no follower."""
+    properties = {
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "replica.lag.time.max.ms": "4000",
+    }
+    with KafkaCluster("4.3.1", 2, properties=properties, transaction_partitions=1, heap_mb=384) as kafka:
+        yield kafka
+
+
+def test_a_marker_that_is_not_replicated_is_completing_and_the_missing_replica_is_named(
+    two: KafkaCluster, start_agent: StartAgent, keep: Keep, fresh: Callable[[str], str]
+) -> None:
+    held, free, name = fresh("held"), fresh("free"), fresh("pay")
+    producer = keep(RdkafkaProducer(two, f"{name}-1", timeout=300.0))
+    producer.init()  # the transaction log is there from now on
+    admin = two.admin()
+    log = admin.list_topics("__transaction_state", timeout=10).topics["__transaction_state"]
+    coordinator: int = log.partitions[0].leader
+    follower = next(each for each in two.brokers if each.id != coordinator)
+    topics = [
+        NewTopic(held, 1, replica_assignment=[[coordinator, follower.id]], config={"min.insync.replicas": "2"}),
+        NewTopic(free, 1, replica_assignment=[[coordinator]]),
+    ]
+    for made in admin.create_topics(topics).values():
+        made.result(30)
+    agent = start_agent("--bootstrap-server", two.broker(coordinator).address, *OPTIONS, environment=OFTEN)
+    producer.begin()
+    producer.send(held, 2)
+    producer.send(free, 2)
+    producer.flush()
+    agent.wait_until(lambda seen: seen.value(catalogue.TOPIC_LSO_LAG_OFFSETS, topic=held) == 2)
+    follower.pause()
+    commit = Thread(target=try_to_commit, args=(producer,), daemon=True)
+    try:
+        commit.start()
+        kind = {"topic": held, "kind": "completing"}
+        agent.wait_until(lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, **kind), timeout=60)
+        missing = {"waits_for": "not_replicated", "missing_replicas": [follower.id], "min_insync_replicas": 2}
+        agent.wait_until(
+            lambda _: (
+                [missing.items() <= (each["blocker"]["completion"] or {}).items() for each in stalls(agent, held)]
+                == [True]
+            ),
+            timeout=60,
+        )
+        (stall,) = stalls(agent, held)
+        assert stall["blocker"]["transactional_id"] == f"{name}-1"
+        assert stall["blocker"]["unmarked_partitions"] == [f"{held}-0"]
+        assert f"Bring back broker {follower.id}" in stall["next_step"]["text"]
+        assert free not in stall["next_step"]["text"]
+        assert stall["next_step"]["command"] is None
+        assert stalls(agent, free) == []
+    finally:
+        follower.resume()
+    agent.wait_until(lambda seen: seen.value(catalogue.STALLED_PARTITIONS, topic=held) == 0, timeout=60)
+    commit.join(60)
+
+
+def try_to_commit(producer: Producer) -> None:
+    try:
+        producer.commit()
+    except ProducerError:
+        return

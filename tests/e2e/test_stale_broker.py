@@ -1,0 +1,135 @@
+"""A broker that is cut off from the controller alone: it goes on answering from its old view, and is not believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka.admin import NewTopic
+
+from demo.agent import Metrics
+from demo.cluster import KafkaCluster
+from demo.processes import ProcessGroup
+from demo.settings import free_ports
+from demo.workloads.producers import RdkafkaProducer
+from exporter import catalogue
+from tests.e2e.conftest import Keep, StartAgent
+from tests.fakes.tcp_proxy import TcpProxy
+
+OPTIONS = ("--cluster.name", "parted", "--lso.stall-after", "4s")
+OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "5s", "KAFKA_EOS_CLUSTERS__0__LSO__INTERVAL": "1s"}
+CONTROLLER = 100
+
+
+class Parted(NamedTuple):
+    """Two brokers that reach the controller by a proxy only."""
+
+    kafka: KafkaCluster
+    proxy: TcpProxy
+
+    def hold_metadata(self, broker: int) -> None:
+        """The broker learns nothing new; its heartbeats pass and keep it in the cluster."""
+        self.proxy.hold(lambda client_id: client_id == f"raft-client-{broker}")
+
+    def part(self, broker: int) -> None:
+        """Nothing passes between the broker and the controller: another one leads what it led."""
+        mine = {str(broker), f"raft-client-{broker}"}
+        self.proxy.hold(lambda client_id: client_id in mine or client_id.endswith(f"-{broker}"))
+
+
+@dataclass
+class At:
+    """A cluster as a client knows it that was given the address of one broker."""
+
+    version: str
+    processes: ProcessGroup
+    bootstrap: str
+
+
+@pytest.fixture
+def parted() -> Iterator[Parted]:
+    port = free_ports(1)[0]
+    by_proxy = {"controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{port}"}
+    nodes = {
+        # Or brokers learn the controller's own address from it, and go around the proxy.
+        CONTROLLER: {"advertised.listeners": f"CONTROLLER://127.0.0.1:{port}"},
+        1: by_proxy,
+        2: by_proxy,
+    }
+    properties = {"transaction.state.log.min.isr": "1"}
+    kafka = KafkaCluster(
+        "4.3.1", 2, properties=properties, node_properties=nodes, transaction_partitions=1, heap_mb=384
+    )
+    with TcpProxy(kafka.controller_port, port) as proxy:
+        try:
+            with kafka:
+                yield Parted(kafka, proxy)
+        finally:
+            proxy.heal()
+
+
+def leader(kafka: KafkaCluster, topic: str) -> int:
+    found: int = kafka.admin().list_topics(topic, timeout=10).topics[topic].partitions[0].leader
+    return found
+
+
+def test_a_broker_that_learns_nothing_from_the_controller_is_a_fault_by_its_id(
+    parted: Parted, start_agent: StartAgent
+) -> None:
+    agent = start_agent("--bootstrap-server", parted.kafka.bootstrap, *OPTIONS, environment=OFTEN)
+    up = {"source": "transactions"}
+    agent.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, **up) == 1)
+    parted.hold_metadata(2)
+    agent.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, **up) == 0, timeout=60)
+    faults = [
+        fault["detail"]
+        for source in agent.status()["clusters"][0]["sources"]
+        for fault in source["faults"]
+        if fault["reason"] == "stale"
+    ]
+    assert len(faults) == 1
+    assert faults[0].startswith(f"broker 2 at {parted.kafka.broker(2).address} answers from a view of the cluster")
+    parted.proxy.heal()
+    agent.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, **up) == 1, timeout=60)
+
+
+def test_a_deposed_leader_makes_no_stall_and_hides_no_commit(
+    parted: Parted, start_agent: StartAgent, keep: Keep, fresh: Callable[[str], str]
+) -> None:
+    kafka, topic, name = parted.kafka, fresh("orders"), fresh("pay")
+    producer = keep(RdkafkaProducer(kafka, f"{name}-1", timeout=300.0))
+    producer.init()  # the transaction log is there from now on
+    old = leader(kafka, "__transaction_state")
+    admin = kafka.admin()  # kept until the answer is here: a client that is collected fails its futures
+    admin.create_topics([NewTopic(topic, 1, replica_assignment=[[old, 3 - old]])])[topic].result(30)
+    producer.begin()
+    producer.send(topic, 3)
+    producer.flush()
+    new = kafka.broker(3 - old)
+    agent = start_agent("--bootstrap-server", kafka.bootstrap, *OPTIONS, environment=OFTEN)
+    agent.wait_until(lambda seen: seen.value(catalogue.TOPIC_LSO_LAG_OFFSETS, topic=topic) == 3)
+    parted.part(old)
+    # At the new leader the next incarnation aborts what is open and goes on. At the old one it stays open for ever.
+    survivor = keep(RdkafkaProducer(At(kafka.version, kafka.processes, new.address), f"{name}-1", books=producer.books))
+    survivor.init()
+    survivor.run(40, topic)
+    seen: list[Metrics] = []
+
+    def all_is_counted(metrics: Metrics) -> bool:
+        seen.append(metrics)
+        counted = metrics.value(catalogue.TRANSACTIONS_TOTAL, application=name, outcome="committed")
+        return counted == 40 and metrics.value(catalogue.TOPIC_LSO_LAG_OFFSETS, topic=topic) == 0
+
+    agent.wait_until(all_is_counted, timeout=90)
+    last = seen[-1].value(catalogue.SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS, source="lso") or 0.0
+    agent.wait_until(
+        lambda now: (
+            all_is_counted(now)
+            and (now.value(catalogue.SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS, source="lso") or 0.0) > last + 15
+        ),
+        timeout=60,
+    )
+    assert not [each for metrics in seen for each in metrics.samples(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS)]
+    assert "forceTerminateTransaction" not in agent.get("/").text
