@@ -567,6 +567,21 @@ PRODUCER_IDEMPOTENCE_STATE_SINCE_TIMESTAMP_SECONDS = Metric(
     (*K, "target", "client_id", "state"),
     "ingest",
 )
+INGEST_SENDERS = ("clients", "queries", "audits")
+INGEST_KEPT_BYTES = Metric(
+    "kafka_eos_ingest_kept_bytes",
+    Kind.GAUGE,
+    "Memory that all that is kept of what was posted takes, estimated; at most ingest.memory.",
+    (),
+    "ingest",
+)
+INGEST_DROPPED_TOTAL = Metric(
+    "kafka_eos_ingest_dropped_total",
+    Kind.COUNTER,
+    "Clients, Spark queries and audits that were dropped, oldest first, because ingest.memory was used up.",
+    ("sender",),
+    "ingest",
+)
 
 # --- Clients and engines: Connect ---------------------------------------------------------------------------------
 

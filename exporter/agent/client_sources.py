@@ -74,7 +74,7 @@ class Clients:
         """Follow these settings from now on; ``clusters`` are those that are read, by key."""
         with self._lock:
             if self._inbox is not None and self._config is None:
-                self._fleet.add(Group(_INGEST, (IngestSource(self._inbox, self._only_cluster),)))
+                self._fleet.add(Group(_INGEST, (IngestSource(self._inbox, self._only_cluster, self._inbox.budget),)))
             self._config, self._clusters = config, dict(clusters)
             brokers = [broker for cluster in config.clusters for broker in cluster.brokers]
             entries: list[Broker | Producers | Streams] = [*brokers, *config.producers, *config.streams]

@@ -21,11 +21,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from exporter.bounds.json_text import JsonError, parse_json
+from exporter.bounds.text import cut
 from exporter.catalogue import AUDIT_KINDS, AUDIT_VERDICTS
 from exporter.model import Fact, Word
 
 LONGEST_NAME = 249  # as long as the name of a topic may be
 MOST_TOPICS = 1000
+MOST_FINDINGS = 5000
+"""Findings of one audit: of each kind and topic there is one."""
+MOST_EXAMPLES = 20
+MOST_FIELDS = 30
+MOST_SENTENCES = 100
+LONGEST_SENTENCE = 1000
+"""What is kept of a finding's examples and of what could not be told; the rest is passed over."""
 
 Example: TypeAlias = Mapping[str, Any]
 """The evidence of one finding: JSON values by name, ``partition`` and ``offset`` among them."""
@@ -123,15 +132,18 @@ def dump_result(result: AuditResult, most_examples: int | None = None) -> str:
 def parse_result(content: bytes | str) -> AuditResult:
     """The result in this JSON. Raises AuditResultError."""
     try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
-        raise AuditResultError("is no JSON") from None
+        document = parse_json(content.encode("utf-8", "replace") if isinstance(content, str) else content)
+    except JsonError as error:
+        raise AuditResultError(str(error)) from None
     top = _object(document, "the result")
     topics = _object(top.get("topics", {}), "topics")
     if not topics or len(topics) > MOST_TOPICS:
         raise AuditResultError(f"topics must name 1 to {MOST_TOPICS} topics")
     verdict = _verdict(top.get("verdict"), "verdict")
-    findings = tuple(_finding(each, topics) for each in _list(top.get("findings", []), "findings"))
+    listed = _list(top.get("findings", []), "findings")
+    if len(listed) > MOST_FINDINGS:
+        raise AuditResultError(f"findings must be {MOST_FINDINGS} at most")
+    findings = tuple(_finding(each, topics) for each in listed)
     if (verdict is Verdict.CLEAN) and any(finding.count for finding in findings):
         raise AuditResultError("verdict is clean and there are findings")
     return AuditResult(
@@ -142,10 +154,26 @@ def parse_result(content: bytes | str) -> AuditResult:
         findings=findings,
         records=_count(top.get("records"), "records"),
         aborted_records=_count(top.get("aborted_records"), "aborted_records"),
-        checked=tuple(_kind(each, "checked") for each in _list(top.get("checked", []), "checked")),
-        unknown=tuple(_text(each, "unknown") for each in _list(top.get("unknown", []), "unknown")),
+        checked=tuple(dict.fromkeys(_kind(each, "checked") for each in _list(top.get("checked", []), "checked"))),
+        unknown=tuple(
+            cut(_text(each, "unknown"), LONGEST_SENTENCE)
+            for each in _list(top.get("unknown", []), "unknown")[:MOST_SENTENCES]
+        ),
         kafka_cluster=_name(top.get("kafka_cluster"), "kafka_cluster") if top.get("kafka_cluster") else "",
     )
+
+
+def weight(result: AuditResult) -> int:
+    """Most bytes of memory that a result takes."""
+    topics = sum(500 + 4 * len(name) for name in result.topics)
+    fields = sum(
+        300 + 4 * len(key) + (4 * len(value) if isinstance(value, str) else 0)
+        for finding in result.findings
+        for example in finding.examples
+        for key, value in example.items()
+    )
+    examples = sum(400 + 400 * len(finding.examples) + 4 * len(finding.topic) for finding in result.findings)
+    return 3000 + topics + examples + fields + sum(100 + 4 * len(text) for text in result.unknown)
 
 
 def _finding(value: object, topics: Mapping[str, Any]) -> Finding:
@@ -156,8 +184,18 @@ def _finding(value: object, topics: Mapping[str, Any]) -> Finding:
     count = _count(finding.get("count"), "count of a finding")
     if count is None:
         raise AuditResultError("count of a finding is missing")
-    examples = tuple(_object(each, "each of examples") for each in _list(finding.get("examples", []), "examples"))
+    listed = _list(finding.get("examples", []), "examples")[:MOST_EXAMPLES]
+    examples = tuple(_example(_object(each, "each of examples")) for each in listed)
     return Finding(_kind(finding.get("kind"), "kind of a finding"), topic, count, examples)
+
+
+def _example(found: Mapping[str, Any]) -> Example:
+    """What of an example can be shown: numbers and texts by name. Of texts, the beginning."""
+    return {
+        cut(key, LONGEST_NAME): cut(value, LONGEST_SENTENCE) if isinstance(value, str) else value
+        for key, value in list(found.items())[:MOST_FIELDS]
+        if value is None or isinstance(value, bool | str | int) or (isinstance(value, float) and math.isfinite(value))
+    }
 
 
 def _topic(value: object) -> TopicResult:

@@ -7,12 +7,13 @@ That answer holds every connector's whole configuration, passwords included. Wha
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from exporter.bounds.json_text import NO_JSON, JsonError, parse_json
+from exporter.bounds.text import cut
 from exporter.connect.trace import Cause, cause_of, last_line, secrets_of
 from exporter.http import AskError, Endpoint, ask
 from exporter.model import Deadline, Fault, Reason
@@ -33,6 +34,14 @@ KEPT_SETTINGS = (
     "consumer.override.isolation.level",
 )
 """What is kept of a connector's configuration: all that concerns exactly-once, and none of it a secret."""
+
+MOST_CONNECTORS = 2000
+MOST_TASKS = 20_000
+"""Connectors and tasks of one Connect cluster that are kept."""
+MOST_PLUGINS = 2000
+MOST_FAULTS = 20
+LONGEST_WORD = 1000
+"""Characters of a name, a state, an address or a setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,25 +156,25 @@ def plugin_versions(body: bytes) -> dict[str, str]:
     ``Connector`` at the end (PluginUtils.simpleName, prunedName). Nothing of what is no such list; never raises.
     """
     try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
+        document = parse_json(body)
+    except JsonError:
         return {}
     found: dict[str, str] = {}
-    for row in document if isinstance(document, list) else ():
+    for row in document[:MOST_PLUGINS] if isinstance(document, list) else ():
         if isinstance(row, dict) and isinstance(row.get("class"), str) and isinstance(row.get("version"), str):
             short = row["class"].rpartition(".")[2]
             for name in (row["class"], short, short.removesuffix("Connector")):
-                found[name] = row["version"]
+                found[name[:LONGEST_WORD]] = cut(row["version"], LONGEST_WORD)
     return found
 
 
 def parse(body: bytes, address: str) -> RestAnswer:
     """The connectors of an answer. ``address`` names the worker in faults. Never raises."""
     try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        fault = Fault(Reason.MALFORMED, f"{address} answered something else than JSON: is this Connect's REST API?")
-        return RestAnswer(None, (fault,))
+        document = parse_json(body)
+    except JsonError as error:
+        what = "answered something else than JSON" if str(error) == NO_JSON else f"answered JSON that {error}"
+        return RestAnswer(None, (Fault(Reason.MALFORMED, f"{address} {what}: is this Connect's REST API?"),))
     if isinstance(document, list):
         fault = Fault(Reason.UNSUPPORTED, f"{address} knows no ?expand=: Connect 2.3 or later is needed")
         return RestAnswer(None, (fault,))
@@ -173,17 +182,33 @@ def parse(body: bytes, address: str) -> RestAnswer:
         fault = Fault(Reason.MALFORMED, f"{address} answered no list of connectors: is this Connect's REST API?")
         return RestAnswer(None, (fault,))
     connectors: list[Connector] = []
-    faults: list[Fault] = []
+    unknown: list[str] = []
+    tasks = 0
     for name, described in document.items():
         try:
-            connectors.append(_connector(str(name), described))
-        except (TypeError, KeyError, AttributeError, ValueError):
-            faults.append(Fault(Reason.MALFORMED, f"{address} describes connector {name!s:.80} in a form unknown here"))
-    return RestAnswer(tuple(connectors), tuple(faults))
+            connector = _connector(name, described)
+        except (TypeError, KeyError, AttributeError, ValueError, OverflowError):
+            unknown.append(name)
+            continue
+        tasks += len(connector.tasks)
+        if len(connectors) == MOST_CONNECTORS or tasks > MOST_TASKS:
+            text = f"{address} has more than {MOST_CONNECTORS} connectors or {MOST_TASKS} tasks: the rest is left out"
+            return RestAnswer(tuple(connectors), (*_unknown(address, unknown), Fault(Reason.UNSUPPORTED, text)))
+        connectors.append(connector)
+    return RestAnswer(tuple(connectors), _unknown(address, unknown))
+
+
+def _unknown(address: str, names: Sequence[str]) -> tuple[Fault, ...]:
+    return tuple(
+        Fault(Reason.MALFORMED, f"{address} describes connector {cut(name, 80)} in a form unknown here")
+        for name in names[:MOST_FAULTS]
+    )
 
 
 def _connector(name: str, described: Mapping[str, Any]) -> Connector:
-    """Raises TypeError, KeyError, AttributeError or ValueError when it is not described as Connect does."""
+    """Raises TypeError, KeyError, AttributeError, ValueError or OverflowError for what Connect does not write."""
+    if len(name) > LONGEST_WORD:
+        raise ValueError("a name is too long")
     status = described.get("status") or {}
     info = described.get("info") or {}
     config = info.get("config")
@@ -192,13 +217,20 @@ def _connector(name: str, described: Mapping[str, Any]) -> Connector:
     return Connector(
         name=name,
         type=_type(status, info),
-        state=str(own.get("state", "")).lower(),
-        worker=str(own.get("worker_id", "")),
+        state=_word(own.get("state", "")).lower(),
+        worker=_word(own.get("worker_id", "")),
         error=last_line(str(own.get("trace") or ""), secrets),
-        settings=None if config is None else {key: str(config[key]) for key in KEPT_SETTINGS if key in config},
+        settings=None if config is None else {key: _word(config[key]) for key in KEPT_SETTINGS if key in config},
         tasks=tuple(_tasks(name, status.get("tasks") or (), secrets)),
-        plugin=str((config or {}).get("connector.class", "")),
+        plugin=_word((config or {}).get("connector.class", "")),
     )
+
+
+def _word(value: object) -> str:
+    """A text as it is kept: states, addresses, settings. Raises TypeError for a list or an object."""
+    if isinstance(value, list | dict):
+        raise TypeError("a text is a list or an object")
+    return cut(str(value), LONGEST_WORD)
 
 
 def _type(status: Mapping[str, Any], info: Mapping[str, Any]) -> str:
@@ -209,8 +241,8 @@ def _type(status: Mapping[str, Any], info: Mapping[str, Any]) -> str:
 
 def _tasks(connector: str, tasks: Sequence[Mapping[str, Any]], secrets: frozenset[str]) -> Iterator[Task]:
     for task in tasks:
-        state = str(task["state"]).lower()
-        worker = str(task.get("worker_id", ""))
+        state = _word(task["state"]).lower()
+        worker = _word(task.get("worker_id", ""))
         number = str(int(task["id"]))
         if state != "failed":
             yield Task(connector, number, state, worker)

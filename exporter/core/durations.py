@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _UNITS = {"y": 365 * 86400.0, "w": 7 * 86400.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_FORM = re.compile("".join(rf"(?:(?P<{unit}>[0-9]+){unit})?" for unit in _UNITS))
+_FORM = re.compile("".join(rf"(?:(?P<{unit}>[0-9]{{1,15}}){unit})?" for unit in _UNITS))
 
 
 def parse_duration(text: str) -> float:

@@ -13,6 +13,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from exporter.bounds.files import read_regular
+from exporter.bounds.json_text import JsonError, parse_json
+
+MOST_BYTES = 64 * 1024 * 1024
+MOST_WEIGHT = 512 * 1024 * 1024
+"""Greatest document that is read, in the file and in memory: the agent wrote it, so it may be larger than others'."""
+
 log = logging.getLogger(__name__)
 
 
@@ -34,10 +41,10 @@ class StateDir:
         if path is None:
             return {}
         try:
-            document = json.loads(path.read_text())
+            document = parse_json(read_regular(path, MOST_BYTES), MOST_WEIGHT)
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except (OSError, JsonError) as error:
             log.warning("state %s cannot be read, starting without it: %s", path, error)
             return {}
         return document if isinstance(document, dict) else {}

@@ -5,21 +5,35 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
+from exporter.bounds.files import names_in, read_regular
+from exporter.bounds.json_text import JsonError, parse_json
+from exporter.bounds.text import cut
+from exporter.bounds.yaml_text import YamlError, parse_yaml
 from exporter.core.file_stamp import FileStamp
 
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 4 * 1024 * 1024
+MOST_TARGETS = 10_000
+"""Targets of one file."""
+MOST_FILES = 1000
+"""Files of one pattern, the first by name."""
+LONGEST_LABEL = 1000
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 
 
 class TargetFileError(Exception):
     """The file is not of the form; the text says why."""
+
+
+class LeftOut(NamedTuple):
+    """A group or a target that is not of the form, as the end of a sentence; the others stay."""
+
+    why: str
 
 
 class FileTarget(NamedTuple):
@@ -37,7 +51,8 @@ class _Read(NamedTuple):
 class TargetFiles:
     """The targets in the files of these names or patterns. A file that cannot be read keeps what it said last.
 
-    One that is gone lists nothing. Call from one thread at a time.
+    A group or target that is not of the form is left out, with a warning. A file that is gone lists nothing. Call from
+    one thread at a time.
     """
 
     def __init__(self, patterns: Sequence[Path]) -> None:
@@ -62,15 +77,17 @@ class TargetFiles:
             stamp = FileStamp.of(status)
             if before is not None and before.stamp == stamp:
                 return before
-            with file.open("rb") as content:
-                targets = tuple(parse_targets(content.read(MAX_BYTES + 1)))
+            read = tuple(parse_targets(read_regular(file, MAX_BYTES)))
         except FileNotFoundError:
             return None
         except OSError as error:
             return _kept(file, before, error.strerror or "cannot be read", None)
         except TargetFileError as error:
             return _kept(file, before, str(error), stamp)
+        targets = tuple(each for each in read if isinstance(each, FileTarget))
         log.info("%s lists %d target(s)", file, len(targets))
+        if left_out := [each for each in read if isinstance(each, LeftOut)]:
+            log.warning("%s: %d left out; the first %s", file, len(left_out), left_out[0].why)
         return _Read(stamp, targets)
 
 
@@ -84,30 +101,81 @@ def _kept(file: Path, before: _Read | None, why: str, stamp: FileStamp | None) -
 def _matching(pattern: Path) -> Iterator[Path]:
     """The files of this name; its last part may have wildcards."""
     if any(sign in pattern.name for sign in "*?["):
-        yield from (file for file in pattern.parent.glob(pattern.name) if file.is_file())
+        try:
+            names = sorted(entry.name for entry in names_in(pattern.parent) if entry.is_file())
+        except OSError:
+            return
+        paths = (pattern.parent / name for name in names)
+        yield from islice((path for path in paths if path.match(pattern.name)), MOST_FILES)
     else:
         yield pattern
 
 
-def parse_targets(content: bytes) -> Iterator[FileTarget]:
-    """The targets of a file: a list of groups with ``targets`` and, if wanted, ``labels``. Raises TargetFileError."""
+def parse_targets(content: bytes) -> Iterator[FileTarget | LeftOut]:
+    """The targets of a file: a list of groups with ``targets`` and, if wanted, ``labels``.
+
+    Raises TargetFileError for what is no such list, or has nothing in it but what has to be left out.
+    """
     if len(content) > MAX_BYTES:
         raise TargetFileError(f"is larger than {MAX_BYTES // 1024 // 1024} MB")
-    try:
-        groups: Any = yaml.safe_load(content.decode())  # JSON is YAML
-    except (UnicodeDecodeError, yaml.YAMLError, RecursionError):
-        raise TargetFileError("is no JSON or YAML") from None
+    groups = _document(content)
     if groups is None:
         return
     if not isinstance(groups, list):
         raise TargetFileError("must be a list of groups such as {targets: [app-1:8778], labels: {}}")
+    read = list(_targets(groups))
+    left_out = [each for each in read if isinstance(each, LeftOut)]
+    if left_out and len(left_out) == len(read):
+        raise TargetFileError(f"has nothing that can be read: the first {left_out[0].why}")
+    yield from read
+
+
+def _targets(groups: Sequence[object]) -> Iterator[FileTarget | LeftOut]:
+    listed = 0
     for group in groups:
         if not isinstance(group, dict) or not isinstance(group.get("targets"), list):
-            raise TargetFileError("must be a list of groups, each with a list of targets")
-        labels = group.get("labels") or {}
-        if not isinstance(labels, dict):
-            raise TargetFileError("has labels that are no mapping")
+            yield LeftOut("is a group without a list of targets")
+            continue
+        labels = _labels(group.get("labels"))
+        if labels is None:
+            yield LeftOut("is a group with labels that are no mapping of texts")
+            continue
         for address in group["targets"]:
-            if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
-                raise TargetFileError(f"has a target that is no host:port: {address!r:.60}")
-            yield FileTarget(address, {str(key): str(value) for key, value in labels.items()})
+            if listed == MOST_TARGETS:
+                yield LeftOut(f"is beyond {MOST_TARGETS} targets, as is all that follows")
+                return
+            if not isinstance(address, str) or len(address) > LONGEST_LABEL or not _ADDRESS.fullmatch(address):
+                shown = cut(address, 60) if isinstance(address, str) else "a value that is no text"
+                yield LeftOut(f"is a target that is no host:port: {shown!r}")
+                continue
+            listed += 1
+            yield FileTarget(address, labels)
+
+
+def _document(content: bytes) -> Any:  # noqa: ANN401 -- JSON or YAML is anything
+    """What a file holds: JSON, which is quick to read, or YAML. Raises TargetFileError."""
+    try:
+        if content.lstrip()[:1] in {b"[", b"{"}:
+            try:
+                return parse_json(content)
+            except JsonError:
+                pass  # a flow of YAML begins so, too
+        return parse_yaml(content.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise TargetFileError("is no UTF-8 text") from None
+    except YamlError as error:
+        raise TargetFileError(str(error)) from None
+
+
+def _labels(value: object) -> Mapping[str, str] | None:
+    """The labels of a group; None when they are no mapping of short texts, or of numbers as JSON may have them."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        return None
+    labels: dict[str, str] = {}
+    for key, text in value.items():
+        if isinstance(text, list | dict) or len(key) > LONGEST_LABEL or len(str(text)) > LONGEST_LABEL:
+            return None
+        labels[key] = "" if text is None else str(text)
+    return labels

@@ -7,6 +7,7 @@ format.
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -33,6 +34,7 @@ CONTENT_TYPES = {
 }
 END_OF_OPENMETRICS = b"# EOF\n"
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _SPECIAL = {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}
 
 
@@ -110,9 +112,18 @@ def _distribution_lines(metric: Metric, labels: Labels, value: Distribution) -> 
 
 def _piece(lines: Sequence[str], earlier: Block | None) -> Piece:
     """The lines as bytes; the earlier piece itself when nothing changed, since it may be compressed already."""
-    # backslashreplace: a lone surrogate has no UTF-8, and one bad id must not cost everybody's scrape.
-    data = ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace") if lines else b""
+    data = _encoded("\n".join(lines) + "\n") if lines else b""
     return earlier.piece if earlier and earlier.piece.data == data else Piece(data)
+
+
+def _encoded(text: str) -> bytes:
+    """UTF-8. A lone surrogate, which has none, is written as an escaped backslash and its number: one bad id must not
+    cost everybody's scrape.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.sub(lambda match: rf"\\u{ord(match[0]):04x}", text).encode()
 
 
 def numbers(values: Collection[Value]) -> list[str]:

@@ -23,7 +23,10 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from exporter.http.endpoint import AskError, Endpoint, Reply
 from exporter.model import Deadline, Fault, Reason
 
-CHUNK_BYTES = 64 * 1024
+CHUNK_BYTES = 16 * 1024
+"""Read at once. gzip makes up to a thousand times as much of it, before the size is looked at."""
+REFUSAL_BYTES = 64 * 1024
+"""What is read of the body of a refusal: a token endpoint's names the error."""
 TIMER_NAME = "deadline of a question"
 
 
@@ -150,11 +153,16 @@ def _credentials(endpoint: Endpoint) -> HTTPBasicAuth | None:
 
 
 def _content(reply: requests.Response, max_bytes: int) -> bytes:
-    """The whole body, decompressed. Raises AskError when it is too large."""
+    """The whole body, decompressed; of a refusal the beginning. Raises AskError when it is too large."""
+    encoding = reply.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in {"gzip", "identity", ""}:  # what was not asked for, or one in another, is not decoded
+        raise AskError(Fault(Reason.MALFORMED, f"{reply.url} answered in the encoding {encoding!r:.40}: not asked for"))
     chunks = []
     size = 0
     for chunk in reply.iter_content(CHUNK_BYTES):
         size += len(chunk)
+        if reply.status_code != 200 and size > REFUSAL_BYTES:
+            break
         if size > max_bytes:
             limit = f"{max_bytes / 1024 / 1024:.0f} MB"
             raise AskError(Fault(Reason.MALFORMED, f"{reply.url} answered with more than {limit}: stopped reading"))

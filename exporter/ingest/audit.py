@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from exporter.audit_result.result import AuditResult, AuditResultError, parse_result
+from exporter.audit_result.result import AuditResult, AuditResultError, parse_result, weight
+from exporter.ingest.budget import Budget
 from exporter.ingest.latest import Mailbox, RefusedError
 from exporter.model import Clock
 
@@ -23,10 +24,12 @@ class AuditKey(NamedTuple):
 class AuditInbox:
     """The audits that were handed in, the latest run of each. Any thread may call any method."""
 
-    def __init__(self, clusters: Collection[str], audits: int, clock: Clock) -> None:
+    def __init__(self, clusters: Collection[str], audits: int, clock: Clock, budget: Budget | None = None) -> None:
         """``clusters`` are the names that a result may give; so many ``audits`` are kept at most."""
         self._clusters = frozenset(clusters)
-        self._mail: Mailbox[AuditKey, AuditResult] = Mailbox(audits, KEEP_SECONDS, clock, "audits")
+        self._mail: Mailbox[AuditKey, AuditResult] = Mailbox(
+            audits, KEEP_SECONDS, clock, lambda _, result: weight(result), senders="audits", budget=budget
+        )
 
     def take(self, body: bytes) -> None:
         """Take one result. One that ended before that which is kept changes nothing. Raises RefusedError."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from exporter.bounds.json_text import JsonError, parse_json
+from exporter.ingest.budget import ENTRY_BYTES, Budget
 from exporter.model import Clock
 
 RATE = 20.0
@@ -56,13 +56,27 @@ class _Letter(NamedTuple, Generic[V]):
 class Mailbox(Generic[K, V]):
     """The latest of each sender. Any thread may call any method."""
 
-    def __init__(self, most: int, expire_after: float, clock: Clock, senders: str = "clients") -> None:
-        """``most`` senders are kept, each for ``expire_after`` seconds; ``senders`` is what a refusal calls them."""
+    def __init__(
+        self,
+        most: int,
+        expire_after: float,
+        clock: Clock,
+        weigh: Callable[[K, V], int],
+        *,
+        senders: str = "clients",
+        budget: Budget | None = None,
+    ) -> None:
+        """``most`` senders are kept, each for ``expire_after`` seconds; ``senders`` is what a refusal calls them.
+
+        ``weigh`` gives the bytes of memory that a value takes, of which ``budget`` allows so many to all that share it.
+        """
         self._most = most
         self._expire_after = expire_after
         self._clock = clock
+        self._weigh = weigh
         self._senders = senders
-        self._lock = threading.Lock()  # guards the four below
+        self._budget = budget or Budget()
+        self._lock = self._budget.lock  # guards the four below
         self._letters: dict[K, _Letter[V]] = {}
         self._buckets: dict[K, _Bucket] = {}
         self._total = _Bucket(TOTAL_RATE, TOTAL_BURST)
@@ -87,7 +101,13 @@ class Mailbox(Generic[K, V]):
             self._left_out.pop(sender, None)
             if not self._buckets.setdefault(sender, _Bucket(RATE, BURST)).take(now):
                 raise RefusedError(429, f"more than {RATE:.0f} reports a second from one of the {self._senders}")
-            self._letters[sender] = _Letter(make(before.value if before else None), now)
+            value = make(before.value if before else None)
+            size = ENTRY_BYTES + self._weigh(sender, value)
+            try:
+                self._budget.charge((self._senders, sender), size, self._senders, lambda: self._drop(sender))
+            except ValueError:
+                raise RefusedError(413, "is larger than all that ingest.memory allows") from None
+            self._letters[sender] = _Letter(value, now)
 
     def latest(self) -> Mapping[K, V]:
         """What those said last that are not silent."""
@@ -104,18 +124,22 @@ class Mailbox(Generic[K, V]):
     def _forget_silent(self, now: float) -> None:
         oldest = now - self._expire_after
         for sender in [sender for sender, letter in self._letters.items() if letter.seen < oldest]:
-            del self._letters[sender]
-            del self._buckets[sender]
+            self._drop(sender)
+            self._budget.release((self._senders, sender))
         for sender in [sender for sender, seen in self._left_out.items() if seen < oldest]:
             del self._left_out[sender]
+
+    def _drop(self, sender: K) -> None:
+        self._letters.pop(sender, None)
+        self._buckets.pop(sender, None)
 
 
 def json_object(body: bytes) -> Mapping[str, Any]:
     """What a body holds. Raises RefusedError."""
     try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        raise RefusedError(400, "is no JSON") from None
+        document = parse_json(body)
+    except JsonError as error:
+        raise RefusedError(400, str(error)) from None
     if not isinstance(document, dict):
         raise RefusedError(400, "is no JSON object")
     return document

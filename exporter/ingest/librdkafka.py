@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from exporter.catalogue import RDKAFKA_IDEMPOTENCE_STATES, RDKAFKA_TXN_STATES
+from exporter.ingest.budget import Budget, text_bytes
 from exporter.ingest.latest import Mailbox, RefusedError, json_object, named
 from exporter.model import Clock
 
 UNKNOWN = "unknown"
+STATE_BYTES = 500
 
 
 class ClientKey(NamedTuple):
@@ -53,12 +55,20 @@ class Inbox:
     """The clients that report, the latest report of each. Any thread may call any method."""
 
     def __init__(
-        self, clusters: Collection[str], clients: int = 500, expire_after: float = 180.0, clock: Clock | None = None
+        self,
+        clusters: Collection[str],
+        clients: int = 500,
+        expire_after: float = 180.0,
+        clock: Clock | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """``clusters`` are the names that a client may give; ``clients`` is how many are kept at most."""
         self._clusters = frozenset(clusters)
         self._clock = clock or Clock()
-        self._mail: Mailbox[ClientKey, ClientState] = Mailbox(clients, expire_after, self._clock)
+        self.budget = budget or Budget()
+        self._mail: Mailbox[ClientKey, ClientState] = Mailbox(
+            clients, expire_after, self._clock, lambda key, _: STATE_BYTES + text_bytes(*key), budget=self.budget
+        )
 
     def take(self, body: bytes) -> None:
         """Take one client's statistics, as librdkafka writes them or cut to what matters. Raises RefusedError."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from exporter.config import Config
 from exporter.ingest.audit import AuditInbox
+from exporter.ingest.budget import Budget
 from exporter.ingest.librdkafka import Inbox
 from exporter.ingest.spark import SparkInbox
 from exporter.model import Clock
@@ -17,6 +18,7 @@ class Inboxes(NamedTuple):
     clients: Inbox
     spark: SparkInbox
     audits: AuditInbox
+    budget: Budget
 
 
 def inboxes_of(config: Config, clock: Clock) -> Inboxes | None:
@@ -25,8 +27,10 @@ def inboxes_of(config: Config, clock: Clock) -> Inboxes | None:
     if not ingest.enabled:
         return None
     names = [cluster.name for cluster in config.clusters if cluster.name]
+    budget = Budget(ingest.memory)
     return Inboxes(
-        Inbox(names, ingest.clients, ingest.expire_after, clock),
-        SparkInbox(names, ingest.clients, clock),
-        AuditInbox(names, ingest.clients, clock),
+        Inbox(names, ingest.clients, ingest.expire_after, clock, budget),
+        SparkInbox(names, ingest.clients, clock, budget),
+        AuditInbox(names, ingest.clients, clock, budget),
+        budget,
     )

@@ -11,11 +11,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from exporter.ingest.budget import Budget, text_bytes
 from exporter.ingest.latest import Mailbox, RefusedError, json_object, named
 from exporter.model import Clock
 from exporter.spark.events import MOST_ENDS, EventError, batch_of
 from exporter.spark.queries import KEEP_SILENT, End, Query, State, Way
 from exporter.spark.terminations import MOST_CLASSES, Reason, reason_of
+
+QUERY_BYTES, PARTITION_BYTES, END_BYTES = 2500, 300, 250
 
 LATEST = 4_102_444_800.0
 """The year 2100 in Unix seconds: no driver's clock is later."""
@@ -35,11 +38,13 @@ class QueryPlace(NamedTuple):
 class SparkInbox:
     """The queries that report, the latest of each. Any thread may call any method."""
 
-    def __init__(self, clusters: Collection[str], queries: int, clock: Clock) -> None:
+    def __init__(self, clusters: Collection[str], queries: int, clock: Clock, budget: Budget | None = None) -> None:
         """``clusters`` are the names that a driver may give; so many ``queries`` are kept at most."""
         self._clusters = frozenset(clusters)
         self._clock = clock
-        self._mail: Mailbox[QueryPlace, Query] = Mailbox(queries, KEEP_SILENT, clock, "queries")
+        self._mail: Mailbox[QueryPlace, Query] = Mailbox(
+            queries, KEEP_SILENT, clock, _weight, senders="queries", budget=budget
+        )
 
     def take(self, body: bytes) -> None:
         """Take one query's state. Raises RefusedError."""
@@ -59,6 +64,14 @@ class SparkInbox:
     def left_out(self) -> int:
         """How many queries reported lately and are not kept."""
         return self._mail.left_out()
+
+
+def _weight(place: QueryPlace, query: Query) -> int:
+    """Most bytes of memory that a query takes."""
+    topics = {partition.topic for partition in query.offsets}
+    ends = sum(END_BYTES + text_bytes(end.run_id) for end in query.ends)
+    names = text_bytes(*place, query.id, query.name, query.application, *topics)
+    return QUERY_BYTES + names + PARTITION_BYTES * len(query.offsets) + ends
 
 
 def _after(before: Query | None, query: Query) -> Query:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
 from typing import NamedTuple
 
+from exporter.bounds.text import cut, decoded
 from exporter.http import AskError, Endpoint, ask
 from exporter.jvm.answers import Answer, Missing, Reading
 from exporter.jvm.mbeans import MBean, Query, matches, parse_object_name, unquoted
@@ -14,10 +16,21 @@ from exporter.jvm.rule_files import PROFILES, Spelt, plain, rule_for, spelt, squ
 from exporter.model import Deadline, Fault, Reason
 
 _ACCEPT = "text/plain; version=0.0.4"
-_LABEL = re.compile(r'\s*([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"\s*(?:,|$)')
+# Possessive throughout, and no two parts that match the same characters: the time is linear.
+_LABEL = re.compile(r'\s*+([A-Za-z_][A-Za-z0-9_]*+)="((?:[^"\\]|\\.)*+)"\s*+(?:,|$)', re.DOTALL)
+_NAME = re.compile("[A-Za-z_:][A-Za-z0-9_:]*+")
 _ALL_CONNECTORS = "aggregate"
 """What Confluent's rules put in the label of MBeans that have no such property."""
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+MOST_LINES = 500_000
+"""Lines of a page. One of a broker with 10,000 partitions, by a catch-all rule, has 110,000."""
+MOST_SERIES = 200_000
+"""Series of a page that are asked for."""
+LONGEST_LINE = 16 * 1024
+NO_NAME = "no name of a metric"
+MOST_NAMES = 20_000
+"""Names of which it is remembered how they are written plainly."""
+_ESCAPE = re.compile(r'\\([\\"n])')
 
 
 class Series(NamedTuple):
@@ -50,10 +63,10 @@ class ScrapeReader:
 def read_page(queries: Sequence[Query], body: bytes, url: str, profile: str = "") -> Answer:
     """The page's values for the queries, and what its rules drop."""
     asked = [_Asked(query, parse_object_name(query.pattern)) for query in queries]
-    wanted = {name for each in asked for way in each.ways(profile) for name in way.names}
+    wanted = {name for each in asked for name in each.names(profile)}
     try:
-        page = parse_page(body, frozenset(wanted))
-    except ValueError as error:
+        page, unreadable = parse_page(body, frozenset(wanted))
+    except PageError as error:
         return Answer(faults=(Fault(Reason.MALFORMED, f"{url}: {error}"),), failed=tuple(queries))
     values: list[Reading] = []
     lost: list[tuple[_Asked, str]] = []
@@ -67,8 +80,18 @@ def read_page(queries: Sequence[Query], body: bytes, url: str, profile: str = ""
             elif each.query.expected:
                 lost.append((each, attribute))
     known = profile or max(hits, key=lambda name: hits[name])
-    missing = tuple(Missing(each.query, name, rule_for(each.mbean, name, known)) for each, name in lost)
-    return Answer(tuple(values), (), missing)
+    # Of what has a line that cannot be read, neither the value nor its absence is known.
+    failed = tuple(each.query for each in asked if not each.names(profile).isdisjoint(unreadable))
+    missing = tuple(
+        Missing(each.query, name, rule_for(each.mbean, name, known)) for each, name in lost if each.query not in failed
+    )
+    return Answer(tuple(values), tuple(_unreadable(unreadable, url)), missing, failed)
+
+
+def _unreadable(lines: Mapping[str, int], url: str) -> Iterator[Fault]:
+    if lines:
+        which = cut(", ".join(sorted(lines)), 200)
+        yield Fault(Reason.MALFORMED, f"{url}: {sum(lines.values())} line(s) cannot be read, of {which}")
 
 
 class _Asked(NamedTuple):
@@ -80,6 +103,9 @@ class _Asked(NamedTuple):
     def ways(self, profile: str) -> Iterator[Spelt]:
         for attribute in self.query.attributes:
             yield from spelt(self.mbean, attribute, profile)
+
+    def names(self, profile: str) -> set[str]:
+        return {name for way in self.ways(profile) for name in way.names}
 
     def look(self, page: Page, attribute: str, profile: str) -> tuple[Spelt | None, list[Reading]]:
         """The first way of spelling the attribute that the page has for any MBean of the kind, and what it says."""
@@ -142,39 +168,72 @@ def _plainest(found: Iterable[_Found]) -> list[Reading]:
     return [each.reading for each in best.values()]
 
 
-def parse_page(body: bytes, wanted: frozenset[str]) -> Page:
-    """The wanted series of a page in the text format 0.0.4 or OpenMetrics. Raises ValueError for any other answer."""
-    try:
-        text = body.decode()
-    except UnicodeDecodeError:
-        raise ValueError("the page is no UTF-8 text") from None
-    names: dict[str, str] = {}
+class PageError(ValueError):
+    """The bytes are no page of metrics, or too much of one; the text says why."""
+
+
+class ParsedPage(NamedTuple):
+    """The wanted series, and how many lines of each wanted name could not be read."""
+
+    page: Page
+    unreadable: Mapping[str, int]
+
+
+def parse_page(body: bytes, wanted: frozenset[str]) -> ParsedPage:
+    """The wanted series of a page in the text format 0.0.4 or OpenMetrics. Raises PageError for any other answer."""
+    names: dict[bytes, str] = {}
     page: dict[str, list[Series]] = {}
-    for line in text.split("\n"):
-        if not line or line[0] == "#":
+    unreadable: dict[str, int] = {}
+    series = 0
+    for number, content in enumerate(BytesIO(body)):  # a line at a time: the page is in memory once
+        if number == MOST_LINES:
+            raise PageError(f"the page has more than {MOST_LINES} lines")
+        if content[:1] in b"#\n":
             continue
-        written = line[: min(at for at in (line.find("{"), line.find(" "), len(line)) if at >= 0)]
+        written = content[: _end_of_name(content)]
         name = names.get(written)
         if name is None:
-            if not re.fullmatch("[A-Za-z_:][A-Za-z0-9_:]*", written):
-                what = "HTML" if written.startswith("<") else "no page of metrics"
-                raise ValueError(f"the answer is {what}: is this the address of a jmx_exporter?")
-            name = names[written] = plain(written)
+            text = written.decode("ascii", "replace")
+            if len(written) > LONGEST_LINE or not _NAME.fullmatch(text):
+                if names:
+                    unreadable[NO_NAME] = unreadable.get(NO_NAME, 0) + 1
+                    continue
+                what = "HTML" if written.startswith(b"<") else "no page of metrics"
+                raise PageError(f"the answer is {what}: is this the address of a jmx_exporter?")
+            name = plain(text)
+            if len(names) < MOST_NAMES:
+                names[written] = name
         if name in wanted:
-            page.setdefault(name, []).append(_series(line, len(written)))
+            series += 1
+            if series > MOST_SERIES:
+                raise PageError(f"the page has more than {MOST_SERIES} series of those that are asked for")
+            try:
+                page.setdefault(name, []).append(_series(content, len(written)))
+            except ValueError:
+                unreadable[name] = unreadable.get(name, 0) + 1
     if not names:
-        raise ValueError("the page has no series")
-    if not text.endswith("\n"):
-        raise ValueError("the page is cut off")
-    return page
+        raise PageError("the page has no series")
+    if not body.endswith(b"\n"):
+        raise PageError("the page is cut off")
+    return ParsedPage(page, unreadable)
 
 
-def _series(line: str, at: int) -> Series:
+def _end_of_name(line: bytes) -> int:
+    ends = (line.find(b"{"), line.find(b" "), len(line.rstrip(b"\r\n")))
+    return min(at for at in ends if at >= 0)
+
+
+def _series(content: bytes, at: int) -> Series:
+    """A line as a series. Raises ValueError."""
+    if len(content) > LONGEST_LINE:
+        raise ValueError("a line of the page is too long")
+    line = decoded(content)
     labels: dict[str, str] = {}
-    if line[at] == "{":
+    if line[at : at + 1] == "{":
         at += 1
+        end = line.rfind("}")
         while line[at : at + 1] not in {"}", ""}:
-            match = _LABEL.match(line, at, line.rfind("}"))
+            match = _LABEL.match(line, at, end)
             if match is None:
                 raise ValueError("a line of the page cannot be read")
             value = match[2]

@@ -11,6 +11,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from exporter.bounds.json_text import NO_JSON, JsonError, parse_json
+from exporter.bounds.text import cut
 from exporter.http import AskError, Endpoint, ask
 from exporter.jvm.answers import Answer, Reading
 from exporter.jvm.mbeans import Query, is_pattern, parse_object_name
@@ -19,6 +21,8 @@ from exporter.model import Deadline, Fault, Reason
 _OPTIONS = {"ignoreErrors": True, "includeStackTrace": False, "serializeException": False}
 _FAILED = "ERROR: "
 """What stands in place of a value that could not be had, with ignoreErrors."""
+LONGEST_TEXT = 1000
+"""Characters of an attribute's text that are kept: states, versions, ids."""
 
 
 class JolokiaReader:
@@ -51,10 +55,10 @@ def question(queries: Sequence[Query]) -> bytes:
 def read_answer(queries: Sequence[Query], body: bytes, url: str) -> Answer:
     """The agent's answer as values; one bad item loses only itself."""
     try:
-        items = json.loads(body)
-    except (ValueError, RecursionError):
-        fault = Fault(Reason.MALFORMED, f"{url} answered {_looks_like(body)}, not JSON of a Jolokia")
-        return Answer(faults=(fault,), failed=tuple(queries))
+        items = parse_json(body)
+    except JsonError as error:
+        what = f"{_looks_like(body)}, not JSON of a Jolokia" if str(error) == NO_JSON else f"JSON that {error}"
+        return Answer(faults=(Fault(Reason.MALFORMED, f"{url} answered {what}"),), failed=tuple(queries))
     if isinstance(items, dict) and isinstance(items.get("status"), int):  # it refused the question as a whole
         return Answer(faults=(_refusal(url, "the request", items),), failed=tuple(queries))
     if not isinstance(items, list) or len(items) != len(queries) or not all(isinstance(item, dict) for item in items):
@@ -71,36 +75,48 @@ def read_answer(queries: Sequence[Query], body: bytes, url: str) -> Answer:
             faults.append(_refusal(url, query.pattern, item))
             failed.append(query)
             continue
-        try:
-            values += _readings(query, item.get("value"))
-        except (TypeError, ValueError) as error:
-            faults.append(Fault(Reason.MALFORMED, f"{url}, {query.pattern}: {error}"))
+        found = list(_readings(query, item.get("value")))
+        values += (each for each in found if isinstance(each, Reading))
+        if wrong := [each for each in found if not isinstance(each, Reading)]:
+            more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+            faults.append(Fault(Reason.MALFORMED, f"{url}, {query.pattern}: {wrong[0]}{more}"))
             failed.append(query)
     return Answer(tuple(values), tuple(faults), failed=tuple(failed))
 
 
-def _readings(query: Query, value: Any) -> Iterator[Reading]:  # noqa: ANN401 -- JSON
+def _readings(query: Query, value: Any) -> Iterator[Reading | str]:  # noqa: ANN401 -- JSON
+    """The readings, and what is wrong with each MBean that has none."""
     by_name = value if is_pattern(query.pattern) else {query.pattern: value}
     if not isinstance(by_name, Mapping):
-        raise TypeError("the value is no object")
+        yield "the value is no object"
+        return
+    wanted = parse_object_name(query.pattern)
     for name, attributes in by_name.items():
         if not isinstance(attributes, Mapping):
-            raise TypeError("the attributes are no object")
-        mbean = parse_object_name(name)
+            yield "the attributes are no object"
+            continue
+        try:
+            mbean = parse_object_name(name)
+        except ValueError as error:
+            yield str(error)
+            continue
+        if mbean.domain != wanted.domain or mbean.properties.keys() != wanted.properties.keys():
+            yield f"an MBean that was not asked for, {cut(name, 120)!r}"
+            continue
         for attribute in query.attributes:
             found = attributes.get(attribute)
             if isinstance(found, str):
                 if not found.startswith(_FAILED):
-                    yield Reading(mbean, attribute, found)
+                    yield Reading(mbean, attribute, cut(found, LONGEST_TEXT))
             elif isinstance(found, (int, float)) and math.isfinite(found):
                 yield Reading(mbean, attribute, float(found))
 
 
 def _refusal(url: str, what: str, item: Mapping[str, Any]) -> Fault:
-    status, error = item.get("status"), str(item.get("error") or "")
+    status, error = item.get("status"), cut(str(item.get("error") or ""), 200)
     if status == 403:
         return Fault(Reason.AUTHORIZATION, f"{url} refuses {what}: allow it in jolokia-access.xml")
-    return Fault(Reason.MALFORMED, f"{url}, {what}: status {status!s:.5}, {error:.200}")
+    return Fault(Reason.MALFORMED, f"{url}, {what}: status {status!s:.5}, {error}")
 
 
 def _looks_like(body: bytes) -> str:

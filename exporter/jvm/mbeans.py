@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-_PROPERTY = re.compile(r'\s*([^,=:"*?]+)=("(?:[^"\\]|\\.)*"|[^,="]*)(?:,|$)')
+LONGEST_NAME = 4000
+"""Characters of an ObjectName: a client id and a topic of 249 characters each are its longest parts."""
+
+# Possessive throughout, and no two parts that match the same characters: the time is linear.
+_PROPERTY = re.compile(r'([^,=:"*?]++)=("(?:[^"\\]|\\.)*+"|[^,="]*+)(?:,|$)')
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -41,15 +45,15 @@ class Query(NamedTuple):
 def parse_object_name(text: str) -> MBean:
     """An ObjectName or pattern as domain and properties. Raises ValueError when it is none."""
     domain, colon, rest = text.partition(":")
-    if not colon or not rest:
-        raise ValueError(f"{text!r:.120} is no ObjectName")
+    if not colon or not rest or len(text) > LONGEST_NAME:
+        raise ValueError(f"{text[:120]!r:.120} is no ObjectName")
     properties: dict[str, str] = {}
     at = 0
     while at < len(rest):
         match = _PROPERTY.match(rest, at)
         if match is None:
-            raise ValueError(f"{text!r:.120} is no ObjectName")
-        properties[match[1]] = unquoted(match[2])
+            raise ValueError(f"{text[:120]!r:.120} is no ObjectName")
+        properties[match[1].lstrip()] = unquoted(match[2])
         at = match.end()
     return MBean(domain, properties)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, SecretStr, model_validator
 
 from exporter.settings.targets import Discovered, Secret
-from exporter.settings.values import Count, Duration, Section, wrong
+from exporter.settings.values import Count, Duration, Section, Size, wrong
 
 
 class Broker(Discovered):
@@ -42,6 +42,8 @@ class Ingest(Section):
     """The series of a client are dropped when it has sent nothing for this long."""
     clients: Count = 500
     """Clients that are kept; those above the limit are refused and counted."""
+    memory: Size = 64 * 1024**2
+    """Estimated memory of everything posted, together. Beyond it the oldest is dropped first, and counted."""
 
     @model_validator(mode="after")
     def _one_token(self) -> Ingest:

@@ -15,6 +15,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 
+from exporter.bounds.text import printable
+from exporter.bounds.yaml_text import excess
+
 ENVIRONMENT_PREFIX = "KAFKA_EOS_"
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -29,6 +32,10 @@ PROPERTIES, LIST, TEXT = "properties", "list", "text"
 _SERVICE_LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 _DEEPEST = 20
+MOST_BYTES = 1024 * 1024
+"""Greatest file of settings. One of a hundred clusters has 100 kB."""
+MOST_NODES = 20_000
+"""Nodes of one, those of aliases counted as often as they are named."""
 
 
 class Problem(NamedTuple):
@@ -107,10 +114,21 @@ _Texts.yaml_implicit_resolvers = {
 }
 
 
+_TAGS: Mapping[type[yaml.Node], frozenset[str]] = {
+    yaml.ScalarNode: frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "null", "merge")),
+    yaml.SequenceNode: frozenset({"tag:yaml.org,2002:seq"}),
+    yaml.MappingNode: frozenset({"tag:yaml.org,2002:map"}),
+}
+
+
 def from_yaml(text: str, origin: str) -> Layer:
     """The settings in a YAML text. A fault of form is a problem with its line and column, never the line's text."""
+    if len(text) > MOST_BYTES:
+        return _refused(origin, f"is larger than {MOST_BYTES // 1024} kB")
     try:
-        tree = yaml.load(text, Loader=_Texts)  # noqa: S506 -- a SafeLoader that makes fewer types, not more
+        tree = _loaded(text)
+    except _TooMuchError as error:
+        return _refused(origin, str(error))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -131,6 +149,54 @@ def from_yaml(text: str, origin: str) -> Layer:
     return Layer(_with_text_keys(tree), {}, ())
 
 
+class _TooMuchError(Exception):
+    """Aliases that stand for more than is read, or for what they stand in."""
+
+
+def _loaded(text: str) -> Any:  # noqa: ANN401 -- a YAML tree is anything
+    """The tree of a text. Raises yaml.YAMLError, RecursionError and _TooMuchError, before anything is made."""
+    if beyond := excess(text, _DEEPEST + 2, MOST_NODES):  # first: PyYAML's own parser takes far longer
+        raise _TooMuchError(beyond)
+    loader = _Texts(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _bounded(node)
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _bounded(root: yaml.Node) -> None:
+    """Raise _TooMuchError for a graph that is no tree of ``MOST_NODES``; ConstructorError for a tag."""
+    sizes: dict[yaml.Node, int | None] = {}  # None while what is in it is counted
+    waiting = [root]
+    while waiting:
+        node = waiting[-1]
+        children = _children(node)
+        if node not in sizes:
+            sizes[node] = None
+            for child in children:
+                if child in sizes and sizes[child] is None:
+                    raise _TooMuchError("has an alias of what it stands in")
+            waiting += [child for child in children if child not in sizes]
+            continue
+        waiting.pop()
+        if sizes[node] is None:
+            sizes[node] = size = 1 + sum(sizes[child] or 0 for child in children)
+            if size > MOST_NODES:
+                raise _TooMuchError(f"has more than {MOST_NODES} nodes, those of aliases counted")
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    if node.tag not in _TAGS[type(node)]:
+        raise yaml.constructor.ConstructorError(None, None, "a tag is not known here", node.start_mark)
+    if isinstance(node, yaml.MappingNode):
+        return [child for pair in node.value for child in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
 def _refused(origin: str, text: str) -> Layer:
     return Layer({}, {}, (Problem((), text, origin),))
 
@@ -142,10 +208,10 @@ def _too_deep(value: object, left: int) -> bool:
 
 def _with_text_keys(value: Any) -> Any:  # noqa: ANN401 -- a YAML tree is anything
     if isinstance(value, dict):
-        return {("" if key is None else str(key)): _with_text_keys(child) for key, child in value.items()}
+        return {("" if key is None else printable(str(key))): _with_text_keys(child) for key, child in value.items()}
     if isinstance(value, list):
         return [_with_text_keys(child) for child in value]
-    return value
+    return printable(value) if isinstance(value, str) else value
 
 
 # --- The environment --------------------------------------------------------------------------------------------------
@@ -211,8 +277,8 @@ def _texts(value: str) -> object:
     """A YAML list in brackets, else the text itself: an IPv6 address such as [::1]:10618 begins with a bracket too."""
     if value.lstrip().startswith("["):
         try:
-            parsed = yaml.load(value, Loader=_Texts)  # noqa: S506 -- as above
-        except yaml.YAMLError:
+            parsed = _loaded(value)
+        except (yaml.YAMLError, _TooMuchError, RecursionError):
             return value
         return parsed if isinstance(parsed, list) else value
     return value

@@ -96,6 +96,26 @@ def _seconds(value: object) -> float:
     return seconds
 
 
+_SIZE = re.compile("([0-9]{1,9}) ?(kB|MB|GB|KiB|MiB|GiB|Ki|Mi|Gi)")
+_SIZES = {"kB": 1000, "MB": 1000**2, "GB": 1000**3, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+
+
+def _bytes(value: object) -> int:
+    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise wrong("must be a size such as 64MiB")
+    size = int(match[1]) * (_SIZES.get(match[2]) or _SIZES[f"{match[2]}B"])
+    if size < _SIZES["MiB"]:
+        raise wrong("must be 1MiB or more")
+    return size
+
+
+def _size_text(size: int) -> str:
+    """The shortest form that is read back."""
+    unit = next((unit for unit in ("GiB", "MiB", "KiB", "MB") if size % _SIZES[unit] == 0), "kB")
+    return f"{size // _SIZES[unit]}{unit}"
+
+
 def _pattern(value: str) -> str:
     try:
         re.compile(value)
@@ -183,6 +203,7 @@ def _readable(properties: Properties) -> dict[str, str]:
 
 
 Duration = Annotated[float, BeforeValidator(_seconds), PlainSerializer(format_duration)]
+Size = Annotated[int, BeforeValidator(_bytes), PlainSerializer(_size_text)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(one_or_more)]
 Address = Annotated[str, AfterValidator(_address)]

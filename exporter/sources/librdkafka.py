@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from exporter import catalogue
+from exporter.ingest.budget import Budget
 from exporter.ingest.librdkafka import Inbox
 from exporter.model import Deadline, Fact, Facts, Fault, Sample
 
@@ -19,7 +20,9 @@ class IngestSource:
     pace = interval = INTERVAL
     timeout = 5.0
 
-    def __init__(self, inbox: Inbox, only_cluster: Callable[[], str]) -> None:
+    def __init__(self, inbox: Inbox, only_cluster: Callable[[], str], budget: Budget | None = None) -> None:
+        """``budget`` is what all that is posted shares; None where it is not exposed."""
+        self._budget = budget
         self._inbox = inbox
         self._only_cluster = only_cluster
 
@@ -43,5 +46,11 @@ class IngestSource:
             )
             if state.sent is not None:
                 yield catalogue.PRODUCER_RECORDS_SENT_TOTAL(state.sent, *labels)
+        if self._budget is not None:
+            with self._budget.lock:
+                kept, dropped = self._budget.kept, dict(self._budget.dropped)
+            yield catalogue.INGEST_KEPT_BYTES(float(kept))
+            for senders in catalogue.INGEST_SENDERS:
+                yield catalogue.INGEST_DROPPED_TOTAL(float(dropped.get(senders, 0)), senders)
         if left_out := self._inbox.left_out():
             yield catalogue.SERIES_DROPPED(left_out, catalogue.PRODUCER_TXN_STATE.name)

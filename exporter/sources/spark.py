@@ -20,12 +20,19 @@ from exporter.sources.cluster import Cluster, Named
 from exporter.spark.queries import Lag, Query, QueryKey, SparkQueries, SparkView, merged
 
 MOST_QUERIES = 500
+MOST_COUNTED = 1000
+MOST_RUNS = 20_000
+"""Queries whose counters are kept, and runs that are known to be counted: of more, those heard of last."""
 FORGET_TERMINATIONS = 7 * 86_400.0
 """Seconds after its last sign of life for which the counters of a query are kept."""
 
 
 class Folder(Protocol):
     """An event log folder, or a checkpoint."""
+
+    @property
+    def left_out(self) -> int:
+        """How many queries, or logs of applications, it cannot tell of because there are too many."""
 
     def read(self, deadline: Deadline, now: float) -> Iterator[Fault | Query]: ...
 
@@ -67,7 +74,7 @@ class SparkFolderSource:
                 yield item
             else:
                 queries.append(item)
-        yield SparkQueries(tuple(queries))
+        yield SparkQueries(tuple(queries), self._folder.left_out)
 
 
 class SparkSource:
@@ -106,7 +113,8 @@ class SparkSource:
         for key, reasons in self._terminations.count(queries, now).items():
             for reason in SPARK_TERMINATION_REASONS:
                 yield catalogue.SPARK_QUERY_TERMINATIONS_TOTAL(float(reasons[reason]), *head, *key, reason)
-        if dropped := len(every) - len(queries) + self._left_out():
+        in_folders = sum(folder.left_out for folder in facts.all(SparkQueries))
+        if dropped := len(every) - len(queries) + self._left_out() + in_folders:
             yield catalogue.SERIES_DROPPED(float(dropped), catalogue.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS.name)
         lags: dict[QueryKey, dict[str, Lag]] = {}
         for item in self._lags(queries, deadline):
@@ -201,9 +209,14 @@ class Terminations:
             for end in query.ends if known else ():
                 if end.run_id not in self._counted:
                     counts[end.reason] += end.at >= self._since
-                self._counted[end.run_id] = now
+                self._counted.pop(end.run_id, None)
+                self._counted[end.run_id] = now  # the last of all: those told of longest ago are forgotten first
         oldest = now - FORGET_TERMINATIONS
+        if len(self._heard) > MOST_COUNTED:  # names that change all the time must not make series without end
+            oldest = max(oldest, sorted(self._heard.values())[-MOST_COUNTED])
         for key in [key for key, heard in self._heard.items() if heard < oldest]:
             del self._heard[key], self._counts[key]
-        self._counted = {run: seen for run, seen in self._counted.items() if seen >= oldest}
+        oldest = now - FORGET_TERMINATIONS
+        latest = list(self._counted.items())[-MOST_RUNS:]
+        self._counted = {run: seen for run, seen in latest if seen >= oldest}
         return self._counts

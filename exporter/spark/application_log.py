@@ -8,16 +8,18 @@ history server may fold old files into ``events_<n>_<app>.compact``.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from exporter.bounds.files import names_in
+from exporter.bounds.json_text import JsonError, parse_json
 from exporter.model import Deadline, Fault, Reason
 from exporter.spark.events import EventError, after, mapping, name_of, parse_event
-from exporter.spark.log_files import Decoder, Follower, Plain, Read, ReplacedError, Zstd, is_log
+from exporter.spark.folders import shown
+from exporter.spark.log_files import LONGEST_LINE, Decoder, Follower, Plain, Read, ReplacedError, Zstd, is_log
 from exporter.spark.queries import Query, State
 
 FOLDER_PREFIX = "eventlog_v2_"
@@ -30,8 +32,15 @@ is. A log of one file is read whole, in as many reads as that takes.
 """
 HEAD_BYTES = 1024 * 1024
 
-_ROLLED = re.compile(r"events_(\d+)_.*?(?P<compact>\.compact)?")
+MOST_QUERIES = 200
+"""Queries of one application that are remembered; of more, those that ended first are forgotten, then the oldest."""
+MOST_LINE_FAULTS = 10
+"""Lines of one read that are told one by one."""
+
+_ROLLED = re.compile(r"events_([0-9]{1,18})_.*?(?P<compact>\.compact)?")
 _QUERY_MARK = b"StreamingQueryListener$Query"
+HEAD_OF_LINE = 200
+"""The event's name is the first thing in a line (JsonProtocol)."""
 _APPLICATION_MARK = b'{"Event":"SparkListenerApplication'
 
 
@@ -62,13 +71,13 @@ def rolled_layout(folder: Path) -> Layout:
     files: list[LogFile] = []
     finished = False
     modified, size = 0.0, 0
-    for entry in folder.iterdir():
+    for entry in names_in(folder):
         if entry.name.startswith(STATUS_PREFIX):
             finished = not entry.name.endswith(IN_PROGRESS)
-        elif (match := _ROLLED.fullmatch(entry.name)) is not None:
+        elif (match := _ROLLED.fullmatch(entry.name)) is not None and entry.is_file():
             status = entry.stat()
             modified, size = max(modified, status.st_mtime), size + status.st_size
-            files.append(LogFile(int(match[1]), entry, match["compact"] is not None))
+            files.append(LogFile(int(match[1]), Path(entry.path), match["compact"] is not None))
     compact = max((file.number for file in files if file.compact), default=-1)
     kept = (file for file in files if file.number > compact or (file.number == compact and file.compact))
     return Layout(tuple(sorted(kept)), finished, modified, size)
@@ -112,6 +121,10 @@ class ApplicationLog:
     queries: dict[str, Query] = field(default_factory=dict)
     current: bool = False
     """Whether all that there was has been read: what is told before is of the past."""
+    taken: int = 0
+    """Bytes of its files that were read."""
+    left_out: int = 0
+    """Queries that are forgotten because there are too many."""
     _following: _Following | None = None
 
     def follow(self, layout: Layout, now: float, most: int, deadline: Deadline) -> Iterator[Fault | int]:
@@ -122,20 +135,29 @@ class ApplicationLog:
         # A log that is met late tells of when it was written to last.
         heard = now if self.current else layout.modified
         following = self._following
+        wrong = 0
         if following is None:
             following = yield from self._begin(layout)
         while following is not None and most > 0 and not deadline.over:
             self._following = following
             try:
+                damaged = False
                 for part in self._rest_of(following, layout, most):
-                    most -= part.size
-                    yield part.size
-                    yield from self._take(part.lines, following.path, heard)
-                    if part.damaged:
-                        yield Fault(Reason.MALFORMED, f"{following.path} is damaged; what can be read of it is")
-                    self._note_alive(heard)
-                    if most <= 0 or deadline.remaining() <= 0:
+                    most, self.taken = most - part.size, self.taken + part.size
+                    if part.size:
+                        yield part.size
+                        self._note_alive(heard)
+                    for fault in self._take(part, following.path, heard):
+                        wrong += 1
+                        if wrong <= MOST_LINE_FAULTS:
+                            yield fault
+                    if part.damaged and not damaged:
+                        damaged = True
+                        yield Fault(Reason.MALFORMED, f"{shown(following.path)} is damaged; what can be read of it is")
+                    if deadline.remaining() <= 0:
                         return
+                if most <= 0 or following.follower.stopped:
+                    return
             except ReplacedError:
                 self._forget()
                 return
@@ -144,6 +166,15 @@ class ApplicationLog:
                 self.current = True
         if self.current and layout.finished:
             self._end(heard)
+
+    @property
+    def partitions(self) -> int:
+        """Partitions of which it remembers the offsets."""
+        return sum(len(query.offsets) for query in self.queries.values())
+
+    def forget_offsets(self) -> None:
+        """Where its queries are is not known, until they tell it anew."""
+        self.queries = {key: replace(query, offsets={}) for key, query in self.queries.items()}
 
     def _begin(self, layout: Layout) -> Generator[Fault | int, None, _Following | None]:
         """Choose the file to begin with, and learn from the first one who this is; None while there is nothing yet."""
@@ -162,8 +193,8 @@ class ApplicationLog:
             head = layout.files[0].path
             for part in Follower(decoder_for(head)).read(head, HEAD_BYTES):
                 yield part.size
-                known = [line for line in part.lines if line.startswith(_APPLICATION_MARK)]
-                yield from self._take(known, head, layout.modified)
+                known = tuple(line for line in part.lines if line.startswith(_APPLICATION_MARK))
+                yield from self._take(Read(known), head, layout.modified)
         return _Following(file.number, file.path, follower)
 
     @staticmethod
@@ -179,16 +210,18 @@ class ApplicationLog:
             if query.state is not None and not query.state.ended:
                 self.queries[key] = replace(query, heard=heard)
 
-    def _take(self, lines: Iterable[bytes], path: Path, heard: float) -> Iterator[Fault]:
-        for line in lines:
-            # Most of a log is of tasks and plans: their lines are not even parsed.
-            if _QUERY_MARK not in line and not line.startswith(_APPLICATION_MARK):
+    def _take(self, part: Read, path: Path, heard: float) -> Iterator[Fault]:
+        for line in part.lines:
+            if not _tells(line):
                 continue
             try:
-                self._note(mapping(json.loads(line), "a line"), heard)
-            except (EventError, ValueError, RecursionError) as error:
-                why = str(error) if isinstance(error, EventError) else "is no JSON"
-                yield Fault(Reason.MALFORMED, f"{path} has a line that cannot be understood: {why}")
+                self._note(mapping(parse_json(line), "a line"), heard)
+            except (EventError, JsonError) as error:
+                yield Fault(Reason.MALFORMED, f"{shown(path)} has a line that cannot be understood: {error}")
+        for line in part.too_long:
+            if _tells(line):
+                text = f"{shown(path)} has a line of a query that is longer than {LONGEST_LINE // 1024 // 1024} MB"
+                yield Fault(Reason.MALFORMED, text)
 
     def _note(self, document: Mapping[str, object], heard: float) -> None:
         match document.get("Event"):
@@ -201,6 +234,8 @@ class ApplicationLog:
                 event = parse_event(document)
                 if event is not None:
                     query = after(self.queries.get(event.id), event, heard, live=self.current)
+                    if event.id not in self.queries and len(self.queries) >= MOST_QUERIES:
+                        self._forget_one()
                     self.queries[event.id] = replace(query, application=self.name)
 
     def _end(self, heard: float) -> None:
@@ -209,5 +244,18 @@ class ApplicationLog:
             if query.state is not None and not query.state.ended:
                 self.queries[key] = replace(query, state=State.TERMINATED, heard=heard)
 
+    def _forget_one(self) -> None:
+        """Make place for a query: of those that ended the one that began to be told of first, else the first of all."""
+        ended = (key for key, query in self.queries.items() if query.state is not None and query.state.ended)
+        gone = self.queries.pop(next(ended, None) or next(iter(self.queries)))
+        # One that ended is of no more use after an hour; one that runs is missed.
+        self.left_out += not (gone.state is not None and gone.state.ended)
+
     def _forget(self) -> None:
         self.name, self.queries, self.current, self._following = "", {}, False, None
+        self.taken = self.left_out = 0
+
+
+def _tells(line: bytes) -> bool:
+    """Whether a line is of a query or of the application. Most are of tasks and plans, and are not even parsed."""
+    return line.startswith(_APPLICATION_MARK) or _QUERY_MARK in line[:HEAD_OF_LINE]

@@ -7,18 +7,26 @@ under another name and renames it, so a file is whole or not there. Nothing here
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from exporter.bounds.files import names_in, read_regular
+from exporter.bounds.json_text import JsonError, parse_json
 from exporter.model import Deadline, Fault, Reason, TopicPartition
-from exporter.spark.events import kafka_offsets, name_of
-from exporter.spark.folders import trouble
+from exporter.spark.events import MOST_PARTITIONS, kafka_offsets, name_of
+from exporter.spark.folders import shown, trouble
 from exporter.spark.queries import Query, Way
 
-VERSION = "v1"
-MOST_BYTES = 16 * 1024 * 1024
+VERSION = b"v1"
+MOST_BYTES = 4 * 1024 * 1024
+"""Greatest file. The offsets of 50,000 partitions have 1 MB."""
+MOST_LINES = 1000
+"""Lines of one: each source of the query has one."""
+
+
+_NUMBER = re.compile("[0-9]{1,18}")
 
 
 class MalformedError(Exception):
@@ -36,6 +44,7 @@ class CheckpointFolder:
     """One query's checkpoint. ``application`` and ``query`` name it on the metrics, where no event tells its names."""
 
     def __init__(self, folder: Path, application: str = "", query: str = "") -> None:
+        self.left_out = 0
         self._folder = folder
         self._application = application
         self._query = query
@@ -51,8 +60,8 @@ class CheckpointFolder:
             batches = Batches(newest(folder / "offsets"), committed)
             if batches.begun is None and committed is None and not (folder / "metadata").exists():
                 if any(folder.iterdir()):
-                    text = f"{folder} is no checkpoint of a streaming query: it has no offsets and no metadata in it"
-                    yield Fault(Reason.MALFORMED, text)
+                    text = "is no checkpoint of a streaming query: it has no offsets and no metadata in it"
+                    yield Fault(Reason.MALFORMED, f"{shown(folder)} {text}")
                 return
             yield self._query_of(batches)
         except FileNotFoundError as error:
@@ -85,19 +94,23 @@ class CheckpointFolder:
         """Where the last committed batch ended; before there was one, where the first begins."""
         if committed is None:
             sources = self._folder / "sources"
-            begun = sorted(sources.glob("*/0")) if sources.is_dir() else []
-            return {key: at for path in begun for key, at in source_offsets(path, _lines(path)[:1]).items()}
-        path = self._folder / "offsets" / str(committed)
-        return source_offsets(path, _lines(path)[1:])
+            numbers = sorted(entry.name for entry in names_in(sources, MOST_LINES)) if sources.is_dir() else []
+            begun = [path for number in numbers if (path := sources / number / "0").is_file()]
+            offsets = {key: at for path in begun for key, at in source_offsets(path, _lines(path)[:1]).items()}
+        else:
+            path = self._folder / "offsets" / str(committed)
+            offsets = dict(source_offsets(path, _lines(path)[1:]))
+        # Beyond this, where the query is stays unknown, as for one that tells of itself.
+        return offsets if len(offsets) <= MOST_PARTITIONS else {}
 
 
 def newest(folder: Path) -> int | None:
     """The greatest number of the files in a log of Spark's, None if it is empty or not there yet. Raises OSError."""
     try:
-        numbers = [int(path.name) for path in folder.iterdir() if path.name.isascii() and path.name.isdecimal()]
+        names = (entry.name for entry in names_in(folder))
+        return max((int(name) for name in names if _NUMBER.fullmatch(name)), default=None)
     except FileNotFoundError:
         return None
-    return max(numbers, default=None)
 
 
 def uncommitted(batches: Batches) -> int:
@@ -107,47 +120,44 @@ def uncommitted(batches: Batches) -> int:
     return max(0, begun - committed)
 
 
-def source_offsets(path: Path, lines: Sequence[str]) -> Mapping[TopicPartition, int]:
+def source_offsets(path: Path, lines: Sequence[bytes]) -> Mapping[TopicPartition, int]:
     """Offsets in Kafka, of one line for each source; sources of other kinds are passed over.
 
     Raises MalformedError for a line that is neither: then there may be offsets that we fail to see.
     """
     offsets: dict[TopicPartition, int] = {}
     for line in lines:
-        if line == "-":  # OffsetSeqLog.SERIALIZED_VOID_OFFSET: nothing of this source yet
+        if line == b"-":  # OffsetSeqLog.SERIALIZED_VOID_OFFSET: nothing of this source yet
             continue
         try:
-            json.loads(line)
-        except (ValueError, RecursionError):
-            raise MalformedError(f"{path} has offsets that are no JSON") from None
-        offsets |= kafka_offsets(line) or {}
+            document = parse_json(line)
+        except JsonError as error:
+            raise MalformedError(f"{shown(path)} has offsets that {error}".replace("that is", "that are")) from None
+        offsets |= kafka_offsets(document) or {}
     return offsets
 
 
 def query_id(path: Path) -> str:
     """The id in the file ``metadata``. Raises OSError and MalformedError."""
     try:
-        document = json.loads(_lines(path)[0])
-    except (ValueError, IndexError, RecursionError):
+        document = parse_json(_lines(path)[0])
+    except JsonError:
         document = None
     found = name_of(document.get("id")) if isinstance(document, dict) else ""
     if not found:
-        raise MalformedError(f"{path} holds no id of a query")
+        raise MalformedError(f"{shown(path)} holds no id of a query")
     return found
 
 
-def _lines(path: Path) -> list[str]:
-    """The lines of a file, without its version. Raises OSError and MalformedError."""
-    with path.open("rb") as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise MalformedError(f"{path} is larger than {MOST_BYTES // 1024 // 1024} MB")
-    try:
-        lines = content.decode().lstrip("\0").splitlines()  # initial offsets begin with a 0 for Spark before 2.1
-    except UnicodeDecodeError:
-        raise MalformedError(f"{path} is no UTF-8 text") from None
+def _lines(path: Path) -> list[bytes]:
+    """The lines of a file, without its version, at least one. Raises OSError and MalformedError."""
+    content = read_regular(path, MOST_BYTES).lstrip(b"\0")  # initial offsets begin with a 0 for Spark before 2.1
+    if content.count(b"\n") > MOST_LINES:
+        raise MalformedError(f"{shown(path)} has more than {MOST_LINES} lines")
+    lines = [line.removesuffix(b"\r") for line in content.removesuffix(b"\n").split(b"\n")]
     if path.name == "metadata":
         return lines
-    if not lines or lines[0] != VERSION:
-        raise MalformedError(f"{path} is of a version that is not known; this agent knows {VERSION}")
+    if lines[0] != VERSION:
+        known = VERSION.decode()
+        raise MalformedError(f"{shown(path)} is of a version that is not known; this agent knows {known}")
     return lines[1:]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from exporter.bounds.files import names_in
 from exporter.model import Deadline, Fault, Reason
 from exporter.spark.application_log import (
     FOLDER_PREFIX,
@@ -17,7 +18,7 @@ from exporter.spark.application_log import (
     rolled_layout,
     single_layout,
 )
-from exporter.spark.folders import trouble
+from exporter.spark.folders import shown, trouble
 from exporter.spark.queries import KEEP_ENDED, KEEP_SILENT, Query, remembered
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,9 @@ MOST_BYTES = 64 * 1024 * 1024
 
 MOST_APPLICATIONS = 200
 """Logs followed at once, those written to last."""
+
+MOST_PARTITIONS = 100_000
+"""Partitions whose offsets are remembered, of all queries of a folder: 25 MB."""
 
 
 class _Entry(NamedTuple):
@@ -55,6 +59,11 @@ class EventLogFolder:
             yield trouble(error, self._folder)
             return
         for entry in entries:
+            if deadline.over:
+                yield Fault(
+                    Reason.TIMEOUT, f"not all of {len(entries)} logs in {shown(self._folder)} were read in time"
+                )
+                break
             try:
                 changed = entry.path.stat().st_mtime
                 if self._settled.get(entry.key) == changed:
@@ -75,26 +84,50 @@ class EventLogFolder:
         self._logs = {key: each for key, each in self._logs.items() if key in known}
         layouts.sort(key=lambda each: each[1].modified, reverse=True)
         self._say_left_out(len(layouts) - MOST_APPLICATIONS)
+        followed = [(self._logs.setdefault(entry.key, ApplicationLog()), entry, layout) for entry, layout in layouts]
+        del followed[MOST_APPLICATIONS:]
+        # One that writes without end, or never ends to be read, must not take the others' turn.
+        followed.sort(key=lambda each: (not each[0].current, each[0].taken))
         most = MOST_BYTES
-        for entry, layout in layouts[:MOST_APPLICATIONS]:
-            application = self._logs.setdefault(entry.key, ApplicationLog())
+        for application, entry, layout in followed:
             for item in self._follow(application, entry, layout, now, most, deadline):
                 if isinstance(item, Fault):
                     yield item
                 else:
                     most -= item
+        yield from self._without_too_many_offsets()
+        for application, _, _ in followed:
             if application.current:
                 yield from (query for query in application.queries.values() if remembered(query, now))
 
+    @property
+    def left_out(self) -> int:
+        """Queries that are not told of because one application has too many, and logs that are not followed."""
+        return max(0, self._left_out) + sum(application.left_out for application in self._logs.values())
+
     def _entries(self) -> Iterator[_Entry]:
-        for path in self._folder.iterdir():
-            name = path.name
+        for entry in names_in(self._folder):
+            name = entry.name
             if name.startswith("."):
                 continue  # checksums of Hadoop's local file system
             if name.startswith(FOLDER_PREFIX):
-                yield _Entry(name, path, rolled_layout)
-            elif path.is_file():
-                yield _Entry(name.removesuffix(IN_PROGRESS), path, single_layout)
+                yield _Entry(name, Path(entry.path), rolled_layout)
+            elif entry.is_file():
+                yield _Entry(name.removesuffix(IN_PROGRESS), Path(entry.path), single_layout)
+
+    def _without_too_many_offsets(self) -> Iterator[Fault]:
+        """Forget the offsets of the applications that have most of them, until the rest are few enough."""
+        sizes = {key: application.partitions for key, application in self._logs.items()}
+        total = sum(sizes.values())
+        for key in sorted(sizes, key=lambda each: sizes[each], reverse=True):
+            if total <= MOST_PARTITIONS:
+                return
+            total -= sizes[key]
+            self._logs[key].forget_offsets()
+            text = (
+                f"{shown(self._folder / key)} tells of {sizes[key]} partitions: too many, so lags of it are not known"
+            )
+            yield Fault(Reason.UNSUPPORTED, text)
 
     def _follow(
         self, application: ApplicationLog, entry: _Entry, layout: Layout, now: float, most: int, deadline: Deadline
@@ -106,7 +139,7 @@ class EventLogFolder:
         except OSError as error:
             yield trouble(error, entry.path)
         except UnsupportedCodecError as error:
-            text = f"{entry.path} is compressed by {error}; set spark.eventLog.compression.codec to zstd"
+            text = f"{shown(entry.path)} is compressed by {error}; set spark.eventLog.compression.codec to zstd"
             yield Fault(Reason.UNSUPPORTED, text)
 
     def _over(self, layout: Layout, now: float) -> bool:
@@ -115,5 +148,5 @@ class EventLogFolder:
 
     def _say_left_out(self, left_out: int) -> None:
         if left_out > 0 and left_out != self._left_out:
-            log.warning("%s has %d more logs than are followed", self._folder, left_out)
+            log.warning("%s has %d more logs than are followed", shown(self._folder), left_out)
         self._left_out = left_out

@@ -6,7 +6,6 @@ a trigger; offsets in it are JSON, in an event log as a text within the JSON.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -14,17 +13,25 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from exporter.bounds.json_text import JsonError, parse_json
 from exporter.catalogue import SPARK_BATCH_PHASES
 from exporter.model import TopicPartition
 from exporter.spark.queries import End, Query, State, Way
 from exporter.spark.terminations import Reason, exceptions_in, reason_of
 
 LONGEST_NAME = 200
+LONGEST_TOPIC = 249
+MOST_PARTITIONS = 50_000
+"""Partitions of one query whose offsets are read."""
 MOST_ENDS = 20
 """Ended runs that are remembered of one query."""
 
 _PHASES = {"".join(word.title() for word in phase.split("_")).lower(): phase for phase in SPARK_BATCH_PHASES}
 _KAFKA = re.compile(r"Kafka(V2|Source\w*)?\[")  # KafkaMicroBatchStream.toString; KafkaSource's, of the old API
+
+
+_LAST_OFFSET = 2**63 - 1
+_LAST_PARTITION = 2**31 - 1
 
 
 class EventError(ValueError):
@@ -152,8 +159,11 @@ def batch_of(progress: Mapping[str, Any]) -> Batch:
     for source in sources:
         source = mapping(source, "each of sources")  # noqa: PLW2901 -- the same, known to be one
         rows += _count(source.get("numInputRows", 0), "numInputRows")  # an event log has it here alone
-        if _KAFKA.match(str(source.get("description", ""))):
+        description = source.get("description")
+        if isinstance(description, str) and _KAFKA.match(description):
             offsets |= kafka_offsets(source.get("endOffset")) or {}
+    if len(offsets) > MOST_PARTITIONS:
+        offsets = {}  # where the query is stays unknown
     return Batch(
         _count(progress.get("batchId"), "batchId"),
         instant(progress.get("timestamp")) + phases.get("trigger_execution", 0.0),
@@ -168,8 +178,8 @@ def kafka_offsets(value: object) -> Mapping[TopicPartition, int] | None:
     """Offsets as Spark's Kafka source writes them, ``{"topic": {"0": 17}}``, or that as a text; None for others'."""
     if isinstance(value, str):
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
+            value = parse_json(value.encode("utf-8", "replace"))
+        except JsonError:
             return None
     if not isinstance(value, dict) or not value:
         return None
@@ -178,8 +188,10 @@ def kafka_offsets(value: object) -> Mapping[TopicPartition, int] | None:
         if not isinstance(partitions, dict):
             return None
         for partition, offset in partitions.items():
-            good = isinstance(offset, int) and not isinstance(offset, bool) and partition.isdecimal()
-            if not good or not partition.isascii():
+            good = isinstance(offset, int) and not isinstance(offset, bool) and offset <= _LAST_OFFSET
+            if not good or not (partition.isascii() and partition.isdecimal() and len(partition) <= 10):
+                return None
+            if int(partition) > _LAST_PARTITION or len(topic) > LONGEST_TOPIC:
                 return None
             if offset >= 0:  # -1 and -2 stand for the end and the beginning
                 offsets[TopicPartition(topic, int(partition))] = offset
@@ -190,9 +202,9 @@ def instant(value: object) -> float:
     """Unix seconds of an ISO 8601 text such as ``2026-11-21T14:48:59.420Z``. Raises EventError."""
     try:
         moment = datetime.fromisoformat(text(value, "timestamp"))
-    except ValueError:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
         raise EventError("timestamp is no ISO 8601 instant") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def name_of(value: object) -> str:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from exporter.bounds.text import printable
 from exporter.model import Fault, Reason
+
+
+def shown(path: Path) -> str:
+    """A path in a sentence: a name may be no UTF-8."""
+    return printable(str(path))
 
 
 def trouble(error: OSError, path: Path) -> Fault:
     """Why a file or a folder could not be read."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return Fault(Reason.UNREACHABLE, f"{path} is not there; the agent reads local and mounted folders")
+        return Fault(Reason.UNREACHABLE, f"{shown(path)} is not there; the agent reads local and mounted folders")
     if isinstance(error, PermissionError):
         return Fault(
             Reason.AUTHORIZATION,
-            f"{path} may not be read by the agent's user; Spark lets its own group in: add the agent's user to it",
+            f"{shown(path)} may not be read by the agent's user; "
+            "Spark lets its own group in: add the agent's user to it",
         )
-    return Fault(Reason.UNREACHABLE, f"{path} cannot be read: {error.strerror or type(error).__name__}")
+    return Fault(Reason.UNREACHABLE, f"{shown(path)} cannot be read: {error.strerror or type(error).__name__}")

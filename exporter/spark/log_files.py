@@ -2,19 +2,37 @@
 
 Spark closes a zstd frame at every flush and begins another (EventLogFileWriter, ZStdCompressionCodec), so a file is
 many frames, the last of which may be half written: by a driver that is at it, or for good by one that was killed.
+
+Bounded in every direction: a frame's window, what it decodes to, a line, and what one read decodes. Between two reads
+nothing of the file is held but the place where the first line begins that is not whole yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import SEEK_END, FileIO
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import zstandard
 
+from exporter.bounds.files import open_regular
+
 CHUNK_BYTES = 256 * 1024
-LONGEST_LINE = 64 * 1024 * 1024
-WIDEST_WINDOW = 128 * 1024 * 1024
+LONGEST_LINE = 4 * 1024 * 1024
+"""A progress event of a query that reads 10,000 partitions has 1 MB."""
+WIDEST_WINDOW = 8 * 1024 * 1024
+"""Window of a frame: what RFC 8878 asks of every decoder. Spark's level 1 takes 512 kB, levels above 19 take more."""
+MOST_DECODED = 256 * 1024 * 1024
+"""Bytes that one read of a file decodes; the rest waits for the next."""
+MOST_FRAME = 128 * 1024 * 1024
+"""Bytes that a frame decodes to; one of more is left out. Spark flushes after a few events: theirs have some kB."""
+SLICE_BYTES = 256
+"""Of a compressed file given to the decoder at once. Four bytes of it make 128 kB at most, so all of it 8 MB."""
+PIECE_BYTES = 256 * 1024
+MOST_DAMAGED = 10_000
+"""Frames of one read that cannot be decoded, after which the rest of the file is left for the next read."""
+
 _MAGIC = b"\x28\xb5\x2f\xfd"  # RFC 8878: the beginning of every frame
 _EVENT = b'{"Event":'
 
@@ -25,69 +43,171 @@ class ReplacedError(Exception):
 
 def is_log(path: Path) -> bool:
     """Whether a file begins as a log does: with an event, or with a frame. Raises OSError."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return file.read(len(_EVENT)).startswith((_EVENT, _MAGIC))
 
 
 class Read(NamedTuple):
-    """Part of a file: its whole lines, how many bytes of the file they took, and how often it could not be decoded."""
+    """Part of a file: its whole lines, how many bytes of the file it took, and how often it could not be decoded.
+
+    ``too_long`` are the beginnings of lines that are longer than ``LONGEST_LINE``.
+    """
 
     lines: tuple[bytes, ...]
-    size: int
-    damaged: int
+    size: int = 0
+    damaged: int = 0
+    too_long: tuple[bytes, ...] = ()
+
+
+class Place(NamedTuple):
+    """Where a line begins: so many decoded bytes after a byte of the file at which decoding can begin.
+
+    ``lost`` says that a frame is still to be looked for from there on.
+    """
+
+    at: int
+    after: int = 0
+    lost: bool = False
+
+
+class Piece(NamedTuple):
+    """Some decoded bytes in order, with the place of the first of them; ``size`` bytes of the file were taken.
+
+    ``damaged`` is 1 where something before it could not be decoded: what follows does not continue what came before.
+    ``more`` says that decoding stops here for this time, and the file goes on.
+    """
+
+    data: bytes
+    place: Place
+    size: int = 0
+    damaged: int = 0
+    more: bool = False
 
 
 class Decoder(Protocol):
-    """Bytes of a file, in order, to the text in them; ``damaged`` counts what could not be decoded."""
+    """Decodes a file from a place on. Made anew for each read."""
 
-    damaged: int
-
-    def decode(self, data: bytes) -> bytes: ...
+    def pieces(self, file: FileIO, place: Place, most: int) -> Iterator[Piece]:
+        """What is in the file from the place on, of at most so many bytes of the file. Raises OSError."""
 
 
 class Plain:
     """A log that is not compressed."""
 
-    damaged = 0
-
-    def decode(self, data: bytes) -> bytes:
-        return data
+    def pieces(self, file: FileIO, place: Place, most: int) -> Iterator[Piece]:
+        at = place.at + place.after
+        file.seek(at)
+        while most > 0 and (data := file.read(min(CHUNK_BYTES, most))):
+            yield Piece(data, Place(at), len(data))
+            most -= len(data)
+            at += len(data)
 
 
 class Zstd:
-    """Frames of zstd. One that is damaged is left out, up to the beginning of the next."""
+    """Frames of zstd. One that is damaged, or decodes to too much, is left out, up to the beginning of the next."""
 
-    def __init__(self) -> None:
-        self.damaged = 0
+    def pieces(self, file: FileIO, place: Place, most: int) -> Iterator[Piece]:
+        return _Frames(file, place, most).pieces()
+
+
+class _Frames:
+    """One reading of frames. ``_data`` from ``_from`` on is not decoded yet; in the file it begins at ``_at``."""
+
+    def __init__(self, file: FileIO, place: Place, most: int) -> None:
+        self._file = file
+        self._most = most
+        self._at = place.at
+        self._data = b""
+        self._from = 0
+        self._decompressor = zstandard.ZstdDecompressor(max_window_size=WIDEST_WINDOW)
+        self._skip = place.after  # decoded bytes of the first frame that were delivered before
         self._frame: zstandard.ZstdDecompressionObj | None = None
-        self._lost = False
-        self._tail = b""  # what may be the beginning of the mark that is looked for
+        self._begin = place.at
+        self._made = 0  # by this frame
+        self._lost = place.lost
+        file.seek(place.at)
 
-    def decode(self, data: bytes) -> bytes:
-        made: list[bytes] = []
-        data = self._tail + data
-        self._tail = b""
-        while data:
-            if self._lost:
-                at = data.find(_MAGIC)
-                if at < 0:
-                    self._tail = data[-(len(_MAGIC) - 1) :]
-                    break
-                data, self._lost = data[at:], False
-            if self._frame is None:
-                self._frame = zstandard.ZstdDecompressor(max_window_size=WIDEST_WINDOW).decompressobj()
-            try:
-                made.append(self._frame.decompress(data))
-            except zstandard.ZstdError:
-                self.damaged += 1
-                self._frame, self._lost = None, True
-                # Not the frame that just failed, should it begin here.
-                data = data[1:]
+    def pieces(self) -> Iterator[Piece]:
+        decoded = damaged = 0
+        while damaged < MOST_DAMAGED and decoded < MOST_DECODED:
+            wanting = len(self._data) - self._from < SLICE_BYTES
+            read = self._refill() if wanting else 0
+            if read:
+                yield Piece(b"", self._place, size=read)
+            if self._lost and not self._find_frame():
+                if wanting and not read:
+                    yield Piece(b"", self._place)
+                    return
                 continue
-            if not self._frame.eof:
+            # A frame is finished even if that takes more than it should: half of one has to be decoded again.
+            if self._from == len(self._data):
+                return
+            if self._frame is None and self._most <= 0:
                 break
-            data, self._frame = self._frame.unused_data, None
-        return b"".join(made)
+            try:
+                out = self._decode()
+            except zstandard.ZstdError:
+                damaged += 1
+                self._give_up_frame()
+                yield Piece(b"", self._place, damaged=1)
+                continue
+            decoded += len(out)
+            start = self._made - len(out)
+            if self._skip > start:
+                out, start = out[self._skip - start :], self._skip
+            for at in range(0, len(out), PIECE_BYTES):
+                yield Piece(out[at : at + PIECE_BYTES], Place(self._begin, start + at))
+            if self._frame is not None and self._frame.eof:
+                self._frame, self._skip = None, 0
+                yield Piece(b"", self._place)
+        yield Piece(b"", self._place, more=True)
+
+    @property
+    def _place(self) -> Place:
+        """Where the next decoded byte is."""
+        return (
+            Place(self._at, 0, self._lost) if self._frame is None else Place(self._begin, max(self._made, self._skip))
+        )
+
+    def _refill(self) -> int:
+        if self._most <= 0 and self._frame is None:
+            return 0
+        more = self._file.read(CHUNK_BYTES)
+        self._data, self._from = self._data[self._from :] + more, 0
+        self._most -= len(more)
+        return len(more)
+
+    def _decode(self) -> bytes:
+        """What the next slice decodes to. Raises ZstdError, also for a frame that makes too much."""
+        if self._frame is None:
+            self._frame, self._begin, self._made = self._decompressor.decompressobj(), self._at, 0
+        part = self._data[self._from : self._from + SLICE_BYTES]
+        out = self._frame.decompress(part)
+        self._made += len(out)
+        if self._made > MOST_FRAME:
+            raise zstandard.ZstdError("the frame is too large")
+        taken = len(part) - len(self._frame.unused_data)
+        self._at, self._from = self._at + taken, self._from + taken
+        return out
+
+    def _give_up_frame(self) -> None:
+        """Look for the next frame, from behind the beginning of this one: what was taken for its end may be another."""
+        self._frame, self._lost, self._skip = None, True, 0
+        held_from = self._at - self._from
+        self._at = self._begin + 1
+        if self._at >= held_from:
+            self._from = self._at - held_from
+        else:
+            self._data, self._from = b"", 0
+            self._file.seek(self._at)
+
+    def _find_frame(self) -> bool:
+        """Whether the data begin with a frame now; without one, only what may be the beginning of its mark is kept."""
+        found = self._data.find(_MAGIC, self._from)
+        place = found if found >= 0 else max(self._from, len(self._data) - len(_MAGIC) + 1)
+        self._at, self._from = self._at + place - self._from, place
+        self._lost = found < 0
+        return not self._lost
 
 
 class Follower:
@@ -95,28 +215,51 @@ class Follower:
 
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
-        self._position = 0
-        self._begun = b""  # a line without its end
+        self._place = Place(0)
+        self._seen = 0  # bytes of the file
+        self.stopped = False
+        """Whether the last read ended before the file did."""
+        self._skipping = False  # the rest of a line that is too long
 
     def read(self, path: Path, most: int) -> Iterator[Read]:
-        """What came since the last call, in parts, of at most so many bytes of the file.
+        """What came since the last call, in parts, of about so many bytes of the file at most.
 
         ``path`` may change: Spark renames a log once its application has ended. Raises OSError and ReplacedError.
         """
-        with path.open("rb") as file:
-            if path.stat().st_size < self._position:
+        self.stopped = False
+        begun = bytearray()  # the line at whose beginning _place is
+        with open_regular(path) as file:
+            if file.seek(0, SEEK_END) < self._seen:
                 raise ReplacedError
-            file.seek(self._position)
-            while most > 0 and (data := file.read(min(CHUNK_BYTES, most))):
-                most -= len(data)
-                self._position += len(data)
-                yield self._take(data)
+            for piece in self._decoder.pieces(file, self._place, most):
+                self._seen = max(self._seen, file.tell())
+                self.stopped = piece.more
+                if piece.damaged:
+                    begun.clear()
+                    self._skipping = False
+                yield self._take(piece, begun)
 
-    def _take(self, data: bytes) -> Read:
-        before = self._decoder.damaged
-        *lines, self._begun = (self._begun + self._decoder.decode(data)).split(b"\n")
-        damaged = self._decoder.damaged - before
-        if len(self._begun) > LONGEST_LINE:
-            self._begun = b""
-            damaged += 1
-        return Read(tuple(lines), len(data), damaged)
+    def _take(self, piece: Piece, begun: bytearray) -> Read:
+        if not piece.data:
+            if not begun:
+                self._place = piece.place
+            return Read((), piece.size, piece.damaged)
+        *lines, rest = piece.data.split(b"\n")
+        too_long: tuple[bytes, ...] = ()
+        if lines:
+            if self._skipping:
+                del lines[0]
+                self._skipping = False
+            elif begun:
+                lines[0] = bytes(begun) + lines[0]
+            begun.clear()
+        begun += b"" if self._skipping else rest
+        if lines or len(begun) == len(rest):
+            self._place = piece.place._replace(after=piece.place.after + len(piece.data) - len(rest))
+        if len(begun) > LONGEST_LINE:
+            too_long = (bytes(begun[:200]),)
+            begun.clear()
+            self._skipping = True
+        if self._skipping:
+            self._place = piece.place._replace(after=piece.place.after + len(piece.data))
+        return Read(tuple(lines), piece.size, piece.damaged, too_long)

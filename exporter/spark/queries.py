@@ -80,9 +80,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class SparkQueries(Fact):
-    """The queries that one folder tells of."""
+    """The queries that one folder tells of; ``left_out`` are those, or logs, that it has beside them."""
 
     queries: tuple[Query, ...]
+    left_out: int = 0
 
 
 class QueryKey(NamedTuple):

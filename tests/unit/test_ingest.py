@@ -153,7 +153,6 @@ def test_a_client_may_name_a_cluster_that_is_watched_and_no_other(inbox: Inbox) 
         b'{"client_id": "a\\nb", "eos": {"txn_state": "Ready", "idemp_state": "Init"}}',
         b'{"client_id": "c", "eos": {"txn_state": 7, "idemp_state": "Init"}}',
         body("x" * 201),
-        body(instance="\ud800"),
     ],
 )
 def test_what_is_no_statistics_is_refused_and_leaves_nothing(inbox: Inbox, content: bytes) -> None:

@@ -170,7 +170,7 @@ def test_a_file_that_may_not_be_read_names_whom_to_let_in(
     def refuse(path: Path) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "iterdir", refuse)  # root, who may run these tests, may read everything
+    monkeypatch.setattr("os.scandir", refuse)  # root, who may run these tests, may read everything
     found = fault(checkpoint.folder)
     assert found.reason is Reason.AUTHORIZATION
     assert "the agent's user" in found.detail

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import zstandard
 
 from exporter.model import Deadline, Fault, Reason, TopicPartition
-from exporter.spark import application_log
+from exporter.spark import application_log, event_log, log_files
 from exporter.spark.event_log import EventLogFolder
 from exporter.spark.queries import KEEP_ENDED, KEEP_SILENT, Query, State
 from exporter.spark.terminations import Reason as Ending
@@ -317,3 +318,133 @@ def test_an_idle_trigger_of_older_versions_of_spark_is_no_batch(tmp_path: Path) 
     query = Look(EventLogFolder(tmp_path)).queries["orders"]
     assert (query.batches, query.state) == (1, State.IDLE)
     assert query.phases["add_batch"] == 0.4, "those of the last batch"
+
+
+# --- What is not written by Spark -------------------------------------------------------------------------------------
+
+
+def bomb(megabytes: int, head: bytes = b'{"Event":"x","a":"') -> bytes:
+    """A frame that decodes to so much, without a line's end."""
+    compressor = zstandard.ZstdCompressor().compressobj()
+    parts = [compressor.compress(head), *(compressor.compress(b"a" * 2**20) for _ in range(megabytes))]
+    return b"".join([*parts, compressor.flush()])
+
+
+def test_a_bomb_takes_no_memory_and_costs_only_its_frame(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    path = log.write(START, progress(1))
+    with path.open("ab") as file:
+        file.write(bomb(200))
+    log.write(progress(2))
+    folder = EventLogFolder(tmp_path)
+    tracemalloc.start()
+    try:
+        look = Look(folder)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 30_000_000
+    assert look.reasons == [Reason.MALFORMED]
+    assert look.queries["orders"].batches == 3, "what stands behind the bomb is read"
+    assert not Look(folder).faults, "and the fault is told once"
+
+
+def test_what_one_read_decodes_is_bounded_and_the_next_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_files, "MOST_DECODED", 100_000)
+    log = Log(tmp_path)
+    log.write(START, *(progress(number) for number in range(1000)))
+    folder = EventLogFolder(tmp_path)
+    reads = 1
+    while not (look := Look(folder)).queries:
+        assert not look.faults
+        reads += 1
+    assert look.queries["orders"].batches == 1000
+    assert look.queries["orders"].rows == 10_000, "no line is taken twice"
+    assert reads > 3
+
+
+@pytest.mark.parametrize("suffix", ["", ".zstd"])
+def test_a_line_without_an_end_costs_only_itself(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_files, "LONGEST_LINE", 300_000)
+    log = Log(tmp_path)
+    mark = b'{"Event":"' + PREFIX.encode() + b'QueryProgressEvent","a":"'
+    log.write(START, progress(1), mark + b"x" * 1_000_000 + b'"}\n', progress(2), suffix=suffix)
+    log.write(b'{"Event":"SparkListenerJobStart","a":"' + b"x" * 1_000_000, suffix=suffix)
+    folder = EventLogFolder(tmp_path)
+    look = Look(folder)
+    assert [fault.detail.rpartition("has ")[2] for fault in look.faults] == [
+        "a line of a query that is longer than 4 MB"
+    ]
+    assert look.queries["orders"].batches == 3
+    log.write(b'"}\n', progress(3), suffix=suffix)
+    look = Look(folder)
+    assert (look.faults, look.queries["orders"].batches) == ([], 4)
+
+
+def test_a_file_without_any_frame_costs_a_bounded_time(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    path = log.write(START, progress(1))
+    with path.open("ab") as file:
+        file.write(b"\x28\xb5\x2f\xfd" * 100_000)
+    folder = EventLogFolder(tmp_path)
+    assert Look(folder).reasons == [Reason.MALFORMED]
+    assert Look(folder).queries == {}, "it is not read to its end yet"
+
+
+def test_a_pipe_named_as_a_log_blocks_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "application")
+    log = Log(tmp_path)
+    os.mkfifo(log.folder / f"events_1_{APP}")
+    log.write(START, progress(1), number=2)
+    look = Look(EventLogFolder(tmp_path))
+    assert look.queries["orders"].batches == 2
+
+
+def test_of_very_many_queries_of_an_application_those_that_run_are_remembered() -> None:
+    log = application_log.ApplicationLog()
+    running = event("QueryStartedEvent", id="runs", name="runs", timestamp="2026-11-21T14:49:14.000Z").rstrip()
+    lines = [running]
+    for number in range(2 * application_log.MOST_QUERIES):
+        started = event("QueryStartedEvent", id=f"q{number}", name=None, timestamp="2026-11-21T14:49:14.000Z")
+        lines += [started.rstrip(), event("QueryTerminatedEvent", id=f"q{number}").rstrip()]
+    assert list(log._take(log_files.Read(tuple(lines)), Path("x"), NOW)) == []
+    assert len(log.queries) == application_log.MOST_QUERIES
+    assert "runs" in log.queries
+    assert log.left_out == 0, "what ended is of no more use"
+
+
+@pytest.mark.parametrize("number", ["9" * 401, "1e999", "9" * 5000])
+def test_a_number_beyond_a_float_costs_its_line(tmp_path: Path, number: str) -> None:
+    log = Log(tmp_path)
+    wrong = progress(2).replace(b'"triggerExecution": 500', f'"triggerExecution": {number}'.encode())
+    log.write(START, progress(1), wrong, progress(3))
+    look = Look(EventLogFolder(tmp_path))
+    assert look.reasons == [Reason.MALFORMED]
+    assert look.queries["orders"].batches == 4
+
+
+def test_offsets_of_very_many_partitions_are_forgotten_where_there_are_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_log, "MOST_PARTITIONS", 100)
+    sources = [{"description": "KafkaV2[x]", "endOffset": {"t": {str(at): at for at in range(150)}}, "numInputRows": 1}]
+    Log(tmp_path, "a").write(START, progress(1, name="many", sources=sources))
+    Log(tmp_path, "b").write(START, progress(1))
+    look = Look(EventLogFolder(tmp_path))
+    assert look.reasons == [Reason.UNSUPPORTED]
+    assert (len(look.queries["many"].offsets), len(look.queries["orders"].offsets)) == (0, 1)
+
+
+def test_a_log_that_is_never_read_to_its_end_takes_no_other_s_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_log, "MOST_BYTES", 4000)
+    flood = Log(tmp_path, "flood")
+    flood.at = NOW + 100  # written to last
+    flood.write(START, *(progress(number, name="flood") for number in range(5000)))
+    Log(tmp_path, "other").write(START, progress(1))
+    folder = EventLogFolder(tmp_path)
+    reads = 0
+    while "orders" not in Look(folder).queries:
+        reads += 1
+        assert reads < 5

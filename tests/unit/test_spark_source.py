@@ -226,6 +226,8 @@ def test_a_folder_s_source_hands_on_what_it_can_read_and_says_what_it_cannot() -
     fault = Fault(Reason.MALFORMED, "a line")
 
     class Folder:
+        left_out = 0
+
         def read(self, deadline: Deadline, now: float) -> Iterator[Fault | Query]:
             yield listener()
             yield fault

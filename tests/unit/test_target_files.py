@@ -11,7 +11,7 @@ import pytest
 
 from exporter.agent.jvm_targets import listed
 from exporter.core import target_files
-from exporter.core.target_files import FileTarget, TargetFileError, TargetFiles, parse_targets
+from exporter.core.target_files import FileTarget, LeftOut, TargetFileError, TargetFiles, parse_targets
 from exporter.settings.clients import Broker
 
 TWO = [{"targets": ["app-1:8778", "[::1]:8778"], "labels": {"env": "prod", "id": 7}}, {"targets": ["app-3"]}]
@@ -42,7 +42,7 @@ def test_json_and_yaml_are_read(text: str) -> None:
         b"a: b",
         b"[7]",
         b"- targets: app-1",
-        b"- targets: [7]",
+        b'[{"targets": [7]}]',
         b"- targets: ['http://app-1/']",
         b"- targets: ['app 1']",
         b"- targets: [a]\n  labels: [b]",
@@ -52,6 +52,43 @@ def test_json_and_yaml_are_read(text: str) -> None:
 def test_another_form_is_refused(content: bytes) -> None:
     with pytest.raises(TargetFileError):
         list(parse_targets(content))
+
+
+def test_a_group_or_a_target_of_another_form_costs_only_itself() -> None:
+    content = (
+        b"[7, {targets: [app-1:1, 'http://app-2/', app-3:1]}, {targets: [app-4], labels: [b]}, {targets: [app-5]}]"
+    )
+    read = list(parse_targets(content))
+    assert [each.address for each in read if isinstance(each, FileTarget)] == ["app-1:1", "app-3:1", "app-5"]
+    assert len([each for each in read if isinstance(each, LeftOut)]) == 3
+
+
+@pytest.mark.parametrize("value", ["2020-99-99", '!!int ""', "9" * 5000, "!!float x", "!!timestamp x", "!!bool x"])
+def test_no_value_of_yaml_raises_anything_else(value: str) -> None:
+    for text in (f"[{value}]", f"{{targets: [{value}]}}", f"- {{targets: [a], labels: {{x: {value}}}}}"):
+        try:
+            list(parse_targets(text.encode()))
+        except TargetFileError:
+            continue
+
+
+def test_aliases_stand_for_no_more_than_is_read() -> None:
+    rows = ["- targets: ['a:1']", "  labels:", "    y0: &a0 [a, a, a, a, a, a, a, a, a, a]"]
+    rows += [f"    y{at}: &a{at} [{', '.join([f'*a{at - 1}'] * 10)}]" for at in range(1, 9)]
+    with pytest.raises(TargetFileError, match="nodes, those of aliases counted"):
+        list(parse_targets("\n".join(rows).encode()))
+
+
+def test_a_file_lists_no_more_targets_than_are_read() -> None:
+    content = json.dumps([{"targets": [f"app-{at}:1" for at in range(target_files.MOST_TARGETS + 5)]}]).encode()
+    *listed_, last = parse_targets(content)
+    assert len(listed_) == target_files.MOST_TARGETS
+    assert isinstance(last, LeftOut)
+
+
+def test_a_pipe_named_as_a_target_file_blocks_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "apps.json")
+    assert addresses(TargetFiles([tmp_path / "apps.json", tmp_path / "*.json"])) == []
 
 
 def test_an_empty_file_lists_nothing() -> None:

@@ -19,7 +19,10 @@ ROOT = Path(__file__).parents[3]
 NAMES = {metric.name for metric in rows()}
 # Of the process and of Prometheus.
 OTHERS = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
-NOT_SHOWN: dict[str, str] = {}
+NOT_SHOWN: dict[str, str] = {
+    "kafka_eos_ingest_kept_bytes": "read by whoever sets ingest.memory, once",
+    "kafka_eos_ingest_dropped_total": "as the other",
+}
 """Metrics that no dashboard shows and no alert asks, each with its reason: at most five."""
 
 

@@ -95,3 +95,27 @@ def test_a_question_refused_as_a_whole_is_said_as_such() -> None:
     answer = read_answer((ONE,), b'{"status": 403, "error": "no"}', URL)
     assert answer.faults[0].reason is Reason.AUTHORIZATION
     assert answer.failed == (ONE,)
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [
+        ("k:" + " " * 40_000, {"a": 1}),
+        ("k:id=2", {"a": 1}),
+        ("other:id=2,type=Many", {"a": 1}),
+        ("k:id=2,type=Many", [1]),
+    ],
+)
+def test_an_mbean_that_cannot_be_understood_costs_only_itself(name: str, attributes: Any) -> None:
+    answer = answered(ok({"a": 1}), ok({name: attributes, "k:id=1,type=Many": {"a": 3}}))
+    assert [reading.value for reading in answer.values] == [1.0, 3.0]
+    assert [fault.reason for fault in answer.faults] == [Reason.MALFORMED]
+    assert answer.failed == (MANY,), "whether there are more is not known"
+
+
+@pytest.mark.parametrize("number", ["9" * 401, "-" + "9" * 401, "9" * 5000, "1e999", "NaN", "-Infinity", "1e-999999"])
+def test_a_number_beyond_what_a_float_holds_is_no_reading(number: str) -> None:
+    body = f'[{{"status": 200, "value": {{"a": {number}, "b": "x"}}}}]'.encode()
+    answer = read_answer([ONE], body, URL)
+    assert [reading.value for reading in answer.values if reading.value != 0.0] == ["x"]
+    assert answer.faults == ()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.jvm import jmx_exporter
 from exporter.jvm.jmx_exporter import read_page
 from exporter.jvm.mbeans import Query
 from exporter.model import Reason
@@ -133,10 +134,10 @@ def test_escapes_braces_and_timestamps_are_read() -> None:
         (b'{"status": 200}\n', "no page of metrics"),
         (b"", "no series"),
         (b"# HELP only comments\n", "no series"),
-        (b"jvm_info 1\nkafka_producer_txn_commit_time_ns_total{clientId", "cannot be read"),
+        (b"jvm_info 1\nkafka_producer_txn_commit_time_ns_total{clientId", "cut off"),
         (b"jvm_info 1\njvm_threads 7", "cut off"),
-        (b'kafka_producer_txn_commit_time_ns_total{clientId="a"}\n', "no value"),
-        (b"jvm\xff 1\n", "no UTF-8"),
+        (b'kafka_producer_txn_commit_time_ns_total{clientId="a"}\n', "1 line(s) cannot be read"),
+        (b"jvm\xff 1\n", "no page of metrics"),
     ],
 )
 def test_what_is_no_page_is_malformed_and_fails_every_query(body: bytes, said: str) -> None:
@@ -144,3 +145,35 @@ def test_what_is_no_page_is_malformed_and_fails_every_query(body: bytes, said: s
     assert [fault.reason for fault in answer.faults] == [Reason.MALFORMED]
     assert said in answer.faults[0].detail
     assert answer.failed == (COMMIT,)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'kafka_producer_txn_commit_time_ns_total{clientId="b"} x',
+        'kafka_producer_txn_commit_time_ns_total{clientId="b" 1',
+        'kafka_producer_txn_commit_time_ns_total{clientId="' + "b" * 20_000 + '"} 1',
+    ],
+)
+def test_a_line_that_cannot_be_read_costs_only_itself_and_what_it_would_have_said_is_not_known(line: str) -> None:
+    page = f'kafka_producer_txn_commit_time_ns_total{{clientId="a"}} 1.0\n{line}\nkafka_server_x_total 1.0\n'
+    answer = read_page([COMMIT, LOAD], page.encode(), URL)
+    assert [reading.mbean.properties["client-id"] for reading in answer.values] == ["a"]
+    assert [fault.reason for fault in answer.faults] == [Reason.MALFORMED]
+    assert answer.failed == (COMMIT,)
+    assert [each.query for each in answer.missing] == [LOAD], "what no line could have said is still known to be absent"
+
+
+def test_bytes_that_are_no_utf_8_are_written_so_that_a_page_can_hold_them() -> None:
+    answer = read_page([COMMIT], b'kafka_producer_txn_commit_time_ns_total{clientId="a\xff\xed\xa0\x80"} 1.0\n', URL)
+    assert [reading.mbean.properties["client-id"] for reading in answer.values] == [r"a\xff\xed\xa0\x80"]
+
+
+def test_a_page_of_too_many_lines_or_series_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = b'kafka_producer_txn_commit_time_ns_total{clientId="a"} 1.0\n' * 101
+    monkeypatch.setattr(jmx_exporter, "MOST_SERIES", 100)
+    assert "more than 100 series" in read_page([COMMIT], page, URL).faults[0].detail
+    monkeypatch.setattr(jmx_exporter, "MOST_LINES", 100)
+    answer = read_page([COMMIT], page, URL)
+    assert "more than 100 lines" in answer.faults[0].detail
+    assert (answer.values, answer.failed) == ((), (COMMIT,))

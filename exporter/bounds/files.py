@@ -1,0 +1,58 @@
+"""Files that others write: opened only when they are regular, so that a pipe or a device never blocks a reader."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from io import FileIO
+from itertools import islice
+from pathlib import Path
+
+MOST_NAMES = 50_000
+"""Names of one folder that are looked at."""
+
+
+class NotRegularError(OSError):
+    """There is something else than a file: a pipe, a device, a socket, a folder."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(errno.EINVAL, "is no regular file", str(path))
+
+
+class TooLargeError(OSError):
+    """The file is larger than what is read of its kind."""
+
+    def __init__(self, path: Path, most: int) -> None:
+        size = f"{most // 1024 // 1024} MB" if most >= 1024 * 1024 else f"{most // 1024} kB"
+        super().__init__(errno.EFBIG, f"is larger than {size}", str(path))
+
+
+def open_regular(path: Path) -> FileIO:
+    """The file for reading, unbuffered. Raises OSError, and NotRegularError without having waited for anybody."""
+    # O_NONBLOCK: opening a pipe that nobody writes to returns at once; a regular file does not know it.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotRegularError(path)
+    return FileIO(descriptor)
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """All that is in a regular file of at most so many bytes. Raises OSError, NotRegularError and TooLargeError."""
+    with open_regular(path) as file:
+        parts = []
+        left = most + 1
+        while left > 0 and (part := file.read(min(left, 1024 * 1024))):
+            parts.append(part)
+            left -= len(part)
+    if left <= 0:
+        raise TooLargeError(path, most)
+    return b"".join(parts)
+
+
+def names_in(folder: Path, most: int = MOST_NAMES) -> Iterator[os.DirEntry[str]]:
+    """What is in a folder, in no order, at most so much of it. Raises OSError."""
+    with os.scandir(folder) as entries:
+        yield from islice(entries, most)

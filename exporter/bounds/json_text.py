@@ -1,0 +1,81 @@
+"""JSON of others: what it may weigh in memory is bounded before it is parsed; any bytes give a value or a JsonError."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+MOST_WEIGHT = 96 * 1024 * 1024
+"""Bytes of memory that one document may take, by ``weight``: about 8 MB of JSON as a Jolokia agent writes it."""
+
+MOST_DEPTH = 64
+
+NO_JSON = "is no JSON"
+"""The text of an error for bytes that are none, or of which a part is missing."""
+
+_CONTAINER_BYTES = 200  # a dict with one item, its share of what holds it, and the list that may stand for it
+_ITEM_BYTES = 150  # a key, a number or a short text, and their places in a container that is growing
+_ESCAPE_BYTES = 136  # a piece of a text that the parser puts together
+_LONG_NUMBER = re.compile("[0-9]{41}|[eE][+]?[0-9]{3}")
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+"""An escape in a string: a pair of surrogates, a lone one (in group 1), or any other."""
+
+
+class JsonError(ValueError):
+    """The bytes are no JSON, or more of it than is parsed. The text is the end of a sentence, without their content."""
+
+
+def weight(content: bytes) -> int:
+    """Most bytes of memory that parsing takes, counted on the bytes: never less than what Python's objects take."""
+    width = 1 if content.isascii() else 4  # one character beyond Latin-1 widens the whole text
+    containers = content.count(b"[") + content.count(b"{")
+    items, escapes = content.count(b","), content.count(b"\\")
+    texts = len(content) * 2 * width
+    return texts + containers * _CONTAINER_BYTES + items * _ITEM_BYTES + escapes * _ESCAPE_BYTES
+
+
+def parse_json(content: bytes, most_weight: int = MOST_WEIGHT) -> Any:  # noqa: ANN401 -- JSON is anything
+    r"""The document. Raises JsonError for what is no UTF-8, no JSON, too heavy, or nested beyond ``MOST_DEPTH``.
+
+    Lone surrogates become text (``\ud800``). A number of more than 40 digits is a float, infinite beyond its range as
+    ``1e999`` is: readers take finite numbers only, so it costs no more than the item that it stands in.
+    """
+    if weight(content) > most_weight:
+        raise JsonError(f"is larger than is read: it would take more than {most_weight // 1024 // 1024} MB of memory")
+    try:
+        text = content.decode("utf-8-sig")
+        if "\\u" in text:
+            text = _ESCAPE.sub(_without_lone_surrogate, text)
+        # The hook is called for every number: only where one is that needs it.
+        number = _number if _LONG_NUMBER.search(text) else None
+        document = json.loads(text, parse_int=number)
+    except (ValueError, RecursionError):
+        raise JsonError(NO_JSON) from None
+    if _deeper(document, MOST_DEPTH):
+        raise JsonError(f"is nested more than {MOST_DEPTH} deep")
+    return document
+
+
+def _without_lone_surrogate(match: re.Match[str]) -> str:
+    return f"\\\\{match[1].lower()}" if match[1] else match[0]
+
+
+def _number(digits: str) -> int | float:
+    return int(digits) if len(digits) <= 40 else float(digits)
+
+
+def _deeper(document: object, most: int) -> bool:
+    level = [document] if isinstance(document, dict | list) else []
+    for _ in range(most):
+        if not level:
+            return False
+        level = [
+            child
+            for each in level
+            for child in (each.values() if isinstance(each, dict) else each)
+            if isinstance(child, dict | list)
+        ]
+    return bool(level)

@@ -1,0 +1,69 @@
+"""How much memory all that is handed in may take together: what was handed in longest ago goes first."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from typing import NamedTuple
+
+DEFAULT_BYTES = 64 * 1024 * 1024
+"""An eighth of the memory limit of the chart."""
+
+ENTRY_BYTES = 1000
+"""What keeping anything takes beside the value: its key, its place in the order, its rate limit."""
+
+
+class _Charge(NamedTuple):
+    size: int
+    senders: str
+    drop: Callable[[], None]
+
+
+class Budget:
+    """Bytes that may be kept. Its lock guards all that is kept: hold it around every method."""
+
+    def __init__(self, most: int = DEFAULT_BYTES) -> None:
+        self.most = most
+        self.lock = threading.RLock()
+        self._kept = 0
+        self._charges: OrderedDict[Hashable, _Charge] = OrderedDict()  # the first was handed in longest ago
+        self._dropped: Counter[str] = Counter()
+
+    @property
+    def kept(self) -> int:
+        """Bytes that are kept now."""
+        return self._kept
+
+    @property
+    def dropped(self) -> Mapping[str, int]:
+        """How many values had to go, by the kind of sender; those that never lost one are 0 once they sent."""
+        return self._dropped
+
+    def charge(self, key: Hashable, size: int, senders: str, drop: Callable[[], None]) -> None:
+        """Count a value that is kept from now on in place of the one before; ``drop`` is called when it has to go.
+
+        Raises ValueError, and leaves everything as it was, for one that is larger than the whole budget.
+        """
+        if size > self.most:
+            raise ValueError("larger than all that may be kept")
+        self.release(key)
+        self._dropped[senders] += 0
+        while self._kept + size > self.most:
+            _, oldest = self._charges.popitem(last=False)
+            self._kept -= oldest.size
+            self._dropped[oldest.senders] += 1
+            oldest.drop()
+        self._charges[key] = _Charge(size, senders, drop)
+        self._kept += size
+
+    def release(self, key: Hashable) -> None:
+        """Forget a value that is kept no longer."""
+        charge = self._charges.pop(key, None)
+        if charge is not None:
+            self._kept -= charge.size
+
+
+def text_bytes(*texts: str) -> int:
+    """Most that these texts take."""
+    return sum(80 + 4 * len(text) for text in texts)

@@ -1,0 +1,115 @@
+"""JSON of others: what it weighs, how deep it is, and what becomes of odd numbers and names."""
+
+from __future__ import annotations
+
+import json
+import math
+import tracemalloc
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.bounds.json_text import MOST_DEPTH, JsonError, parse_json, weight
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**39), 10**39) | st.floats(allow_nan=False) | st.text(),
+    lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(), children, max_size=4),
+    max_leaves=20,
+)
+
+
+def printable(value: Any) -> Any:
+    """As ``parse_json`` should give it: with lone surrogates written out."""
+    if isinstance(value, str):
+        return "".join(f"\\u{ord(each):04x}" if "\ud800" <= each <= "\udfff" else each for each in value)
+    if isinstance(value, list):
+        return [printable(each) for each in value]
+    if isinstance(value, dict):
+        return {printable(key): printable(each) for key, each in value.items()}
+    return value
+
+
+@given(json_values, st.booleans())
+def test_what_is_written_is_read_back(value: Any, ascii_only: bool) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    if not ascii_only and any("\ud800" <= each <= "\udfff" for each in text):
+        return  # no UTF-8 has it
+    assert parse_json(text.encode()) == printable(value)
+
+
+@given(st.lists(st.sampled_from(["\\", "\\ud800", "\\uDC00", "\\udbff", "\\u0041", "a", "u", "d800", '\\"', "\\n"])))
+def test_lone_surrogates_become_text_and_nothing_else_changes(parts: list[str]) -> None:
+    content = f'"{"".join(parts)}"'
+    try:
+        expected = printable(json.loads(content))
+    except ValueError:
+        with pytest.raises(JsonError):
+            parse_json(content.encode())
+    else:
+        found = parse_json(content.encode())
+        assert found == expected
+        found.encode()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"\xff",
+        b'"\xed\xa0\x80"',
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"[1]x",
+        b"\x00",
+        '"é"'.encode("utf-16"),
+    ],
+)
+def test_bytes_that_are_no_json_are_one_fault(content: bytes) -> None:
+    with pytest.raises(JsonError, match="is no JSON"):
+        parse_json(content)
+
+
+def test_depth_is_bounded() -> None:
+    assert parse_json(b"[" * MOST_DEPTH + b"]" * MOST_DEPTH)
+    with pytest.raises(JsonError, match="deep"):
+        parse_json(b"[" * (MOST_DEPTH + 1) + b"]" * (MOST_DEPTH + 1))
+
+
+@pytest.mark.parametrize(
+    ("digits", "value"), [("9" * 401, math.inf), ("-" + "9" * 5000, -math.inf), ("1e999", math.inf)]
+)
+def test_a_number_beyond_a_float_is_infinite(digits: str, value: float) -> None:
+    assert parse_json(f'{{"a": {digits}, "b": 7}}'.encode()) == {"a": value, "b": 7}
+    assert isinstance(parse_json(b"9" * 40), int)
+
+
+BOMBS = {
+    "lists": b"[" + b"[]," * 100_000 + b"[]]",
+    "objects": b"[" + b"{}," * 100_000 + b"{}]",
+    "objects of one": b"[" + b'{"a":0},' * 60_000 + b"{}]",
+    "numbers": b"[" + b"1.5," * 200_000 + b"1]",
+    "large numbers": b"[" + b"9" * 40 + (b"," + b"9" * 40) * 20_000 + b"]",
+    "texts": b"[" + b'"ab",' * 200_000 + b"1]",
+    "keys": b"{" + b",".join(b'"%d":%d' % (each, each + 1000) for each in range(200_000)) + b"}",
+    "one wide character": ('"😀' + "a" * 1_000_000 + '"').encode(),
+    "escapes": b'"' + b"\\u1234" * 200_000 + b'"',
+    "newlines": b'"' + b"\\n" * 400_000 + b'"',
+    "surrogates": b'"' + b"\\ud800" * 200_000 + b'"',
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_nothing_takes_more_memory_than_it_is_weighed(name: str) -> None:
+    content = BOMBS[name]
+    tracemalloc.start()
+    try:
+        parse_json(content, 2**40)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= weight(content) * 1.05
+    with pytest.raises(JsonError, match="memory"):
+        parse_json(content, weight(content) - 1)

@@ -1,0 +1,66 @@
+"""YAML of others: texts, lists and mappings, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from exporter.bounds import yaml_text
+from exporter.bounds.yaml_text import MOST_NODES, YamlError, excess, parse_yaml
+
+
+@pytest.fixture(params=["libyaml", "python"], autouse=True)
+def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "python":
+        monkeypatch.setattr(yaml_text, "_LOADER", yaml.SafeLoader)
+
+
+@pytest.mark.parametrize(
+    ("text", "tree"),
+    [
+        ("", None),
+        ("a: 1", {"a": "1"}),
+        ("- 2020-99-99\n- 0x1\n- on", ["2020-99-99", "0x1", "on"]),
+        ("a: ~\nb:\nc: '~'", {"a": None, "b": None, "c": "~"}),
+        ("a: &x [b, c]\nd: *x", {"a": ["b", "c"], "d": ["b", "c"]}),
+        ("a: !!str 1", {"a": "1"}),
+    ],
+)
+def test_scalars_are_the_texts_that_were_written(text: str, tree: Any) -> None:
+    assert parse_yaml(text) == tree
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('a: !!int ""', "tag"),
+        ("a: !!timestamp 2020-99-99", "tag"),
+        ("!!python/object:os.system {}", "tag"),
+        ("&a [*a]", "alias"),
+        ("[[a]: b]", "key"),
+        ("--- a\n--- b", "several"),
+        ("[" * 1000, "deep"),
+        ("a: \x00", "no JSON or YAML"),
+        ("{", "no JSON or YAML"),
+        ("*a", "no JSON or YAML|alias"),
+    ],
+)
+def test_anything_else_is_one_fault(text: str, why: str) -> None:
+    with pytest.raises(YamlError, match=why):
+        parse_yaml(text)
+
+
+def test_aliases_count_as_what_they_stand_for() -> None:
+    rows = ["- &a0 [a, a, a, a, a, a, a, a, a, a]"]
+    rows += [f"- &a{at} [{', '.join([f'*a{at - 1}'] * 10)}]" for at in range(1, 9)]
+    with pytest.raises(YamlError, match=str(MOST_NODES)):
+        parse_yaml("\n".join(rows))
+
+
+def test_what_is_too_much_is_known_before_it_is_built() -> None:
+    assert excess("a: [b, c]", 2, 5) == ""
+    assert "deeply" in excess("[[[a]]]", 2, 100)
+    assert "nodes" in excess("[a, b, c, d]", 2, 3)
+    assert excess("a: [", 5, 5) == "", "what cannot be read is for whoever reads it"
