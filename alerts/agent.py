@@ -1,71 +1,272 @@
-"""Rows about the agent itself: who is blind must say so."""
+"""Rows about the agent itself: for each cluster, who watches it, who does no more, and what those who do cannot see.
+
+An agent watches a cluster when it exposes source ``lso`` of it. Whether a cluster, a shard or a replica is missing is
+judged by a recorded series that is 0 while nothing is there, over what Prometheus evaluated: an outage of Prometheus is
+no outage of the agent.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from exporter.alerts.evidence import each
-from exporter.alerts.rule import Alert, Severity
+from exporter.alerts.rule import Alert, Record, Severity
 from exporter.alerts.settings import Settings
-from exporter.catalogue import EXPORTER_BUILD_INFO, EXPORTER_SHARDS, SOURCE_FAULTS_TOTAL, SOURCE_UP
+from exporter.catalogue import (
+    EXPORTER_BUILD_INFO,
+    EXPORTER_SHARDS,
+    SOURCE_BLIND,
+    SOURCE_FAULTS_TOTAL,
+    SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
+    SOURCE_UP,
+)
 
 DASHBOARD = "kafka-eos-exporter"
-_SHARD = "\n- {{ .Labels.shard }}/{{ .Value }}, {{ .Labels.instance }}"
+_WATCHES = f'{SOURCE_UP}{{source="lso"}}'
+_SHARD = "kafka_cluster, shard"
+_AGENT = "kafka_cluster, job, instance"
+_READ = "kafka_cluster, source, target"
+_READ_LABELS = ("kafka_cluster", "source", "target")
+_STARTED = "process_start_time_seconds"
+
+AGENTS = Record(
+    "kafka_cluster_shard:kafka_eos_agents:count",
+    f"""\
+count by ({_SHARD}) (group by ({_SHARD}, job, instance) ({_WATCHES}))
+or
+0 * group by ({_SHARD}) (present_over_time({_WATCHES}[1d]))""",
+)
+"""How many agents watch each shard of each cluster: 0, not absent, for a day after the last of them."""
+
+SHARDS = Record(
+    "kafka_cluster_shard:kafka_eos_exporter_shards:avg",
+    f"""\
+avg by ({_SHARD}) (
+  group by ({_SHARD}, job, instance) ({_WATCHES})
+  * on (shard, job, instance) group_left () {EXPORTER_SHARDS}
+)""",
+)
+"""Of how many shards of a cluster each believes to be one."""
+
+_THERE = f"avg_over_time({AGENTS}[4m])"
+_USUAL = f"quantile_over_time(0.9, {AGENTS}[1d])"
+_GONE = each(
+    f"topk(5, group by (instance) (last_over_time({_WATCHES[:-1]}, kafka_cluster=%q}}[1d]))"
+    f" unless on (instance) group by (instance) ({_WATCHES[:-1]}, kafka_cluster=%q}}))",
+    "\n- {{ .Labels.instance }} is gone",
+    "kafka_cluster",
+    "kafka_cluster",
+)
+_FAULTS = "{{ .Labels.reason }}: {{ .Value | humanize }}."
+
+
+def records() -> Iterator[Record]:
+    """What the alerts judge over time."""
+    yield AGENTS
+    yield SHARDS
 
 
 def alerts(settings: Settings) -> Iterator[Alert]:
-    """One source down, no agent at all, and not every shard of it."""
-    ignored = f'{{source!~"{settings.ignored_sources}"}}' if settings.ignored_sources else ""
-    yield Alert(
-        "KafkaEosSourceDown",
-        Severity.WARNING,
-        # Each replica for itself: one that is blind is no reason to trust the other one less, or it less.
-        f"avg_over_time({SOURCE_UP}{ignored}[10m]) < {settings.source_success:g}",
-        "The agent gets no full answer from something that it reads, and is blind there.",
-        "Source {{ $labels.source }} of {{ $labels.target }} (agent {{ $labels.instance }}): only {{ $value |"
-        " humanizePercentage }} of the reads in 10 minutes were answered in full."
+    """An agent, a replica or a shard that is gone, and a cluster or a source that those who are there cannot see."""
+    yield from _absent()
+    yield from _blind()
+    yield from _sources(settings)
+
+
+def _absent() -> Iterator[Alert]:
+    yield _missing(
+        "cluster",
+        Severity.CRITICAL,
+        f"max by (kafka_cluster) ({_THERE}) < 0.5",
+        "A Kafka cluster has no agent any more: nothing watches exactly-once there.",
+        "{{ $labels.kafka_cluster }} was watched in the last day, and for 4 minutes no agent was there, or for"
+        " less than half of the time, as in a crash loop."
+        + _GONE
+        + "\nIs it running, was it killed for memory, does Prometheus find it (its target page), and does GET"
+        " /-/healthy answer? Until then no other alert of this cluster can fire. A cluster that nobody watches now is"
+        " forgotten after a day: silence this alert.",
+        hold="2m",
+        when="a cluster that was watched in the last day has no agent for 4m, or for less than half of them, for 2m",
+    )
+    yield _missing(
+        "shard",
+        Severity.CRITICAL,
+        # Shards that are there, each by the share of the time that it is, against how many there should be.
+        f"sum by (kafka_cluster) (clamp_max({_THERE}, 1)) < max by (kafka_cluster) ({SHARDS}) - 0.5",
+        "A shard of the agent is missing: nothing watches exactly-once on a part of the cluster.",
+        "Of the shards that watch {{ $labels.kafka_cluster }}, not all are there. The topics, applications and groups"
+        " of a missing shard are on no page and in no alert. Those that are there:"
         + each(
-            f"increase({SOURCE_FAULTS_TOTAL}{{kafka_cluster=%q, source=%q, target=%q, instance=%q}}[10m]) >= 1",
-            " {{ .Labels.reason }}: {{ .Value | humanize }}.",
+            f'topk(20, group by (shard, instance) ({_WATCHES[:-1]}, shard!="", kafka_cluster=%q}}))',
+            "\n- shard {{ .Labels.shard }}, {{ .Labels.instance }}",
+            "kafka_cluster",
+        )
+        + _GONE
+        + "\nRun one agent with --shard INDEX/COUNT for each INDEX from 0 to COUNT - 1, all with the same COUNT.",
+        hold="2m",
+        when="a shard of a cluster is missing for half of 4m, for 2m",
+    )
+    yield _missing(
+        "shard_count",
+        Severity.CRITICAL,
+        f"max by (kafka_cluster) ({SHARDS}) != min by (kafka_cluster) ({SHARDS})",
+        "The shards of the agent do not agree on how many they are: a part of the cluster may be watched by none.",
+        "The shards that watch {{ $labels.kafka_cluster }} were started with different counts:"
+        + each(
+            f"topk(20, group by (shard, job, instance) ({_WATCHES[:-1]}, kafka_cluster=%q}}) * on (job, instance)"
+            f" group_left () max by (job, instance) ({EXPORTER_SHARDS}))",
+            "\n- shard {{ .Labels.shard }}/{{ .Value }}, {{ .Labels.instance }}",
+            "kafka_cluster",
+        )
+        + "\nGive all of them the same COUNT in --shard INDEX/COUNT.",
+        hold="5m",
+        when="the shards of a cluster do not agree on how many they are, for 5m",
+    )
+    yield _missing(
+        "replica",
+        Severity.WARNING,
+        f"group by (kafka_cluster) ({_USUAL} - {_THERE} > 0.5 and {AGENTS} > 0)",
+        "Fewer agents watch a cluster than usual: the next failure leaves it unwatched.",
+        "Of the agents that watched {{ $labels.kafka_cluster }} in the last day some are gone, and others are there."
+        + _GONE
+        + "\nFewer on purpose: silence it, it is forgotten within a day.",
+        hold="2m",
+        when="fewer agents than usual in the last day watch a cluster, in half of 4m, for 2m",
+    )
+    yield _missing(
+        "restarts",
+        Severity.WARNING,
+        f"""\
+group by ({_AGENT}) (present_over_time({_WATCHES}[10m]))
+and on (job, instance)
+  changes({_STARTED}[1h]) > 2""",
+        "An agent restarts again and again.",
+        "Agent {{ $labels.instance }}, which watches {{ $labels.kafka_cluster }}, was started {{ with printf"
+        f" `max(changes({_STARTED}{{job=%q, instance=%q}}[1h]))` $labels.job $labels.instance | query }}}}"
+        "{{ . | first | value }} {{ end }}times anew in the last hour. Look for what ended it: memory (OOMKilled), a"
+        " probe, its log.",
+        when="the process of an agent was started anew more than twice in 1h",
+    )
+    yield _missing(
+        "never",
+        Severity.CRITICAL,
+        f"absent_over_time({EXPORTER_BUILD_INFO}[3m]) unless on () group(present_over_time({_WATCHES}[1d]))",
+        "No agent is scraped, and none was in the last day: nothing watches exactly-once.",
+        "Prometheus has had no sample of any kafka-eos-exporter. Is it running, does Prometheus find it (its target"
+        " page), and does GET /-/healthy answer from there? Until then no other alert of this set can fire.",
+        variables=(),
+        hold="2m",
+        when="no agent is scraped for 5m, and none watched a cluster in the last day",
+    )
+
+
+def _missing(
+    reason: str,
+    severity: Severity,
+    expr: str,
+    summary: str,
+    description: str,
+    when: str,
+    variables: tuple[str, ...] = ("kafka_cluster",),
+    hold: str = "",
+) -> Alert:
+    return Alert(
+        "KafkaEosExporterAbsent",
+        severity,
+        expr,
+        summary,
+        description,
+        DASHBOARD,
+        variables,
+        hold=hold,
+        keeps=False,
+        labels=(("reason", reason),),
+        when=when,
+    )
+
+
+def _blind() -> Iterator[Alert]:
+    yield Alert(
+        "KafkaEosClusterBlind",
+        Severity.CRITICAL,
+        # Of a shard: what another one sees of it is nothing.
+        f"""\
+group by (kafka_cluster, source) (
+  min by (kafka_cluster, source, shard) (min_over_time({SOURCE_BLIND}{{source="lso"}}[3m])) > 0
+  or
+  min by (kafka_cluster, source, shard) (min_over_time({SOURCE_BLIND}{{source="txnlog"}}[3m])) > 0
+  and on (kafka_cluster)
+  present_over_time({SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS}{{source="txnlog"}}[3d])
+)""",
+        "No agent can read a cluster: stalls, fences and aborts there are not seen.",
+        "Source {{ $labels.source }} of {{ $labels.kafka_cluster }} gives nothing to any agent: lso is the last stable"
+        " offsets, txnlog the transaction log."
+        + each(
+            f"topk(5, sum by (reason) (increase({SOURCE_FAULTS_TOTAL}{{kafka_cluster=%q, source=%q}}[5m])) >= 1)",
+            " " + _FAULTS,
             "kafka_cluster",
             "source",
-            "target",
+        )
+        + " A page that was out for this cluster may end now without anything being mended. The agent's status page and"
+        " its log say what is missing: a password, a certificate, a grant, a route.",
+        DASHBOARD,
+        hold="1m",
+        when="no agent reads the last stable offsets of a cluster, or its transaction log though it did in the last 3"
+        " days, for 4m",
+    )
+
+
+def _sources(settings: Settings) -> Iterator[Alert]:
+    ignored = f'{{source!~"{settings.ignored_sources}"}}' if settings.ignored_sources else ""
+    yield _source_down(
+        "blind",
+        f"avg_over_time({SOURCE_BLIND}{ignored}[5m]) > 0.5",
+        "The agent gets no answer from something that it reads.",
+        "Source {{ $labels.source }} of {{ $labels.target }} gives nothing to agent {{ $labels.instance }}."
+        + each(
+            f"increase({SOURCE_FAULTS_TOTAL}{{kafka_cluster=%q, source=%q, target=%q, instance=%q}}[10m]) >= 1",
+            " " + _FAULTS,
+            *_READ_LABELS,
             "instance",
         )
-        + " The alerts that rest on it cannot fire. The agent's status page and its log say what is missing, down to"
-        " the grant to add.",
-        DASHBOARD,
-        hold="5m",
-        when=f"less than {settings.source_success:.0%} of a source's reads in 10m are answered in full, for 5m",
+        + " What rests on it is not known to this agent.",
+        hold="2m",
+        when="an agent gets nothing from a source for 5m",
     )
-    yield Alert(
-        "KafkaEosExporterAbsent",
-        Severity.CRITICAL,
-        f"absent_over_time({EXPORTER_BUILD_INFO}[5m])",
-        "No agent is scraped: nothing watches exactly-once.",
-        "Prometheus has had no sample of any kafka-eos-exporter for 10 minutes. Is it running, does Prometheus find it"
-        " (its target page), and does GET /-/healthy answer from there? Until then no other alert of this set can"
-        " fire.",
-        DASHBOARD,
-        (),
-        hold="5m",
-        keeps=False,
-        when="no sample of any agent for 10m",
+    yield _source_down(
+        "partial",
+        f"""\
+min by ({_READ}) (
+  avg_over_time({SOURCE_UP}{ignored}[5m])
+  unless on ({_READ}, job, instance)
+  avg_over_time({SOURCE_BLIND}[5m]) > 0.5
+)
+< {settings.source_success:g}""",
+        "A part of what the agent reads does not answer; the rest is watched on.",
+        "Source {{ $labels.source }} of {{ $labels.target }} on {{ $labels.kafka_cluster }}: {{ $value |"
+        " humanizePercentage }} of the reads in 5 minutes were answered in full."
+        + each(
+            f"topk(5, max by (reason) (increase({SOURCE_FAULTS_TOTAL}{{kafka_cluster=%q, source=%q, target=%q}}[10m]))"
+            " >= 1)",
+            " " + _FAULTS,
+            *_READ_LABELS,
+        )
+        + " What answers is watched, and its alerts fire; what does not is unknown. One broker that is down looks like"
+        " this, for as long as it is down.",
+        hold="3m",
+        when=f"less than {settings.source_success:.0%} of a source's reads in 5m are answered in full, for 3m",
     )
-    yield Alert(
-        "KafkaEosExporterAbsent",
-        Severity.CRITICAL,
-        # Each is one of as many as it was told: these parts add up to 1 when all are there and agree.
-        f"round(sum without (shard) (1 / avg by (job, shard) (last_over_time({EXPORTER_SHARDS}[5m]))), 0.001) != 1",
-        "Not every shard of the agent is scraped: nothing watches exactly-once on a part of the cluster.",
-        "Of the shards of job {{ $labels.job }}, not all have been there for 10 minutes, or they do not agree on how"
-        " many there are. The topics, applications and groups of a missing shard are on no page and in no alert."
-        " Those that are there:"
-        + each(f"max by (shard, instance) ({EXPORTER_SHARDS}{{job=%q}})", _SHARD, "job")
-        + "\nRun one agent with --shard INDEX/COUNT for each INDEX from 0 to COUNT - 1, all with the same COUNT.",
+
+
+def _source_down(reason: str, expr: str, summary: str, description: str, hold: str, when: str) -> Alert:
+    return Alert(
+        "KafkaEosSourceDown",
+        Severity.WARNING,
+        expr,
+        summary,
+        description + " The agent's status page and its log say what is missing, down to the grant to add.",
         DASHBOARD,
-        (),
-        hold="5m",
-        keeps=False,
-        when="a shard is missing for 10m, or the shards do not agree on how many they are",
+        hold=hold,
+        labels=(("reason", reason),),
+        when=when,
     )

@@ -11,6 +11,7 @@ from exporter.catalogue import (
     CONNECT_TASK_FAILURES_TOTAL,
     CONNECT_TASK_OFFSET_COMMIT_RATIO,
     CONNECT_TASK_STATE,
+    SOURCE_UP,
     STREAMS_CHANGELOG_LAG_OFFSETS,
     STREAMS_RESTORE_REMAINING_RECORDS,
 )
@@ -18,6 +19,14 @@ from exporter.catalogue import (
 _TASK = "kafka_cluster, connect, connector, task"
 _TASK_LABELS = ("kafka_cluster", "connect", "connector", "task")
 _WHICH = "Task {{ $labels.task }} of connector {{ $labels.connector }} (Connect cluster {{ $labels.connect }})"
+
+
+_PAGED = 'ALERTS{alertname="KafkaEosConnectTaskFailed", alertstate="firing", severity="critical"}'
+
+
+def _answers(up: int) -> str:
+    """A Connect cluster that answers an agent in full, or does not. The source's target is what it is called."""
+    return f'label_replace({SOURCE_UP}{{source="connect"}} == {up}, "connect", "$1", "target", "(.*)")'
 
 
 def alerts(settings: Settings) -> Iterator[Alert]:
@@ -72,13 +81,22 @@ def _task_failed(settings: Settings) -> Iterator[Alert]:
     yield Alert(
         "KafkaEosConnectTaskFailed",
         Severity.CRITICAL,
-        f"group by ({_TASK}) (present_over_time({failed}[{settings.bridge}]))",
+        # A page that is out stays while Connect does not answer: nothing says that the task runs again.
+        f"""\
+group by ({_TASK}) (
+  present_over_time({failed}[{settings.bridge}])
+  or
+  {_PAGED}
+  and on (kafka_cluster, connect) {_answers(0)}
+  unless on (kafka_cluster, connect) {_answers(1)}
+  unless on ({_TASK}) present_over_time({CONNECT_TASK_STATE}{{state!="failed"}}[10m])
+)""",
         summary,
         description,
         "kafka-eos-connect",
         _TASK_LABELS,
         hold="5m",
-        when="it stays failed for 5m, or fails again and again",
+        when="it stays failed for 5m, or fails again and again; until Connect says otherwise",
     )
 
 

@@ -12,8 +12,10 @@ _HEADER = """\
 # alertmanager.yml, and give the two receivers what they should notify.
 """
 _OURS = 'alertname=~"KafkaEos.+"'
+_CLUSTER = ["kafka_cluster", "cluster", "region", "env", "namespace"]
+"""What tells clusters apart. Two may have one name in two regions, whose Prometheus servers then add a label."""
 _IDENTITY = [
-    *("kafka_cluster", "application", "topic", "partition"),
+    *("application", "topic", "partition", "source", "target"),
     *("connect", "connector", "task", "spark_application", "query"),
 ]
 
@@ -30,23 +32,23 @@ def alertmanager() -> str:
                 ],
             },
             "inhibit_rules": [
-                # Nobody watches: what was a ticket is out of date. A page that is out is never withheld.
-                _inhibit(['alertname="KafkaEosExporterAbsent"'], [_OURS, 'severity="warning"'], []),
+                # Nobody watches it: what was a ticket of this cluster is out of date. A page is never withheld.
+                _inhibit(['alertname="KafkaEosExporterAbsent"', 'reason="cluster"'], [_OURS, 'severity="warning"'], []),
+                # Whoever gets nothing from a source is no news while nobody does.
+                _inhibit(['alertname="KafkaEosClusterBlind"'], ['alertname="KafkaEosSourceDown"'], ["source"]),
                 _inhibit(
                     ['alertname="KafkaEosHangingTransaction"'],
                     ['alertname="KafkaEosLsoStalled"'],
-                    ["kafka_cluster", "topic", "partition"],
+                    ["topic", "partition"],
                 ),
                 _inhibit(
-                    ['alertname="KafkaEosProducerFenceStorm"'],
-                    ['alertname="KafkaEosProducerFenced"'],
-                    ["kafka_cluster", "application"],
+                    ['alertname="KafkaEosProducerFenceStorm"'], ['alertname="KafkaEosProducerFenced"'], ["application"]
                 ),
                 # Its queries are named in the page or ticket about the topic.
                 _inhibit(
                     ['alertname=~"KafkaEos(LsoStalled|HangingTransaction)"'],
                     ['alertname="KafkaEosSparkQueryStalled"', 'reason="blocked"', 'severity="warning"'],
-                    ["kafka_cluster", "topic"],
+                    ["topic"],
                 ),
                 # Where the log takes no writes nothing begins, ends or completes.
                 _inhibit(
@@ -55,7 +57,7 @@ def alertmanager() -> str:
                         'alertname=~"KafkaEos(CompletionSlow|LongRunningTransaction|TransactionTimeouts|AbortRatioHigh)"',
                         'severity="warning"',
                     ],
-                    ["kafka_cluster"],
+                    [],
                 ),
                 # The page makes its own ticket needless. A label that both lack counts as equal.
                 _inhibit([_OURS, 'severity="critical"'], [_OURS, 'severity="warning"'], ["alertname", *_IDENTITY]),
@@ -78,7 +80,5 @@ def _route(severity: Severity, receiver: str, wait: str, again: str) -> dict[str
 
 
 def _inhibit(source: list[str], target: list[str], equal: list[str]) -> dict[str, Any]:
-    rule: dict[str, Any] = {"source_matchers": source, "target_matchers": target}
-    if equal:
-        rule["equal"] = equal
-    return rule
+    """Never from one cluster to another."""
+    return {"source_matchers": source, "target_matchers": target, "equal": [*_CLUSTER, *equal]}

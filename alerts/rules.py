@@ -13,11 +13,24 @@ Rule = dict[str, Any]
 
 
 def groups(settings: Settings) -> list[Rule]:
-    """The groups of a rules file. Raises SettingsError when an override cannot be applied."""
-    alerts = [alert for alert in table.alerts(settings) if settings.override(alert.name, "enabled") != "false"]
+    """The groups of a rules file, one for each subject: Prometheus evaluates groups beside each other, rules of a group
+    one after the other. Raises SettingsError when an override cannot be applied.
+    """
+    subjects = [
+        (name, records, [alert for alert in alerts if settings.override(alert.name, "enabled") != "false"])
+        for name, records, alerts in table.subjects(settings)
+    ]
+    every = [alert for _, _, alerts in subjects for alert in alerts]
     return [
-        {"name": "kafka-eos.rules", "rules": [{"record": each.name, "expr": each.expr} for each in table.records()]},
-        {"name": "kafka-eos.alerts", "rules": [_rule(alert, settings, alerts) for alert in alerts]},
+        {
+            "name": f"kafka-eos.{name}",
+            "rules": [
+                *({"record": each.name, "expr": each.expr} for each in records),
+                *(_rule(alert, settings, every) for alert in alerts),
+            ],
+        }
+        for name, records, alerts in subjects
+        if records or alerts
     ]
 
 

@@ -30,6 +30,8 @@ _AT = "{kafka_cluster=%q, spark_application=%q, query=%q}"
 _WHICH = "Query {{ $labels.query }} of Spark application {{ $labels.spark_application }}"
 _OVER = f'{SPARK_QUERY_STATE}{{state=~"terminated|failed"}}'
 
+_PAGED = 'ALERTS{alertname="KafkaEosSparkQueryTerminated", alertstate="firing", severity="critical"}'
+
 
 def alerts(settings: Settings) -> Iterator[Alert]:
     """Queries that do not get on, and queries that an error ended."""
@@ -157,11 +159,21 @@ group by ({_QUERY}) (
     yield Alert(
         "KafkaEosSparkQueryTerminated",
         Severity.CRITICAL,
-        f"group by ({_QUERY}) (present_over_time({failed}[{settings.bridge}]))",
+        # A state is exposed for an hour after a driver fell silent. A page that is out stays until another state comes.
+        f"""\
+group by ({_QUERY}) (
+  present_over_time({failed}[{settings.bridge}])
+  or
+  {_PAGED}
+  and on ({_QUERY})
+  present_over_time({failed}[1d])
+  unless on ({_QUERY})
+  present_over_time({SPARK_QUERY_STATE}{{state!="failed"}}[10m])
+)""",
         summary,
         description,
         DASHBOARD,
         _LABELS,
         hold="5m",
-        when="it is not started again for 5m, or ends again and again",
+        when="it is not started again for 5m, or ends again and again; until it is, for a day at most",
     )

@@ -7,11 +7,24 @@ from exporter.alerts.rule import Alert, Record
 from exporter.alerts.settings import Settings
 
 SUBJECTS = (lso, transactions, cluster, engines, spark, audits, agent)
+_RECORDS = {transactions.__name__: transactions.records, agent.__name__: agent.records}
+
+
+def subjects(settings: Settings) -> tuple[tuple[str, tuple[Record, ...], tuple[Alert, ...]], ...]:
+    """Each subject: its name, its recording rules and its alerts, which read those of the same subject only."""
+    return tuple(
+        (
+            subject.__name__.rpartition(".")[2],
+            tuple(_RECORDS[subject.__name__]()) if subject.__name__ in _RECORDS else (),
+            tuple(subject.alerts(settings)),
+        )
+        for subject in SUBJECTS
+    )
 
 
 def alerts(settings: Settings) -> tuple[Alert, ...]:
     """Every alert, its variants one after the other."""
-    return tuple(alert for subject in SUBJECTS for alert in subject.alerts(settings))
+    return tuple(alert for _, _, alerts in subjects(settings) for alert in alerts)
 
 
 def names() -> tuple[str, ...]:
@@ -21,4 +34,4 @@ def names() -> tuple[str, ...]:
 
 def records() -> tuple[Record, ...]:
     """Every recording rule."""
-    return tuple(transactions.records())
+    return tuple(record for _, records, _ in subjects(Settings()) for record in records)

@@ -160,6 +160,13 @@ SOURCE_UP = Metric(
     "1 when all that the last read of the source asked was answered, 0 when any of it was not.",
     (*K, "source", "target"),
 )
+SOURCE_BLIND = Metric(
+    "kafka_eos_source_blind",
+    Kind.GAUGE,
+    "1 when the last read of the source had a fault and gave no gauge: of what it reads nothing is known now. 0 when "
+    "it gave some or all.",
+    (*K, "source", "target"),
+)
 SOURCE_READ_DURATION_SECONDS = Metric(
     "kafka_eos_source_read_duration_seconds",
     Kind.GAUGE,
@@ -224,6 +231,7 @@ OF_EACH_AGENT = (
     EXPORTER_BUILD_INFO,
     EXPORTER_SHARDS,
     SOURCE_UP,
+    SOURCE_BLIND,
     SOURCE_READ_DURATION_SECONDS,
     SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
     SOURCE_FAULTS_TOTAL,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from exporter.catalogue import (
+    SOURCE_BLIND,
     SOURCE_FAULTS_TOTAL,
     SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
     SOURCE_READ_DURATION_SECONDS,
@@ -73,6 +74,7 @@ class SourceState:
     target: str
     cluster: str
     up: bool | None = None
+    blind: bool = False
     last_success: float | None = None
     duration: float | None = None
     faults: tuple[Fault, ...] = ()
@@ -154,6 +156,11 @@ def _where(error: Exception) -> str:
     return f"{type(error).__name__}{line}"
 
 
+def is_blind(snapshot: Snapshot) -> bool:
+    """Return whether a read had a fault and gave no gauge. Counters of a failed read stand still and tell nothing."""
+    return not snapshot.up and not any(sample.metric.kind is Kind.GAUGE for sample in snapshot.samples)
+
+
 def next_start(began: float, now: float, interval: float) -> float:
     """When the next read begins: on the grid of intervals from the last start, skipping what an overrun has eaten."""
     return began + interval * max(1, math.ceil((now - began) / interval))
@@ -226,6 +233,7 @@ class Worker:
                     target=snapshot.target,
                     cluster=snapshot.cluster,
                     up=snapshot.up,
+                    blind=is_blind(snapshot),
                     last_success=snapshot.wall if snapshot.up else self._state.last_success,
                     duration=snapshot.duration,
                     faults=snapshot.faults,
@@ -245,7 +253,7 @@ class Worker:
             self._due = None
             late = Fault(Reason.TIMEOUT, f"a read has not returned {OVERRUN_GRACE:.0f} s after its deadline")
             duration = self._source.timeout + OVERRUN_GRACE
-            self._note(replace(self._state, up=False, duration=duration, faults=(late,)))
+            self._note(replace(self._state, up=False, blind=True, duration=duration, faults=(late,)))
             self._publish()
 
     def _note(self, state: SourceState) -> None:
@@ -263,6 +271,7 @@ class Worker:
         samples = [SOURCE_FAULTS_TOTAL(self._faults[reason], *labels, reason) for reason in Reason]
         if state.up is not None:
             samples.append(SOURCE_UP(float(state.up), *labels))
+            samples.append(SOURCE_BLIND(float(state.blind), *labels))
         if state.duration is not None:
             samples.append(SOURCE_READ_DURATION_SECONDS(state.duration, *labels))
         if state.last_success is not None:

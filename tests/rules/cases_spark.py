@@ -350,4 +350,30 @@ def _pages() -> Iterator[Case]:
         [state("1 stale stale stale stale " * 10, "failed")],
         {"12m": [TICKET], "20m": [TICKET], "30m": [TICKET]},
     )
-    yield case(ENDED, "after the last data", [state("1x8 stale", "failed")], {"18m": both, "19m": []})
+    gone = state("1x8 stale", "failed")
+    yield case(ENDED, "its driver is gone: the page stays", [gone], {"18m": both, "19m": [PAGE], "90m": [PAGE]})
+    for claimed in ("running", "idle", "terminated"):
+        yield case(ENDED, f"it is {claimed} again", [gone, state("_x20 1x60", claimed)], {"26m": [PAGE], "28m": []})
+    whos = spread(QUERY)
+    yield case(ENDED, "another one runs", [gone, *(state("1x60", who=who) for who in whos[1:])], {"40m": [PAGE]})
+    yield case(
+        ENDED,
+        "for a day",
+        [
+            *(state("1x4 stale", "failed", who) for who in whos),
+            state("_x40 1x4 stale", "failed", ("new", "new", "new")),
+        ],
+        {
+            "20h": [is_over("critical", who) for who in (*whos, ("new", "new", "new"))],
+            "25h": [is_over("critical", ("new", "new", "new"))],
+        },
+        step="4m",
+    )
+    late = [state("1x4 stale", "failed"), *(state("_x200 1x4 stale", "failed", who) for who in whos[1:])]
+    theirs = [is_over("critical", who) for who in whos[1:]]
+    yield case(ENDED, "each for a day of its own", late, {"20h": [PAGE, *theirs], "25h": theirs}, step="4m")
+    labels = {"alertname": "Other", "alertstate": "firing", **PAGE}
+    yield case(ENDED, "another alert", [Series("ALERTS", labels, "1x90"), state("1 stale", "failed")], {"30m": []})
+    once = state("_x20 1x2 stale", "running")
+    yield case(ENDED, "it ran again for a moment", [gone, once], {"29m": [], "40m": []})
+    yield case(ENDED, "a ticket stays none", [state("1 stale", "failed")], {"12m": []})

@@ -52,6 +52,7 @@ _LIST = re.compile(r"\b(by|on) \(([^)]*)\)")
 _MATCHER = re.compile(r"(\w+)(=~|!~|!=|=)(\"[^\"]*\")")
 _DURATION = re.compile(r"(\d+)([smhd])")
 _OUTER = re.compile(r" \(\s*(max|min|sum|group) by")
+_RAW = re.compile(r"(?<![:\w])(kafka_eos|process)_\w+")
 _QUOTED = re.compile(r'"[^"]*"')
 
 
@@ -133,8 +134,9 @@ def expressions(expr: str) -> Iterator[tuple[str, str]]:
         labels = [label.strip() for label in match[2].split(",") if label.strip()]
         for gone in labels:
             yield changed(match, f"{match[1]} ({', '.join(label for label in labels if label != gone)})")
-        # Above another aggregation there is no such label any more.
-        if match[1] == "by" and not _OUTER.match(expr, match.end()):
+        # Above another aggregation, or of a recorded series, there is no such label any more.
+        known = _OUTER.match(expr, match.end()) or not _RAW.search(_argument(expr, match.end()))
+        if match[1] == "by" and not known and "instance" not in labels:
             yield changed(match, f"by ({', '.join([*labels, 'instance'])})")
     for match in _MATCHER.finditer(expr):
         if match[1] in {"by", "on"}:
@@ -144,6 +146,16 @@ def expressions(expr: str) -> Iterator[tuple[str, str]]:
         yield changed(match, f'{match[1]}=~".*"')
         for part in match[3].strip('"').split("|") if "|" in match[3] else ():
             yield changed(match, f'{match[1]}{match[2]}"{part}"')
+
+
+def _argument(expr: str, start: int) -> str:
+    """What an aggregation takes, from the bracket that opens it to the one that closes it."""
+    depth = 0
+    for place in range(start, len(expr)):
+        depth += {"(": 1, ")": -1}.get(expr[place], 0)
+        if expr[place] == ")" and depth == 0:
+            return expr[start:place]
+    return expr[start:]
 
 
 def _near(number: str) -> Iterable[str]:

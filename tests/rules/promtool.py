@@ -118,10 +118,11 @@ def run(rules: Mapping[str, Any], cases: Iterable[Case]) -> str:
 def _concerned(rules: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     """The alerts of these names, and the records that they read: the others cost time and say nothing."""
     alerts = [rule for group in rules["groups"] for rule in group["rules"] if rule.get("alert") in names]
-    read = " ".join(rule["expr"] for rule in alerts)
-    records = [
-        rule for group in rules["groups"] for rule in group["rules"] if "record" in rule and rule["record"] in read
-    ]
+    records: list[Any] = []
+    every = [rule for group in rules["groups"] for rule in group["rules"] if "record" in rule]
+    for rule in reversed(every):  # a record stands before those that read it
+        if any(rule["record"] in reader["expr"] for reader in (*alerts, *records)):
+            records.insert(0, rule)
     return {"groups": [{"name": "records", "rules": records}, {"name": "alerts", "rules": alerts}]}
 
 

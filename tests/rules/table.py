@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from tests.rules import cases_aborts, cases_audits, cases_lso, cases_others, cases_spark, cases_transactions
+from tests.rules import (
+    cases_aborts,
+    cases_agent,
+    cases_audits,
+    cases_cluster,
+    cases_engines,
+    cases_lso,
+    cases_spark,
+    cases_transactions,
+)
 from tests.rules.promtool import Case
 
 CASES: tuple[Case, ...] = (
     *cases_lso.cases(),
     *cases_transactions.cases(),
     *cases_aborts.cases(),
-    *cases_others.cases(),
+    *cases_cluster.cases(),
+    *cases_engines.cases(),
     *cases_spark.cases(),
     *cases_audits.cases(),
+    *cases_agent.cases(),
 )

@@ -144,7 +144,8 @@ def test_thresholds_and_links_are_settable() -> None:
     )
     written = yaml.safe_load(rules_file(ours))
     assert written == {"groups": groups(ours)}
-    rules = {rule["alert"]: rule for rule in reversed(written["groups"][1]["rules"])}
+    every = [rule for group in written["groups"] for rule in group["rules"] if "alert" in rule]
+    rules = {rule["alert"]: rule for rule in reversed(every)}
     assert rules["KafkaEosLsoStalled"]["expr"].endswith("> 600")
     assert "> 0.144\n" in rules["KafkaEosAbortRatioHigh"]["expr"]
     assert rules["KafkaEosProducerFenceStorm"]["expr"].endswith(">= 5")

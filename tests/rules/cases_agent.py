@@ -1,0 +1,524 @@
+"""The agent itself: gone, in a crash loop, blind, or with an answer in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from exporter.catalogue import (
+    EXPORTER_BUILD_INFO,
+    EXPORTER_SHARDS,
+    SOURCE_BLIND,
+    SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
+    SOURCE_UP,
+)
+from tests.rules.promtool import Case, Series, case, scraped, spread
+
+ABSENT, DOWN, BLIND = "KafkaEosExporterAbsent", "KafkaEosSourceDown", "KafkaEosClusterBlind"
+CLUSTER, SHARD, COUNT, REPLICA, RESTARTS, NEVER = (
+    f"{ABSENT} {reason}" for reason in ("cluster", "shard", "shard_count", "replica", "restarts", "never")
+)
+LOST, PARTIAL = f"{DOWN} blind", f"{DOWN} partial"
+GONE = "stale " * 60
+Checks = Mapping[str, Sequence[Mapping[str, str]]]
+
+
+def watches(values: str, cluster: str = "prod", agent: str = "a", shard: str = "") -> Series:
+    """An agent that watches a cluster, while it is there."""
+    more = {"shard": shard} if shard else {}
+    return scraped(SOURCE_UP, cluster, "lso", cluster, values=values, agent=agent, **more)
+
+
+def absent(reason: str, severity: str = "critical", cluster: str = "prod") -> dict[str, str]:
+    return {"severity": severity, "reason": reason, "kafka_cluster": cluster}
+
+
+def silent(times: Iterable[int]) -> Checks:
+    return {f"{at}m": [] for at in times}
+
+
+SOMETIMES = "1 1 1 1 1 stale stale stale stale stale stale " * 9
+"""There for 5 of 11 evaluations, which are 4 minutes when one is made every 24 seconds."""
+MOSTLY = "1 1 1 1 1 1 stale stale stale stale stale " * 9
+
+
+def cases() -> Iterator[Case]:
+    yield from _clusters()
+    yield from _shards()
+    yield from _replicas()
+    yield from _restarts()
+    yield from _never()
+    yield from _blind()
+    yield from _lost()
+    yield from _partial()
+
+
+def _clusters() -> Iterator[Case]:
+    ours = absent("cluster")
+    yield case(CLUSTER, "within five minutes", [watches("1x20 " + GONE)], {"24m": [], "25m": [ours], "60m": [ours]})
+    yield case(
+        CLUSTER,
+        "though another agent watches another cluster",
+        [watches("1x20 " + GONE), watches("1x90", "other", agent="b")],
+        {"25m": [ours], "60m": [ours]},
+    )
+    yield case(
+        CLUSTER,
+        "each cluster of one agent",
+        [watches("1x20 " + GONE), watches("1x20 " + GONE, "other")],
+        {"25m": [ours, absent("cluster", cluster="other")]},
+    )
+    yield case(
+        CLUSTER,
+        "one of two replicas is left",
+        [watches("1x5 stale"), watches("1x90", agent="b")],
+        silent(range(0, 60, 5)),
+    )
+    yield case(
+        CLUSTER,
+        "both replicas, one after the other",
+        [watches("1x5 stale"), watches("1x40 stale", agent="b")],
+        {"44m": [], "46m": [ours]},
+    )
+    yield case(
+        CLUSTER,
+        "killed again and again, there for a minute in four",
+        [watches("1x8 " + "stale stale stale 1 " * 15)],
+        {"8m": [], "16m": [ours], "30m": [ours], "45m": [ours]},
+    )
+    yield case(CLUSTER, "a rollout of two minutes", [watches("1x8 stale stale 1x60")], silent(range(30)))
+    yield case(
+        CLUSTER,
+        "two scrapes of three fail now and then",
+        [watches("1 1 1 stale stale 1 1 1 1 " * 6)],
+        silent(range(40)),
+    )
+    yield case(
+        CLUSTER,
+        "it ends when an agent is back",
+        [watches("1x20 " + "stale " * 20 + "1x40")],
+        {"42m": [ours], "44m": []},
+    )
+    yield case(
+        CLUSTER,
+        "it is told for a day",
+        [watches("1x2 stale")],
+        {"20h": [absent("cluster")], "1d2h": []},
+        step="30m",
+    )
+    yield case(
+        CLUSTER,
+        "the source of another subject stands in for nobody",
+        [
+            watches("1x20 " + GONE),
+            scraped(SOURCE_UP, "prod", "connect", "main", values="1x90"),
+        ],
+        {"26m": [ours]},
+    )
+    yield case(
+        CLUSTER,
+        "a sidecar watches no cluster, and is not missed",
+        [scraped(SOURCE_UP, "prod", "producers", "app", values="1x5 stale")],
+        {"15m": []},
+    )
+    yield case(CLUSTER, "there for less than half of the time", [watches(SOMETIMES)], {"30m": [ours]}, step="24s")
+    yield case(CLUSTER, "there for more than half of it", [watches(MOSTLY)], {"20m": [], "30m": []}, step="24s")
+    loops = [
+        watches("1 stale stale stale " * 12, shard="0"),
+        watches("stale stale 1 stale " * 12, agent="b", shard="1"),
+    ]
+    yield case(CLUSTER, "two shards, each in a crash loop", loops, {"20m": [ours], "33m": [ours]})
+    yield case(CLUSTER, "there for half of it", [watches("1 stale " * 30)], silent(range(8, 76, 4)), step="80s")
+    one = [watches("1x60", shard="0"), watches("1x10 " + GONE, agent="b", shard="1")]
+    yield case(CLUSTER, "one shard of two is another matter", one, {"30m": []})
+    yield case(CLUSTER, "one that has just come", [watches("_ _ _ 1x60")], silent(range(30)))
+
+
+def _shards() -> Iterator[Case]:
+    def shards(
+        *told: str, there: Mapping[int, str] | None = None, cluster: str = "prod", replica: str = ""
+    ) -> list[Series]:
+        """A shard for each; ``told`` is of how many it believes to be one, ``there`` when it is scraped."""
+        made = []
+        for index, count in enumerate(told):
+            values = (there or {}).get(index, "1x60")
+            agent = f"{cluster}{index}{replica}"
+            made.append(watches(values, cluster, agent, str(index)))
+            known = " ".join(count if each == "1" else each for each in values.replace("1x60", "1 " * 60).split())
+            made.append(scraped(EXPORTER_SHARDS, values=known, agent=agent, shard=str(index)))
+        return made
+
+    ours = absent("shard")
+    yield case(SHARD, "all three", shards("3", "3", "3"), silent(range(0, 60, 5)))
+    yield case(SHARD, "the last one never came", shards("3", "3"), {"1m": [], "2m": [ours], "50m": [ours]})
+    gone = {1: "1 " * 10 + "stale " * 20 + "1 " * 30}
+    yield case(
+        SHARD,
+        "one goes, and comes back",
+        shards("3", "3", "3", there=gone),
+        {"10m": [], "13m": [], "14m": [ours], "29m": [ours], "33m": []},
+    )
+    yield case(
+        SHARD,
+        "another cluster's shards of the same number do not stand in",
+        [*shards("3", "3", "3", there=gone), *shards("3", "3", "3", cluster="other")],
+        {"15m": [ours]},
+    )
+    yield case(
+        SHARD,
+        "a shard in a crash loop",
+        shards("2", "2", there={1: "1 1 1 1 1 1 1 1 " + "stale stale stale 1 " * 12}),
+        {"7m": [], "16m": [ours], "30m": [ours]},
+    )
+    yield case(
+        SHARD,
+        "one of two replicas of a shard is left",
+        [*shards("3", "3", "3", there=gone), *shards("3", "3", "3", replica="b")],
+        silent(range(0, 60, 5)),
+    )
+    yield case(
+        SHARD,
+        "two replicas of two shards are not three",
+        [*shards("3", "3"), *shards("3", "3", replica="b")],
+        {"5m": [ours]},
+    )
+    yield case(
+        SHARD,
+        "fewer shards on purpose: what is left is the whole",
+        [
+            *shards("2", "2", there={0: "_ " * 10 + "1 " * 50, 1: "_ " * 10 + "1 " * 50}, replica="new"),
+            *shards("3", "3", "3", there=dict.fromkeys(range(3), "1 " * 10 + "stale " * 50)),
+        ],
+        {"9m": [], "20m": [], "30m": []},
+    )
+    yield case(SHARD, "they disagree, and the more are not there", shards("3", "2"), {"9m": [ours]})
+    part = shards("2", "2", there={1: SOMETIMES, 0: "1 " * 99})
+    yield case(SHARD, "there for less than half of the time", part, {"30m": [ours]}, step="24s")
+    part = shards("2", "2", there={1: MOSTLY, 0: "1 " * 99})
+    yield case(SHARD, "there for more than half of it", part, {"20m": [], "30m": []}, step="24s")
+    half = shards("2", "2", there={1: "1 stale " * 30})
+    yield case(SHARD, "there for half of it", half, silent(range(8, 76, 4)), step="80s")
+    yield case(SHARD, "a whole agent is no shard", [watches("1x60")], {"5m": []})
+    yield case(
+        SHARD,
+        "two clusters with different numbers of shards",
+        [*shards("2", "2"), *shards("3", "3", "3", cluster="other")],
+        {"5m": []},
+    )
+    yield case(
+        SHARD,
+        "the cluster where one is missing is named",
+        [*shards("3", "3", cluster="other"), *shards("3", "3", "3")],
+        {"5m": [absent("shard", cluster="other")]},
+    )
+    count = absent("shard_count")
+    yield case(COUNT, "they agree", shards("2", "2"), silent(range(0, 60, 5)))
+    yield case(COUNT, "one of three was told less", shards("3", "3", "2"), {"4m": [], "5m": [count]})
+    for wrong in ("2", "4"):
+        told = [*shards("3", "3", "3"), *shards(wrong, replica="b")]
+        yield case(COUNT, f"a replica of a shard was told {wrong}", told, {"4m": [], "5m": [count]})
+    aside = [
+        scraped(SOURCE_UP, "prod", "producers", "app", values="1x60", agent="side", shard="0"),
+        scraped(EXPORTER_SHARDS, values="5x60", agent="side", shard="0"),
+    ]
+    yield case(COUNT, "a sidecar shares nothing of the cluster", [*shards("2", "2"), *aside], {"9m": []})
+    alike = [replace(each, labels={**each.labels, "job": "other"}) for each in shards("2", "2")]
+    yield case(COUNT, "two jobs at the same addresses", [*shards("2", "2"), *alike], {"9m": []})
+    mended = shards("3", "3", "2", there={2: "1 " * 20 + GONE})
+    yield case(COUNT, "mended", mended, {"10m": [count], "22m": [], "30m": []})
+    yield case(
+        COUNT, "two clusters need not agree", [*shards("2", "2"), *shards("3", "3", "3", cluster="other")], {"9m": []}
+    )
+    yield case(
+        COUNT,
+        "each cluster",
+        [*shards("2", "3"), *shards("2", "3", cluster="other")],
+        {"9m": [count, absent("shard_count", cluster="other")]},
+    )
+
+
+def _replicas() -> Iterator[Case]:
+    ours = absent("replica", "warning")
+    both = [watches("1x200 " + GONE), watches("1x300", agent="b")]
+    yield case(REPLICA, "one of two", both, {"200m": [], "204m": [], "205m": [ours], "260m": [ours]})
+    yield case(REPLICA, "both are there", [watches("1x90"), watches("1x90", agent="b")], silent(range(0, 90, 9)))
+    yield case(REPLICA, "one alone", [watches("1x90")], silent(range(0, 90, 9)))
+    yield case(
+        REPLICA,
+        "two of three are one ticket",
+        [watches("1x60 " + GONE), watches("1x60 " + GONE, agent="b"), watches("1x120", agent="c")],
+        {"66m": [ours]},
+    )
+    yield case(
+        REPLICA,
+        "all of them are another matter",
+        [watches("1x60 " + GONE), watches("1x60 " + GONE, agent="b")],
+        {"70m": [], "100m": []},
+    )
+    yield case(
+        REPLICA,
+        "a crash loop of one",
+        [watches("1 " * 60 + "stale stale stale 1 " * 10), watches("1x120", agent="b")],
+        {"59m": [], "66m": [ours], "90m": [ours]},
+    )
+    back = [watches("1x60 " + "stale " * 20 + "1x40"), watches("1x130", agent="b")]
+    yield case(REPLICA, "it is back", back, {"70m": [ours], "86m": [], "95m": []})
+    gone = watches("1x60 " + GONE)
+    alike = replace(watches("1x130"), labels={**gone.labels, "job": "other"})
+    yield case(REPLICA, "one of two at the same address", [gone, alike], {"70m": [ours]})
+    there = watches("1x140", agent="b")
+    yield case(
+        REPLICA, "there for less than half of the time", [watches("1x40 " + MOSTLY), there], {"39m": []}, step="24s"
+    )
+    part = [watches("1x40 " + SOMETIMES), there]
+    yield case(REPLICA, "there for more than half of it", part, {"39m": [ours]}, step="24s")
+    half = [watches("1x40 " + "1 stale " * 20), there]
+    yield case(REPLICA, "there for half of it", half, silent(range(60, 100, 4)), step="80s")
+    days = [watches("1x48 stale"), watches("1x200", agent="b")]
+    yield case(REPLICA, "it is missed for most of a day", days, {"45h": [ours], "47h": []}, step="30m")
+    yield case(
+        REPLICA,
+        "a rollout that has three for a while",
+        [watches("1x160"), watches("1x80 " + GONE, agent="b"), watches("_x78 1x90", agent="c")],
+        silent(range(70, 150, 5)),
+    )
+    yield case(
+        REPLICA,
+        "of another cluster",
+        [*both, watches("1x300", "other"), watches("1x300", "other", agent="b")],
+        {"210m": [ours]},
+    )
+    yield case(
+        REPLICA,
+        "each shard has its own",
+        [
+            *(watches("1x200 " + GONE, shard=shard, agent=f"a{shard}") for shard in "01"),
+            *(watches("1x300", shard=shard, agent=f"b{shard}") for shard in "01"),
+        ],
+        {"210m": [ours]},
+    )
+
+
+def _restarts() -> Iterator[Case]:
+    def started(values: str, agent: str = "a") -> Series:
+        made = watches(values, agent=agent)
+        return replace(made, metric="process_start_time_seconds", labels=_scrape(agent))
+
+    ours = {**absent("restarts", "warning"), **_of("a")}
+    loop = "0x5 400x5 800x5 1200x90"
+    yield case(
+        RESTARTS,
+        "three times in an hour",
+        [watches("1x120"), started(loop)],
+        {"17m": [], "18m": [ours], "65m": [ours], "80m": []},
+    )
+    yield case(RESTARTS, "twice in an hour", [watches("1x120"), started("0x5 400x5 800x90")], silent(range(0, 90, 9)))
+    yield case(
+        RESTARTS, "another program's process", [watches("1x120"), started(loop, "b"), started("0x120")], {"30m": []}
+    )
+    yield case(
+        RESTARTS,
+        "each cluster that it watches",
+        [watches("1x120"), watches("1x120", "other"), started(loop)],
+        {"30m": [ours, {**ours, "kafka_cluster": "other"}]},
+    )
+    alike = replace(started(loop), labels={**_scrape("a"), "job": "other"})
+    yield case(RESTARTS, "a process of another job at the same address", [watches("1x120"), alike], {"30m": []})
+    sidecar = scraped(SOURCE_UP, "prod", "producers", "app", values="1x120")
+    yield case(RESTARTS, "one that watches no cluster", [sidecar, started(loop)], {"30m": []})
+    yield case(
+        RESTARTS,
+        "though no scrape has found it for some minutes",
+        [watches("1x25 stale"), started(loop)],
+        {"32m": [ours], "36m": []},
+    )
+
+
+def _scrape(agent: str) -> dict[str, str]:
+    return {"job": "kafka-eos", "instance": f"{agent}:10618", "pod": f"exporter-{agent}"}
+
+
+def _of(agent: str) -> dict[str, str]:
+    return {key: value for key, value in _scrape(agent).items() if key != "pod"}
+
+
+def _never() -> Iterator[Case]:
+    def build(values: str, agent: str = "a") -> Series:
+        return scraped(EXPORTER_BUILD_INFO, "1.0", "abc", "3.11", values=values, agent=agent)
+
+    ours = {"severity": "critical", "reason": "never"}
+    yield case(NEVER, "no agent ever", [], {"1m": [], "2m": [ours], "60m": [ours]})
+    yield case(NEVER, "no agent any more", [build("1x20 stale")], {"24m": [], "26m": [ours]})
+    yield case(NEVER, "one of two", [build("1x20 stale"), build("1x90", agent="b")], {"40m": []})
+    yield case(NEVER, "its cluster is missed by name", [build("1x20 stale"), watches("1x20 stale")], {"40m": []})
+    aside = scraped(SOURCE_UP, "prod", "producers", "app", values="1x20 stale")
+    yield case(NEVER, "a sidecar that watches none", [build("1x20 stale"), aside], {"26m": [ours]})
+    yield case(
+        NEVER, "a day later", [build("1x10 stale"), watches("1x10 stale")], {"18h": [], "30h": [ours]}, step="30m"
+    )
+    yield case(NEVER, "three failed scrapes", [build("1x5 stale stale stale 1x60")], silent(range(20)))
+    yield case(NEVER, "it ends when an agent is there", [build("_ " * 10 + "1x60")], {"9m": [ours], "10m": []})
+
+
+def _blind() -> Iterator[Case]:
+    def blind(values: str, source: str = "lso", cluster: str = "prod", agent: str = "a", shard: str = "") -> Series:
+        more = {"shard": shard} if shard else {}
+        return scraped(SOURCE_BLIND, cluster, source, cluster, values=values, agent=agent, **more)
+
+    def succeeded(values: str, source: str = "txnlog", cluster: str = "prod", agent: str = "a") -> Series:
+        return scraped(SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS, cluster, source, cluster, values=values, agent=agent)
+
+    def ours(source: str = "lso", cluster: str = "prod") -> dict[str, str]:
+        return {"severity": "critical", "kafka_cluster": cluster, "source": source}
+
+    yield case(BLIND, "a password expired", [blind("0x20 1x60")], {"24m": [], "25m": [ours()], "60m": [ours()]})
+    yield case(BLIND, "from the start", [blind("1x60")], {"0m": [], "1m": [ours()]})
+    yield case(BLIND, "one replica of two sees it", [blind("1x60"), blind("0x60", agent="b")], silent(range(0, 60, 5)))
+    yield case(BLIND, "both replicas", [blind("1x60"), blind("1x60", agent="b")], {"1m": [ours()]})
+    yield case(
+        BLIND,
+        "a replica is gone, the other one is blind",
+        [blind("0x10 stale"), blind("1x60", agent="b")],
+        {"10m": [], "15m": [ours()]},
+    )
+    yield case(
+        BLIND,
+        "a shard of it",
+        [blind("1x60", shard="0"), blind("0x60", agent="b", shard="1")],
+        {"1m": [ours()]},
+    )
+    yield case(BLIND, "another cluster sees", [blind("1x60"), blind("0x60", cluster="other")], {"9m": [ours()]})
+    yield case(BLIND, "other sources are tickets", [blind("1x60", source="groups")], {"9m": []})
+    yield case(BLIND, "three minutes of nothing", [blind("0x9 1 1 1 0x60")], silent(range(30)))
+    yield case(BLIND, "the log was read before", [blind("1x60", "txnlog"), succeeded("5x60")], {"1m": [ours("txnlog")]})
+    other = [blind("1x60", "groups"), succeeded("5x60")]
+    yield case(BLIND, "what else is blind while the log was read", other, {"9m": []})
+    yield case(BLIND, "the log was never read", [blind("1x60", "txnlog"), succeeded("5x60", "lso")], {"9m": []})
+    yield case(
+        BLIND,
+        "the log of another cluster was read",
+        [blind("1x60", "txnlog"), succeeded("5x60", cluster="other")],
+        {"9m": []},
+    )
+    yield case(
+        BLIND,
+        "the log was read before the agent was started anew",
+        [blind("0x20 1x60", "txnlog"), succeeded("5x20 stale")],
+        {"25m": [ours("txnlog")], "70m": [ours("txnlog")]},
+    )
+    yield case(
+        BLIND,
+        "the log was read four days ago",
+        [blind("1x200", "txnlog"), succeeded("5x2 stale")],
+        {"70h": [ours("txnlog")], "78h": []},
+        step="1h",
+    )
+    yield case(BLIND, "not at once", [blind("1x60")], {"30s": [], "1m": [ours()]}, step="30s")
+    yield case(
+        BLIND,
+        "the log, by a shard of it",
+        [blind("1x60", "txnlog", shard="0"), blind("0x60", "txnlog", agent="b", shard="1"), succeeded("5x60")],
+        {"9m": [ours("txnlog")]},
+    )
+    yield case(
+        BLIND,
+        "the log, by one replica of two",
+        [blind("1x60", "txnlog"), blind("0x60", "txnlog", agent="b"), succeeded("5x60")],
+        {"9m": []},
+    )
+    yield case(
+        BLIND, "the log, for three minutes", [blind("0x9 1 1 1 0x60", "txnlog"), succeeded("5x60")], silent(range(30))
+    )
+    yield case(BLIND, "seven minutes after the last data", [blind("1x20 stale")], {"30m": [ours()], "31m": []})
+
+
+def _lost() -> Iterator[Case]:
+    def blind(values: str, who: tuple[str, ...] = ("prod", "connect", "main"), agent: str = "a") -> Series:
+        return scraped(SOURCE_BLIND, *who, values=values, agent=agent)
+
+    def ours(who: tuple[str, ...] = ("prod", "connect", "main"), agent: str = "a") -> dict[str, str]:
+        names = dict(zip(("kafka_cluster", "source", "target"), who, strict=True))
+        return {"severity": "warning", "reason": "blind", **names, **_scrape(agent)}
+
+    whos = spread(("prod", "connect", "main"))
+    yield case(LOST, "nothing for five minutes", [blind("0x20 1x60")], {"24m": [], "26m": [ours()]})
+    yield case(LOST, "from the start", [blind("1x60")], {"1m": [], "2m": [ours()]})
+    yield case(
+        LOST,
+        "each source and target, and the agent that is blind alone",
+        [*(blind("1x60", who) for who in whos), blind("0x60", agent="b")],
+        {"5m": [ours(who) for who in whos]},
+    )
+    for words, values, alerts in (
+        ("for more than half of the time", "1 1 1 1 1 1 0 0 0 0 0 ", [ours()]),
+        ("for less", "0 0 0 0 0 0 1 1 1 1 1 ", []),
+    ):
+        yield case(LOST, words, [blind(values * 9)], {"30m": alerts, "40m": alerts}, step="30s")
+    yield case(LOST, "for half of it", [blind("0 1 " * 30)], silent(range(5, 50)))
+    yield case(LOST, "it ends some time after it sees", [blind("1x20 0x60")], {"29m": [ours()], "31m": []})
+
+
+def _partial() -> Iterator[Case]:
+    target = ("prod", "lso", "prod")
+
+    def up(values: str, who: tuple[str, ...] = target, agent: str = "a") -> Series:
+        return scraped(SOURCE_UP, *who, values=values, agent=agent)
+
+    def blind(values: str, who: tuple[str, ...] = target, agent: str = "a") -> Series:
+        return scraped(SOURCE_BLIND, *who, values=values, agent=agent)
+
+    def ours(who: tuple[str, ...] = target) -> dict[str, str]:
+        names = dict(zip(("kafka_cluster", "source", "target"), who, strict=True))
+        return {"severity": "warning", "reason": "partial", **names}
+
+    whos = spread(target)
+    yield case(PARTIAL, "from the start", [up("0x60"), blind("0x60")], {"2m": [], "3m": [ours()]})
+    yield case(PARTIAL, "after it was up", [up("1x20 0x60"), blind("0x90")], {"25m": [], "27m": [ours()]})
+    yield case(
+        PARTIAL,
+        "one broker is down: one ticket of all agents",
+        [*(up("0x60", agent=agent) for agent in "ab"), *(blind("0x60", agent=agent) for agent in "ab")],
+        {"9m": [ours()]},
+    )
+    yield case(PARTIAL, "one agent of two", [up("0x60"), up("1x60", agent="b")], {"9m": [ours()]})
+    yield case(PARTIAL, "nothing at all is the other variant", [up("0x60"), blind("1x60")], silent(range(0, 60, 7)))
+    yield case(
+        PARTIAL,
+        "one agent is blind, another sees a part",
+        [up("0x60"), blind("1x60"), up("0x60", agent="b"), blind("0x60", agent="b")],
+        {"9m": [ours()]},
+    )
+    yield case(
+        PARTIAL,
+        "what is blind elsewhere hides nothing",
+        [*(up("0x60", who) for who in whos), *(blind("1x60", who) for who in whos[1:])],
+        {"9m": [ours()]},
+    )
+    less, more = "0 0 0 0 0 0 1 1 1 1 1 " * 9, "1 1 1 1 1 1 0 0 0 0 0 " * 9
+    for words, series, alerts in (
+        ("blind for less than half", [up("0x120"), blind(less)], [ours()]),
+        ("blind for more", [up("0x120"), blind(more)], []),
+        ("answered for just less than half", [up(less)], [ours()]),
+        ("answered for more", [up(more)], []),
+    ):
+        yield case(PARTIAL, words, series, {"30m": alerts, "40m": alerts}, step="30s")
+    at_first = [up("0x60"), blind("1 1 1 1 0x60")]
+    yield case(PARTIAL, "blind at first", at_first, {"8m": [], "9m": [ours()]})
+    yield case(PARTIAL, "blind for half", [up("0x60"), blind("0 1 " * 30)], {"30m": [ours()]})
+    two = [up("0 0 1 " * 20), up("0 0 1 " * 20, agent="b")]
+    yield case(PARTIAL, "two agents do not add up", two, {"30m": [ours()]})
+    alike = blind("1x60")
+    elsewhere = replace(alike, labels={**alike.labels, "job": "other"})
+    yield case(PARTIAL, "blind in another job at the same address", [up("0x60"), elsewhere], {"9m": [ours()]})
+    yield case(
+        PARTIAL,
+        "each source and target",
+        [up("0x60", who) for who in whos],
+        {"9m": [ours(who) for who in whos]},
+    )
+    yield case(PARTIAL, "a coordinator that moves costs a few reads", [up("1x20 0 0 0 1x60")], silent(range(20, 40)))
+    yield case(PARTIAL, "half of the reads are answered", [up("1 0 " * 30)], silent(range(1, 50)))
+    yield case(PARTIAL, "one read of three is answered", [up("0 0 1 " * 20)], {"30m": [ours()]})
+    yield case(PARTIAL, "failed scrapes are another matter", [up("1x20 " + "stale " * 20)], {"25m": [], "45m": []})
+    yield case(PARTIAL, "a scrape that fails now and then does not hide it", [up("0 stale " * 20)], {"9m": [ours()]})
+    yield case(PARTIAL, "it ends some time after it is mended", [up("0x20 1x60")], {"29m": [ours()], "31m": []})

@@ -1,0 +1,218 @@
+"""Connect and Kafka Streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.catalogue import (
+    CONNECT_TASK_OFFSET_COMMIT_RATIO,
+    CONNECT_TASK_STATE,
+    SOURCE_UP,
+    STREAMS_RESTORE_REMAINING_RECORDS,
+)
+from tests.rules.promtool import Case, Series, case, scraped, spread
+
+TASK_FAILED, COMMITS = "KafkaEosConnectTaskFailed", "KafkaEosConnectCommitsFailing"
+RESTORE = "KafkaEosStreamsRestoreStuck"
+
+
+def cases() -> Iterator[Case]:
+    yield from _tasks()
+    yield from _commits()
+    yield from _restores()
+
+
+def _tasks() -> Iterator[Case]:
+    task = ("prod", "connect", "main", "orders", "0")
+
+    def state(values: str, who: tuple[str, ...] = task, state: str = "failed", agent: str = "a") -> Series:
+        return scraped(CONNECT_TASK_STATE, *who, state, values=values, agent=agent)
+
+    def ours(severity: str, who: tuple[str, ...] = task) -> dict[str, str]:
+        return {"severity": severity, "kafka_cluster": who[0], "connect": who[2], "connector": who[3], "task": who[4]}
+
+    warning, critical = ours("warning"), ours("critical")
+    tasks = [each for each in spread(task) if each[1] == "connect"]
+    yield case(
+        TASK_FAILED,
+        "a ticket at once, a page after five minutes",
+        [state("_ 1x60")],
+        {"0m": [], "1m": [warning], "5m": [warning], "6m": [warning, critical]},
+    )
+    yield case(
+        TASK_FAILED,
+        "each task",
+        [state("1x60", who) for who in tasks],
+        {"5m": [ours(severity, who) for who in tasks for severity in ("warning", "critical")]},
+    )
+    yield case(
+        TASK_FAILED, "two replicas, one alert", [state("1x60"), state("1x60", agent="b")], {"5m": [warning, critical]}
+    )
+    yield case(
+        TASK_FAILED,
+        "a task that was restarted is a ticket for ten minutes and no page",
+        [state("1 stale"), state("_ 1x60", state="running")],
+        {"1m": [warning], "5m": [warning], "10m": [warning], "11m": []},
+    )
+    loop = "1 stale stale " * 10
+    yield case(
+        TASK_FAILED,
+        "a crash loop pages though it runs most of the time",
+        [state(loop), state("_ 1 1 " * 10, state="running")],
+        {"4m": [warning], "5m": [warning, critical], "20m": [warning, critical]},
+    )
+    yield case(
+        TASK_FAILED,
+        "failing every fifth minute is a ticket",
+        [state("1 stale stale stale stale " * 10)],
+        {"12m": [warning], "20m": [warning], "30m": [warning]},
+    )
+    for other in ("running", "paused", "unassigned", "restarting"):
+        yield case(TASK_FAILED, f"a task that is {other}", [state("1x60", state=other)], {"1m": [], "30m": []})
+
+    def answers(
+        values: str, target: str = "main", cluster: str = "prod", source: str = "connect", agent: str = "a"
+    ) -> Series:
+        return scraped(SOURCE_UP, cluster, source, target, values=values, agent=agent)
+
+    failed = state("1x8 stale")
+    later = {"18m": [warning, critical], "19m": [critical], "60m": [critical]}
+    yield case(TASK_FAILED, "Connect cannot be reached", [failed, answers("1x8 0x90")], later)
+    yield case(
+        TASK_FAILED,
+        "each task of it",
+        [*(state("1x8 stale", who) for who in tasks), *(answers("0x90", who[2], who[0]) for who in tasks)],
+        {"30m": [ours("critical", who) for who in tasks]},
+    )
+    yield case(
+        TASK_FAILED,
+        "one replica reaches it, and the task is deleted",
+        [failed, answers("0x90"), answers("1x90", agent="b")],
+        {"19m": []},
+    )
+    for words, beside in (
+        ("another Connect cannot be reached", answers("0x90", "other")),
+        ("Connect of another cluster", answers("0x90", cluster="other")),
+        ("another source of the name", answers("0x90", source="producers")),
+    ):
+        yield case(TASK_FAILED, words, [failed, answers("1x90"), beside], {"18m": [warning, critical], "19m": []})
+    for cluster, name in (("other", "main"), ("prod", "other")):
+        aside = answers("0x90", name, cluster)
+        yield case(
+            TASK_FAILED,
+            f"gone, while {cluster} {name} is down",
+            [failed, aside],
+            {"18m": [warning, critical], "19m": []},
+        )
+        aside = answers("1x90", name, cluster)
+        yield case(
+            TASK_FAILED, f"while {cluster} {name} answers", [failed, answers("0x90"), aside], {"60m": [critical]}
+        )
+    once = state("_x9 1x3 stale", state="running")
+    yield case(TASK_FAILED, "it ran again, and then nothing answers", [failed, answers("0x90"), once], {"22m": []})
+    aside = answers("0x90", source="producers")
+    yield case(TASK_FAILED, "it is watched no more", [failed, aside], {"18m": [warning, critical], "19m": []})
+    aside = answers("1x90", source="producers")
+    yield case(TASK_FAILED, "another source of the name answers", [failed, answers("0x90"), aside], {"60m": [critical]})
+    names = {"alertname": "Other", "alertstate": "firing", **ours("critical")}
+    yield case(TASK_FAILED, "another alert", [Series("ALERTS", names, "1x90"), answers("0x90")], {"30m": []})
+    yield case(
+        TASK_FAILED,
+        "a part of it answers: the task runs again",
+        [failed, answers("0x90"), state("_x9 1x90", state="running")],
+        {"18m": [warning, critical], "19m": []},
+    )
+    yield case(
+        TASK_FAILED,
+        "another task runs",
+        [failed, answers("0x90"), *(state("1x90", who, "running") for who in tasks[1:])],
+        {"30m": [critical]},
+    )
+    yield case(TASK_FAILED, "a ticket stays none", [state("1 stale"), answers("0x90")], {"11m": []})
+    yield case(TASK_FAILED, "after the last data", [state("1x8 stale")], {"18m": [warning, critical], "19m": []})
+
+
+def _commits() -> Iterator[Case]:
+    task = ("prod", "connect", "main", "orders", "0")
+
+    def ratio(values: str, who: tuple[str, ...] = task, result: str = "failure", agent: str = "a") -> Series:
+        return scraped(CONNECT_TASK_OFFSET_COMMIT_RATIO, *who, result, values=values, agent=agent)
+
+    def ours(who: tuple[str, ...] = task) -> dict[str, str]:
+        return {"severity": "warning", "kafka_cluster": who[0], "connect": who[2], "connector": who[3], "task": who[4]}
+
+    tasks = [each for each in spread(task) if each[1] == "connect"]
+    yield case(COMMITS, "more than a tenth for ten minutes", [ratio("0.105x60")], {"9m": [], "10m": [ours()]})
+    yield case(COMMITS, "exactly a tenth", [ratio("0.1x60")], {"30m": []})
+    yield case(COMMITS, "less than a tenth", [ratio("0.095x60")], {"30m": []})
+    yield case(COMMITS, "those that succeed", [ratio("1x60", result="success"), ratio("0x60")], {"30m": []})
+    yield case(COMMITS, "each task", [ratio("1x60", who) for who in tasks], {"10m": [ours(who) for who in tasks]})
+    yield case(
+        COMMITS,
+        "two replicas that read at different times",
+        [ratio("0.2x60"), ratio("0x60", agent="b")],
+        {"10m": [ours()]},
+    )
+    yield case(COMMITS, "two replicas do not add up", [ratio("0.06x60"), ratio("0.06x60", agent="b")], {"30m": []})
+    yield case(COMMITS, "one alert", [ratio("0.2x60"), ratio("0.2x60", agent="b")], {"10m": [ours()]})
+    yield case(COMMITS, "one failed scrape does not begin anew", [ratio("1 1 1 stale 1x60")], {"10m": [ours()]})
+    yield case(COMMITS, "a rebalance fails a few", [ratio("0x3 1 1 1 0x60")], {f"{at}m": [] for at in range(25)})
+    yield case(COMMITS, "well in between", [ratio("1x5 0 1x60")], {"16m": [], "17m": [ours()]})
+    yield case(COMMITS, "small values add up to no ratio", [ratio("0.05x60")], {"30m": []})
+    yield case(
+        COMMITS, "after the last data it goes on for ten minutes", [ratio("1x20 stale")], {"30m": [ours()], "31m": []}
+    )
+    yield case(
+        COMMITS,
+        "four minutes without data",
+        [ratio("1 1 stale stale stale stale 1x60")],
+        {"11m": [], "15m": [], "16m": [ours()]},
+    )
+
+
+def _restores() -> Iterator[Case]:
+    task = ("prod", "app", "t-1", "0_1")
+
+    def left(values: str, who: tuple[str, ...] = task, agent: str = "a") -> Series:
+        return scraped(STREAMS_RESTORE_REMAINING_RECORDS, *who, values=values, agent=agent)
+
+    def ours(who: tuple[str, ...] = task) -> dict[str, str]:
+        return {"severity": "warning", **dict(zip(("kafka_cluster", "target", "thread", "task"), who, strict=True))}
+
+    tasks = spread(task)
+    yield case(RESTORE, "no progress for twenty minutes", [left("100x60")], {"19m": [], "20m": [ours()]})
+    yield case(RESTORE, "one record is a record", [left("1x60")], {"20m": [ours()]})
+    yield case(RESTORE, "nothing left", [left("0x60")], {"30m": []})
+    yield case(RESTORE, "progress, however slow", [left("100-1x60")], {"20m": [], "40m": []})
+    yield case(RESTORE, "progress long ago", [left("100 90 80 70 60 50x60")], {"24m": [], "25m": [ours()]})
+    yield case(
+        RESTORE,
+        "a restore that begins when another ended",
+        [left("50 40 30 20 10 5 900-10x30")],
+        {f"{at}m": [] for at in range(15, 36)},
+    )
+    yield case(
+        RESTORE,
+        "one that hardly begins, after one that ended",
+        [left("10 10 10 10 900-1x60")],
+        {f"{at}m": [] for at in range(15, 36)},
+    )
+    yield case(RESTORE, "stuck from the start of the next one", [left("5 900x60")], {"20m": [ours()]})
+    yield case(RESTORE, "writes come faster than it restores", [left("100+10x60")], {"20m": [ours()]})
+    yield case(RESTORE, "each task", [left("5x60", who) for who in tasks], {"20m": [ours(who) for who in tasks]})
+    yield case(RESTORE, "two replicas, one alert", [left("5x60"), left("5x60", agent="b")], {"20m": [ours()]})
+    yield case(RESTORE, "two replicas, read apart", [left("7x60"), left("5x60", agent="b")], {"20m": [ours()]})
+    yield case(RESTORE, "progress that two replicas see", [left("100-1x60"), left("100-1x60", agent="b")], {"30m": []})
+    yield case(
+        RESTORE, "progress that one replica sees late", [left("100-1x60"), left("50-1x40", agent="b")], {"30m": []}
+    )
+    yield case(
+        RESTORE, "two failed scrapes a quarter of an hour ago", [left("5 5 stale stale 5x60")], {"20m": [ours()]}
+    )
+    yield case(
+        RESTORE,
+        "data of long before is no comparison",
+        [left("5 stale stale stale stale stale 5x60")],
+        {"20m": [], "25m": [], "26m": [ours()]},
+    )
+    yield case(RESTORE, "without data it ends with its window", [left("5x30 stale")], {"45m": [ours()], "46m": []})
