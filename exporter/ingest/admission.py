@@ -38,23 +38,15 @@ class IngestDoor:
         self._inbox = inbox
         self._token = token
 
-    def refusal(self, request: Request) -> Answer | None:
-        """Why the request is refused, before its body is read; None lets it in. May read the file of the token."""
+    def __call__(self, request: Request, body: bytes) -> Answer:
+        """204, or why the body is not taken. May read the file of the token."""
         try:
             self._check(request)
+            self._inbox.take(body)
         except RefusedError as error:
             where = {"path": request.path, "client": request.client}
             log.debug("refused: %d %s", error.status, error, extra=where)
-            return _refused(error)
-        return None
-
-    def take(self, body: bytes) -> Answer:
-        """204, or why the inbox does not take it."""
-        try:
-            self._inbox.take(body)
-        except RefusedError as error:
-            log.debug("refused: %d %s", error.status, error)
-            return _refused(error)
+            return plain(str(error), error.status, _ADVICE.get(error.status, {}))
         return Answer(204)
 
     def _check(self, request: Request) -> None:
@@ -87,7 +79,3 @@ def doors_of(inboxes: Inboxes, token: Callable[[], str]) -> Mapping[str, IngestD
         "/ingest/spark": IngestDoor(inboxes.spark, token),
         "/ingest/audit": IngestDoor(inboxes.audits, token),
     }
-
-
-def _refused(error: RefusedError) -> Answer:
-    return plain(str(error), error.status, _ADVICE.get(error.status, {}))

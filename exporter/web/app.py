@@ -55,13 +55,9 @@ class Bodies(Protocol):
 
 
 class Door(Protocol):
-    """Takes what others hand in at one path. Both methods are called on workers."""
+    """Takes what others hand in at one path. It is called on workers."""
 
-    def refusal(self, request: Request) -> Answer | None:
-        """Why the request is refused, before its body is read; None lets it in."""
-
-    def take(self, body: bytes) -> Answer:
-        """The answer to a body of the announced length."""
+    def __call__(self, request: Request, body: bytes) -> Answer: ...
 
 
 class _Route(NamedTuple):
@@ -128,15 +124,19 @@ class App:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 -- ASGI
         request = _request(scope)
+        # Nothing begins before the whole request is here.
+        body = await _body(receive) if "content-length" in request.headers else b""
+        if body is None:
+            return
         try:
-            answer = await self._answer(request, receive)
+            answer = await self._answer(request, body)
         except Exception:
             log.exception("an answer failed", extra={"method": request.method, "path": request.path})
             answer = refused(500)
         log.debug("%s %s %d", request.method, request.path, answer.status, extra={"client": request.client})
-        await _send(answer, {**_HEADERS, **self._guard.headers}, request, send)
+        await _send(answer, {**_HEADERS, **self._guard.headers}, send)
 
-    async def _answer(self, request: Request, receive: Any) -> Answer:  # noqa: ANN401 -- ASGI
+    async def _answer(self, request: Request, body: bytes) -> Answer:
         if request.path not in self._health and (request.path != f"{self._prefix}/metrics" or from_browser(request)):
             refusal = foreign(request, self._hosts)
             if refusal is not None:
@@ -148,21 +148,8 @@ class App:
             if refusal is not None:
                 return refusal
         if door is not None:
-            return await self._hand_in(door, request, receive)
+            return await self._makers.run(door, request, body)
         return await self._routed(request)
-
-    async def _hand_in(self, door: Door, request: Request, receive: Any) -> Answer:  # noqa: ANN401 -- ASGI
-        refusal = await self._makers.run(door.refusal, request)
-        if refusal is not None:
-            return refusal
-        body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":  # the client has gone
-                return refused(400)
-            body += message["body"]  # the connection refuses what is too long
-            if not message["more_body"]:
-                return await self._makers.run(door.take, bytes(body))
 
     async def _routed(self, request: Request) -> Answer:
         path = request.path
@@ -262,12 +249,22 @@ def _request(scope: Any) -> Request:  # noqa: ANN401 -- ASGI
     return Request(scope["method"], path, query, headers, client, loopback=bool(scope["state"].get("loopback")))
 
 
-async def _send(answer: Answer, common: Mapping[str, str], request: Request, send: Any) -> None:  # noqa: ANN401 -- ASGI
+async def _body(receive: Any) -> bytes | None:  # noqa: ANN401 -- ASGI
+    """The whole body, which the connection keeps short; None when the client goes before it is here."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        body += message["body"]
+        if not message["more_body"]:
+            return bytes(body)
+
+
+async def _send(answer: Answer, common: Mapping[str, str], send: Any) -> None:  # noqa: ANN401 -- ASGI
     headers = {**common, **answer.headers, "Date": formatdate(usegmt=True)}
     if answer.status not in _EMPTY:
         headers |= {"Content-Type": answer.content_type, "Content-Length": str(len(answer.body))}
-    if "expect" in request.headers and answer.status >= 400:
-        headers["Connection"] = "close"  # whether its body still comes is up to the client
     written = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": answer.status, "headers": written})
     for piece, last in _pieces(answer.body):

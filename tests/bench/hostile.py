@@ -1,7 +1,8 @@
 """``python -m tests.bench.hostile``: how long a scrape takes while others attack the endpoint.
 
-A real agent with TLS and a user, attacked from 127.0.0.66 by a process of its own and scraped from 127.0.0.1, with a
-new connection each time, which is the dearest way. Nothing here judges time: figures are for people.
+A real agent with TLS and users, attacked from 127.0.0.66 and its neighbours by a process of its own and scraped from
+127.0.0.1, with a new connection each time, which is the dearest way, and while passwords are guessed by a user that was
+never seen before. Nothing here judges time: figures are for people.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import base64
 import contextlib
 import http.client
+import itertools
 import os
 import secrets
 import socket
@@ -30,12 +32,14 @@ from demo.certificates import Authority
 from demo.processes import ProcessGroup
 from tests.bench.machine import cpu_seconds
 
-HOST, ATTACKER = "127.0.0.1", "127.0.0.66"
+HOST = "127.0.0.1"
+ATTACKERS = tuple(f"127.0.0.{number}" for number in range(66, 72))
+USERS = 500
 PASSWORD = "scrape-me"
 CALL_SECONDS = 20.0
 GAP_SECONDS = 0.05
 SETTLE_SECONDS = 25.0
-HEAD = b"GET /metrics HTTP/1.1\r\nHost: x\r\n"
+HEAD = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 
 Attack = Callable[[int, float], int]
 
@@ -58,8 +62,9 @@ class Figures(NamedTuple):
 # --- The attacks: each runs in a process of its own until its time is over, and says how often it struck --------------
 
 
-def _connect(port: int) -> socket.socket:
-    sock = socket.create_connection((HOST, port), timeout=CALL_SECONDS, source_address=(ATTACKER, 0))
+def _connect(port: int, addresses: int = 1) -> socket.socket:
+    source = secrets.choice(ATTACKERS[:addresses])
+    sock = socket.create_connection((HOST, port), timeout=CALL_SECONDS, source_address=(source, 0))
     sock.settimeout(CALL_SECONDS)
     return sock
 
@@ -70,8 +75,8 @@ def _tls() -> ssl.SSLContext:
     return context
 
 
-def _secure(port: int, context: ssl.SSLContext) -> ssl.SSLSocket:
-    return context.wrap_socket(_connect(port))
+def _secure(port: int, context: ssl.SSLContext, addresses: int = 1) -> ssl.SSLSocket:
+    return context.wrap_socket(_connect(port, addresses))
 
 
 def _hello() -> bytes:
@@ -81,7 +86,7 @@ def _hello() -> bytes:
     return outgoing.read()
 
 
-def _hold(count: int, strike: Callable[[int], socket.socket], drip: bytes = b"") -> Attack:
+def _hold(count: int, strike: Callable[[int], socket.socket], drip: bytes = b"", gap: float = 0.1) -> Attack:
     """Keep so many connections open, anew when they are closed, each given ``drip`` byte by byte, if any."""
 
     def attack(port: int, until: float) -> int:
@@ -104,7 +109,7 @@ def _hold(count: int, strike: Callable[[int], socket.socket], drip: bytes = b"")
                 except OSError:
                     sock.close()
                     held.remove(sock)
-            time.sleep(0.1)
+            time.sleep(gap)
         return struck
 
     return attack
@@ -151,17 +156,41 @@ def _slow_head(port: int) -> socket.socket:
 
 def _slow_body(port: int) -> socket.socket:
     sock = _secure(port, _CONTEXT)
-    sock.sendall(b"POST /-/reload HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n" + b"x" * 30_000)
+    sock.sendall(b"POST /-/reload HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 60000\r\n\r\n" + b"x" * 30_000)
     return sock
+
+
+def _unfinished(addresses: int) -> Callable[[int], socket.socket]:
+    """A length whose leading zeros a second parser overlooks, without a body."""
+
+    def strike(port: int) -> socket.socket:
+        sock = _secure(port, _CONTEXT, addresses)
+        sock.sendall(b"POST /-/reload HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0000000050\r\n\r\n")
+        return sock
+
+    return strike
+
+
+def _long_head(port: int) -> socket.socket:
+    sock = _secure(port, _CONTEXT)
+    sock.sendall(HEAD + b"X-Long: " + b"a" * (16_000 - len(HEAD)))
+    return sock
+
+
+def _pipelined(port: int) -> None:
+    with _secure(port, _CONTEXT) as sock:
+        sock.sendall((HEAD + b"\r\n") * 5_000)
+        while sock.recv(65536):
+            pass
 
 
 def _shake_hands(port: int) -> None:
     _secure(port, _CONTEXT).close()
 
 
-def _guess(port: int) -> None:
-    credentials = base64.b64encode(b"prometheus:" + secrets.token_hex(8).encode())
-    with _secure(port, _CONTEXT) as sock:
+def _guess(port: int, addresses: int = 1) -> None:
+    credentials = base64.b64encode(b"user1:" + secrets.token_hex(8).encode())
+    with _secure(port, _CONTEXT, addresses) as sock:
         sock.sendall(HEAD + b"Connection: close\r\nAuthorization: Basic " + credentials + b"\r\n\r\n")
         while sock.recv(65536):
             pass
@@ -195,18 +224,29 @@ ATTACKS: Mapping[str, tuple[str, Attack]] = {
     "bodies": ("400 bodies over TLS, byte by byte", _hold(400, _slow_body, b"abcdefgh")),
     "handshakes": ("handshakes, as many as go", _repeat(_shake_hands)),
     "guesses": ("passwords guessed by 8 threads", _repeat(_guess, 8)),
+    "guessers": ("passwords guessed from 6 addresses", _repeat(lambda port: _guess(port, 6), 12)),
+    "unfinished": ("16 bodies that never come, from 2 addresses", _hold(16, _unfinished(2))),
+    "dripping": ("24 bodies, a byte each 0.9 s, from 3 addresses", _hold(24, _unfinished(3), b"x", 0.9)),
+    "long": ("100 heads of 16 kB, then byte by byte", _hold(100, _long_head, b"a", 0.01)),
+    "pipelined": ("5,000 requests at once", _repeat(_pipelined)),
     "nonsense": ("bytes that are no TLS", _repeat(_nonsense)),
     "huge": ("lines and heads of 60 kB", _repeat(_huge)),
     "connects": ("connections opened and closed", _repeat(lambda port: _connect(port).close())),
 }
 
 
+STRANGERS = frozenset({"guesses", "guessers"})
+"""Attacks during which each scrape is by a user that was not seen before."""
+
+_NEW_USERS = itertools.count(1)
+
+
 # --- The scrapes meanwhile --------------------------------------------------------------------------------------------
 
 
-def _scrape(port: int, context: ssl.SSLContext) -> float:
+def _scrape(port: int, context: ssl.SSLContext, user: int = 0) -> float:
     """Seconds of one GET /metrics on a connection of its own. Raises OSError or HTTPException when it fails."""
-    credentials = base64.b64encode(f"prometheus:{PASSWORD}".encode()).decode()
+    credentials = base64.b64encode(f"user{user}:{PASSWORD}".encode()).decode()
     began = time.monotonic()
     connection = http.client.HTTPSConnection(HOST, port, timeout=CALL_SECONDS, context=context)
     try:
@@ -251,7 +291,8 @@ def measure(agent: Agent, context: ssl.SSLContext, name: str, seconds: float) ->
         time.sleep(1.0)
         while attacker.poll() is None:
             try:
-                taken.append(_scrape(agent.port, context))
+                user = next(_NEW_USERS) if name in STRANGERS else 0
+                taken.append(_scrape(agent.port, context, user))
             except (OSError, http.client.HTTPException):
                 failed += 1
             fds, rss = max(fds, _fds(pid)), max(rss, _status(pid, "VmRSS") / 1000)
@@ -290,7 +331,7 @@ def run(names: Sequence[str], seconds: float) -> None:
     web = folder / "tls" / "web.yml"
     web.write_text(
         "tls_server_config: {cert_file: server.pem, key_file: server.key}\n"
-        f"basic_auth_users: {{prometheus: {hashed}}}\n"
+        "basic_auth_users:\n" + "".join(f"  user{number}: {hashed}\n" for number in range(USERS))
     )
     context = ssl.create_default_context(cafile=authority.certificate)
     with ProcessGroup(folder) as processes:

@@ -227,6 +227,46 @@ def test_the_status_document_is_json(ask: Client, behind: Behind) -> None:
     assert json.loads(answer.body) == behind.document
 
 
+def test_a_lone_surrogate_in_a_name_is_a_replacement_character(ask: Client, behind: Behind) -> None:
+    behind.document["version"] = "1.2.3-\ud800-\U0001f600-\udc80"
+    for path in ("/", "/api/v1/status"):
+        answer = ask("GET", path)
+        assert answer.status == 200
+        assert "1.2.3-\ufffd-\U0001f600-\ufffd" in answer.text
+
+
+def test_an_answer_that_fails_is_a_500_that_shows_and_logs_nothing_of_the_document(
+    ask: Client, behind: Behind, caplog: pytest.LogCaptureFixture
+) -> None:
+    behind.document = {"clusters": ["a-secret-name" * 1000]}
+    answer = ask("GET", "/")
+    assert (answer.status, answer.text) == (500, "500 Internal Server Error\n")
+    [record] = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "a-secret-name" not in logging.Formatter().format(record)
+    assert ask("GET", "/metrics").status == 200
+
+
+def test_many_readers_of_the_page_cost_what_one_costs() -> None:
+    made = []
+
+    def status() -> dict[str, Any]:
+        made.append(1)
+        return Behind().document
+
+    server = Server([("127.0.0.1", 0)], App(Exposition(), status, lambda: True, list, page_seconds=3600.0))
+    server.open()
+    try:
+        ask = Client(server.ports[0])
+        pages = {ask("GET", "/").body for _ in range(10)}
+        others = {ask("GET", "/?refresh=off").body for _ in range(10)}
+        documents = {ask("GET", "/api/v1/status").body for _ in range(10)}
+    finally:
+        server.close()
+    assert len(pages) == len(others) == len(documents) == 1
+    assert pages != others
+    assert len(made) == 3
+
+
 @pytest.mark.parametrize("path", ["/nothing", "/metrics/x", "/../etc/passwd", "/%00", "/metrics%0d%0aX-Evil: 1"])
 def test_what_is_not_there_is_a_plain_404_that_repeats_nothing(ask: Client, path: str) -> None:
     connection = socket.create_connection(("127.0.0.1", ask.port), timeout=20)

@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -15,9 +16,10 @@ from exporter.exposition.render import Exposition
 from exporter.model import Clock, Snapshot
 from exporter.web.app import App
 from exporter.web.connection import Limits
-from exporter.web.server import Server
+from exporter.web.server import MAX_PENDING_BYTES, MAX_SLOW, Server
 
 REQUEST = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+SCRAPE = REQUEST.replace(b"/-/healthy", b"/metrics")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,7 @@ def listener(exposition: Exposition) -> Iterator[Server]:
 
 
 @pytest.fixture
-def crowd(listener: Server) -> Iterator[list[socket.socket]]:
+def crowd() -> Iterator[list[socket.socket]]:
     """Sockets to be closed in the end."""
     sockets: list[socket.socket] = []
     yield sockets
@@ -79,50 +81,125 @@ def test_a_request_that_comes_in_single_bytes_is_answered(listener: Server) -> N
         assert b"".join(iter(lambda: connection.recv(65536), b"")).endswith(b"Healthy.\n")
 
 
-def slow_reader(listener: Server) -> socket.socket:
+def slow_reader(listener: Server, source: str = "127.0.0.1") -> socket.socket:
     """A client that asks for 10 MB and does not read them."""
     slow = socket.socket()
+    slow.bind((source, 0))
     slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     slow.connect(("127.0.0.1", listener.ports[0]))
     slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
     return slow
 
 
-def test_clients_that_do_not_read_lose_their_thread_in_the_end(listener: Server, crowd: list[socket.socket]) -> None:
-    crowd += [slow_reader(listener) for _ in range(20)]
-    assert exchange(listener).endswith(b"Healthy.\n")
-
-
-def test_a_client_that_reads_nothing_leaves_threads_for_others(
-    crowd: list[socket.socket], exposition: Exposition
-) -> None:
-    patient = Server([("127.0.0.1", 0)], App(exposition, dict, lambda: True, list), limits=Limits(exchange=3600.0))
+@pytest.fixture
+def patient(exposition: Exposition) -> Iterator[Server]:
+    """Cuts nobody off: who is held up here is held up until the test's own time limit."""
+    limits = Limits(arrival=3600.0, exchange=3600.0, rest=3600.0)
+    patient = Server([("127.0.0.1", 0)], App(exposition, dict, lambda: True, list), limits=limits)
     patient.open()
-    crowd += [slow_reader(patient) for _ in range(20)]
-    with socket.create_connection(
-        ("127.0.0.1", patient.ports[0]), timeout=20, source_address=("127.0.0.2", 0)
-    ) as other:
-        other.sendall(REQUEST)
-        assert b"".join(iter(lambda: other.recv(65536), b"")).endswith(b"Healthy.\n")
+    yield patient
     patient.close()
 
 
-def test_a_body_that_trickles_in_loses_its_thread_in_the_end(listener: Server, crowd: list[socket.socket]) -> None:
-    for _ in range(10):
-        slow = connect(listener)
-        slow.sendall(b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n")
-        crowd.append(slow)
-    done = threading.Event()
+def is_open(connection: socket.socket) -> bool:
+    """Whether the server has not closed it yet; what it said is thrown away."""
+    connection.setblocking(False)
+    try:
+        while connection.recv(65536):
+            pass
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
-    def trickle() -> None:
-        while not done.wait(0.2):
+
+UNFINISHED = [
+    b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0000000050\r\n\r\n",
+    b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n" + b"x" * 30_000,
+    b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 50\r\n\r\n",
+    b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 15_000,
+    b"GET /metrics HTTP/1.1\r\nHost: local",
+    b"G",
+    b"",
+]
+
+
+@pytest.mark.parametrize("sent", UNFINISHED, ids=lambda sent: sent[:60].decode())
+def test_requests_that_never_come_in_full_hold_no_thread_and_hold_up_nobody(
+    patient: Server, crowd: list[socket.socket], sent: bytes
+) -> None:
+    assert exchange(patient).endswith(b"Healthy.\n")
+    threads = threading.active_count()
+    for number in range(32):
+        crowd.append(connect(patient, f"127.0.0.{66 + number % 2}"))
+        crowd[-1].sendall(sent)
+    for _ in range(5):
+        assert exchange(patient, SCRAPE).startswith(b"HTTP/1.1 200 ")
+    assert threading.active_count() <= threads + 2  # those that make bodies of /metrics
+
+
+@pytest.mark.parametrize("sent", UNFINISHED, ids=lambda sent: sent[:60].decode())
+def test_a_request_that_comes_byte_by_byte_is_given_up_in_time(
+    exposition: Exposition, crowd: list[socket.socket], sent: bytes
+) -> None:
+    listener = Server([("127.0.0.1", 0)], App(exposition, dict, lambda: True, list), limits=Limits(arrival=0.5))
+    listener.open()
+    try:
+        for number in range(24):
+            crowd.append(connect(listener, f"127.0.0.{66 + number % 3}"))
+            crowd[-1].sendall(sent)
+        while any(map(is_open, crowd)):  # the test's own time limit ends this
             for each in crowd:
                 with contextlib.suppress(OSError):
-                    each.sendall(b"x")
+                    each.send(b"x")
+            time.sleep(0.01)
+        assert exchange(listener).endswith(b"Healthy.\n")
+    finally:
+        listener.close()
 
-    threading.Thread(target=trickle, daemon=True).start()
+
+def test_a_client_that_reads_nothing_is_given_up_in_time(listener: Server, crowd: list[socket.socket]) -> None:
+    crowd += [slow_reader(listener) for _ in range(3)]
+    while listener._open:  # the test's own time limit ends this
+        time.sleep(0.01)
     assert exchange(listener).endswith(b"Healthy.\n")
-    done.set()
+
+
+def test_clients_that_read_nothing_hold_up_nobody_and_only_so_many_are_kept(
+    patient: Server, crowd: list[socket.socket]
+) -> None:
+    other = connect(patient, "127.0.0.3")
+    crowd.append(other)
+    crowd += [slow_reader(patient, f"127.0.0.{66 + number % 2}") for number in range(3 * MAX_SLOW)]
+    for _ in range(3):
+        assert len(exchange(patient, SCRAPE)) > 8_000_000
+    assert len(patient._slow) <= MAX_SLOW
+    other.sendall(REQUEST)
+    assert other.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+def test_requests_that_have_not_come_in_full_take_a_bounded_piece_of_memory(
+    patient: Server, crowd: list[socket.socket]
+) -> None:
+    head = b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 65000\r\n\r\n"
+    for number in range(200):
+        crowd.append(connect(patient, f"127.0.0.{66 + number % 20}"))
+        with contextlib.suppress(OSError):
+            crowd[-1].sendall(head + b"x" * 64_000)
+    while sum(map(is_open, crowd)) > MAX_PENDING_BYTES // 64_000:  # the test's own time limit ends this
+        time.sleep(0.01)
+    assert patient._pending_bytes <= MAX_PENDING_BYTES
+    small = connect(patient)
+    crowd.append(small)
+    small.sendall(REQUEST[:20])
+    assert exchange(patient).endswith(b"Healthy.\n")
+    small.sendall(REQUEST[20:])
+    assert small.recv(65536).startswith(b"HTTP/1.1 200")
+    for each in crowd:
+        each.close()
+    while patient._pending_bytes or patient._open:  # the test's own time limit ends this
+        time.sleep(0.01)
 
 
 def test_when_it_is_crowded_those_who_hold_most_give_up_their_oldest(
@@ -216,3 +293,49 @@ def test_closing_does_not_wait_for_a_client_that_does_not_read(listener: Server,
     closing.start()
     closing.join(10)
     assert not closing.is_alive()
+
+
+def test_what_is_being_answered_is_answered_before_the_end(exposition: Exposition) -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def reload() -> list[str]:
+        begun.set()
+        go.wait(30)
+        return []
+
+    server = Server([("127.0.0.1", 0)], App(exposition, dict, lambda: True, reload))
+    server.open()
+    with connect(server) as connection:
+        connection.sendall(b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert begun.wait(30)
+        closing = threading.Thread(target=server.close)
+        closing.start()
+        go.set()
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        assert connection.recv(1) == b""
+    closing.join(10)
+    assert not closing.is_alive()
+
+
+def test_a_reload_that_hangs_holds_up_neither_the_end_nor_others(exposition: Exposition) -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def reload() -> list[str]:
+        begun.set()
+        go.wait(60)
+        return []
+
+    server = Server([("127.0.0.1", 0)], App(exposition, dict, lambda: True, reload))
+    server.open()
+    waiting = [connect(server) for _ in range(20)]
+    for each in waiting:
+        each.sendall(b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert begun.wait(30)
+    assert exchange(server, SCRAPE).startswith(b"HTTP/1.1 200 ")
+    closing = threading.Thread(target=server.close)
+    closing.start()
+    closing.join(10)
+    assert not closing.is_alive()
+    go.set()
+    for each in waiting:
+        each.close()
