@@ -122,6 +122,7 @@ class Connection(HttpToolsProtocol):
             self.loop.remove_reader(self._socket)
             with contextlib.suppress(OSError):
                 self._socket.close()
+        self.parser = None  # type: ignore[assignment]  # as uvicorn does: a cycle would wait for the garbage collector
         self._forget()
 
     @property

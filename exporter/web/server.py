@@ -242,6 +242,7 @@ class Server:
                 )
         except OSError as error:
             log.debug("a client did not get in: %s", error, extra={"client": conn.address})
+            error.__traceback__ = None  # its frames refer to it: the TLS session would wait for the garbage collector
         finally:
             conn.entering = None
             if not conn.entered:
