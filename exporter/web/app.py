@@ -13,7 +13,6 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from email.utils import formatdate
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import parse_qs
 
 from exporter.exposition.text_format import Format
 from exporter.web.authentication import Guard
@@ -177,7 +176,7 @@ class App:
         return Answer(200, body, content_type, headers)
 
     async def _page(self, request: Request) -> Answer:
-        refresh = parse_qs(request.query, max_num_fields=100).get("refresh") != ["off"]
+        refresh = "refresh=off" not in request.query.split("&")
         make = lambda: encoded(page(self._status(), self._prefix, refresh=refresh))  # noqa: E731 -- of this refresh
         return Answer(200, await self._kept(("page", refresh), make), "text/html; charset=utf-8")
 

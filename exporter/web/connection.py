@@ -35,6 +35,9 @@ MAX_PIPELINED = 16
 PIECE_BYTES = 4096
 """What llhttp is given at once."""
 
+READ_BUFFER_BYTES = 16 * 1024
+"""What TLS decrypts ahead while nothing is read."""
+
 WRITE_BUFFER_BYTES = 64 * 1024
 """What waits for a client that reads slowly, besides what the kernel holds."""
 
@@ -59,8 +62,8 @@ class Watcher(Protocol):
 
     limits: Limits
 
-    def holds(self, connection: Connection, size: int) -> bool:
-        """Note the bytes of its request that has not come in full; False when there is no room for them."""
+    def holds(self, connection: Connection, size: int) -> None:
+        """Note the bytes of its unanswered requests, and give some up when there are too many of all."""
 
     def slow(self, connection: Connection, *, is_slow: bool) -> None:
         """Note whether its client reads more slowly than we write."""
@@ -94,8 +97,9 @@ class Connection(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._requests = 0
         self._head = self._fields = self._body = 0  # bytes of the request that is arriving
+        self._owed = 0  # bytes of the bodies of whole requests that are not all answered
         self._skipped = 0  # bytes of a body that llhttp leaves to us
-        self._at_rest = self._broken = self._in_head = self._whole = False
+        self._at_rest = self._broken = self._gone = self._in_head = self._whole = False
         self.cut_in(self._limits.arrival)
 
     # --- Its time -----------------------------------------------------------------------------------------------------
@@ -104,6 +108,8 @@ class Connection(HttpToolsProtocol):
         """Cut it off after so many seconds, instead of when it would have been."""
         if self._timer is not None:
             self._timer.cancel()
+        if self._gone:
+            return
         self._timer = self.loop.call_later(seconds, self.cut)
 
     def cut(self) -> None:
@@ -137,6 +143,8 @@ class Connection(HttpToolsProtocol):
         self.entered = True
         transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         secured: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+        if secured is not None:
+            transport.set_read_buffer_limits(high=READ_BUFFER_BYTES)
         if self.tls is not None and (secured is None or not self.tls.admits(secured)):
             transport.abort()
 
@@ -146,6 +154,7 @@ class Connection(HttpToolsProtocol):
         self._forget()
 
     def _forget(self) -> None:
+        self._gone = True
         if self._timer is not None:
             self._timer.cancel()
         self._watcher.left(self)
@@ -174,8 +183,14 @@ class Connection(HttpToolsProtocol):
         except httptools.HttpParserError:
             self.send_400_response("")
             return
-        if not self._watcher.holds(self, 0 if self._whole else self._head + self._body):
-            self.cut()
+        self._count()
+
+    def _count(self) -> None:
+        """Tell the server how many bytes of unanswered requests this connection holds."""
+        if self._gone:
+            return
+        arriving = 0 if self._whole else self._head + self._body
+        self._watcher.holds(self, arriving + (self._owed if self.answering else 0))
 
     def _feed(self, data: bytes) -> None:
         """Have llhttp read the data in pieces, so that what it keeps of an unfinished head is known that well."""
@@ -243,6 +258,7 @@ class Connection(HttpToolsProtocol):
 
     def _complete(self) -> None:
         self._whole = True
+        self._owed = self._body + (self._owed if self.answering else 0)
         super().on_message_complete()
         if self.answering:
             self.cut_in(self._limits.exchange)
@@ -279,6 +295,7 @@ class Connection(HttpToolsProtocol):
             self._rest()
         else:
             self.cut_in(self._limits.arrival)
+        self._count()
 
     def _rest(self) -> None:
         self._at_rest = True

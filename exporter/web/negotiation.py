@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from exporter.exposition.text_format import CONTENT_TYPES, Format
 
+MOST_CHOICES = 32
+"""Choices of a header, and parameters of a choice, that are looked at: browsers send eight of each at most."""
+
 _FORMATS = {
     "application/openmetrics-text": Format.OPENMETRICS,
     "text/plain": Format.TEXT,
@@ -56,8 +59,8 @@ def takes_gzip(accept_encoding: str) -> bool:
 
 
 def _choices(header: str) -> Iterator[_Choice]:
-    for element in header.lower().split(","):
-        value, *rest = (part.strip() for part in element.split(";"))
+    for element in header.lower().split(",", MOST_CHOICES)[:MOST_CHOICES]:
+        value, *rest = (part.strip() for part in element.split(";", MOST_CHOICES)[:MOST_CHOICES])
         if not value:
             continue
         parameters = {name.strip(): text.strip() for name, _, text in (part.partition("=") for part in rest)}

@@ -38,8 +38,7 @@ MAX_CONNECTIONS = 256
 """At most, and at most a quarter of the files that the process may open: brokers need some too."""
 
 MAX_PENDING_BYTES = 4 * 1024 * 1024
-SMALL_BYTES = 4096
-"""Of all requests that have not come in full: above it, those that are not small are given up."""
+"""Of all requests that are not answered yet: above it, the address that holds most gives some up."""
 
 MAX_SLOW = 16
 """Clients that read more slowly than we write: each keeps a body of /metrics in memory that has been replaced."""
@@ -83,7 +82,7 @@ class Server:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._open: dict[str, Crowd] = {}  # by client's address
-        self._pending: dict[Connection, int] = {}
+        self._pending: dict[Connection, int] = {}  # bytes, what changed last at the end
         self._pending_bytes = 0
         self._slow: dict[Connection, None] = {}  # oldest first
         self._all_left: asyncio.Event | None = None
@@ -256,12 +255,17 @@ class Server:
 
     # --- What the connections tell ------------------------------------------------------------------------------------
 
-    def holds(self, connection: Connection, size: int) -> bool:
-        """Note the bytes of its request that has not come in full; False when there is no room for them."""
+    def holds(self, connection: Connection, size: int) -> None:
+        """Note the bytes of its unanswered requests, and give some up when there are too many of all."""
         self._pending_bytes += size - self._pending.pop(connection, 0)
         if size:
             self._pending[connection] = size
-        return size <= SMALL_BYTES or self._pending_bytes <= MAX_PENDING_BYTES
+        while self._pending_bytes > MAX_PENDING_BYTES:
+            of_clients: Counter[str] = Counter()
+            for each, held in self._pending.items():
+                of_clients[each.address] += held
+            most = max(of_clients, key=of_clients.__getitem__)
+            next(each for each in self._pending if each.address == most).cut()
 
     def slow(self, connection: Connection, *, is_slow: bool) -> None:
         """Note whether its client reads more slowly than we write, and give one up when there are too many."""

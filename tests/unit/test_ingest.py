@@ -228,6 +228,14 @@ def test_a_request_of_another_kind_is_refused(inbox: Inbox, asked: dict[str, str
     assert Visit(IngestDoor(inbox, lambda: ""), body(), **asked).status == status
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [b"[" * 60_000, b'{"a":' * 12_000, b"", b"\xff", b'{"a":' + b"9" * 60_000 + b"}", b'{"client_id":"\\ud800"}'],
+)
+def test_a_body_that_no_parser_should_trip_over_is_refused(inbox: Inbox, sent: bytes) -> None:
+    assert Visit(IngestDoor(inbox, lambda: ""), sent).status == 400
+
+
 def test_a_flood_is_told_to_come_back_later(inbox: Inbox) -> None:
     door = IngestDoor(inbox, lambda: "")
     visits = [Visit(door, body()) for _ in range(int(BURST) + 1)]

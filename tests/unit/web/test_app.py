@@ -20,6 +20,7 @@ from exporter.exposition.render import Exposition
 from exporter.exposition.text_format import Format
 from exporter.model import Clock, Snapshot
 from exporter.web.app import App
+from exporter.web.negotiation import MOST_CHOICES, _choices
 from exporter.web.server import ListenError, Server
 
 # What a browser and Prometheus 2 and 3 send.
@@ -149,6 +150,20 @@ def test_the_accept_header_chooses_the_format(ask: Client, accept: str, content_
     assert answer.status == 200
     assert answer.headers["content-type"] == content_type
     assert answer.text.endswith("# EOF\n") is content_type.startswith("application/openmetrics")
+
+
+def test_a_header_of_many_choices_is_read_up_to_a_bound(ask: Client) -> None:
+    for header in ("text/plain," * 600, ";" * 7_000, "text/plain" + ";q=1" * 1_500):
+        assert ask("GET", "/metrics", Accept=header, Accept_Encoding=header).headers["content-type"] == TEXT
+    many = ",".join(["text/html"] * MOST_CHOICES + ["application/openmetrics-text"])
+    assert ask("GET", "/metrics", Accept=many).headers["content-type"] == TEXT
+    assert len(list(_choices(many))) == MOST_CHOICES
+
+
+@pytest.mark.parametrize("query", ["?refresh=off", "?a=b&refresh=off", "?" + "a&" * 5000 + "refresh=off"])
+def test_the_page_does_not_refresh_itself_where_the_query_says_so(ask: Client, query: str) -> None:
+    assert b'http-equiv="refresh"' in ask("GET", "/").body
+    assert b'http-equiv="refresh"' not in ask("GET", f"/{query}").body
 
 
 def test_openmetrics_from_the_socket_parses(ask: Client) -> None:

@@ -183,12 +183,15 @@ def test_requests_that_have_not_come_in_full_take_a_bounded_piece_of_memory(
     patient: Server, crowd: list[socket.socket]
 ) -> None:
     head = b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 65000\r\n\r\n"
+    honest = connect(patient)
+    honest.sendall(head + b"x" * 64_000)
     for number in range(200):
         crowd.append(connect(patient, f"127.0.0.{66 + number % 20}"))
         with contextlib.suppress(OSError):
             crowd[-1].sendall(head + b"x" * 64_000)
     while sum(map(is_open, crowd)) > MAX_PENDING_BYTES // 64_000:  # the test's own time limit ends this
         time.sleep(0.01)
+    assert is_open(honest)
     assert patient._pending_bytes <= MAX_PENDING_BYTES
     small = connect(patient)
     crowd.append(small)
@@ -198,8 +201,38 @@ def test_requests_that_have_not_come_in_full_take_a_bounded_piece_of_memory(
     assert small.recv(65536).startswith(b"HTTP/1.1 200")
     for each in crowd:
         each.close()
+    honest.close()
     while patient._pending_bytes or patient._open:  # the test's own time limit ends this
         time.sleep(0.01)
+
+
+def test_requests_that_wait_for_an_answer_take_a_bounded_piece_of_memory(
+    exposition: Exposition, crowd: list[socket.socket]
+) -> None:
+    go = threading.Event()
+
+    def reload() -> list[str]:
+        go.wait(60)
+        return []
+
+    server = Server([("127.0.0.1", 0)], App(exposition, dict, lambda: True, reload))
+    server.open()
+    whole = b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 64000\r\n\r\n" + b"x" * 64_000
+    try:
+        for _ in range(100):
+            crowd.append(connect(server))
+            crowd[-1].setblocking(False)
+            with contextlib.suppress(OSError):
+                crowd[-1].send(whole * 3)
+        while sum(map(is_open, crowd)) > MAX_PENDING_BYTES // 64_000:  # the test's own time limit ends this
+            time.sleep(0.01)
+        assert server._pending_bytes <= MAX_PENDING_BYTES
+        go.set()
+        while server._pending_bytes:  # as above
+            time.sleep(0.01)
+    finally:
+        go.set()
+        server.close()
 
 
 def test_when_it_is_crowded_those_who_hold_most_give_up_their_oldest(
