@@ -21,15 +21,16 @@ from tests.strategies import encode_key, encode_value, kafka_tags
 BEGIN_MS = 1_790_000_000_000
 LAST_EPOCH = 32766
 WINDOW_MS = 5000
+LATE_WINDOW_MS = 1000
+"""For a transaction that was past its timeout."""
 
 
 @dataclass
 class End:
-    """A finished transaction, as it truly was; ``by_server`` as the log can show it (V1 clients only)."""
+    """A finished transaction, as it truly was."""
 
     transactional_id: str
     outcome: Outcome
-    by_server: bool
     producer_id: int
     producer_epoch: int
     begun_ms: int
@@ -84,11 +85,12 @@ class Id:
     decided_ms: int = -1
     expired: bool = True
     pending: End | None = None
+    window_ms: int = WINDOW_MS
 
     # --- What happens to it ---
 
-    def initialise(self, timeout_ms: int | None = None) -> None:
-        """InitProducerId while nothing is open."""
+    def initialise(self, timeout_ms: int | None = None, again: int = 0) -> None:
+        """InitProducerId while nothing is open; its record is written ``again`` as often."""
         self._end_of_wait(initialised=True)
         if self.expired:
             self.expired = False
@@ -102,6 +104,9 @@ class Id:
         self.timeout_ms = timeout_ms or self.timeout_ms
         self.status, self.start_ms, self.topics = Status.EMPTY, -1, {}
         self._write(None, self.now, initialised=True)
+        for _ in range(again):  # the append timed out, and so did the client's request
+            self.now += 30
+            self._write(None, self.now)
 
     def add(self, topic: str, partition: int) -> None:
         """The first record to a partition; the first of all begins the transaction."""
@@ -160,13 +165,13 @@ class Id:
         self._write(self.topics, self.now)
         if twice:  # the append timed out and was tried again, with a new time
             self.now += 7
-            self.decided_ms = self.now
             self._write(self.topics, self.now)
 
     def _complete(self, markers_ms: int, *, by_client: bool, twice: bool) -> None:
         update_ms = self.now
         self.now += markers_ms
         owner, open_ms = self.producer_id, self.decided_ms - self.start_ms
+        late = open_ms >= self.timeout_ms
         committed = self.status == Status.PREPARE_COMMIT
         self.status = Status.COMPLETE_COMMIT if committed else Status.COMPLETE_ABORT
         if self.next_id >= 0:
@@ -174,15 +179,16 @@ class Id:
         clients_own = by_client and not self.v2
         if committed:
             outcome = Outcome.COMMITTED
-        elif clients_own or open_ms < self.timeout_ms:
+        elif clients_own:
             outcome = Outcome.ABORTED
-        else:
+        elif late:
             outcome = Outcome.TIMED_OUT
-        waits = outcome is Outcome.ABORTED and not clients_own
+        else:
+            outcome = Outcome.ABORTED if self.v2 else Outcome.FENCED
+        waits = not committed and not clients_own and (late or self.v2)
         end = End(
             self.name,
             outcome,
-            waits and not by_client and not self.v2,
             owner,
             self.begun_epoch,
             self.start_ms,
@@ -195,10 +201,11 @@ class Id:
             self.now += 3
             self._write({}, update_ms)
         self.pending = end if waits else None
+        self.window_ms = LATE_WINDOW_MS if late else WINDOW_MS
 
     def _end_of_wait(self, *, initialised: bool = False) -> None:
-        if self.pending is not None and initialised and self.now - self.pending.completed_ms <= WINDOW_MS:
-            self.pending.outcome, self.pending.by_server = Outcome.FENCED, False
+        if self.pending is not None and initialised and self.now - self.pending.completed_ms <= self.window_ms:
+            self.pending.outcome = Outcome.FENCED
         self.pending = None
 
     def _write(
@@ -243,12 +250,25 @@ def merge(ids: Sequence[Id], log_partitions: int) -> History:
 
 # --- Generated histories ---
 
-_GAPS = st.sampled_from([0, 1, 40, 900, 4_992, 4_993, 4_999, 5_000, 5_001, 5_010, 20_000, 600_000, 5_000_000])
+_GAPS = st.sampled_from(
+    [0, 1, 40, 900, 999, 1_000, 1_001, 4_992, 4_993, 4_999, 5_000, 5_001, 5_010, 20_000, 600_000, 5_000_000]
+)
 _MARKERS = st.sampled_from([0, 1, 15, 900, 7_000])
 _TWICE = st.tuples(st.booleans(), st.booleans()) | st.just((False, False))
 _STEPS = st.sampled_from(
     [
-        *("commit", "commit", "abort", "late abort", "timeout", "fence", "fence", "late fence", "terminate"),
+        *(
+            "commit",
+            "commit",
+            "abort",
+            "late abort",
+            "timeout",
+            "fence",
+            "fence",
+            "slow fence",
+            "terminate",
+            "late fence",
+        ),
         *("server abort", "restart", "abort nothing", "expire", "upgrade", "open", "prepared"),
     ]
 )
@@ -279,7 +299,7 @@ def _live(draw: st.DrawFn, each: Id) -> None:
             each.initialise()
             each.now += draw(_GAPS)
         if step == "restart":
-            each.initialise()
+            each.initialise(again=draw(st.sampled_from([0, 0, 0, 1, 5])))
         elif step == "expire":
             each.expire()
         elif step == "upgrade":
@@ -298,7 +318,7 @@ def _transact(draw: st.DrawFn, each: Id, step: str) -> bool:
         each.add(draw(st.sampled_from(["orders", "payments"])), partition)
         each.now += 5
     never_times_out = each.timeout_ms == 2**31 - 1
-    if step in ("timeout", "late abort"):
+    if step in ("timeout", "late abort", "late fence"):
         if never_times_out:
             step = "commit"
         else:
@@ -315,15 +335,15 @@ def _transact(draw: st.DrawFn, each: Id, step: str) -> bool:
         each.end(commit=step == "commit", markers_ms=markers, twice=twice)
         return True
     each.end_by_server(markers, twice)
-    if step == "fence":
+    if step in ("fence", "late fence"):
         each.now += draw(st.sampled_from([0, 3, 500, 4_990]))
-        each.initialise()
+        each.initialise(again=draw(st.sampled_from([0, 0, 1])))
     elif step == "terminate":
         each.now += draw(st.sampled_from([0, 100]))
         each.initialise(30_000)
         each.now += draw(_GAPS)
         each.initialise()
-    elif step == "late fence":
+    elif step == "slow fence":
         each.now += draw(st.sampled_from([5_004, 60_000]))
         each.initialise()
     else:  # the client finds out some day

@@ -30,11 +30,11 @@ from exporter.model import (
     UncleanEnds,
 )
 from exporter.sources.cluster import Cluster
-from exporter.transactions.aggregates import Books, Caps
+from exporter.transactions.aggregates import Aggregates, Caps
+from exporter.transactions.entries import Entry
 from exporter.transactions.open_samples import open_transaction_samples
 from exporter.transactions.progress import PartitionProgress, begin
 from exporter.transactions.records import TOPIC
-from exporter.transactions.state_machine import Ledger
 from exporter.transactions.tail import LogTail
 from exporter.transactions.usage import transaction_use
 
@@ -72,8 +72,7 @@ class TxnlogSource:
         self._open_tail = open_tail
         self._settings = settings
         self.timeout = settings.timeout
-        self._books = Books(cluster.grouping, settings.caps, self._counted, cluster.shard)
-        self._ledger = Ledger(self._books, self._books.group)
+        self._aggregates = Aggregates(cluster.grouping, settings.caps, cluster.shard)
         self._log: LogTail | None = None  # None until the topic was seen
         self._at_start: frozenset[int] | None = None  # log partitions that were there at the first look
         self._unseeded: set[int] | None = None  # log partitions whose state at the start is not known yet; None: all
@@ -123,7 +122,7 @@ class TxnlogSource:
         self._exposed_at = float("-inf")
         if self._empty or (self._log is not None and self._log.readable):
             yield from self._counters()
-            yield self._books.task_commits
+            yield self._aggregates.task_commits
             if self._empty or any(progress.end is not None for progress in self._progress.values()):
                 lag = self._log.lag if self._log is not None else 0
                 yield catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS(float(lag), self.cluster)
@@ -168,8 +167,13 @@ class TxnlogSource:
         if self._log is not None:
             self._log.asked(found, asked_at)
         self._start(found, asked_at, deadline)
-        if partitions and self._unseeded != set() and self._cluster.clock.monotonic() >= self._seed_at:
-            self._seed(len(partitions), deadline)
+        if (
+            partitions
+            and self._log is not None
+            and self._unseeded != set()
+            and self._cluster.clock.monotonic() >= self._seed_at
+        ):
+            self._seed(self._log, len(partitions), deadline)
 
     def _start(self, ends: Mapping[int, int], asked_at: float, deadline: Deadline) -> None:
         fresh = {number: end for number, end in ends.items() if number not in self._progress}
@@ -177,7 +181,7 @@ class TxnlogSource:
             return
         if self._log is None:
             tail = self._open_tail(self._cluster.properties, TOPIC)
-            self._log = LogTail(self._ledger, tail, self._cluster.clock)
+            self._log = LogTail(self._aggregates, tail, self._cluster.clock)
         saved = self._cluster.state.load(self._cluster.cluster_id, self.name).get("partitions")
         if not isinstance(saved, dict):
             saved = None
@@ -198,7 +202,7 @@ class TxnlogSource:
         self._log.begin(begun)
         self._current = False
 
-    def _seed(self, partitions: int, deadline: Deadline) -> None:
+    def _seed(self, log: LogTail, partitions: int, deadline: Deadline) -> None:
         """The state at the start, from the coordinators: transactions that began before what is read of the log.
 
         Asked only after the positions were taken, so that nothing falls between. Repeated for coordinators that did not
@@ -211,16 +215,17 @@ class TxnlogSource:
         self._seed_wait = min(60.0, self._seed_wait * 2)
         asked = ask_coordinators(self._cluster.client, deadline, lambda _: "", states=())
         for known in asked.transactions:
-            self._ledger.seed(coordinator_partition(known.transactional_id, partitions), known)
+            number = coordinator_partition(known.transactional_id, partitions)
+            log.take(number, log.machine(number).seed(known))
         for transactional_id, number in asked.ids:
-            self._ledger.seed_id(number, transactional_id)
+            log.take(number, log.machine(number).seed_id(transactional_id))
         self._unseeded = set(asked.silent)
         self._seed_missing = tuple(fault.detail for fault in asked.faults) if asked.silent else ()
 
     # --- What it says ---
 
-    def _counted(self, number: int, offset: int) -> bool:
-        return self._log is not None and self._log.counted(number, offset)
+    def _entries(self) -> Iterator[Entry]:
+        return self._log.entries() if self._log is not None else iter(())
 
     @property
     def _progress(self) -> Mapping[int, PartitionProgress]:
@@ -242,20 +247,20 @@ class TxnlogSource:
         undecodable, lost = (self._log.undecodable, self._log.lost) if self._log is not None else (0, 0)
         yield catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL(float(undecodable), name)
         yield catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL(float(lost), name)
-        yield from self._books.counters(name)
+        yield from self._aggregates.counters(name)
 
     def _gauges(self, facts: Facts, *, exposed: bool) -> Iterator[Sample | Fact]:
         clock = self._cluster.clock
         wall = clock.wall()
         counted_at = self._census_at
-        if counted_at is None or clock.monotonic() - counted_at >= CENSUS_INTERVAL or self._books.uncounted:
+        if counted_at is None or clock.monotonic() - counted_at >= CENSUS_INTERVAL or self._aggregates.uncounted:
             self._census_at = clock.monotonic()
-            self._books.census(iter(self._ledger.entries.values()), wall)
+            self._aggregates.census(self._entries(), wall)
             self._known_ids = self._count_ids()
         yield self._known_ids
         yield from self._transaction_use(wall)
-        transactions = tuple(entry.transaction() for entry in self._ledger.open.values())
-        yield from self._books.gauges(self.cluster, wall)
+        transactions = tuple(entry.transaction() for entry in self._log.open()) if self._log is not None else ()
+        yield from self._aggregates.gauges(self.cluster, wall)
         # What polling exposes goes first: it stops once it hears of this source, with its next read.
         others = (each for each in facts.all(OpenTransactions) if each.origin != self.name)
         exposes = exposed or not any(each.exposes for each in others)
@@ -264,7 +269,7 @@ class TxnlogSource:
             yield from self._open_samples(transactions, facts.get(Stalls), wall)
         missing = self._missing()
         yield OpenTransactions(self.name, transactions, not missing, missing, exposes)
-        yield UncleanEnds(self._books.unclean_ends(wall))
+        yield UncleanEnds(self._aggregates.unclean_ends(wall))
         if self._release_times is None:
             self._release_times = self._releases()
         yield self._release_times
@@ -276,7 +281,7 @@ class TxnlogSource:
         now = self._cluster.clock.monotonic()
         if self._use is None or now - self._used_at >= USE_INTERVAL:
             self._used_at = now
-            known, topics = self._ledger.entries.values(), self._books.topics
+            known, topics = self._entries(), self._aggregates.topics
             self._use = transaction_use(known, topics, self._cluster.grouping.is_connect_task, (wall - HOUR) * 1000)
         yield self._use
 
@@ -287,7 +292,7 @@ class TxnlogSource:
         age = self._cluster.clock.monotonic() - self._open_made_at
         if age >= min(CHECK_INTERVAL - PACE / 2, len(transactions) / OPEN_PER_SECOND):
             self._open_made_at = self._cluster.clock.monotonic()
-            most, applications = self._settings.open_transactions, self._books.applications
+            most, applications = self._settings.open_transactions, self._aggregates.applications
             own = [each for each in transactions if self._cluster.shard.tells_of(each.application)]
             self._open_made = tuple(open_transaction_samples(self.cluster, own, applications, stalls, most, wall))
         return self._open_made
@@ -306,8 +311,8 @@ class TxnlogSource:
 
     def _count_ids(self) -> KnownIds:
         by_partition: dict[int, dict[str, int]] = {}
-        own = frozenset(self._books.applications)
-        for entry in self._ledger.entries.values():
+        own = frozenset(self._aggregates.applications)
+        for entry in self._entries():
             if entry.application in own:
                 applications = by_partition.setdefault(entry.log_partition, {})
                 applications[entry.application] = applications.get(entry.application, 0) + 1
@@ -316,7 +321,7 @@ class TxnlogSource:
     def _releases(self) -> ReleaseTimes:
         """Made once, when the tail first caught up: it dates stalls that are older than this process."""
         ended: dict[TopicPartition, float] = {}
-        for entry in self._ledger.entries.values():
+        for entry in self._entries():
             if entry.open or not entry.section:
                 continue
             for partition in entry.partitions():

@@ -1,4 +1,4 @@
-"""The books of the applications: what the ledger told, counted and dated, as samples.
+"""What became of transactions, by application: the state machine's events counted and dated, as samples.
 
 No I/O; the present is an argument.
 """
@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from exporter import catalogue
 from exporter.core.shard import WHOLE, Shard
 from exporter.model import Distribution, Metric, Outcome, Sample, TaskCommits, UncleanEnd
 from exporter.transactions.applications import Application, Grouping
-from exporter.transactions.state_machine import Entry, Finished
+from exporter.transactions.entries import Entry, decode_section
+from exporter.transactions.events import Appeared, Ended, Event, Initialised
 
 HOUR = 3600.0
 MOST_SECTIONS = 10_000
@@ -51,7 +52,7 @@ class Histogram:
         return Distribution(tuple(steps), float(count + self._counts[-1]), self._total)
 
 
-class Book:
+class ApplicationAggregate:
     """One application. ``ids`` counts the transactional ids that live in the log, ``example`` is one of them."""
 
     def __init__(self, application: Application, example: str) -> None:
@@ -66,7 +67,7 @@ class Book:
         self._samples: tuple[tuple[Sample, ...], tuple[Sample, ...]] | None = None
         self._named = ""
 
-    def count(self, transaction: Finished) -> None:
+    def count(self, transaction: Ended) -> None:
         outcome = transaction.outcome
         self.outcomes[outcome] += 1
         if transaction.begun_ms >= 0:
@@ -126,20 +127,17 @@ class Caps:
     unclean_ends: int = 20
 
 
-class Books:
-    """The ledger's ``Sink``. ``counted`` says whether what finished at an offset is to be counted, or only dated.
+class Aggregates:
+    """Takes the events of every partition of the log.
 
-    Only the applications of ``shard`` have a book; what those of others commit for Connect is still told.
+    Only the applications of ``shard`` are counted; what those of others commit for Connect is counted all the same.
     """
 
-    def __init__(
-        self, grouping: Grouping, caps: Caps, counted: Callable[[int, int], bool], shard: Shard = WHOLE
-    ) -> None:
+    def __init__(self, grouping: Grouping, caps: Caps, shard: Shard = WHOLE) -> None:
         self._grouping = grouping
         self._caps = caps
-        self._counted = counted
         self._shard = shard
-        self._books: dict[str, Book] = {}
+        self._by_name: dict[str, ApplicationAggregate] = {}
         self._folded: set[str] = set()
         self._fences: dict[str, tuple[str, deque[float]]] = {}
         self._ends: deque[UncleanEnd] = deque(maxlen=max(200, caps.unclean_ends * 10))
@@ -150,12 +148,27 @@ class Books:
 
     @property
     def applications(self) -> tuple[str, ...]:
-        return tuple(self._books)
+        return tuple(self._by_name)
+
+    def take(self, event: Event, *, new: bool) -> None:
+        """Take in an event. Only what is ``new`` is counted; the rest was counted before or is older than counting, and
+        is dated.
+        """
+        if isinstance(event, Ended):
+            self._ended(event, new=new)
+        elif isinstance(event, Initialised):
+            own = self._by_name.get(event.entry.application)
+            if own is not None and new:
+                own.initialised()
+        elif isinstance(event, Appeared):
+            event.entry.application = self.group(event.entry.transactional_id)
+        else:
+            self._forgotten(event.entry)
 
     def group(self, transactional_id: str) -> str:
         """Name the application of an id that appears: its own, or the overflow when this shard has too many."""
         if self._grouping.learn(transactional_id):
-            for known in self._books.values():
+            for known in self._by_name.values():
                 if (better := self._grouping.of(known.example)).name == known.application.name:
                     known.describe(better)
         if self._grouping.is_connect_task(transactional_id):
@@ -163,33 +176,31 @@ class Books:
         application = self._grouping.of(transactional_id)
         if not self._shard.holds(application.name):
             return application.name
-        book = self._books.get(application.name)
-        if book is None:
-            if len(self._books) >= self._caps.applications:
+        own = self._by_name.get(application.name)
+        if own is None:
+            if len(self._by_name) >= self._caps.applications:
                 self._folded.add(application.name)
                 application = Application(self._shard.overflow, "other")
-            book = self._books.setdefault(application.name, Book(application, transactional_id))
-        book.ids += 1
-        return book.application.name  # not the one just made: ids by the thousand share it
+            own = self._by_name.setdefault(application.name, ApplicationAggregate(application, transactional_id))
+        own.ids += 1
+        return own.application.name  # not the one just made: ids by the thousand share it
 
-    # --- Sink ---
-
-    def finished(self, entry: Entry, transaction: Finished) -> None:
-        if entry.section not in self._sections:
-            self._learn(entry)
-        counted = self._counted(transaction.log_partition, transaction.offset)
-        if counted and transaction.outcome is Outcome.COMMITTED and entry.transactional_id in self._task_commits:
+    def _ended(self, transaction: Ended, *, new: bool) -> None:
+        entry = transaction.entry
+        if transaction.section not in self._sections:
+            self._learn(transaction)
+        if new and transaction.outcome is Outcome.COMMITTED and entry.transactional_id in self._task_commits:
             self._task_commits[entry.transactional_id] += 1
-        book = self._books.get(entry.application)
-        if book is None:  # another shard's
+        own = self._by_name.get(entry.application)
+        if own is None:  # another shard's
             return
-        if counted:
-            book.count(transaction)
+        if new:
+            own.count(transaction)
         ended = transaction.completed_ms / 1000
-        book.date(transaction.outcome, ended)
+        own.date(transaction.outcome, ended)
         if transaction.outcome is Outcome.COMMITTED:
             return
-        outcome = "aborted_by_server" if transaction.by_server else transaction.outcome.value
+        outcome = transaction.outcome.value
         if outcome in catalogue.UNCLEAN_OUTCOMES:
             begun = transaction.begun_ms / 1000 if transaction.begun_ms >= 0 else None
             who = (entry.transactional_id, entry.application, transaction.producer_id, transaction.producer_epoch)
@@ -198,43 +209,38 @@ class Books:
             _, instants = self._fences.setdefault(entry.transactional_id, (entry.application, deque(maxlen=10_000)))
             instants.append(ended)
 
-    def initialised(self, entry: Entry, log_partition: int, offset: int) -> None:
-        book = self._books.get(entry.application)
-        if book is not None and self._counted(log_partition, offset):
-            book.initialised()
-
-    def removed(self, entry: Entry) -> None:
+    def _forgotten(self, entry: Entry) -> None:
         self._task_commits.pop(entry.transactional_id, None)
-        book = self._books.get(entry.application)
-        if book is None:
+        own = self._by_name.get(entry.application)
+        if own is None:
             return
-        book.ids -= 1
-        if not book.ids:
-            del self._books[entry.application]
+        own.ids -= 1
+        if not own.ids:
+            del self._by_name[entry.application]
             self._seen.pop(entry.application, None)
             if entry.application == self._shard.overflow:
                 self._folded.clear()
 
-    def _learn(self, entry: Entry) -> None:
+    def _learn(self, transaction: Ended) -> None:
         """Note the topics of a list of partitions that was not met before; the same lists come again and again."""
         if len(self._sections) >= MOST_SECTIONS:
             self._sections.clear()
-        self._sections.add(entry.section)
-        self.topics.update(partition.topic for partition in entry.partitions())
+        self._sections.add(transaction.section)
+        self.topics.update(partition.topic for partition in decode_section(transaction.section, transaction.layout))
 
     # --- Samples ---
 
     def counters(self, cluster: str) -> Iterator[Sample]:
         """What stands still when nobody answers."""
-        for book in self._books.values():
-            yield from book.samples(cluster)[0]
+        for own in self._by_name.values():
+            yield from own.samples(cluster)[0]
 
     def gauges(self, cluster: str, log_now: float) -> Iterator[Sample]:
         """What is known now. ``log_now`` is log time in Unix seconds."""
-        for book in self._books.values():
-            yield from book.samples(cluster)[1]
-            if (seen := self._seen.get(book.application.name)) is not None:
-                yield catalogue.TRANSACTIONAL_IDS(float(seen), cluster, book.application.name)
+        for own in self._by_name.values():
+            yield from own.samples(cluster)[1]
+            if (seen := self._seen.get(own.application.name)) is not None:
+                yield catalogue.TRANSACTIONAL_IDS(float(seen), cluster, own.application.name)
         for transactional_id, application, fences in self._worst(log_now):
             yield catalogue.RECENT_PRODUCER_FENCES(float(fences), cluster, application, transactional_id)
         for end in self.unclean_ends(log_now):
@@ -252,12 +258,12 @@ class Books:
     @property
     def uncounted(self) -> bool:
         """Whether an application appeared since the last census."""
-        return not self._books.keys() <= self._seen.keys()
+        return not self._by_name.keys() <= self._seen.keys()
 
     def census(self, entries: Iterator[Entry], log_now: float) -> None:
         """Count the ids that the log showed in the last hour. Walks every id: not for every read."""
         since_ms = (log_now - HOUR) * 1000
-        seen = dict.fromkeys(self._books, 0)
+        seen = dict.fromkeys(self._by_name, 0)
         for entry in entries:
             if entry.record_ms >= since_ms and entry.application in seen:
                 seen[entry.application] += 1

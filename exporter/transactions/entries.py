@@ -2,44 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
-from typing import NamedTuple
-
-from exporter.model import OpenTransaction, Outcome, TopicPartition, TransactionState
+from exporter.model import OpenTransaction, TopicPartition, TransactionState
+from exporter.transactions.events import Ended
 from exporter.transactions.records import HEAD_SIZE, NO_TAGS, NO_TIMEOUT_MS, Status, partitions_at
 
 UNKNOWN_EPOCH = -2
 UNKNOWN_VERSION = -1
-CLOCK_SET_BACK_MS = 5000
-"""A record this much older than the one before it is from a clock that was set back, not from requests that raced."""
-
 OPEN_STATES = {
     Status.ONGOING: TransactionState.ONGOING,
     Status.PREPARE_COMMIT: TransactionState.PREPARE_COMMIT,
     Status.PREPARE_ABORT: TransactionState.PREPARE_ABORT,
 }
-
-
-class Finished(NamedTuple):
-    """One finished transaction. Times are Unix milliseconds by the log; -1 where it does not say.
-
-    ``offset`` is that of its Complete record, which names the transaction for good. ``producer_epoch`` is the epoch the
-    client wrote with, where the log showed it; else the coordinator's. ``by_server`` marks an abort that its client
-    did not ask for and that was neither a timeout nor a fence.
-    """
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    client_version: int
-    outcome: Outcome
-    by_server: bool
-    begun_ms: int
-    prepared_ms: int
-    completed_ms: int
-    timeout_ms: int
-    log_partition: int
-    offset: int
 
 
 class Entry:
@@ -67,9 +40,9 @@ class Entry:
         "view",
     )
 
-    def __init__(self, transactional_id: str, application: str, log_partition: int) -> None:
+    def __init__(self, transactional_id: str, log_partition: int, application: str = "") -> None:
         self.transactional_id = transactional_id
-        self.application = application
+        self.application = application  # given by whoever takes the machine's events
         self.log_partition = log_partition
         self.status = int(Status.EMPTY)
         self.producer_id = -1
@@ -78,14 +51,14 @@ class Entry:
         self.client_version = 0
         self.timeout_ms = -1
         self.start_ms = -1
-        self.update_ms = -1
+        self.update_ms = -1  # the last update that the newest record names, the first of equal Prepare records
         self.prepared_ms = -1
         self.record_ms = -1
         self.offset = -1  # -1: not from the log, but from what the coordinator said at the start
         self.begun_offset = -1  # the newest Ongoing record
         self.section = b""  # the encoded partitions of the newest transaction
         self.layout = 1  # in which ``section`` is encoded
-        self.pending: Finished | None = None
+        self.pending: Ended | None = None
         self.view: OpenTransaction | None = None
 
     @property
@@ -111,27 +84,6 @@ class Entry:
                 frozenset(self.partitions()),
             )
         return self.view
-
-
-class LogPartition:
-    """One partition of the log.
-
-    ``log_ms`` is its log time: the newest record's timestamp, and at its end the clock. ``unsettled`` are the aborts
-    that wait until then to be told from fences, by the log time at which the wait is over.
-    """
-
-    __slots__ = ("log_ms", "number", "unsettled")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.log_ms = -1
-        self.unsettled: deque[tuple[int, Entry, Finished]] = deque()
-
-    def reach_back(self, record_ms: int) -> None:
-        """Take in a record that is older than log time. A clock that was set back takes with it the waits under way."""
-        if (step := self.log_ms - record_ms) > CLOCK_SET_BACK_MS:
-            self.log_ms = record_ms
-            self.unsettled = deque((due - step, entry, transaction) for due, entry, transaction in self.unsettled)
 
 
 def encode_key(transactional_id: str) -> bytes:

@@ -5,10 +5,21 @@ Pure functions over data, with the present as an argument. A rule that cannot kn
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from exporter.model import OpenTransaction, Outcome
 
 FENCE_WINDOW_MS = 5000
-"""How long, in log time, an abort that could be a fence waits for the new incarnation's Empty record."""
+"""An abort was a fence when the next incarnation's Empty record follows the Complete record within this log time."""
+
+LATE_FENCE_WINDOW_MS = 1000
+"""The same, for a transaction past its timeout. The incarnation whose InitProducerId ended it tries again every 100 ms
+(Java, retry.backoff.ms) or 500 ms (librdkafka, rdkafka_idempotence.c); one that starts because the scan for timed-out
+transactions ended it comes later. The log has no field that tells the two apart.
+"""
+
+DELIVERY_SLACK_MS = 500
+"""How far log time must be past the end of a window: the order of appends and that of timestamps differ a little."""
 
 OVERDUE_SLACK_SECONDS = 15.0
 """The coordinator scans for timed-out transactions every 10 s (TransactionStateManagerConfig), so late is later than
@@ -18,22 +29,40 @@ that.
 _LAST_EPOCH = 32766  # TransactionMetadata.isEpochExhausted: from here on the producer id rotates
 
 
-def abort_outcome(*, bumped: bool | None, v2_client: bool, open_ms: int, timeout_ms: int) -> Outcome | None:
-    """The outcome of an aborted transaction, or None when it could still be a fence and has to wait.
+class Verdict(NamedTuple):
+    """What became of an aborted transaction; ``fence_window_ms`` is None where ``outcome`` is final.
+
+    Else it is final when so much log time has passed, and is ``fenced`` when the next incarnation's Empty record comes
+    before that.
+    """
+
+    outcome: Outcome
+    fence_window_ms: int | None = None
+
+
+def abort_verdict(*, bumped: bool | None, v2_client: bool, open_ms: int, timeout_ms: int) -> Verdict:
+    """The outcome of an aborted transaction, from the records up to its Complete record.
 
     ``bumped`` is whether the abort raised the epoch, None when that is not known; ``open_ms`` is from the begin to the
-    decision, by the coordinator's clock.
+    first Prepare record, by the coordinator's clock.
 
-    1. A client before Transactions V2 keeps the epoch when it aborts, the server never does: however late, it is its
-       own.
-    2. Open for its timeout or longer: timed out. (A Transactions V2 client that aborts that late looks the same.)
-    3. Otherwise an InitProducerId may have ended it, and only the Empty record that would follow can tell.
+    1. A client before Transactions V2 keeps the epoch when it aborts, the server never does: an unchanged epoch is the
+       client's own abort, however late it is.
+    2. The server aborts for two reasons only, a timeout and InitProducerId (TransactionCoordinator): a raised epoch of
+       such a client before the timeout is a fence.
+    3. Its epoch is not known, as compaction took the records: before the timeout nothing shows a fence.
+    4. A Transactions V2 client raises the epoch, too: only the next incarnation's Empty record shows a fence.
+    5. Open for its timeout or longer: the scan, unless InitProducerId came before the scan. (A Transactions V2 client
+       that aborts that late looks the same.)
     """
+    late = open_ms >= timeout_ms
     if bumped is False and not v2_client:
-        return Outcome.ABORTED
-    if open_ms >= timeout_ms:
-        return Outcome.TIMED_OUT
-    return None
+        return Verdict(Outcome.ABORTED)
+    if late:
+        return Verdict(Outcome.TIMED_OUT, LATE_FENCE_WINDOW_MS if bumped else None)
+    if v2_client:
+        return Verdict(Outcome.ABORTED, FENCE_WINDOW_MS)
+    return Verdict(Outcome.FENCED if bumped else Outcome.ABORTED)
 
 
 def displaced(ended: tuple[int, int], initialised: tuple[int, int]) -> bool:

@@ -1,14 +1,15 @@
-"""What the transaction log says: a state machine over its records. No I/O, no clock.
+"""One partition of the transaction log as a pure state machine: records in, events out. No I/O, no clock.
 
-It keeps, for every transactional.id, where its current transaction stands, and tells a ``Sink`` of each transaction
-that finished, once, with its outcome, and of each producer that was initialised. The agent's tail and the history
-pipeline run the same machine, so that they agree to the row.
+It has the whole rule of what became of a transaction. Every transactional.id lives on one partition of the log
+(TransactionStateManager.partitionFor), so each partition has a machine of its own. The agent's tail and the history job
+take the same events, so that they agree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from exporter.model import OpenTransaction, Outcome
 from exporter.transactions.entries import (
@@ -16,12 +17,11 @@ from exporter.transactions.entries import (
     UNKNOWN_EPOCH,
     UNKNOWN_VERSION,
     Entry,
-    Finished,
-    LogPartition,
     encode_key,
     encode_section,
 )
-from exporter.transactions.outcome import FENCE_WINDOW_MS, abort_outcome, displaced
+from exporter.transactions.events import Appeared, Ended, Event, Forgotten, Initialised
+from exporter.transactions.outcome import DELIVERY_SLACK_MS, Verdict, abort_verdict, displaced
 from exporter.transactions.records import (
     HEAD,
     HEAD_SIZE,
@@ -41,63 +41,49 @@ from exporter.transactions.records import (
     tags_at,
 )
 
-__all__ = ["Entry", "Finished", "Ledger", "LogPartition", "Sink"]
-
 V2 = 2
 """ClientTransactionVersion of a Transactions V2 client."""
+CLOCK_SET_BACK_MS = 5000
+"""A record this much older than the one before it is from a clock that was set back, not from requests that raced."""
 _NONE_FIXED = (b"\xff\xff\xff\xff", b"\x00\x00\x00\x00")  # layout 0: null, and an empty array
 _NOT_PLAIN: tuple[int, ...] = (-1,) * 8
 _STATUSES = {state: int(status) for status, state in OPEN_STATES.items()}
+_COMMITTED = Verdict(Outcome.COMMITTED)
+_NOTHING: tuple[Event, ...] = ()
 
 
-class Sink(Protocol):
-    """Who is told, during ``Ledger.apply`` and ``advance``.
+class Unsettled(NamedTuple):
+    """An abort that waits for the record that would make it a fence, until log time ``due_ms``."""
 
-    While ``finished`` runs, ``entry.partitions()`` are the transaction's; offsets are those of the record that finished
-    or initialised.
+    due_ms: int
+    transaction: Ended
+
+
+class StateMachine:
+    """One partition of the log.
+
+    ``log_ms`` is the newest record's timestamp, or the later instant of ``log_time_reached``; -1 before both.
     """
 
-    def finished(self, entry: Entry, transaction: Finished) -> None: ...
-
-    def initialised(self, entry: Entry, log_partition: int, offset: int) -> None: ...
-
-    def removed(self, entry: Entry) -> None: ...
-
-
-class Ledger:
-    """The state machine. ``group`` names the application of an id that appears."""
-
-    def __init__(self, sink: Sink, group: Callable[[str], str]) -> None:
-        self._sink = sink
-        self._group = group
+    def __init__(self, number: int) -> None:
+        self.number = number
         self.entries: dict[bytes, Entry] = {}
         self.open: dict[bytes, Entry] = {}
-        self.partitions: dict[int, LogPartition] = {}
+        self.log_ms = -1
+        self._unsettled: deque[Unsettled] = deque()
 
-    def partition(self, number: int) -> LogPartition:
-        if (found := self.partitions.get(number)) is None:
-            found = self.partitions[number] = LogPartition(number)
-        return found
+    def apply(self, offset: int, record_ms: int, key: bytes, value: bytes | None) -> Sequence[Event]:
+        """Take in one record; records come in offset order. Gives back what it made happen, mostly nothing.
 
-    def apply(self, log: LogPartition, offset: int, record_ms: int, key: bytes, value: bytes | None) -> None:
-        """Take in one record. Records of one partition come in offset order.
-
-        Raises UndecodableRecord, and then nothing but the log's time has changed.
+        Raises UndecodableRecord, and then nothing has changed.
 
         This is the hot path: the partitions stay encoded, and an encoded list that an id had before is known by its
         bytes; numbers stand for the members of ``Status``.
         """
-        if record_ms > log.log_ms:
-            log.log_ms = record_ms
-            if log.unsettled:
-                self._settle_until(log, record_ms)
-        elif record_ms < log.log_ms:
-            log.reach_back(record_ms)
         entry = self.entries.get(key)
         if value is None:
-            if entry is not None:
-                self._remove(key, entry)
-            return
+            passed = self._passed(record_ms)
+            return passed if entry is None else (*passed, *self._forget(key, entry))
         # Where the record names partitions: their encoded form, when it is a new one.
         section: bytes | None = None
         rest = len(value) - PLAIN_SIZE
@@ -158,15 +144,26 @@ class Ledger:
             else:
                 client_version = tags_at(value, 1, end + 16).client_version
 
+        events: Sequence[Event] = _NOTHING
         if entry is None:
-            transactional_id = decode_key(key)
-            entry = self.entries[key] = Entry(transactional_id, self._group(transactional_id), log.number)
-        # A Complete record is written again when its first append timed out (TransactionMarkerChannelManager).
+            entry = Entry(decode_key(key), self.number)
+            events = (*self._passed(record_ms), Appeared(entry))
+            self.entries[key] = entry
+        elif record_ms > self.log_ms and not self._unsettled:
+            self.log_ms = record_ms
+        elif record_ms != self.log_ms:
+            events = self._passed(record_ms)
         if status >= 4:
-            if entry.status != status or entry.start_ms != start_ms or entry.update_ms != update_ms:
-                self._complete(
+            # It is written again when its first append timed out (TransactionMarkerChannelManager), and by a new
+            # coordinator whose log lost the first one.
+            if (
+                entry.status != status
+                or entry.start_ms != start_ms
+                or entry.epoch != epoch
+                or entry.producer_id != producer_id
+            ):
+                ended = self._complete(
                     entry,
-                    log,
                     offset,
                     record_ms,
                     producer_id,
@@ -177,20 +174,29 @@ class Ledger:
                     update_ms,
                     start_ms,
                 )
+                events = (*events, *ended) if events else ended
                 self.open.pop(key, None)
         elif status == 1:
             if entry.pending is not None:
-                self._settle(entry, Outcome.ABORTED)
+                events = (*events, *self._settle(entry))
             entry.client_version = client_version
             entry.prepared_ms = -1
             entry.begun_offset = offset
             self.open[key] = entry
         elif status:
-            self._prepare(entry, start_ms, client_version)
-            entry.prepared_ms = record_ms
+            # It is written again when its first append timed out, or by a new coordinator: the first has the decision.
+            if entry.status == status and entry.start_ms == start_ms:
+                update_ms = entry.update_ms
+            else:
+                if entry.pending is not None:
+                    events = (*events, *self._settle(entry))
+                _prepare(entry, start_ms, client_version)
+                entry.prepared_ms = record_ms
             self.open[key] = entry
         else:
-            self._initialise(entry, log.number, offset, record_ms, producer_id, epoch)
+            # It is written again when its first append timed out and the client tried again.
+            if entry.status or entry.epoch != epoch or entry.producer_id != producer_id:
+                events = (*events, *self._initialise(entry, offset, record_ms, producer_id, epoch))
             self.open.pop(key, None)
         if section is not None:
             entry.section = section
@@ -204,18 +210,58 @@ class Ledger:
         entry.update_ms = update_ms
         entry.record_ms = record_ms
         entry.offset = offset
+        return events
 
-    def advance(self, log: LogPartition, log_ms: int) -> None:
-        """The end of the partition was reached and its time runs on with the clock: settle what waited long enough."""
-        log.log_ms = max(log.log_ms, log_ms)
-        self._settle_until(log, log.log_ms)
+    # --- The log's time ---
 
-    def seed(self, log_partition: int, known: OpenTransaction) -> None:
-        """Take in an open transaction as its coordinator described it. The log, where it has spoken, knows better."""
+    @property
+    def first_due_ms(self) -> int | None:
+        """The log time that has to be reached to settle the abort that waits longest; None when none waits."""
+        return self._unsettled[0].due_ms + DELIVERY_SLACK_MS if self.unsettled else None
+
+    @property
+    def unsettled(self) -> Sequence[Unsettled]:
+        """The aborts that wait, in the order in which they are due."""
+        waiting = self._unsettled
+        while waiting and waiting[0].transaction.entry.pending is not waiting[0].transaction:
+            waiting.popleft()
+        return [each for each in waiting if each.transaction.entry.pending is each.transaction]
+
+    def log_time_reached(self, instant_ms: int) -> Sequence[Event]:
+        """All that was appended before this instant of the log's time was read: to the log end, not to the high
+        watermark only, behind which records may wait for replication. Settles the aborts that waited long enough.
+        """
+        self.log_ms = max(self.log_ms, instant_ms)
+        return self._settle_until(instant_ms)
+
+    def _passed(self, record_ms: int) -> Sequence[Event]:
+        if record_ms > self.log_ms:
+            self.log_ms = record_ms
+            if self._unsettled:
+                return self._settle_until(record_ms)
+        elif (step := self.log_ms - record_ms) > CLOCK_SET_BACK_MS:
+            # The waits go back with the clock.
+            self.log_ms = record_ms
+            self._unsettled = deque(each._replace(due_ms=each.due_ms - step) for each in self._unsettled)
+        return _NOTHING
+
+    def _settle_until(self, instant_ms: int) -> Sequence[Event]:
+        events: list[Event] = []
+        while self._unsettled and self._unsettled[0].due_ms + DELIVERY_SLACK_MS < instant_ms:
+            transaction = self._unsettled.popleft().transaction
+            if transaction.entry.pending is transaction:
+                events += self._settle(transaction.entry)
+        return events
+
+    # --- From outside of the log ---
+
+    def seed(self, known: OpenTransaction) -> Sequence[Event]:
+        """Take in an open transaction as its coordinator described it. The log, where it names the id, knows better."""
         key = encode_key(known.transactional_id)
-        entry = self._seeded(key, known.transactional_id, log_partition)
-        if entry is None:
-            return
+        events = self.seed_id(known.transactional_id)
+        entry = self.entries[key]
+        if entry.offset >= 0:
+            return events
         entry.status = _STATUSES[known.state]
         entry.producer_id = known.producer_id
         entry.epoch = known.producer_epoch
@@ -224,37 +270,46 @@ class Ledger:
         entry.section = encode_section(known.partitions)
         entry.layout = 1
         entry.client_version = UNKNOWN_VERSION
-        entry.view = known._replace(application=entry.application)
+        entry.view = None
         self.open[key] = entry
+        return events
 
-    def seed_id(self, log_partition: int, transactional_id: str) -> None:
-        """Take note of an id that its coordinator knows and that has no open transaction."""
-        self._seeded(encode_key(transactional_id), transactional_id, log_partition)
+    def seed_id(self, transactional_id: str) -> Sequence[Event]:
+        """Take note of an id that its coordinator knows."""
+        key = encode_key(transactional_id)
+        if key in self.entries:
+            return _NOTHING
+        entry = self.entries[key] = Entry(transactional_id, self.number)
+        return (Appeared(entry),)
 
-    def _seeded(self, key: bytes, transactional_id: str, log_partition: int) -> Entry | None:
-        entry = self.entries.get(key)
-        if entry is None:
-            entry = self.entries[key] = Entry(transactional_id, self._group(transactional_id), log_partition)
-        return entry if entry.offset < 0 else None
+    def restore(self, saved: Iterable[tuple[Entry, int | None]]) -> Sequence[Event]:
+        """Put ids back as they were when they were saved, with the log time at which their pending abort is due; None
+        without one. No other abort waits then.
+        """
+        for waiting in self._unsettled:
+            waiting.transaction.entry.pending = None
+        self._unsettled.clear()
+        events: list[Event] = []
+        for entry, due_ms in saved:
+            key = encode_key(entry.transactional_id)
+            if (known := self.entries.get(key)) is None:
+                events.append(Appeared(entry))
+            else:
+                entry.application = known.application
+            self.entries[key] = entry
+            if entry.open:
+                self.open[key] = entry
+            else:
+                self.open.pop(key, None)
+            if due_ms is not None and entry.pending is not None:
+                self._wait(entry.pending, due_ms)
+        return events
 
-    def _prepare(self, entry: Entry, start_ms: int, client_version: int) -> None:
-        """Fix with which epoch the transaction that is ending was written. Only its own Ongoing record proves it."""
-        if entry.pending is not None:
-            self._settle(entry, Outcome.ABORTED)
-        same = 0 < entry.status < 4 and entry.start_ms == start_ms
-        if same and entry.status == 1:
-            entry.previous_epoch = entry.epoch
-        elif not same:
-            entry.previous_epoch = UNKNOWN_EPOCH
-            entry.client_version = client_version
-        # Else it was prepared before, and written again since the first append timed out: what was fixed then stands.
-        if entry.client_version == UNKNOWN_VERSION:
-            entry.client_version = client_version
+    # --- Transitions ---
 
     def _complete(
         self,
         entry: Entry,
-        log: LogPartition,
         offset: int,
         record_ms: int,
         producer_id: int,
@@ -264,74 +319,84 @@ class Ledger:
         status: int,
         update_ms: int,
         start_ms: int,
-    ) -> None:
+    ) -> Sequence[Event]:
+        events: Sequence[Event] = self._settle(entry) if entry.pending is not None else _NOTHING
         decided_ms = entry.update_ms
-        if entry.status not in (2, 3) or entry.start_ms != start_ms:
-            if not (0 < entry.status < 4 and entry.start_ms == start_ms):
+        same = 0 < entry.status < 4 and entry.start_ms == start_ms
+        if not same or entry.status == 1:
+            if not same:
                 entry.section = b""  # the records that named its partitions are gone: those of the last are not its own
-            # The Prepare record is gone; the last update that Complete tells is the same instant.
-            self._prepare(entry, start_ms, client_version)
+            # The Prepare record is gone; the last update that Complete names is the same instant.
+            _prepare(entry, start_ms, client_version)
             entry.prepared_ms = decided_ms = update_ms
         # An exhausted epoch rotates the producer id with the Complete record: the transaction was the old one's.
-        owner, last_epoch = producer_id, epoch
-        if 0 < entry.status < 4 and entry.start_ms == start_ms:
-            owner, last_epoch = entry.producer_id, entry.epoch
+        owner, last_epoch = (entry.producer_id, entry.epoch) if same else (producer_id, epoch)
         known = entry.previous_epoch != UNKNOWN_EPOCH
-        v2_client = entry.client_version >= V2
-        outcome: Outcome | None = Outcome.COMMITTED
-        bumped: bool | None = None
+        verdict = _COMMITTED
         if status == 5:
+            v2_client = entry.client_version >= V2
+            bumped: bool | None = None
             if known:
                 bumped = owner != producer_id or epoch != entry.previous_epoch
             elif v2_client:  # Transactions V2 always bumps (KIP-890)
                 bumped = True
             open_ms = decided_ms - start_ms
-            outcome = abort_outcome(bumped=bumped, v2_client=v2_client, open_ms=open_ms, timeout_ms=timeout_ms)
-        transaction = Finished(
-            entry.transactional_id,
+            verdict = abort_verdict(bumped=bumped, v2_client=v2_client, open_ms=open_ms, timeout_ms=timeout_ms)
+        transaction = Ended(
+            entry,
             owner,
             entry.previous_epoch if known else last_epoch,
             entry.client_version,
-            outcome or Outcome.ABORTED,
-            outcome is None and not v2_client and bool(bumped),
+            verdict.outcome,
             start_ms,
             entry.prepared_ms,
             record_ms,
             timeout_ms,
-            log.number,
             offset,
+            entry.section,
+            entry.layout,
         )
-        if outcome is None:
-            entry.pending = transaction
-            log.unsettled.append((record_ms + FENCE_WINDOW_MS, entry, transaction))
-        else:
-            self._sink.finished(entry, transaction)
+        if verdict.fence_window_ms is None:
+            return (*events, transaction) if events else (transaction,)
+        self._wait(transaction, record_ms + verdict.fence_window_ms)
+        return events
 
-    def _initialise(
-        self, entry: Entry, log_partition: int, offset: int, record_ms: int, producer_id: int, epoch: int
-    ) -> None:
+    def _wait(self, transaction: Ended, due_ms: int) -> None:
+        """Have the abort wait. Windows differ, so the queue is kept in the order in which they end."""
+        transaction.entry.pending = transaction
+        later: list[Unsettled] = []
+        while self._unsettled and self._unsettled[-1].due_ms > due_ms:
+            later.append(self._unsettled.pop())
+        self._unsettled.append(Unsettled(due_ms, transaction))
+        self._unsettled.extend(reversed(later))
+
+    def _initialise(self, entry: Entry, offset: int, record_ms: int, producer_id: int, epoch: int) -> Iterable[Event]:
         if entry.pending is not None:
-            in_time = record_ms - entry.pending.completed_ms <= FENCE_WINDOW_MS
-            fenced = in_time and displaced((entry.producer_id, entry.epoch), (producer_id, epoch))
-            self._settle(entry, Outcome.FENCED if fenced else Outcome.ABORTED)
-        self._sink.initialised(entry, log_partition, offset)
+            due_ms = next(each.due_ms for each in self._unsettled if each.transaction is entry.pending)
+            fenced = record_ms <= due_ms and displaced((entry.producer_id, entry.epoch), (producer_id, epoch))
+            yield from self._settle(entry, fenced=fenced)
+        yield Initialised(entry, offset)
 
-    def _settle(self, entry: Entry, outcome: Outcome) -> None:
+    def _settle(self, entry: Entry, *, fenced: bool = False) -> Sequence[Event]:
         transaction, entry.pending = entry.pending, None
-        if transaction is not None:
-            if outcome is Outcome.FENCED:
-                transaction = transaction._replace(outcome=outcome, by_server=False)
-            self._sink.finished(entry, transaction)
+        if transaction is None:
+            return _NOTHING
+        return (transaction._replace(outcome=Outcome.FENCED) if fenced else transaction,)
 
-    def _settle_until(self, log: LogPartition, log_ms: int) -> None:
-        while log.unsettled and log.unsettled[0][0] < log_ms:
-            _, entry, transaction = log.unsettled.popleft()
-            if entry.pending is transaction:
-                self._settle(entry, Outcome.ABORTED)
-
-    def _remove(self, key: bytes, entry: Entry) -> None:
-        if entry.pending is not None:
-            self._settle(entry, Outcome.ABORTED)
+    def _forget(self, key: bytes, entry: Entry) -> Sequence[Event]:
         del self.entries[key]
         self.open.pop(key, None)
-        self._sink.removed(entry)
+        return (*self._settle(entry), Forgotten(entry))
+
+
+def _prepare(entry: Entry, start_ms: int, client_version: int) -> None:
+    """Fix with which epoch the transaction that is ending was written. Only its own Ongoing record proves it."""
+    same = 0 < entry.status < 4 and entry.start_ms == start_ms
+    if same and entry.status == 1:
+        entry.previous_epoch = entry.epoch
+    elif not same:
+        entry.previous_epoch = UNKNOWN_EPOCH
+        entry.client_version = client_version
+    # Else it was prepared before, the other way: what was fixed then holds.
+    if entry.client_version == UNKNOWN_VERSION:
+        entry.client_version = client_version

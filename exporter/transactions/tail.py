@@ -1,4 +1,4 @@
-"""Following the transaction log: a tail feeds the ledger, and what was read is remembered, refused or undecodable.
+"""Following the transaction log: a tail feeds the state machines, and what was read is remembered, or undecodable.
 
 ``sources/txnlog.py`` decides where to begin and says what came of it.
 """
@@ -6,21 +6,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from exporter.kafka.log.tail import Polled, TailReader, fault_of, is_end
 from exporter.model import Clock, Deadline, Fault, Reason
+from exporter.transactions.aggregates import Aggregates
+from exporter.transactions.entries import Entry
+from exporter.transactions.events import Event
 from exporter.transactions.progress import PartitionProgress
 from exporter.transactions.records import TOPIC, UndecodableRecord
-from exporter.transactions.state_machine import Ledger
+from exporter.transactions.state_machine import StateMachine
 
 log = logging.getLogger(__name__)
 
 BATCH = 300
 """Messages taken at once: few enough to be still in the processor's cache when their turn comes."""
-DELIVERY_SLACK_MS = 500
-"""At the end of the log its time runs this far behind the clock, for records that are on their way."""
 MOST_FAULTS = 10
 """Undecodable records that are named in one read; a counter has them all."""
 MOST_UNREAD = 1000
@@ -33,8 +35,9 @@ OPEN_PER_SECOND = 500
 class LogTail:
     """Every partition of the log that was begun, and its progress. Belongs to one worker, as its tail does."""
 
-    def __init__(self, ledger: Ledger, tail: TailReader, clock: Clock) -> None:
-        self._ledger = ledger
+    def __init__(self, aggregates: Aggregates, tail: TailReader, clock: Clock) -> None:
+        self._aggregates = aggregates
+        self.machines: dict[int, StateMachine] = {}
         self._tail = tail
         self._clock = clock
         self.progress: dict[int, PartitionProgress] = {}
@@ -47,6 +50,25 @@ class LogTail:
 
     def close(self) -> None:
         self._tail.close()
+
+    def entries(self) -> Iterator[Entry]:
+        """Every known transactional.id."""
+        return chain.from_iterable(machine.entries.values() for machine in self.machines.values())
+
+    def open(self) -> Iterator[Entry]:
+        """Those with an open transaction."""
+        return chain.from_iterable(machine.open.values() for machine in self.machines.values())
+
+    def machine(self, number: int) -> StateMachine:
+        if (found := self.machines.get(number)) is None:
+            found = self.machines[number] = StateMachine(number)
+        return found
+
+    def take(self, number: int, events: Iterable[Event]) -> None:
+        """Hand on what happened in a partition of the log, and whether it is to be counted."""
+        for event in events:
+            offset = getattr(event, "offset", -1)
+            self._aggregates.take(event, new=offset >= 0 and self.counted(number, offset))
 
     def offsets_since(self, partitions: Iterable[int], since: float, deadline: Deadline) -> dict[int, int | None]:
         """As ``Tail.offsets_since``."""
@@ -78,10 +100,9 @@ class LogTail:
     def settles_by(self, now: float) -> bool:
         """Whether an abort has waited long enough by the clock, and only a look at the log's end is missing."""
         for number, progress in self.progress.items():
-            if waiting := self._ledger.partition(number).unsettled:
-                log_ms = progress.log_ms_at(now)
-                if log_ms is not None and log_ms - DELIVERY_SLACK_MS > waiting[0][0]:
-                    return True
+            due_ms = self.machine(number).first_due_ms
+            if due_ms is not None and (log_ms := progress.log_ms_at(now)) is not None and log_ms > due_ms:
+                return True
         return False
 
     @property
@@ -116,7 +137,7 @@ class LogTail:
                 break
         for number, progress in self.progress.items():
             if (log_ms := progress.proven_log_ms()) is not None:
-                self._ledger.advance(self._ledger.partition(number), log_ms - DELIVERY_SLACK_MS)
+                self.take(number, self.machine(number).log_time_reached(log_ms))
         return self._faults
 
     def trouble(self) -> Fault | None:
@@ -127,8 +148,7 @@ class LogTail:
         return self._tail.trouble()
 
     def _take(self, messages: list[Polled]) -> None:
-        apply = self._ledger.apply
-        logs = {number: self._ledger.partition(number) for number in self.progress}
+        machines = {number: self.machine(number) for number in self.progress}
         progresses = self.progress
         unread = self.unread
         for message in messages:
@@ -144,10 +164,12 @@ class LogTail:
                 progress.read(offset)
             key = message.key() or b""
             try:
-                apply(logs[number], offset, message.timestamp()[1], key, message.value())
+                events = machines[number].apply(offset, message.timestamp()[1], key, message.value())
             except UndecodableRecord as problem:
                 self._undecodable_record(progress, number, offset, key, problem)
             else:
+                if events:
+                    self.take(number, events)
                 if unread:
                     unread.pop(key, None)
             self.readable = True
@@ -160,7 +182,7 @@ class LogTail:
         fault = fault_of(error, TOPIC)
         if progress is not None and is_end(error):
             self.readable = True
-            progress.reached_end(message.offset(), self._clock.monotonic(), self._ledger.partition(number).log_ms)
+            progress.reached_end(message.offset(), self._clock.monotonic(), self.machine(number).log_ms)
         elif progress is not None and fault.reason is Reason.AUTHORIZATION:
             progress.refused = True
             progress.ended_at = None
@@ -192,12 +214,11 @@ class LogTail:
         # With thousands open, looking through all of them is not for every read.
         if (now := self._clock.monotonic()) >= self._began_until:
             self._began = self._first_opened()
-            self._began_until = now + min(BEGAN_SECONDS, len(self._ledger.open) / OPEN_PER_SECOND)
+            self._began_until = now + min(BEGAN_SECONDS, sum(1 for _ in self.open()) / OPEN_PER_SECOND)
         began = self._began
         partitions: dict[str, dict[str, Any]] = {}
         for number, progress in self.progress.items():
-            waiting = self._ledger.partition(number).unsettled
-            unsettled = {each.offset for _, entry, each in waiting if entry.pending is each}
+            unsettled = {each.transaction.offset for each in self.machine(number).unsettled}
             unsettled = {offset for offset in unsettled if progress.counts(offset)}
             if progress.next < progress.position:  # still reading what is only dated: the rest may come
                 unsettled |= progress.unsettled
@@ -208,9 +229,9 @@ class LogTail:
     def _first_opened(self) -> dict[int, int]:
         """From where on to read each partition to see how the open transactions of the last hour began."""
         first: dict[int, int] = {}
-        for entry in self._ledger.open.values():
+        for entry in self.open():
             number = entry.log_partition
-            recent = entry.start_ms >= self._ledger.partition(number).log_ms - HOUR_MS
+            recent = entry.start_ms >= self.machine(number).log_ms - HOUR_MS
             if recent and entry.begun_offset >= 0:
                 first[number] = min(first.get(number, entry.begun_offset), entry.begun_offset)
         return first

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from exporter.model import TransactionUse
-from exporter.transactions.state_machine import Entry
+from exporter.transactions.entries import Entry
 
 
 def transaction_use(

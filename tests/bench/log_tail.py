@@ -1,4 +1,4 @@
-"""Reading the whole transaction log: the agent's tail and ledger, bare librdkafka, and Kafka's own formatter."""
+"""Reading the whole transaction log: the agent's tail, bare librdkafka, and Kafka's own formatter."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from demo.cluster import KafkaCluster
 from demo.jars import library
 from exporter.kafka.log.tail import Polled, Tail, is_end
 from exporter.kafka.properties.client import Properties
-from exporter.transactions.aggregates import Books, Caps
+from exporter.transactions.aggregates import Aggregates, Caps
 from exporter.transactions.applications import Grouping
 from exporter.transactions.records import TOPIC
-from exporter.transactions.state_machine import Ledger
+from exporter.transactions.state_machine import StateMachine
 from exporter.transactions.tail import BATCH
 from tests.bench.machine import Cost, ToolError, run
 
@@ -47,23 +47,18 @@ def measure(read: Callable[[], int]) -> Rate:
     return Rate(records, time.process_time() - cpu, time.monotonic() - wall)
 
 
-def with_ledger(cluster: KafkaCluster) -> Rate:
-    """As the agent reads it: decoded, its state machine run, and every transaction counted in the books."""
-    grouping = Grouping()
-    books = Books(grouping, Caps(), lambda *_: True)
-    ledger = Ledger(books, books.group)
+def with_state_machines(cluster: KafkaCluster) -> Rate:
+    """As the agent reads it: decoded, its state machines run, and every transaction counted."""
+    aggregates = Aggregates(Grouping(), Caps())
     numbers = partitions_of_log(cluster)
-    logs = {number: ledger.partition(number) for number in numbers}
+    machines = {number: StateMachine(number) for number in numbers}
     tail = Tail(Properties.parse(cluster.client_properties()), TOPIC)
 
     def take(message: Polled) -> None:
-        ledger.apply(
-            logs[message.partition()],
-            message.offset(),
-            message.timestamp()[1],
-            message.key() or b"",
-            message.value(),
-        )
+        machine = machines[message.partition()]
+        stamp = message.timestamp()[1]
+        for event in machine.apply(message.offset(), stamp, message.key() or b"", message.value()):
+            aggregates.take(event, new=True)
 
     def read() -> int:
         tail.assign(dict.fromkeys(numbers, 0))

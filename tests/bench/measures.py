@@ -38,9 +38,9 @@ class Bench:
 
     def tail(self) -> None:
         """Before the agent runs, so that this process is the only reader."""
-        say("reading the transaction log: bare librdkafka, the agent's tail and ledger, Kafka's formatter")
+        say("reading the transaction log: bare librdkafka, the agent's tail, Kafka's formatter")
         # Twice each, in turn: the first one also warms the broker's page cache.
-        runs = [(log_tail.bare(self._cluster), log_tail.with_ledger(self._cluster)) for _ in range(2)]
+        runs = [(log_tail.bare(self._cluster), log_tail.with_state_machines(self._cluster)) for _ in range(2)]
         bare, ours = (max(rate.per_cpu_second for rate in rates) for rates in zip(*runs, strict=True))
         kafka = log_tail.formatter(self._cluster, runs[0][1].records).per_cpu_second
         what, unit = f"tail of the transaction log, {runs[0][1].records:,} records", "records/CPU s"

@@ -26,11 +26,9 @@ from exporter.model import (
     Completion,
     MarkerWait,
     OpenTransaction,
-    Outcome,
     TopicPartition,
     TransactionState,
 )
-from exporter.transactions.outcome import abort_outcome, displaced, is_overdue
 
 PLACE = TopicPartition("orders", 3)
 
@@ -39,48 +37,6 @@ def transaction(
     *, state: TransactionState = TransactionState.ONGOING, started: float | None = 100.0, timeout: float | None = 60.0
 ) -> OpenTransaction:
     return OpenTransaction("app-1", "app", 7, 4, state, started, timeout, None, frozenset({PLACE}))
-
-
-@pytest.mark.parametrize(
-    ("bumped", "v2_client", "open_ms", "outcome"),
-    [
-        (False, False, 10, Outcome.ABORTED),
-        (False, False, 70_000, Outcome.ABORTED),  # a V1 client's own abort, however late
-        (True, False, 59_999, None),
-        (True, False, 60_000, Outcome.TIMED_OUT),
-        (True, True, 59_999, None),
-        (True, True, 60_000, Outcome.TIMED_OUT),
-        (None, False, 10, None),
-        (None, False, 60_000, Outcome.TIMED_OUT),
-    ],
-)
-def test_what_became_of_an_aborted_transaction(
-    bumped: bool | None, v2_client: bool, open_ms: int, outcome: Outcome | None
-) -> None:
-    assert abort_outcome(bumped=bumped, v2_client=v2_client, open_ms=open_ms, timeout_ms=60_000) is outcome
-
-
-@pytest.mark.parametrize(
-    ("ended", "initialised", "is_fence"),
-    [
-        ((7, 4), (7, 5), True),
-        ((7, 4), (7, 4), False),
-        ((7, 4), (7, 6), False),
-        ((7, 32766), (8, 0), True),
-        ((7, 32767), (8, 0), True),
-        ((7, 32765), (8, 0), False),
-        ((7, 32766), (8, 1), False),
-    ],
-)
-def test_whose_empty_record_it_is(ended: tuple[int, int], initialised: tuple[int, int], is_fence: bool) -> None:
-    assert displaced(ended, initialised) is is_fence
-
-
-def test_overdue_is_beyond_the_timeout_and_the_coordinators_scan() -> None:
-    assert not is_overdue(transaction(), 175.0)
-    assert is_overdue(transaction(), 175.1)
-    assert not is_overdue(transaction(timeout=None), 1e9)
-    assert not is_overdue(transaction(started=None), 1e9)
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.booleans())

@@ -26,7 +26,7 @@ from exporter.sources.lso import LsoSettings, LsoSource
 from exporter.sources.posture import PostureSettings, PostureSource
 from exporter.sources.transactions import TransactionsSettings, TransactionsSource
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
-from exporter.transactions.aggregates import Books, Caps
+from exporter.transactions.aggregates import Aggregates, Caps
 from exporter.transactions.applications import Grouping
 from exporter.transactions.records import Status, decode_key, decode_value
 from tests.coordinator import BEGIN_MS, History, histories
@@ -229,15 +229,15 @@ def test_shards_are_disjoint_and_together_say_what_one_agent_says(
 
 
 def test_what_a_cap_folds_has_a_name_of_each_shards_own() -> None:
-    books = [Books(Grouping(), Caps(applications=1), lambda *_: True, shard) for shard in all_of(2)]
+    sides = [Aggregates(Grouping(), Caps(applications=1), shard) for shard in all_of(2)]
     names = [f"application-{letter}" for letter in "abcdefgh"]
-    called = [[each.group(name) for each in books] for name in names]
-    assert {application for each in books for application in each.applications} & {"_other_0", "_other_1"}
+    called = [[each.group(name) for each in sides] for name in names]
+    assert {application for each in sides for application in each.applications} & {"_other_0", "_other_1"}
     for name, (first, second) in zip(names, called, strict=True):
         mine, other = (first, second) if Shard(0, 2).holds(name) else (second, first)
         assert other == name
         assert mine in {name, f"_other_{[first, second].index(mine)}"}
-    alone = Books(Grouping(), Caps(applications=1), lambda *_: True)
+    alone = Aggregates(Grouping(), Caps(applications=1))
     assert {alone.group(name) for name in names} == {names[0], "_other"}
 
 

@@ -529,11 +529,13 @@ def test_ids_that_come_and_go_leave_nothing_behind() -> None:
     read(world, source)
 
     def sizes() -> dict[str, int]:
-        ledger, books = source._ledger, source._books
-        held = {"entries": ledger.entries, "open": ledger.open, "books": books._books, "fences": books._fences}
-        held |= {"seen": books._seen, "unread": unread_of(source), "ends": books._ends, "folded": books._folded}
+        assert source._log is not None
+        machine, counted = source._log.machine(0), source._aggregates
+        held = {"entries": machine.entries, "open": machine.open, "applications": counted._by_name}
+        held |= {"fences": counted._fences, "seen": counted._seen, "unread": unread_of(source)}
+        held |= {"ends": counted._ends, "folded": counted._folded}
         return {name: len(cast("Sized", each)) for name, each in held.items()} | {
-            "unsettled": sum(len(each.unsettled) for each in ledger.partitions.values()),
+            "unsettled": len(machine.unsettled),
             "ids": sum(sum(each.values()) for each in fact(seen, KnownIds).by_partition.values()),
         }
 

@@ -1,4 +1,4 @@
-"""One partition of the transaction log, folded into rows by the agent's own ledger. No I/O, no clock.
+"""One partition of the transaction log, folded into rows by the agent's own state machine. No I/O, no clock.
 
 Every transactional.id lives on one partition of the log (TransactionStateManager.partitionFor), so partitions are
 folded apart from each other, batch after batch; what a batch leaves behind is the next one's beginning.
@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from exporter.model import TopicPartition
-from exporter.transactions.entries import Entry, Finished, decode_section, encode_key
+from exporter.transactions.entries import Entry, decode_section
+from exporter.transactions.events import Appeared, Ended, Event
 from exporter.transactions.records import NO_TIMEOUT_MS, UndecodableRecord
-from exporter.transactions.state_machine import Ledger
-from exporter.transactions.tail import DELIVERY_SLACK_MS
+from exporter.transactions.state_machine import StateMachine
 
 KEEP_MS = 3_600_000
 """An id that is idle for this long in log time is forgotten: all that is known of it is in its rows. A Complete record
@@ -70,20 +70,11 @@ class PartitionFold:
         self.details: list[str] = []
         self._number = number
         self._next = standing.next
-        self._ledger = Ledger(self, group)
-        self._log = self._ledger.partition(number)
-        self._log.log_ms = standing.log_ms
-        for each in sorted(kept, key=lambda kept: kept.order):
-            self._restore(each)
-
-    def _restore(self, kept: Kept) -> None:
-        entry = kept.entry
-        key = encode_key(entry.transactional_id)
-        self._ledger.entries[key] = entry
-        if entry.open:
-            self._ledger.open[key] = entry
-        if kept.due_ms is not None and entry.pending is not None:
-            self._log.unsettled.append((kept.due_ms, entry, entry.pending))
+        self._group = group
+        self._machine = StateMachine(number)
+        self._machine.log_ms = standing.log_ms
+        in_order = sorted(kept, key=lambda each: each.order)
+        self._take(self._machine.restore((each.entry, each.due_ms) for each in in_order))
 
     # --- Reading ---
 
@@ -92,7 +83,7 @@ class PartitionFold:
         self.missing += offset - self._next
         self._next = offset + 1
         try:
-            self._ledger.apply(self._log, offset, record_ms, key, value)
+            self._take(self._machine.apply(offset, record_ms, key, value))
         except UndecodableRecord as problem:
             self.undecodable += 1
             if len(self.details) < MOST_DETAILS:
@@ -106,27 +97,26 @@ class PartitionFold:
         if end > self._next:
             self.missing += end - self._next
         self._next = end
-        if quiet_ms > DELIVERY_SLACK_MS and self._log.log_ms >= 0:
-            self._ledger.advance(self._log, self._log.log_ms + quiet_ms - DELIVERY_SLACK_MS)
+        if quiet_ms >= 0 and self._machine.log_ms >= 0:
+            self._take(self._machine.log_time_reached(self._machine.log_ms + quiet_ms))
 
     # --- What is left for the next batch ---
 
     @property
     def standing(self) -> Standing:
-        return Standing(self._next, self._log.log_ms)
+        return Standing(self._next, self._machine.log_ms)
 
     def kept(self) -> list[Kept]:
         """The ids that the next batch needs to know."""
         waiting = {
-            id(transaction): (due_ms, order)
-            for order, (due_ms, entry, transaction) in enumerate(self._log.unsettled)
-            if entry.pending is transaction
+            each.transaction.entry.transactional_id: (each.due_ms, order)
+            for order, each in enumerate(self._machine.unsettled)
         }
         found = []
-        for entry in self._ledger.entries.values():
+        for entry in self._machine.entries.values():
             if entry.pending is not None:
-                found.append(Kept(entry, *waiting[id(entry.pending)]))
-            elif entry.open or entry.record_ms >= self._log.log_ms - KEEP_MS:
+                found.append(Kept(entry, *waiting[entry.transactional_id]))
+            elif entry.open or entry.record_ms >= self._machine.log_ms - KEEP_MS:
                 found.append(Kept(entry))
         return found
 
@@ -134,37 +124,38 @@ class PartitionFold:
         """The lowest offset of an abort that waits to be told from a fence."""
         return min((each.entry.pending.offset for each in self.kept() if each.entry.pending is not None), default=None)
 
-    # --- The ledger's sink ---
+    # --- What happened ---
 
-    def finished(self, entry: Entry, transaction: Finished) -> None:
-        begun_ms = transaction.begun_ms if transaction.begun_ms >= 0 else None
-        partitions = _partitions(entry.section, entry.layout)
-        self.rows.append(
-            Row(
-                transaction.transactional_id,
-                entry.application,
-                transaction.producer_id,
-                transaction.producer_epoch,
-                transaction.client_version if transaction.client_version >= 0 else None,
-                transaction.outcome.value,
-                transaction.by_server,
-                begun_ms,
-                transaction.prepared_ms,
-                transaction.completed_ms,
-                None if begun_ms is None else max(0, transaction.prepared_ms - begun_ms) / 1000,
-                max(0, transaction.completed_ms - transaction.prepared_ms) / 1000,
-                partitions or None,
-                transaction.timeout_ms if 0 <= transaction.timeout_ms < NO_TIMEOUT_MS else None,
-                transaction.log_partition,
-                transaction.offset,
-            )
-        )
+    def _take(self, events: Iterable[Event]) -> None:
+        """Only what ended makes a row; the rows of an id that was forgotten stay."""
+        for event in events:
+            if isinstance(event, Ended):
+                self.rows.append(_row(event))
+            elif isinstance(event, Appeared):
+                event.entry.application = self._group(event.entry.transactional_id)
 
-    def initialised(self, entry: Entry, log_partition: int, offset: int) -> None:
-        """Only what finished makes a row."""
 
-    def removed(self, entry: Entry) -> None:
-        """Its rows stay: that is what a history is for."""
+def _row(ended: Ended) -> Row:
+    entry = ended.entry
+    begun_ms = ended.begun_ms if ended.begun_ms >= 0 else None
+    return Row(
+        entry.transactional_id,
+        entry.application,
+        ended.producer_id,
+        ended.producer_epoch,
+        ended.client_version if ended.client_version >= 0 else None,
+        ended.outcome.value,
+        False,  # ended_by_server
+        begun_ms,
+        ended.prepared_ms,
+        ended.completed_ms,
+        None if begun_ms is None else max(0, ended.prepared_ms - begun_ms) / 1000,
+        max(0, ended.completed_ms - ended.prepared_ms) / 1000,
+        _partitions(ended.section, ended.layout) or None,
+        ended.timeout_ms if 0 <= ended.timeout_ms < NO_TIMEOUT_MS else None,
+        entry.log_partition,
+        ended.offset,
+    )
 
 
 def day_of(row: Row) -> str:

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from exporter.transactions.log_range import Range
-from exporter.transactions.outcome import FENCE_WINDOW_MS
-from exporter.transactions.tail import DELIVERY_SLACK_MS
+from exporter.transactions.outcome import DELIVERY_SLACK_MS, FENCE_WINDOW_MS
 
 SETTLED_MS = FENCE_WINDOW_MS + DELIVERY_SLACK_MS + 1
 """How long after a partition last moved another look settles every abort in it."""

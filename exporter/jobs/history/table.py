@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from exporter.jobs.history.fold import Kept, Row, day_of
 from exporter.model import Outcome
-from exporter.transactions.entries import Entry, Finished
+from exporter.transactions.entries import Entry
+from exporter.transactions.events import Ended
 
 ROWS_AT_ONCE = 50_000
 
@@ -36,7 +37,7 @@ COLUMNS: dict[str, Column] = {
     "producer_epoch": Column(pa.int16(), "the epoch that it was written with, where the log showed it"),
     "client_transaction_version": Column(pa.int8(), "2 for a client of Transactions V2, else 0; null unknown"),
     "outcome": Column(pa.string(), "committed, aborted, timed_out or fenced, as in the metrics"),
-    "ended_by_server": Column(pa.bool_(), "an abort that its client did not ask for, and neither timeout nor fence"),
+    "ended_by_server": Column(pa.bool_(), "false: such aborts are fences; true in older rows of clients before V2"),
     "begin": Column(_INSTANT, "when it began, by the coordinator; null unknown"),
     "prepare": Column(_INSTANT, "when its end was decided"),
     "complete": Column(_INSTANT, "when its markers were written"),
@@ -61,12 +62,13 @@ KEPT_FIELDS: dict[str, Any] = {
     "start_ms": pa.int64(), "update_ms": pa.int64(), "prepared_ms": pa.int64(), "record_ms": pa.int64(),
     "offset": pa.int64(), "begun_offset": pa.int64(), "section": pa.binary(), "layout": pa.int8(),
 }  # fmt: skip
-_PENDING = pa.struct([
-    ("transactional_id", pa.string()), ("producer_id", pa.int64()), ("producer_epoch", pa.int32()),
-    ("client_version", pa.int16()), ("outcome", pa.string()), ("by_server", pa.bool_()), ("begun_ms", pa.int64()),
-    ("prepared_ms", pa.int64()), ("completed_ms", pa.int64()), ("timeout_ms", pa.int32()),
-    ("log_partition", pa.int32()), ("offset", pa.int64()),
-])  # fmt: skip
+_PENDING_FIELDS: dict[str, Any] = {
+    "transactional_id": pa.string(), "producer_id": pa.int64(), "producer_epoch": pa.int32(),
+    "client_version": pa.int16(), "outcome": pa.string(), "by_server": pa.bool_(), "begun_ms": pa.int64(),
+    "prepared_ms": pa.int64(), "completed_ms": pa.int64(), "timeout_ms": pa.int32(),
+    "log_partition": pa.int32(), "offset": pa.int64(),
+}  # fmt: skip
+_PENDING = pa.struct(list(_PENDING_FIELDS.items()))
 _KEPT = pa.schema([*KEPT_FIELDS.items(), ("pending", _PENDING), ("due_ms", pa.int64()), ("due_order", pa.int64())])
 
 
@@ -125,7 +127,7 @@ def write_kept(kept: Iterable[Kept], folder: Path) -> str:
     """What is kept between two batches, as a file of the folder; gives back its name."""
     all_kept = list(kept)
     columns = [pa.array([getattr(each.entry, name) for each in all_kept], type_) for name, type_ in KEPT_FIELDS.items()]
-    pending = [None if each.entry.pending is None else each.entry.pending._asdict() for each in all_kept]
+    pending = [None if each.entry.pending is None else _pending(each.entry.pending) for each in all_kept]
     columns.append(pa.array(pending, _PENDING))
     columns.append(pa.array([each.due_ms for each in all_kept], pa.int64()))
     columns.append(pa.array([each.order for each in all_kept], pa.int64()))
@@ -143,13 +145,26 @@ def read_kept(files: Iterable[Path], numbers: Sequence[int], group: Callable[[st
             file, schema=_KEPT, filters=[("log_partition", "in", list(numbers))], page_checksum_verification=True
         )
         for row in table.to_pylist():
-            entry = Entry(row["transactional_id"], group(row["transactional_id"]), row["log_partition"])
+            entry = Entry(row["transactional_id"], row["log_partition"], group(row["transactional_id"]))
             for name in KEPT_FIELDS:
                 setattr(entry, name, row[name])
             if (pending := row["pending"]) is not None:
-                entry.pending = Finished(**{**pending, "outcome": Outcome(pending["outcome"])})
+                entry.pending = _ended(entry, pending)
             found.append(Kept(entry, row["due_ms"], row["due_order"]))
     return found
+
+
+def _pending(ended: Ended) -> dict[str, Any]:
+    """An abort that waits, in the columns of version 0.1. Its partitions are still those of its entry."""
+    found = ended._asdict()
+    found |= {"transactional_id": ended.entry.transactional_id, "log_partition": ended.entry.log_partition}
+    return {name: found.get(name) for name in _PENDING_FIELDS} | {"by_server": False}
+
+
+def _ended(entry: Entry, pending: dict[str, Any]) -> Ended:
+    found = {name: pending[name] for name in Ended._fields if name in pending}
+    found |= {"outcome": Outcome(pending["outcome"]), "section": entry.section, "layout": entry.layout}
+    return Ended(entry=entry, **found)
 
 
 def sync(path: Path) -> None:

@@ -1,0 +1,55 @@
+"""What one record of the transaction log, or the passing of its time, made happen: the output of the state machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from exporter.model import Outcome
+
+if TYPE_CHECKING:
+    from exporter.transactions.entries import Entry
+
+
+class Ended(NamedTuple):
+    """A transaction finished and its outcome is settled: once for each transaction.
+
+    Times are Unix milliseconds by the log; -1 where it does not say. ``offset`` is that of its Complete record, which
+    with ``entry.log_partition`` names the transaction for good. ``producer_epoch`` is the epoch the client wrote with,
+    where the log showed it; else the coordinator's. ``section`` are its partitions as ``layout`` encodes them, empty
+    where compaction took the records that name them.
+    """
+
+    entry: Entry
+    producer_id: int
+    producer_epoch: int
+    client_version: int
+    outcome: Outcome
+    begun_ms: int
+    prepared_ms: int
+    completed_ms: int
+    timeout_ms: int
+    offset: int
+    section: bytes = b""
+    layout: int = 1
+
+
+class Appeared(NamedTuple):
+    """A transactional.id that was not known before. Whoever takes the event gives the entry its application."""
+
+    entry: Entry
+
+
+class Initialised(NamedTuple):
+    """A producer got its id and epoch (InitProducerId); ``offset`` is that of the first Empty record that says so."""
+
+    entry: Entry
+    offset: int
+
+
+class Forgotten(NamedTuple):
+    """The coordinator dropped an idle id (a tombstone); the entry is not known any more."""
+
+    entry: Entry
+
+
+Event: TypeAlias = Appeared | Initialised | Ended | Forgotten

@@ -1,0 +1,175 @@
+"""The aggregates: what happened, counted by application, and the caps that bound the series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter import catalogue
+from exporter.model import Distribution, Metric, Outcome, Sample
+from exporter.transactions.aggregates import Aggregates, Caps, Histogram
+from exporter.transactions.applications import Grouping
+from exporter.transactions.entries import Entry
+from exporter.transactions.events import Appeared, Ended, Forgotten, Initialised
+
+NOW = 1_790_000_000.0
+
+
+def aggregates_of(caps: Caps | None = None) -> Aggregates:
+    return Aggregates(Grouping(), caps or Caps())
+
+
+def entry_of(aggregates: Aggregates, transactional_id: str) -> Entry:
+    entry = Entry(transactional_id, 0)
+    aggregates.take(Appeared(entry), new=True)
+    return entry
+
+
+def finish(aggregates: Aggregates, entry: Entry, outcome: Outcome, *, ago: float = 0.0, new: bool = True) -> None:
+    ms = round((NOW - ago) * 1000)
+    aggregates.take(Ended(entry, 7, 1, 2, outcome, ms - 700, ms - 200, ms, 60_000, 0), new=new)
+
+
+def values(samples: Sequence[Sample], metric: Metric) -> dict[tuple[str, ...], object]:
+    return {each.labels[1:]: each.value for each in samples if each.metric is metric}
+
+
+def counters(aggregates: Aggregates, metric: Metric) -> dict[tuple[str, ...], object]:
+    return values(list(aggregates.counters("prod")), metric)
+
+
+def gauges(aggregates: Aggregates, metric: Metric, now: float = NOW) -> dict[tuple[str, ...], object]:
+    return values(list(aggregates.gauges("prod", now)), metric)
+
+
+def test_an_application_counts_every_outcome_from_zero() -> None:
+    aggregates = aggregates_of()
+    entry = entry_of(aggregates, "pay-1")
+    zero = {("pay", outcome.value): 0.0 for outcome in Outcome}
+    assert counters(aggregates, catalogue.TRANSACTIONS_TOTAL) == zero
+    assert counters(aggregates, catalogue.PRODUCER_FENCES_TOTAL) == {("pay",): 0.0}
+    finish(aggregates, entry, Outcome.FENCED)
+    aggregates.take(Initialised(entry, 1), new=True)
+    assert counters(aggregates, catalogue.TRANSACTIONS_TOTAL) == zero | {("pay", "fenced"): 1.0}
+    assert counters(aggregates, catalogue.PRODUCER_FENCES_TOTAL) == {("pay",): 1.0}
+    assert counters(aggregates, catalogue.PRODUCER_INITS_TOTAL) == {("pay",): 1.0}
+
+
+def test_what_is_not_counted_is_dated_all_the_same() -> None:
+    aggregates = aggregates_of()
+    finish(aggregates, entry_of(aggregates, "pay-1"), Outcome.TIMED_OUT, new=False)
+    assert counters(aggregates, catalogue.TRANSACTIONS_TOTAL)["pay", "timed_out"] == 0
+    assert gauges(aggregates, catalogue.LAST_TRANSACTION_TIMESTAMP_SECONDS) == {("pay", "timed_out"): NOW}
+    assert gauges(aggregates, catalogue.LAST_UNCLEAN_END_TIMESTAMP_SECONDS) == {
+        ("pay", "pay-1", "7", "1", "timed_out"): NOW
+    }
+
+
+def test_an_older_end_that_is_told_later_does_not_set_a_date_back() -> None:
+    aggregates = aggregates_of()
+    entry = entry_of(aggregates, "pay-1")
+    finish(aggregates, entry, Outcome.COMMITTED)
+    finish(aggregates, entry, Outcome.COMMITTED, ago=30)
+    assert gauges(aggregates, catalogue.LAST_TRANSACTION_TIMESTAMP_SECONDS) == {("pay", "committed"): NOW}
+
+
+def test_how_long_it_was_open_and_how_long_its_markers_took() -> None:
+    aggregates = aggregates_of()
+    finish(aggregates, entry_of(aggregates, "pay-1"), Outcome.COMMITTED)
+    opened = counters(aggregates, catalogue.TRANSACTION_OPEN_SECONDS)
+    completed = counters(aggregates, catalogue.TRANSACTION_COMPLETION_SECONDS)
+    assert opened.keys() == {("pay", "committed")}
+    assert (total(opened["pay", "committed"]), total(completed["pay",])) == (0.5, 0.2)
+
+
+def total(value: object) -> float | None:
+    assert isinstance(value, Distribution)
+    return value.total
+
+
+@given(st.lists(st.integers(-5_000, 5_000_000)))
+def test_a_histogram_is_cumulative_and_whole(observed: list[int]) -> None:
+    histogram = Histogram(catalogue.TRANSACTION_OPEN_SECONDS)
+    for ms in observed:
+        histogram.observe(ms)
+    found = histogram.value()
+    assert [count for _, count in found.steps] == [
+        sum(ms / 1000 <= bound for ms in observed) for bound in catalogue.TRANSACTION_OPEN_SECONDS.buckets
+    ]
+    assert found.count == len(observed)
+    assert found.total == sum(ms / 1000 for ms in observed if ms > 0)
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=80), st.integers(1, 12))
+def test_above_the_cap_applications_are_folded_and_sums_stay_true(numbers: list[int], cap: int) -> None:
+    aggregates = aggregates_of(Caps(applications=cap))
+    entries: dict[int, Entry] = {}
+    for number in numbers:
+        if number not in entries:
+            entries[number] = entry_of(aggregates, f"app{'x' * number}-1")
+        finish(aggregates, entries[number], Outcome.COMMITTED)
+    committed = {labels: value for labels, value in counters(aggregates, catalogue.TRANSACTIONS_TOTAL).items() if value}
+    assert sum(float(str(value)) for value in committed.values()) == len(numbers)
+    assert len(committed) <= cap + 1
+    dropped = {
+        each.labels: each.value for each in aggregates.gauges("prod", NOW) if each.metric is catalogue.SERIES_DROPPED
+    }
+    folded = max(0, len(entries) - cap)
+    assert dropped == ({(catalogue.TRANSACTIONS_TOTAL.name,): folded * 4.0} if folded else {})
+    assert ((catalogue.OVERFLOW, "committed") in committed) == (folded > 0)
+
+
+def test_an_application_goes_with_its_last_id_and_leaves_nothing_behind() -> None:
+    aggregates = aggregates_of()
+    entries = [entry_of(aggregates, f"pay-{number}") for number in range(2)]
+    for entry in entries:
+        finish(aggregates, entry, Outcome.FENCED)
+    aggregates.take(Forgotten(entries[0]), new=True)
+    assert counters(aggregates, catalogue.PRODUCER_FENCES_TOTAL) == {("pay",): 2.0}
+    aggregates.take(Forgotten(entries[1]), new=True)
+    assert list(aggregates.counters("prod")) == []
+    later = NOW + 7_200
+    assert list(aggregates.gauges("prod", later)) == []
+    assert not aggregates._fences
+
+
+def test_the_ids_fenced_most_in_ten_minutes_are_shown() -> None:
+    aggregates = aggregates_of(Caps(fenced_ids=2))
+    for number in range(4):
+        entry = entry_of(aggregates, f"pay-{number}")
+        finish(aggregates, entry, Outcome.FENCED, ago=700)
+        for _ in range(number + 1):
+            finish(aggregates, entry, Outcome.FENCED, ago=10)
+    assert gauges(aggregates, catalogue.RECENT_PRODUCER_FENCES) == {("pay", "pay-3"): 4.0, ("pay", "pay-2"): 3.0}
+    assert gauges(aggregates, catalogue.RECENT_PRODUCER_FENCES, NOW + 600) == {}
+
+
+def test_the_latest_unclean_ends_of_the_last_hour_are_shown_newest_first() -> None:
+    aggregates = aggregates_of(Caps(unclean_ends=3))
+    for number in range(5):
+        finish(aggregates, entry_of(aggregates, f"pay-{number}"), Outcome.TIMED_OUT, ago=number * 60)
+    finish(aggregates, entry_of(aggregates, "own-1"), Outcome.ABORTED)
+    ends = aggregates.unclean_ends(NOW)
+    assert [end.transactional_id for end in ends] == ["pay-0", "pay-1", "pay-2"]
+    assert {end.outcome for end in ends} == {"timed_out"}
+    assert aggregates.unclean_ends(NOW + 3_601) == ()
+
+
+def test_one_id_that_is_fenced_again_and_again_takes_one_place_for_each_epoch() -> None:
+    aggregates = aggregates_of(Caps(unclean_ends=3))
+    loop, other = entry_of(aggregates, "loop-1"), entry_of(aggregates, "pay-1")
+    finish(aggregates, other, Outcome.TIMED_OUT, ago=60)
+    for _ in range(50):
+        finish(aggregates, loop, Outcome.FENCED)
+    assert [end.transactional_id for end in aggregates.unclean_ends(NOW)] == ["loop-1", "pay-1"]
+
+
+def test_ids_seen_in_the_last_hour_are_counted() -> None:
+    aggregates = aggregates_of()
+    entries = [entry_of(aggregates, f"pay-{number}") for number in range(3)]
+    for entry, ago in zip(entries, (10, 3_599, 3_700), strict=True):
+        entry.record_ms = round((NOW - ago) * 1000)
+    aggregates.census(iter(entries), NOW)
+    assert gauges(aggregates, catalogue.TRANSACTIONAL_IDS) == {("pay",): 2.0}
