@@ -68,6 +68,9 @@ class Partition:
     epoch: int = 0
     deposed: int | None = None
     """A broker that led it in the epoch before, does not know that it was deposed, and stands at offset 5 of 9."""
+    log_end: int | None = None  # None: the high watermark
+    log_start: int = 0
+    epoch_end: tuple[int, int] | None = None  # what the leader says of any epoch; None: it ends at the log end
 
 
 @dataclass
@@ -106,6 +109,8 @@ class World:
     believes: int | None = None
     """The broker that answers Metadata; None: one that knows the newest."""
     confirmed_topics: list[Sequence[str]] = field(default_factory=list)
+    silent_log: set[int] = field(default_factory=set)  # partitions of the log from which nothing can be fetched
+    assigned: tuple[dict[int, int], dict[int, int]] = ({}, {})
 
     # --- Writing the log ---
 
@@ -170,7 +175,7 @@ class World:
         return self.levels
 
     def _list_offsets(self, node: int, request: Any) -> Any:
-        def row(name: str, number: int, epoch: int) -> Any:
+        def row(name: str, number: int, epoch: int, timestamp: int) -> Any:
             known = self.topics.get(name)
             if known is None or number >= len(known):
                 return Answer(partition_index=number, error_code=UNKNOWN_TOPIC, offset=-1)
@@ -186,6 +191,13 @@ class World:
                 return Answer(partition_index=number, error_code=code, offset=-1)
             stable = each.high_watermark if each.stable is None else each.stable
             offset = stable if request.isolation_level else each.high_watermark
+            if request.replica_id == -2 and each.log_end is not None:
+                offset = each.log_end
+            if timestamp == -2:
+                offset = each.log_start
+            elif timestamp >= 0:
+                later = (record.offset for record in self.log.get(number, ()) if record.ms >= timestamp)
+                offset = next(later, -1) if name == LOG else -1
             return Answer(partition_index=number, error_code=self.refuse.get("ListOffsets", 0), offset=offset)
 
         return Answer(
@@ -193,9 +205,25 @@ class World:
                 Answer(
                     name=topic.name,
                     partitions=[
-                        row(topic.name, each.partition_index, each.current_leader_epoch) for each in topic.partitions
+                        row(topic.name, each.partition_index, each.current_leader_epoch, each.timestamp)
+                        for each in topic.partitions
                     ],
                 )
+                for topic in request.topics
+            ]
+        )
+
+    def _offset_for_leader_epoch(self, node: int, request: Any) -> Any:
+        def row(name: str, asked: Any) -> Any:
+            each = self.topics[name][asked.partition]
+            end = each.high_watermark if each.log_end is None else each.log_end
+            epoch, offset = (asked.leader_epoch, end) if each.epoch_end is None else each.epoch_end
+            code = self.refuse.get("OffsetForLeaderEpoch", 0)
+            return Answer(partition=asked.partition, error_code=code, leader_epoch=epoch, end_offset=offset)
+
+        return Answer(
+            topics=[
+                Answer(topic=topic.topic, partitions=[row(topic.topic, each) for each in topic.partitions])
                 for topic in request.topics
             ]
         )
@@ -326,6 +354,7 @@ class FakeMessage(NamedTuple):
     ms: int = -1
     the_key: bytes | None = None
     the_value: bytes | None = None
+    epoch: int = 0
 
     def error(self) -> KafkaError | None:
         return self.problem
@@ -345,6 +374,9 @@ class FakeMessage(NamedTuple):
     def value(self) -> bytes | None:
         return self.the_value
 
+    def leader_epoch(self) -> int | None:
+        return self.epoch
+
 
 class FakeTail:
     """A tail of the world's log: records, and the end of a partition once it is reached anew."""
@@ -353,9 +385,11 @@ class FakeTail:
         self._world = world
         self._positions: dict[int, int] = {}
         self._ended: dict[int, int] = {}
+        self._gone: set[int] = set()
 
-    def assign(self, positions: Mapping[int, int]) -> None:
-        self._positions, self._ended = dict(positions), {}
+    def assign(self, positions: Mapping[int, int], epochs: Mapping[int, int] | None = None) -> None:
+        self._positions, self._ended, self._gone = dict(positions), {}, set()
+        self._world.assigned = dict(positions), dict(epochs or {})
 
     def poll(self, limit: int, seconds: float) -> list[Polled]:
         found: list[Polled] = []
@@ -365,24 +399,26 @@ class FakeTail:
             if self._world.read_refused:
                 found.append(FakeMessage(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), number, -1001))
                 continue
+            partition = self._world.topics[LOG][number]
+            log_end = partition.high_watermark if partition.log_end is None else partition.log_end
+            if not partition.log_start <= position <= log_end:
+                if number not in self._gone:
+                    self._gone.add(number)
+                    found.append(FakeMessage(KafkaError(KafkaError._AUTO_OFFSET_RESET), number, -1001))
+                continue
+            if partition.leader is None or number in self._world.silent_log:
+                continue
             records = [each for each in self._world.log.get(number, ()) if each.offset >= position]
+            records = [each for each in records if each.offset < partition.high_watermark]
             for each in records[: max(0, limit - len(found))]:
-                found.append(FakeMessage(None, number, each.offset, each.ms, each.key, each.value))
+                found.append(FakeMessage(None, number, each.offset, each.ms, each.key, each.value, partition.epoch))
                 self._positions[number] = each.offset + 1
-            end = self._world.topics[LOG][number].high_watermark
+            end = max(partition.high_watermark, self._positions[number])
             waiting = any(each.offset >= self._positions[number] for each in records)
             if not waiting and self._ended.get(number) != end and len(found) < limit:
                 self._positions[number] = self._ended[number] = end
                 found.append(FakeMessage(KafkaError(KafkaError._PARTITION_EOF), number, end))
         return found
-
-    def offsets_since(self, partitions: Iterable[int], since: float, deadline: Deadline) -> dict[int, int | None]:
-        if self._world.no_times:
-            raise AskError(Fault(Reason.TIMEOUT, "offsets for times"))
-        return {
-            number: next((each.offset for each in self._world.log.get(number, ()) if each.ms >= since * 1000), None)
-            for number in partitions
-        }
 
     def trouble(self) -> Fault | None:
         return Fault(Reason.UNREACHABLE, "all brokers are down") if self._world.tail_cut else None

@@ -1,6 +1,6 @@
 """What survives a restart: small JSON documents under ``state.dir``, kept apart by the cluster id that Kafka reports.
 
-Safe to lose: without it the tail starts at the end of the log and stalls are dated anew. Replicas never share a
+Without it the counters of the transaction log begin at 0, at its end, and stalls are dated anew. Replicas never share a
 directory.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import threading
 from pathlib import Path
@@ -24,7 +25,10 @@ log = logging.getLogger(__name__)
 
 
 class StateDir:
-    """One directory of documents, ``<cluster id>/<name>.json``.
+    """One directory of documents, ``<cluster id>/<name>.json``, and of journals beside them, ``<name>.journal``.
+
+    A document is replaced whole. What changes more often is appended to its journal, which holds what came since the
+    document with the same generation was written.
 
     Unset or not writable: one warning, and nothing is kept.
     """
@@ -34,6 +38,11 @@ class StateDir:
         self._lock = threading.Lock()
         self._written: dict[Path, str] = {}
         self._warned = False
+
+    @property
+    def kept(self) -> bool:
+        """Whether anything is to be kept."""
+        return self._directory is not None
 
     def load(self, cluster_id: str, name: str) -> dict[str, Any]:
         """The document, {} when there is none. One that cannot be read is a warning, and as good as none."""
@@ -49,10 +58,11 @@ class StateDir:
             return {}
         return document if isinstance(document, dict) else {}
 
-    def save(self, cluster_id: str, name: str, document: dict[str, Any]) -> None:
+    def save(self, cluster_id: str, name: str, document: dict[str, Any], *, durable: bool = False) -> None:
         """Replace the document in one step: a crash leaves the old one or the new one.
 
-        Nothing is written when it is unchanged.
+        Nothing is written when it is unchanged. A ``durable`` one is on disk before it replaces the old one, so that it
+        survives the machine's crash, too.
         """
         path = self._path(cluster_id, name)
         if path is None:
@@ -63,20 +73,81 @@ class StateDir:
                 return
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                fresh = path.with_suffix(".new")
-                fresh.write_text(text)
-                fresh.replace(path)
+                draft = path.with_suffix(".new")
+                with draft.open("w") as file:
+                    file.write(text)
+                    if durable:
+                        file.flush()
+                        os.fsync(file.fileno())
+                draft.replace(path)
+                if durable:
+                    _sync(path.parent)
             except OSError as error:
-                if not self._warned:
-                    log.warning(
-                        "state.dir %s is not writable, nothing is kept over a restart: %s", self._directory, error
-                    )
-                    self._warned = True
+                self._warn(error)
                 return
-            self._written[path] = text
+            self._written[path] = text if not durable else ""
             self._warned = False
 
-    def _path(self, cluster_id: str, name: str) -> Path | None:
+    # --- Journals ---
+
+    def append(self, cluster_id: str, name: str, entry: dict[str, Any]) -> None:
+        """Add a line to the journal. It survives the end of this process, however it ends."""
+        path = self._path(cluster_id, name, ".journal")
+        if path is None:
+            return
+        line = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
+        with self._lock:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("ab", buffering=0) as file:
+                    file.write(line)
+            except OSError as error:
+                self._warn(error)
+
+    def journal(self, cluster_id: str, name: str) -> list[dict[str, Any]]:
+        """The lines of the journal, up to the first that is not whole."""
+        path = self._path(cluster_id, name, ".journal")
+        entries: list[dict[str, Any]] = []
+        try:
+            lines = path.read_bytes().split(b"\n") if path is not None else []
+        except OSError:
+            return entries
+        for line in lines[:-1]:
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                break
+            if not isinstance(entry, dict):
+                break
+            entries.append(entry)
+        return entries
+
+    def forget_journal(self, cluster_id: str, name: str) -> None:
+        """Begin the journal anew."""
+        path = self._path(cluster_id, name, ".journal")
+        if path is None:
+            return
+        with self._lock:
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                self._warn(error)
+
+    def _warn(self, error: OSError) -> None:
+        if not self._warned:
+            log.warning("state.dir %s is not writable, nothing is kept over a restart: %s", self._directory, error)
+            self._warned = True
+
+    def _path(self, cluster_id: str, name: str, suffix: str = ".json") -> Path | None:
         if self._directory is None or not cluster_id:
             return None
-        return self._directory / re.sub(r"[^A-Za-z0-9_-]", "_", cluster_id) / f"{name}.json"
+        return self._directory / re.sub(r"[^A-Za-z0-9_-]", "_", cluster_id) / f"{name}{suffix}"
+
+
+def _sync(folder: Path) -> None:
+    """Have the names in a folder on disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from exporter import catalogue
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Tail, TailReader
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.coordinators import ask_coordinators
-from exporter.kafka.requests.offsets import Isolation, end_offsets
+from exporter.kafka.requests.metadata import Metadata
+from exporter.kafka.requests.offsets import NONE_LATER, Isolation, end_offsets, list_offsets, log_end_offsets
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import (
     Deadline,
@@ -32,9 +32,12 @@ from exporter.model import (
 from exporter.sources.cluster import Cluster
 from exporter.transactions.aggregates import Aggregates, Caps
 from exporter.transactions.entries import Entry
+from exporter.transactions.keeper import Keeper
 from exporter.transactions.open_samples import open_transaction_samples
-from exporter.transactions.progress import PartitionProgress, begin
+from exporter.transactions.positions import check_positions
+from exporter.transactions.progress import PartitionProgress
 from exporter.transactions.records import TOPIC
+from exporter.transactions.saved import Saved, begin
 from exporter.transactions.tail import LogTail
 from exporter.transactions.usage import transaction_use
 
@@ -47,6 +50,8 @@ OPEN_PER_SECOND = 500
 """Open transactions that may be turned into samples in a second, for what that costs."""
 USE_INTERVAL = 60.0
 HOUR = 3600.0
+LOG_END_SECONDS = 2.0
+"""What asking for log ends may take of a read: a broker that does not answer delays an outcome, and not the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +79,28 @@ class TxnlogSource:
         self.timeout = settings.timeout
         self._aggregates = Aggregates(cluster.grouping, settings.caps, cluster.shard)
         self._log: LogTail | None = None  # None until the topic was seen
-        self._at_start: frozenset[int] | None = None  # log partitions that were there at the first look
+        self._keeper = Keeper(cluster.state, self.name)
+        self._saved: Saved | None = None  # what the last process left; None until the first look
+        self._log_partitions: int | None = None  # how many the log had at the first start; None until the first look
+        self._targets: dict[int, int] = {}  # ends at the start, which are read before kept counters go on
+        self._undecodable = 0
         self._unseeded: set[int] | None = None  # log partitions whose state at the start is not known yet; None: all
         self._seed_missing: tuple[str, ...] = ()
         self._seed_at = 0.0  # monotonic instant of the next try
         self._seed_wait = CHECK_INTERVAL
+        # Applications that were kept and have no id any more are dropped after the coordinators were asked once more:
+        # one that has just been elected may answer with an empty list.
+        self._forget_at = cluster.clock.monotonic() + HOUR
         self._known_ids = KnownIds({})
         self._open_made: tuple[Sample, ...] = ()
         self._open_made_at = float("-inf")
         self._exposed_at = float("-inf")  # monotonic instant of the last read that made samples of them
         self._use: TransactionUse | None = None
         self._used_at = 0.0
-        self._checked_at: float | None = None
-        self._check_faults: tuple[Fault, ...] = ()
-        self._current = False
+        self._looked_at: float | None = None
+        self._present = 0  # partitions of the log at the first look
+        self._seen = 0  # and at the last
+        self._look_faults: tuple[Fault, ...] = ()
         self._census_at: float | None = None
         self._release_times: ReleaseTimes | None = None
 
@@ -100,107 +113,130 @@ class TxnlogSource:
         return self._cluster.name
 
     def close(self) -> None:
-        self._save()
+        self._save(whole=True)
         if self._log is not None:
             self._log.close()
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         try:
-            if self._check_due():
-                self._check(deadline)
+            if self._look_due():
+                self._look(deadline)
         except AskError as error:
-            self._check_faults = (error.fault,)
-            self._current = False
+            self._look_faults = (error.fault,)
             if self._log is not None:
                 self._log.asked({}, self._cluster.clock.monotonic())
-        yield from self._check_faults
+        yield from self._look_faults
         if self._log is not None:
+            asked_at = self._cluster.clock.monotonic()
+            log_ends = self._log_ends(self._log.due(asked_at), deadline)
             yield from self._log.follow(deadline.within(PACE))
+            self._log.reached(log_ends, asked_at)
         yield from self._trouble()
         # Longer ago, and polling may have taken over since.
         exposed = self._cluster.clock.monotonic() - self._exposed_at < 2 * self.interval
         self._exposed_at = float("-inf")
-        if self._empty or (self._log is not None and self._log.readable):
+        if (self._empty or (self._log is not None and self._log.readable)) and self._counters_go_on():
             yield from self._counters()
             yield self._aggregates.task_commits
-            if self._empty or any(progress.end is not None for progress in self._progress.values()):
-                lag = self._log.lag if self._log is not None else 0
+        if self._empty or (self._log is not None and self._log.readable):
+            lag = self._log.lag if self._log is not None else 0
+            if lag is not None:
                 yield catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS(float(lag), self.cluster)
-                if self._log is None or self._log.caught_up:
-                    yield from self._gauges(facts, exposed=exposed)
+            if self._log is None or self._log.answering_current:
+                yield from self._gauges(facts, exposed=exposed)
         self._save()
 
     # --- Reaching the log ---
 
-    def _check_due(self) -> bool:
-        # While there is no log to tail, its appearance is all there is to wait for: look at every read.
-        interval = CHECK_INTERVAL if self._progress or self._check_faults else PACE
+    def _look_due(self) -> bool:
+        # While there is no log to tail, or a part of it, its appearance is all there is to wait for: every read looks.
+        behind = self._log is not None and (len(self._progress) < self._seen or self._log.gone)
+        interval = CHECK_INTERVAL if (self._progress and not behind) or self._look_faults else PACE
         now = self._cluster.clock.monotonic()
-        if self._checked_at is None or now - self._checked_at >= interval:
-            return True
-        return self._log is not None and not self._check_faults and self._log.settles_by(now)
+        return self._looked_at is None or now - self._looked_at >= interval
 
-    def _check(self, deadline: Deadline) -> None:
+    def _look(self, deadline: Deadline) -> None:
         """Look at the topic and its ends; start what is new. Raises AskError when the cluster does not answer."""
-        asked_at = self._checked_at = self._cluster.clock.monotonic()
+        asked_at = self._looked_at = self._cluster.clock.monotonic()
         metadata = self._cluster.metadata(deadline, (TOPIC,))
         fault = metadata.errors.get(TOPIC)
         if fault is not None and fault.reason is not Reason.UNKNOWN_TOPIC:
             raise AskError(fault)
         partitions = metadata.topics.get(TOPIC, {})
-        if self._at_start is None:
-            self._at_start = frozenset(partitions)
-        reached = {number: progress.next for number, progress in self._progress.items()}
-        ends = end_offsets(
-            self._cluster.client,
-            metadata,
-            [TopicPartition(TOPIC, number) for number in partitions],
-            Isolation.READ_UNCOMMITTED,
-            deadline,
-        )
-        self._check_faults = ends.faults
+        self._seen = len(partitions)
+        if self._saved is None:
+            self._saved, self._undecodable = self._keeper.load(self._cluster.cluster_id, self._aggregates)
+            known = self._saved.log_partitions
+            self._log_partitions = len(partitions) if known is None else known
+            self._present = len(partitions)
+        wanted = [TopicPartition(TOPIC, number) for number in partitions]
+        ends = end_offsets(self._cluster.client, metadata, wanted, Isolation.READ_UNCOMMITTED, deadline)
+        self._look_faults = ends.faults
         found = {partition.partition: end for partition, end in ends.values.items()}
-        # Current: everything that was there at the last look has been read by this one.
-        self._current = not ends.unanswered and all(
-            progress.end is None or reached[number] >= progress.end for number, progress in self._progress.items()
-        )
         if self._log is not None:
             self._log.asked(found, asked_at)
-        self._start(found, asked_at, deadline)
-        if (
-            partitions
-            and self._log is not None
-            and self._unseeded != set()
-            and self._cluster.clock.monotonic() >= self._seed_at
-        ):
+        self._start(metadata, self._saved, found, asked_at, deadline)
+        self._check_gone(metadata, deadline)
+        now = self._cluster.clock.monotonic()
+        due = now >= self._seed_at and (self._unseeded != set() or now >= self._forget_at)
+        if self._log is not None and due:
             self._seed(self._log, len(partitions), deadline)
 
-    def _start(self, ends: Mapping[int, int], asked_at: float, deadline: Deadline) -> None:
+    def _start(
+        self, metadata: Metadata, saved: Saved, ends: Mapping[int, int], asked_at: float, deadline: Deadline
+    ) -> None:
+        """Begin with the partitions that answered and were not begun yet. The others keep what was saved of them."""
         fresh = {number: end for number, end in ends.items() if number not in self._progress}
         if not fresh:
             return
         if self._log is None:
             tail = self._open_tail(self._cluster.properties, TOPIC)
             self._log = LogTail(self._aggregates, tail, self._cluster.clock)
-        saved = self._cluster.state.load(self._cluster.cluster_id, self.name).get("partitions")
-        if not isinstance(saved, dict):
-            saved = None
-        # What the last process did not know is as new as what appears while this one watches.
-        old = [
-            number for number in fresh if number in (self._at_start or ()) and (saved is None or str(number) in saved)
-        ]
-        hour_ago: Mapping[int, int | None] = {}
-        if old:
-            hour_ago = self._log.offsets_since(old, self._cluster.clock.wall() - HOUR, deadline)
+            self._log.undecodable = self._undecodable
+        hour_ago = {
+            TopicPartition(TOPIC, number): int((self._cluster.clock.wall() - HOUR) * 1000)
+            for number in fresh
+            if number in saved.partitions or number < (self._log_partitions or 0)
+        }
+        found = list_offsets(self._cluster.client, metadata, hour_ago, deadline).values
         begun: dict[int, PartitionProgress] = {}
         for number, end in fresh.items():
-            left = (saved or {}).get(str(number))
-            left = left if isinstance(left, dict) else {}
-            progress = begin(end, hour_ago.get(number), left, from_zero=number not in old)
-            progress.asked(end, asked_at)
-            begun[number] = progress
-        self._log.begin(begun)
-        self._current = False
+            left = saved.partitions.get(number)
+            recent = found.get(TopicPartition(TOPIC, number), NONE_LATER)
+            from_zero = number >= (self._log_partitions or 0)
+            begun[number] = begin(end, recent if recent >= 0 else None, left, from_zero=from_zero)
+            begun[number].asked(end, asked_at)
+            if left is not None:
+                self._targets[number] = end
+        kept = {number: each for number, each in begun.items() if number in saved.partitions}
+        self._look_faults += check_positions(self._cluster.client, metadata, kept, deadline, seen=False)
+        self._log.begin({number: (each, saved.partitions.pop(number, None)) for number, each in begun.items()})
+
+    def _check_gone(self, metadata: Metadata, deadline: Deadline) -> None:
+        """Decide about positions of which a broker said that the log does not have them."""
+        if self._log is not None and (gone := self._log.gone):
+            self._look_faults += check_positions(self._cluster.client, metadata, gone, deadline, seen=True)
+            self._log.assign()
+
+    def _log_ends(self, numbers: Sequence[int], deadline: Deadline) -> dict[int, int]:
+        """The log ends of these partitions, as far as they can be asked for."""
+        if not numbers:
+            return {}
+        try:
+            metadata = self._cluster.metadata(deadline, (TOPIC,))
+        except AskError:
+            return {}
+        wanted = [TopicPartition(TOPIC, number) for number in numbers]
+        answers = log_end_offsets(self._cluster.client, metadata, wanted, deadline.within(LOG_END_SECONDS))
+        return {partition.partition: end for partition, end in answers.values.items()}
+
+    def _counters_go_on(self) -> bool:
+        """Whether counters that were kept over a restart have been counted on to where the log ended at the start."""
+        for number, target in list(self._targets.items()):
+            progress = self._progress.get(number)
+            if progress is not None and (progress.next >= target or progress.end is None):
+                del self._targets[number]
+        return not self._targets
 
     def _seed(self, log: LogTail, partitions: int, deadline: Deadline) -> None:
         """The state at the start, from the coordinators: transactions that began before what is read of the log.
@@ -208,10 +244,11 @@ class TxnlogSource:
         Asked only after the positions were taken, so that nothing falls between. Repeated for coordinators that did not
         answer; ids that the log has spoken of since are left alone.
         """
-        if not self._at_start:  # the topic is younger than this process: the log has it all
+        if not self._present:  # the topic is younger than this process: the log has it all
             self._unseeded = set()
             return
-        self._seed_at = self._cluster.clock.monotonic() + self._seed_wait
+        now = self._cluster.clock.monotonic()
+        self._seed_at = now + self._seed_wait
         self._seed_wait = min(60.0, self._seed_wait * 2)
         asked = ask_coordinators(self._cluster.client, deadline, lambda _: "", states=())
         for known in asked.transactions:
@@ -220,6 +257,9 @@ class TxnlogSource:
         for transactional_id, number in asked.ids:
             log.take(number, log.machine(number).seed_id(transactional_id))
         self._unseeded = set(asked.silent)
+        if not self._unseeded and now >= self._forget_at:
+            self._forget_at = float("inf")
+            self._aggregates.ids_are_known()
         self._seed_missing = tuple(fault.detail for fault in asked.faults) if asked.silent else ()
 
     # --- What it says ---
@@ -234,12 +274,12 @@ class TxnlogSource:
     @property
     def _empty(self) -> bool:
         """Whether the cluster has no transaction log yet: nothing ran a transaction, and that is an answer."""
-        return self._at_start is not None and not self._progress and not self._check_faults
+        return self._saved is not None and not self._progress and not self._look_faults and not self._seen
 
     def _trouble(self) -> Iterator[Fault]:
         fault = self._log.trouble() if self._log is not None else None
         # What the look at the log's end found says more than librdkafka's general "all brokers are down".
-        if fault is not None and (fault.reason is Reason.AUTHORIZATION or not self._check_faults):
+        if fault is not None and (fault.reason is Reason.AUTHORIZATION or not self._look_faults):
             yield fault
 
     def _counters(self) -> Iterator[Sample]:
@@ -270,9 +310,10 @@ class TxnlogSource:
         missing = self._missing()
         yield OpenTransactions(self.name, transactions, not missing, missing, exposes)
         yield UncleanEnds(self._aggregates.unclean_ends(wall))
-        if self._release_times is None:
+        if self._release_times is None and (self._log is None or self._log.current):
             self._release_times = self._releases()
-        yield self._release_times
+        if self._release_times is not None:
+            yield self._release_times
 
     def _transaction_use(self, wall: float) -> Iterator[TransactionUse]:
         """What the posture of the cluster is judged by: the first shard's."""
@@ -302,9 +343,9 @@ class TxnlogSource:
         missing = list(self._seed_missing)
         if self._unseeded is None and self._progress:
             missing.append("the coordinators were not asked for the state at the start yet")
-        missing += [fault.detail for fault in self._check_faults]
+        missing += [fault.detail for fault in self._look_faults]
         unread = list(self._log.unread.values()) if self._log is not None else []
-        if not self._current:
+        if self._log is not None and not self._log.current:
             missing.append(f"the tail of {TOPIC} is behind its end")
         missing += [fault.detail for fault in unread[:3]]
         return tuple(dict.fromkeys(missing))
@@ -328,11 +369,9 @@ class TxnlogSource:
                 ended[partition] = max(ended.get(partition, 0.0), entry.record_ms / 1000)
         return ReleaseTimes(ended)
 
-    def _save(self) -> None:
-        if self._at_start is None or not (self._progress or self._empty):
+    def _save(self, *, whole: bool = False) -> None:
+        if self._saved is None or not (self._progress or self._saved.partitions or self._empty):
             return
-        # Partitions that were there at the start and gave no answer yet are known, without a position.
-        partitions: dict[str, dict[str, Any]] = {str(number): {} for number in self._at_start}
-        if self._log is not None:
-            partitions |= self._log.memory()
-        self._cluster.state.save(self._cluster.cluster_id, self.name, {"partitions": partitions})
+        waiting = self._saved.partitions
+        now = self._cluster.clock.monotonic()
+        self._keeper.save(self._log, self._aggregates, self._log_partitions or 0, waiting, now, whole=whole)

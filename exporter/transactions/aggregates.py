@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from exporter import catalogue
 from exporter.core.shard import WHOLE, Shard
@@ -43,6 +44,18 @@ class Histogram:
         else:
             self._counts[0] += 1
 
+    def saved(self) -> list[Any]:
+        """The counts of the buckets and the sum, for ``restore``."""
+        return [self._counts, self._total]
+
+    def restore(self, saved: list[Any]) -> None:
+        """Go on from what was saved. Raises ValueError when it has other buckets."""
+        counts, total = saved
+        if len(counts) != len(self._counts):
+            raise ValueError(f"a histogram of {len(counts)} buckets, and there are {len(self._counts)}")
+        self._counts = [int(each) for each in counts]
+        self._total = float(total)
+
     def value(self) -> Distribution:
         steps = []
         count = 0
@@ -64,6 +77,7 @@ class ApplicationAggregate:
         self.completion_seconds = Histogram(catalogue.TRANSACTION_COMPLETION_SECONDS)
         self.inits = 0
         self.last: dict[Outcome, float] = {}
+        self.changed = True  # since it was last saved
         self._samples: tuple[tuple[Sample, ...], tuple[Sample, ...]] | None = None
         self._named = ""
 
@@ -76,6 +90,7 @@ class ApplicationAggregate:
             histogram.observe(transaction.prepared_ms - transaction.begun_ms)
         self.completion_seconds.observe(transaction.completed_ms - transaction.prepared_ms)
         self._samples = None
+        self.changed = True
 
     def date(self, outcome: Outcome, instant: float) -> None:
         """Note when a transaction finished, counted or not, in Unix seconds of log time."""
@@ -86,10 +101,32 @@ class ApplicationAggregate:
     def initialised(self) -> None:
         self.inits += 1
         self._samples = None
+        self.changed = True
 
     def describe(self, application: Application) -> None:
         self.application = application
         self._samples = None
+        self.changed = True
+
+    def saved(self) -> list[Any]:
+        """All that is counted, for ``restored``."""
+        opened = {outcome.value: histogram.saved() for outcome, histogram in self.open_seconds.items()}
+        counts = {outcome.value: count for outcome, count in self.outcomes.items() if count}
+        return [self.example, self.application[1:], counts, self.inits, opened, self.completion_seconds.saved()]
+
+    @classmethod
+    def restored(cls, name: str, saved: list[Any]) -> ApplicationAggregate:
+        """As it was saved, without ids. Raises ValueError or TypeError for what ``saved`` did not write."""
+        example, described, counts, inits, opened, completion = saved
+        own = cls(Application(name, *map(str, described)), str(example))
+        own.outcomes |= {Outcome(outcome): int(count) for outcome, count in counts.items()}
+        own.inits = int(inits)
+        for outcome, histogram in opened.items():
+            own.open_seconds[Outcome(outcome)] = kept = Histogram(catalogue.TRANSACTION_OPEN_SECONDS)
+            kept.restore(histogram)
+        own.completion_seconds.restore(completion)
+        own.changed = False
+        return own
 
     def samples(self, cluster: str) -> tuple[tuple[Sample, ...], tuple[Sample, ...]]:
         """What stands still when nobody answers (counters, histograms), and what does not (gauges).
@@ -145,6 +182,9 @@ class Aggregates:
         self._sections: set[bytes] = set()
         self.topics: set[str] = set()  # all that finished transactions wrote to
         self._task_commits: dict[str, int] = {}
+        self._changed_tasks: set[str] = set()
+        self._dropped: set[str] = set()  # applications, since they were last saved
+        self._ids_known = True
 
     @property
     def applications(self) -> tuple[str, ...]:
@@ -191,6 +231,7 @@ class Aggregates:
             self._learn(transaction)
         if new and transaction.outcome is Outcome.COMMITTED and entry.transactional_id in self._task_commits:
             self._task_commits[entry.transactional_id] += 1
+            self._changed_tasks.add(entry.transactional_id)
         own = self._by_name.get(entry.application)
         if own is None:  # another shard's
             return
@@ -210,16 +251,21 @@ class Aggregates:
             instants.append(ended)
 
     def _forgotten(self, entry: Entry) -> None:
-        self._task_commits.pop(entry.transactional_id, None)
+        if self._task_commits.pop(entry.transactional_id, None) is not None:
+            self._changed_tasks.add(entry.transactional_id)
         own = self._by_name.get(entry.application)
         if own is None:
             return
         own.ids -= 1
-        if not own.ids:
-            del self._by_name[entry.application]
-            self._seen.pop(entry.application, None)
-            if entry.application == self._shard.overflow:
-                self._folded.clear()
+        if own.ids <= 0 and self._ids_known:
+            self._drop(entry.application)
+
+    def _drop(self, name: str) -> None:
+        del self._by_name[name]
+        self._dropped.add(name)
+        self._seen.pop(name, None)
+        if name == self._shard.overflow:
+            self._folded.clear()
 
     def _learn(self, transaction: Ended) -> None:
         """Note the topics of a list of partitions that was not met before; the same lists come again and again."""
@@ -227,6 +273,43 @@ class Aggregates:
             self._sections.clear()
         self._sections.add(transaction.section)
         self.topics.update(partition.topic for partition in decode_section(transaction.section, transaction.layout))
+
+    # --- Over a restart ---
+
+    def saved(self, *, everything: bool) -> dict[str, Any]:
+        """The counters, or those that changed since the last call; None for an application or a task that is gone."""
+        applications = {name: own.saved() for name, own in self._by_name.items() if everything or own.changed} | {
+            name: None for name in self._dropped if not everything and name not in self._by_name
+        }
+        tasks = self._task_commits if everything else self._changed_tasks
+        found = {
+            "applications": applications,
+            "tasks": {task: self._task_commits.get(task) for task in tasks},
+        }
+        for own in self._by_name.values():
+            own.changed = False
+        self._changed_tasks.clear()
+        self._dropped.clear()
+        return {kind: each for kind, each in found.items() if each or everything}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Count on from what was saved. Until ``ids_are_known``, an application without ids stays.
+
+        Raises ValueError or TypeError for what ``saved`` did not write, and then nothing is restored.
+        """
+        applications = {
+            name: ApplicationAggregate.restored(name, each) for name, each in saved.get("applications", {}).items()
+        }
+        tasks = {str(task): int(count) for task, count in saved.get("tasks", {}).items()}
+        self._by_name |= applications
+        self._task_commits |= tasks
+        self._ids_known = False
+
+    def ids_are_known(self) -> None:
+        """Every id that lives has appeared: applications without one are gone."""
+        self._ids_known = True
+        for name in [name for name, own in self._by_name.items() if own.ids <= 0]:
+            self._drop(name)
 
     # --- Samples ---
 

@@ -1,4 +1,6 @@
-"""How far the transaction log was read: what is counted, what is only dated, what was lost. No I/O, no clock.
+"""How far one partition of the transaction log was read: what is counted, what is only dated, what was lost.
+
+And what is known of its time. No I/O, no clock.
 
 A first start begins at the end of the log; the hour before it is read for dates and by-id gauges and is not counted.
 A restart counts from where the last process stopped. What that process had seen finish but not yet settled is
@@ -7,24 +9,24 @@ counted, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 CONTEXT_RECORDS = 1000
-"""Records that a restart reads again before it counts, to know where the ids stood: a coordinator may write a Complete
+"""Records that a restart reads again before it counts, to know where the ids were: a coordinator may write a Complete
 record twice.
 """
+NO_EPOCH = -1
 
 
 class PartitionProgress:
     """One partition of the log. ``position`` is where counting begins, ``next`` the offset to read next."""
 
     __slots__ = (
+        "_anchor_at",
+        "_anchor_ms",
+        "_anchor_next",
         "asked_at",
         "end",
-        "ended_at",
-        "ended_log_ms",
-        "ended_next",
+        "epoch",
+        "gone",
         "lost",
         "next",
         "position",
@@ -32,17 +34,29 @@ class PartitionProgress:
         "unsettled",
     )
 
-    def __init__(self, start: int, position: int, unsettled: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self,
+        start: int,
+        position: int,
+        unsettled: frozenset[int] = frozenset(),
+        *,
+        epoch: int = NO_EPOCH,
+        lost: int = 0,
+    ) -> None:
         self.next = start
         self.position = position
         self.unsettled = set(unsettled)  # what the last process saw finish and did not count, by offset
+        self.epoch = epoch  # the leader epoch of the record before ``next``; NO_EPOCH when it is not known
         self.end: int | None = None  # the high watermark when it was last asked for; None: no answer
         self.asked_at: float | None = None  # monotonic instant at which it was asked for
-        self.ended_at: float | None = None  # monotonic instant at which the end was last reached
-        self.ended_next = -1  # ``next`` at that instant
-        self.ended_log_ms = -1  # log time at that instant
-        self.lost = 0
+        self.lost = lost
         self.refused = False
+        self.gone = False  # the broker says that the log does not have ``next``
+        self._anchor_ms = -1  # log time at a monotonic instant, when ``next`` was that
+        self._anchor_at = 0.0
+        self._anchor_next = -1
+
+    # --- What is counted ---
 
     def counts(self, offset: int) -> bool:
         """Whether what finished at this offset is to be counted: it is new, or the last process left it unsettled."""
@@ -54,11 +68,19 @@ class PartitionProgress:
         self.unsettled.discard(offset)
         return counted
 
+    # --- What was read ---
+
     def read(self, offset: int) -> None:
         """The record at ``offset`` came. Offsets that never come were compacted away before they were read."""
         if offset > self.next:
             self.lost += max(0, offset - max(self.next, self.position))
-        self.next = offset + 1
+        self.next = max(self.next, offset + 1)
+        self.refused = False
+
+    def reached_end(self, offset: int) -> None:
+        """The high watermark was reached at ``offset``."""
+        if offset > self.next:
+            self.read(offset - 1)
         self.refused = False
 
     def asked(self, end: int | None, monotonic: float) -> None:
@@ -66,60 +88,60 @@ class PartitionProgress:
         self.end = end
         self.asked_at = monotonic
 
-    def reached_end(self, offset: int, monotonic: float, log_ms: int) -> None:
-        """The end was reached at ``offset``: from here on, log time runs with the clock."""
-        if offset > self.next:
-            self.read(offset - 1)
-        self.ended_at = monotonic
-        self.ended_next = self.next
-        self.ended_log_ms = log_ms
-        self.refused = False
-
-    def truncated(self, end: int) -> None:
-        """The log ends before what was read of it: go on from its end."""
-        self.next = self.position = end
-
-    def log_ms_at(self, monotonic: float) -> int | None:
-        """Log time at an instant, run on with the clock since the end was reached; None while it was not."""
-        if self.ended_at is None or self.ended_log_ms < 0 or self.next != self.ended_next:
-            return None
-        return self.ended_log_ms + max(0, int((monotonic - self.ended_at) * 1000))
-
-    def proven_log_ms(self) -> int | None:
-        """Log time up to which everything is known to have been read; None when that cannot be told.
-
-        All that was visible when the end was asked for has been read. Without an answer time stands still: behind a
-        broken connection the records of the last seconds may be waiting.
-        """
-        if self.end is None or self.asked_at is None or self.next < self.end:
-            return None
-        return self.log_ms_at(self.asked_at)
+    @property
+    def current(self) -> bool:
+        """Whether all that was there at the last look was read. False while a look gets no answer."""
+        return self.end is not None and self.next >= self.end and not self.refused and not self.gone
 
     @property
     def lag(self) -> int:
         """Offsets that are known to be there and were not read."""
         return max(0, (self.end or 0) - self.next)
 
+    # --- What is gone ---
 
-def begin(end: int, hour_ago: int | None, saved: Mapping[str, Any], *, from_zero: bool) -> PartitionProgress:
-    """Where to start in a partition whose high watermark is ``end``.
+    def truncated(self, offset: int, epoch: int, *, seen: bool) -> None:
+        """The log was cut at ``offset``, and goes on there with other records; ``epoch`` is that of the record before.
 
-    ``saved`` is what the last process left, {} for none: ``next``, the offsets of what was ``unsettled``, and from
-    where on to read (``open``) to know how transactions began that were open then. ``hour_ago`` is the first offset of
-    the last hour, None when it has no records; ``from_zero`` marks a partition that appeared while we watched.
-    """
-    if from_zero:
-        return PartitionProgress(0, 0)
-    position, unsettled, opened = saved.get("next"), saved.get("unsettled"), saved.get("open")
-    recent = () if hour_ago is None else (hour_ago,)
-    # A position beyond the end is of a log that was truncated or made anew: what it says cannot be trusted.
-    if not isinstance(position, int) or not 0 <= position <= end:
-        return PartitionProgress(min((end, *recent)), end)
-    pending = frozenset(filter(_is_offset, unsettled)) if isinstance(unsettled, list) else frozenset()
-    context = (opened,) if _is_offset(opened) else ()
-    start = min((max(0, position - CONTEXT_RECORDS), *pending, *context, *recent))
-    return PartitionProgress(start, position, pending)
+        What was counted beyond stays counted. A new coordinator ends those transactions again under the same producer
+        id, epoch and start: where this process has ``seen`` them end, the state machine knows. Where an earlier process
+        did, nothing is counted again up to its position, and so many records are lost.
+        """
+        self.next = min(self.next, offset)
+        if seen:
+            self.position = min(self.position, offset)
+        else:
+            self.lost += self.position - offset
+        self.unsettled = {each for each in self.unsettled if each < offset}
+        self.epoch = epoch
+        self.gone = False
 
+    def deleted(self, start: int) -> None:
+        """The log begins at ``start``, beyond what was to be read next: what lay between is lost."""
+        self.lost += max(0, start - max(self.next, self.position))
+        self.next = max(self.next, start)
+        self.epoch = NO_EPOCH
+        self.gone = False
 
-def _is_offset(value: object) -> bool:
-    return isinstance(value, int) and value >= 0
+    def given_up(self, end: int) -> None:
+        """The position is beyond the end of a log that knows nothing of it: go on from its end, all in it is lost."""
+        self.lost += max(1, end)
+        self.next = self.position = end
+        self.unsettled.clear()
+        self.epoch = NO_EPOCH
+        self.gone = False
+
+    # --- Its time ---
+
+    def timed(self, log_ms: int, monotonic: float) -> None:
+        """The log's time is ``log_ms`` or later at this instant, as a record with that timestamp was read by then."""
+        if self.next != self._anchor_next:
+            self._anchor_ms, self._anchor_at, self._anchor_next = log_ms, monotonic, self.next
+
+    def log_ms_at(self, monotonic: float) -> int | None:
+        """A lower bound of the log's time at an instant: that of its newest record, run on with the clock since it was
+        read. None while no record was read, or one was since.
+        """
+        if self._anchor_ms < 0 or self.next != self._anchor_next:
+            return None
+        return self._anchor_ms + max(0, int((monotonic - self._anchor_at) * 1000))

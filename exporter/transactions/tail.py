@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from exporter.kafka.log.tail import Polled, TailReader, fault_of, is_end
+from exporter.kafka.log.tail import Polled, TailReader, fault_of, is_end, is_gone
 from exporter.model import Clock, Deadline, Fault, Reason
 from exporter.transactions.aggregates import Aggregates
 from exporter.transactions.entries import Entry
-from exporter.transactions.events import Event
-from exporter.transactions.progress import PartitionProgress
+from exporter.transactions.events import Ended, Event, Initialised
+from exporter.transactions.progress import NO_EPOCH, PartitionProgress
 from exporter.transactions.records import TOPIC, UndecodableRecord
+from exporter.transactions.saved import SavedPartition, kept_document, partition_document, partition_position
 from exporter.transactions.state_machine import StateMachine
 
 log = logging.getLogger(__name__)
@@ -26,10 +27,6 @@ BATCH = 300
 MOST_FAULTS = 10
 """Undecodable records that are named in one read; a counter has them all."""
 MOST_UNREAD = 1000
-HOUR_MS = 3_600_000
-BEGAN_SECONDS = 5.0
-OPEN_PER_SECOND = 500
-"""Open transactions that are looked through a second, for where to begin after a restart."""
 
 
 class LogTail:
@@ -37,73 +34,50 @@ class LogTail:
 
     def __init__(self, aggregates: Aggregates, tail: TailReader, clock: Clock) -> None:
         self._aggregates = aggregates
-        self.machines: dict[int, StateMachine] = {}
         self._tail = tail
         self._clock = clock
+        self.machines: dict[int, StateMachine] = {}
         self.progress: dict[int, PartitionProgress] = {}
         self.undecodable = 0
         self.unread: dict[bytes, Fault] = {}  # keys whose newest record could not be decoded
         self.readable = False
+        self._restoring: dict[int, SavedPartition] = {}  # whose saved ids were not reached yet
         self._faults: list[Fault] = []
-        self._began: dict[int, int] = {}
-        self._began_until = float("-inf")
 
     def close(self) -> None:
         self._tail.close()
 
-    def entries(self) -> Iterator[Entry]:
-        """Every known transactional.id."""
-        return chain.from_iterable(machine.entries.values() for machine in self.machines.values())
-
-    def open(self) -> Iterator[Entry]:
-        """Those with an open transaction."""
-        return chain.from_iterable(machine.open.values() for machine in self.machines.values())
+    # --- What is known ---
 
     def machine(self, number: int) -> StateMachine:
         if (found := self.machines.get(number)) is None:
             found = self.machines[number] = StateMachine(number)
         return found
 
-    def take(self, number: int, events: Iterable[Event]) -> None:
-        """Hand on what happened in a partition of the log, and whether it is to be counted."""
-        for event in events:
-            offset = getattr(event, "offset", -1)
-            self._aggregates.take(event, new=offset >= 0 and self.counted(number, offset))
+    def entries(self) -> Iterator[Entry]:
+        """Every known transactional.id."""
+        return chain.from_iterable(machine.entries.values() for machine in self.machines.values())
 
-    def offsets_since(self, partitions: Iterable[int], since: float, deadline: Deadline) -> dict[int, int | None]:
-        """As ``Tail.offsets_since``."""
-        return self._tail.offsets_since(partitions, since, deadline)
+    def open(self) -> Iterator[Entry]:
+        """The ids with an open transaction, of the partitions that were read to their end."""
+        current = (number for number, progress in self.progress.items() if progress.current)
+        return chain.from_iterable(self.machine(number).open.values() for number in current)
 
-    # --- Where it stands ---
+    @property
+    def current(self) -> bool:
+        """Whether all that was there at the last look was read, of every partition."""
+        return all(progress.current for progress in self.progress.values())
 
-    def begin(self, partitions: Mapping[int, PartitionProgress]) -> None:
-        """Read these partitions, too."""
-        self.progress.update(partitions)
-        self.assign()
+    @property
+    def lagging(self) -> bool:
+        """Whether something is known to be there that can be read and was not."""
+        return any(each.lag and not each.refused and not each.gone for each in self.progress.values())
 
-    def assign(self) -> None:
-        """Read on from where every partition stands: librdkafka tells an end, or a refusal, once an assignment."""
-        self._tail.assign({number: progress.next for number, progress in self.progress.items()})
-
-    def asked(self, ends: Mapping[int, int], asked_at: float) -> None:
-        """Take in the high watermarks that were asked for at ``asked_at``, monotonic; absent ones gave no answer."""
-        for number, progress in self.progress.items():
-            end = ends.get(number)
-            if end is not None and end < progress.next and progress.ended_at is not None:
-                log.warning("%s-%s ends at %s, before %s: it was truncated", TOPIC, number, end, progress.next)
-                progress.truncated(end)
-                self.assign()
-            progress.asked(end, asked_at)
-        if self.refused:
-            self.assign()
-
-    def settles_by(self, now: float) -> bool:
-        """Whether an abort has waited long enough by the clock, and only a look at the log's end is missing."""
-        for number, progress in self.progress.items():
-            due_ms = self.machine(number).first_due_ms
-            if due_ms is not None and (log_ms := progress.log_ms_at(now)) is not None and log_ms > due_ms:
-                return True
-        return False
+    @property
+    def answering_current(self) -> bool:
+        """As ``current``, of the partitions that answered the last look; False when none did."""
+        answering = [progress for progress in self.progress.values() if progress.end is not None]
+        return bool(answering) and all(progress.current for progress in answering)
 
     @property
     def refused(self) -> int:
@@ -111,34 +85,20 @@ class LogTail:
         return sum(progress.refused for progress in self.progress.values())
 
     @property
-    def caught_up(self) -> bool:
-        return all(progress.ended_at is not None for progress in self.progress.values())
+    def gone(self) -> dict[int, PartitionProgress]:
+        """The partitions whose position the log may not have any more."""
+        return {number: progress for number, progress in self.progress.items() if progress.gone}
 
     @property
-    def lag(self) -> int:
+    def lag(self) -> int | None:
+        """Offsets that are there and were not read; None while the end of a partition is not known."""
+        if any(progress.end is None for progress in self.progress.values()):
+            return None
         return sum(progress.lag for progress in self.progress.values())
 
     @property
     def lost(self) -> int:
         return sum(progress.lost for progress in self.progress.values())
-
-    # --- Reading ---
-
-    def follow(self, deadline: Deadline) -> list[Fault]:
-        """Read what is there until the deadline; a shorter batch than asked for means that all was read.
-
-        Gives back what went wrong on the way.
-        """
-        self._faults = []
-        while True:
-            messages = self._tail.poll(BATCH, min(0.5, max(0.05, deadline.remaining())))
-            self._take(messages)
-            if len(messages) < BATCH or deadline.over:
-                break
-        for number, progress in self.progress.items():
-            if (log_ms := progress.proven_log_ms()) is not None:
-                self.take(number, self.machine(number).log_time_reached(log_ms))
-        return self._faults
 
     def trouble(self) -> Fault | None:
         """Why nothing comes, if that is known."""
@@ -147,10 +107,79 @@ class LogTail:
             return Fault(Reason.AUTHORIZATION, detail)
         return self._tail.trouble()
 
+    # --- Where it reads ---
+
+    def begin(self, partitions: Mapping[int, tuple[PartitionProgress, SavedPartition | None]]) -> None:
+        """Read these partitions, too."""
+        for number, (progress, saved) in partitions.items():
+            self.progress[number] = progress
+            if saved is not None and saved.taken_at is not None:
+                self._restoring[number] = saved
+        self.assign()
+
+    def assign(self) -> None:
+        """Read on from where every partition is: librdkafka names an end, or a refusal, once an assignment."""
+        reading = {number: progress for number, progress in self.progress.items() if not progress.gone}
+        self._tail.assign(
+            {number: progress.next for number, progress in reading.items()},
+            {number: progress.epoch for number, progress in reading.items() if progress.next >= progress.position},
+        )
+
+    def asked(self, ends: Mapping[int, int], asked_at: float) -> None:
+        """Take in the high watermarks that were asked for at ``asked_at``, monotonic; absent ones gave no answer.
+
+        One that is below what was read is of a broker that is behind. Only the end of a leader epoch shows that the log
+        was truncated.
+        """
+        for number, progress in self.progress.items():
+            progress.asked(ends.get(number), asked_at)
+        if self.refused:
+            self.assign()
+
+    # --- Reading ---
+
+    def follow(self, deadline: Deadline) -> list[Fault]:
+        """Read what is there until the deadline. Gives back what went wrong on the way."""
+        self._faults = []
+        while True:
+            messages = self._tail.poll(BATCH, min(0.5, max(0.05, deadline.remaining())))
+            self._take(messages)
+            if deadline.over or not messages or (len(messages) < BATCH and not self.lagging):
+                break
+        now = self._clock.monotonic()
+        for number, progress in self.progress.items():
+            progress.timed(self.machine(number).log_ms, now)
+            if number in self._restoring and progress.next >= progress.position:
+                self._restore(number, progress.next)
+        return self._faults
+
+    def due(self, now: float) -> list[int]:
+        """The partitions in which an abort has waited long enough by the clock: only the log's end is to be read."""
+        found = []
+        for number, progress in self.progress.items():
+            due_ms = self.machine(number).first_due_ms
+            if due_ms is not None and (log_ms := progress.log_ms_at(now)) is not None and log_ms > due_ms:
+                found.append(number)
+        return found
+
+    def reached(self, log_ends: Mapping[int, int], asked_at: float) -> None:
+        """Where reading is at the log end that was asked for at ``asked_at``, all that was written before was read."""
+        for number, end in log_ends.items():
+            progress = self.progress[number]
+            if progress.next >= end and (log_ms := progress.log_ms_at(asked_at)) is not None:
+                self.take(number, self.machine(number).log_time_reached(log_ms))
+
+    def take(self, number: int, events: Iterable[Event]) -> None:
+        """Hand on what happened in a partition of the log, and whether it is new."""
+        progress = self.progress.get(number)
+        for event in events:
+            new = isinstance(event, Ended | Initialised) and progress is not None and progress.count(event.offset)
+            self._aggregates.take(event, new=new)
+
     def _take(self, messages: list[Polled]) -> None:
         machines = {number: self.machine(number) for number in self.progress}
-        progresses = self.progress
-        unread = self.unread
+        progresses, restoring, unread = self.progress, self._restoring, self.unread
+        newest: dict[int, Polled] = {}
         for message in messages:
             if message.error() is not None:
                 self._event(message)
@@ -158,10 +187,15 @@ class LogTail:
             number = message.partition()
             offset = message.offset()
             progress = progresses[number]
+            if restoring and number in restoring:
+                self._restore(number, offset)
             if offset == progress.next:
                 progress.next = offset + 1
-            else:
+            elif offset > progress.next:
                 progress.read(offset)
+            else:
+                continue
+            newest[number] = message
             key = message.key() or b""
             try:
                 events = machines[number].apply(offset, message.timestamp()[1], key, message.value())
@@ -172,20 +206,35 @@ class LogTail:
                     self.take(number, events)
                 if unread:
                     unread.pop(key, None)
+        for number, message in newest.items():
             self.readable = True
+            progress = progresses[number]
+            if progress.next >= progress.position:
+                epoch = message.leader_epoch()
+                progress.epoch = NO_EPOCH if epoch is None else epoch
+
+    def _restore(self, number: int, offset: int) -> None:
+        """Put the saved ids back before the first record that came after they were saved."""
+        saved = self._restoring[number]
+        if saved.taken_at is None or offset >= saved.taken_at:
+            del self._restoring[number]
+            self.take(number, self.machine(number).restore(saved.ids))
 
     def _event(self, message: Polled) -> None:
         error, number = message.error(), message.partition()
         if error is None:
             return
         progress = self.progress.get(number)
-        fault = fault_of(error, TOPIC)
         if progress is not None and is_end(error):
             self.readable = True
-            progress.reached_end(message.offset(), self._clock.monotonic(), self.machine(number).log_ms)
-        elif progress is not None and fault.reason is Reason.AUTHORIZATION:
+            progress.reached_end(message.offset())
+            return
+        if progress is not None and is_gone(error):
+            progress.gone = True
+            return
+        fault = fault_of(error, TOPIC)
+        if progress is not None and fault.reason is Reason.AUTHORIZATION:
             progress.refused = True
-            progress.ended_at = None
         else:
             self._faults.append(fault)
 
@@ -204,34 +253,22 @@ class LogTail:
 
     # --- Over a restart ---
 
-    def counted(self, number: int, offset: int) -> bool:
-        """Whether what finished at this offset is to be counted; as ``PartitionProgress.count``."""
-        progress = self.progress.get(number)
-        return progress is not None and progress.count(offset)
+    def positions(self) -> dict[str, list[Any]]:
+        """Where counting goes on, of every partition."""
+        return {
+            str(number): partition_position(progress, self.machine(number))
+            for number, progress in self.progress.items()
+        }
 
-    def memory(self) -> dict[str, dict[str, Any]]:
-        """What ``log_progress.begin`` wants to know of every partition after a restart."""
-        # With thousands open, looking through all of them is not for every read.
-        if (now := self._clock.monotonic()) >= self._began_until:
-            self._began = self._first_opened()
-            self._began_until = now + min(BEGAN_SECONDS, sum(1 for _ in self.open()) / OPEN_PER_SECOND)
-        began = self._began
-        partitions: dict[str, dict[str, Any]] = {}
+    def snapshot(self) -> dict[str, dict[str, Any]]:
+        """All that a restart needs to know, of every partition."""
+        found: dict[str, dict[str, Any]] = {}
         for number, progress in self.progress.items():
-            unsettled = {each.transaction.offset for each in self.machine(number).unsettled}
-            unsettled = {offset for offset in unsettled if progress.counts(offset)}
-            if progress.next < progress.position:  # still reading what is only dated: the rest may come
-                unsettled |= progress.unsettled
-            kept = {"next": max(progress.next, progress.position), "unsettled": sorted(unsettled)}
-            partitions[str(number)] = kept | ({"open": began[number]} if number in began else {})
-        return partitions
-
-    def _first_opened(self) -> dict[int, int]:
-        """From where on to read each partition to see how the open transactions of the last hour began."""
-        first: dict[int, int] = {}
-        for entry in self.open():
-            number = entry.log_partition
-            recent = entry.start_ms >= self.machine(number).log_ms - HOUR_MS
-            if recent and entry.begun_offset >= 0:
-                first[number] = min(first.get(number, entry.begun_offset), entry.begun_offset)
-        return first
+            machine = self.machine(number)
+            kept = self._restoring.get(number)
+            found[str(number)] = (
+                partition_document(progress, machine)
+                if kept is None
+                else kept_document(kept, partition_position(progress, machine))
+            )
+        return found

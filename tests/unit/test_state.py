@@ -65,3 +65,35 @@ def test_without_a_directory_or_a_cluster_id_nothing_is_kept(tmp_path: Path) -> 
         state.save(cluster_id, "x", {"a": 1})
         assert state.load(cluster_id, "x") == {}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_durable_document_replaces_the_one_before(tmp_path: Path) -> None:
+    state = StateDir(tmp_path)
+    for number in range(3):
+        state.save("c", "x", {"a": number}, durable=True)
+    assert StateDir(tmp_path).load("c", "x") == {"a": 2}
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["x.json"]
+
+
+def test_a_journal_gives_back_its_lines_up_to_the_first_that_is_not_whole(tmp_path: Path) -> None:
+    state = StateDir(tmp_path)
+    assert state.journal("c", "x") == []
+    for number in range(3):
+        state.append("c", "x", {"n": number})
+    assert state.journal("c", "x") == [{"n": 0}, {"n": 1}, {"n": 2}]
+    path = tmp_path / "c" / "x.journal"
+    path.write_bytes(path.read_bytes()[:-3])
+    assert StateDir(tmp_path).journal("c", "x") == [{"n": 0}, {"n": 1}]
+    path.write_bytes(b'{"n": 0}\n[1]\n{"n": 2}\n')
+    assert StateDir(tmp_path).journal("c", "x") == [{"n": 0}]
+    state.forget_journal("c", "x")
+    assert state.journal("c", "x") == []
+
+
+def test_a_journal_that_cannot_be_written_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").write_text("")
+    state = StateDir(tmp_path / "file" / "below")
+    with caplog.at_level(logging.WARNING):
+        for number in range(3):
+            state.append("c", "x", {"n": number})
+    assert [record.levelname for record in caplog.records] == ["WARNING"]

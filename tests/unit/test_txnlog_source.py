@@ -121,39 +121,47 @@ def test_over_all_restarts_every_transaction_is_counted_once_with_its_true_outco
     first = {number: shift.get(number, 0) for number in range(history.log_partitions)}
     for record in records[:begun]:
         first[record.partition] = record.offset + 1
-    total: Counter[str] = Counter()
-    inits = 0.0
+    shown: Counter[tuple[str, ...]] = Counter()
+    seen: Seen | None = None
     at = begun
     publish(world, records[:begun])
+
+    def look(source: TxnlogSource) -> Seen:
+        """No counter is ever lower than it was shown before, by any process; it may be absent."""
+        seen = read(world, source)
+        assert not seen.faults
+        for metric in (COUNTED, catalogue.PRODUCER_INITS_TOTAL):
+            for labels, value in seen.values(metric).items():
+                assert value >= shown[metric.name, *labels]
+                shown[metric.name, *labels] = value
+        return seen
+
     with tempfile.TemporaryDirectory() as directory:
         while True:
-            source, seen = source_of(world, Path(directory)), None
+            source = source_of(world, Path(directory))
             for _ in range(data.draw(st.integers(1, 3), label="reads")):
-                seen = read(world, source)
+                seen = look(source)
+                world.time.pass_(data.draw(st.sampled_from([0.0, 1.0, 11.0]), label="seconds"))
                 size = data.draw(st.integers(1, 12), label="records")
                 publish(world, records[at : at + size])
                 at += size
-            if at < len(records):
-                seen = read(world, source)
-            else:
-                for _ in range(9):
-                    seen = read(world, source)
-                    world.time.pass_(1.0)
-            assert seen is not None
-            assert not seen.faults
-            total += counts(seen)
-            inits += sum(seen.values(catalogue.PRODUCER_INITS_TOTAL).values())
             if at >= len(records):
+                for _ in range(9):
+                    seen = look(source)
+                    world.time.pass_(1.0)
                 break
+            seen = look(source)
             if data.draw(st.booleans(), label="clean stop"):
                 source.close()
             missed = data.draw(st.integers(0, 12), label="records in the outage")
             publish(world, records[at : at + missed])
             at += missed
+    assert seen is not None
     truth = Counter(
         end.outcome.value for end in history.ends if end.offset + shift.get(end.partition, 0) >= first[end.partition]
     )
-    assert +total == truth
+    assert counts(seen) == truth
+    inits = sum(seen.values(catalogue.PRODUCER_INITS_TOTAL).values())
     assert inits == sum(record.initialised and record.offset >= first[record.partition] for record in records)
 
 
@@ -272,6 +280,362 @@ def test_offsets_that_compaction_took_in_an_outage_are_counted_as_lost(tmp_path:
     seen = read(world, source_of(world, tmp_path))
     assert counts(seen) == {"committed": 1}
     assert seen.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 8
+
+
+# --- Positions and counters over restarts ---
+
+
+def two_partitions() -> tuple[World, Story]:
+    """A log whose partition 1 has nothing but an old initialisation; all that happens is in partition 0."""
+    world = world_of(2)
+    other = Id("other-1", 2, True, BEGIN_MS - 9_000_000, iter([7]))
+    other.initialise()
+    world.write([record._replace(partition=1) for record in merge([other], 1).records])
+    return world, Story(world, "app-1")
+
+
+def test_a_partition_that_does_not_answer_keeps_its_position_through_any_number_of_restarts(tmp_path: Path) -> None:
+    world, story = two_partitions()
+    source = source_of(world, tmp_path)
+    read(world, source)
+    story["app-1"].initialise()
+    story.commit("app-1")
+    assert counts(read(world, source)) == {"committed": 1}
+    world.topics[LOG][0].leader = None
+    story.commit("app-1")
+    for _ in range(3):
+        world.time.pass_(20.0)
+        source = source_of(world, tmp_path)
+        assert read(world, source).reasons == {Reason.NO_LEADER}
+        source.close()
+    world.topics[LOG][0].leader = 1
+    story.commit("app-1")
+    seen = read(world, source_of(world, tmp_path))
+    assert counts(seen) == {"committed": 3}
+    assert seen.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 0
+
+
+def test_a_partition_without_a_leader_at_a_start_does_not_hide_the_counters_of_the_others(tmp_path: Path) -> None:
+    world, story = two_partitions()
+    source = source_of(world, tmp_path)
+    story["app-1"].initialise()
+    read(world, source)
+    story.commit("app-1")
+    read(world, source)
+    world.topics[LOG][1].leader = None
+    story.commit("app-1")
+    seen = read(world, source_of(world, tmp_path))
+    assert seen.reasons == {Reason.NO_LEADER}
+    assert counts(seen) == {"committed": 2}
+
+
+def test_after_a_kill_the_counters_are_absent_until_the_log_is_read_and_then_go_on(tmp_path: Path) -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    source = source_of(world, tmp_path)
+    read(world, source)
+    story["app-1"].initialise()
+    for _ in range(3):
+        story.commit("app-1")
+        read(world, source)
+    story.commit("app-1")
+    again = source_of(world, tmp_path)
+    world.silent_log = {0}
+    for _ in range(2):
+        seen = read(world, again)
+        assert not seen.values(COUNTED)
+        assert not seen.values(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL)
+        world.time.pass_(1.0)
+    world.silent_log = set()
+    seen = read(world, again)
+    assert counts(seen) == {"committed": 4}
+    assert seen.values(catalogue.TRANSACTION_COMPLETION_SECONDS)["app",].count == 4
+    assert seen.values(catalogue.TRANSACTION_OPEN_SECONDS)["app", "committed"].count == 4
+    assert seen.value(catalogue.PRODUCER_INITS_TOTAL, "app") == 1
+
+
+def test_counters_that_were_shown_are_kept_also_where_compaction_took_their_records(tmp_path: Path) -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    source = source_of(world, tmp_path)
+    read(world, source)
+    story["app-1"].initialise()
+    for _ in range(3):
+        story.commit("app-1")
+    assert counts(read(world, source)) == {"committed": 3}
+    story.commit("app-1")
+    world.log[0] = world.log[0][-1:]
+    seen = read(world, source_of(world, tmp_path))
+    assert counts(seen) == {"committed": 4}
+    assert seen.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 2
+
+
+def test_lost_records_stay_counted_over_a_restart(tmp_path: Path) -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    source = source_of(world, tmp_path)
+    read(world, source)
+    story["app-1"].initialise()
+    for _ in range(3):
+        story.commit("app-1")
+    world.log[0] = world.log[0][-1:]
+    assert read(world, source).value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 9
+    assert read(world, source_of(world, tmp_path)).value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 9
+
+
+def test_an_open_transaction_that_is_older_than_the_hour_is_known_after_a_restart(tmp_path: Path) -> None:
+    """Its coordinator does not answer: only what was kept says when it began."""
+    world = world_of()
+    story = Story(world, "app-1", "busy-1")
+    source = source_of(world, tmp_path)
+    read(world, source)
+    for name in story.ids:
+        story[name].initialise()
+    story["app-1"].add("orders", 3)
+    story.write()
+    read(world, source)
+    world.time.pass_(7_200.0)
+    for _ in range(500):
+        story.commit("busy-1")
+    read(world, source)
+    world.refuse["ListTransactions"] = 14
+    opened = fact(read(world, source_of(world, tmp_path)), OpenTransactions)
+    assert [(each.transactional_id, each.partitions) for each in opened.transactions] == [
+        ("app-1", places("orders", 3))
+    ]
+
+
+def test_an_abort_that_waits_is_settled_once_whichever_process_settles_it(tmp_path: Path) -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    source = source_of(world, tmp_path)
+    story["app-1"].initialise()
+    read(world, source)
+    for turn in range(3):
+        story["app-1"].add("orders", 0)
+        story["app-1"].end(commit=False, markers_ms=5)
+        story.write()
+        source = source_of(world, tmp_path)
+        for _ in range(8):
+            read(world, source)
+            world.time.pass_(1.0)
+        assert counts(read(world, source)) == {"aborted": turn + 1}
+
+
+def test_state_of_the_first_version_is_taken_over_with_a_word_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    story["app-1"].initialise()
+    for _ in range(3):
+        story.commit("app-1")
+    (tmp_path / "cluster-1").mkdir()
+    (tmp_path / "cluster-1" / "txnlog.json").write_text('{"partitions":{"0":{"next":4,"unsettled":[]}}}')
+    assert counts(read(world, source_of(world, tmp_path))) == {"committed": 2}
+    assert "version 0.1" in caplog.text
+
+
+def test_state_that_cannot_be_used_begins_anew_with_a_word_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    story["app-1"].initialise()
+    story.commit("app-1")
+    (tmp_path / "cluster-1").mkdir()
+    (tmp_path / "cluster-1" / "txnlog.json").write_text('{"format":3,"partitions":{}}')
+    assert counts(read(world, source_of(world, tmp_path))) == {}
+    assert "cannot be used" in caplog.text
+
+
+# --- A log that is not what it was ---
+
+
+def test_end_offsets_of_a_broker_that_is_behind_are_no_truncation() -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    source = source_of(world)
+    read(world, source)
+    story["app-1"].initialise()
+    for _ in range(10):
+        story.commit("app-1")
+    assert counts(read(world, source)) == {"committed": 10}
+    end = world.topics[LOG][0].high_watermark
+    for _ in range(3):
+        world.topics[LOG][0].high_watermark, world.topics[LOG][0].log_end = 1, end
+        world.time.pass_(5.0)
+        assert counts(read(world, source)) == {"committed": 10}
+        world.topics[LOG][0].high_watermark = end
+        world.time.pass_(5.0)
+        assert counts(read(world, source)) == {"committed": 10}
+    story.commit("app-1")
+    assert counts(read(world, source)) == {"committed": 11}
+
+
+def truncate(world: World, offset: int, epoch: int) -> None:
+    """An unclean election: the new leader has nothing from this offset on."""
+    world.log[0] = [record for record in world.log[0] if record.offset < offset]
+    partition = world.topics[LOG][0]
+    partition.high_watermark, partition.epoch, partition.epoch_end = offset, epoch, (epoch - 1, offset)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_truncated_log_is_read_on_from_where_its_leader_epoch_ended_and_counts_nothing_twice(
+    tmp_path: Path, restart: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    source = source_of(world, tmp_path)
+    read(world, source)
+    story["app-1"].initialise()
+    for _ in range(3):
+        story.commit("app-1")
+    assert counts(read(world, source)) == {"committed": 3}
+    lost = world.log[0][-1]
+    truncate(world, lost.offset, epoch=1)
+    if restart:
+        source = source_of(world, tmp_path)
+    world.time.pass_(6.0)
+    read(world, source)
+    world.time.pass_(6.0)
+    assert counts(read(world, source)) == {"committed": 3}
+    assert "was truncated at offset 9" in caplog.text
+    world.topics[LOG][0].epoch_end = None
+    world.write([lost])  # the new coordinator completes what was decided
+    world.time.pass_(6.0)
+    assert counts(read(world, source)) == {"committed": 3}
+    story.commit("app-1")
+    seen = read(world, source)
+    assert counts(seen) == {"committed": 4}
+    assert not seen.faults
+
+
+def test_records_that_were_deleted_before_they_were_read_are_lost(caplog: pytest.LogCaptureFixture) -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    source = source_of(world)
+    read(world, source)
+    story["app-1"].initialise()
+    story.commit("app-1")
+    read(world, source)
+    world.silent_log = {0}
+    for _ in range(3):
+        story.commit("app-1")
+    world.silent_log = set()
+    world.topics[LOG][0].log_start = 10
+    world.log[0] = [record for record in world.log[0] if record.offset >= 10]
+    for _ in range(2):
+        world.time.pass_(6.0)
+        read(world, source)
+    seen = read(world, source)
+    assert counts(seen) == {"committed": 2}
+    assert seen.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 6
+    assert "begins at offset 10" in caplog.text
+
+
+def test_a_leader_that_says_nothing_of_its_epochs_leaves_the_position_unread_and_known(tmp_path: Path) -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    source = source_of(world, tmp_path)
+    read(world, source)
+    story["app-1"].initialise()
+    story.commit("app-1")
+    read(world, source)
+    world.refuse["OffsetForLeaderEpoch"] = 75
+    story.commit("app-1")
+    source = source_of(world, tmp_path)
+    for _ in range(2):
+        seen = read(world, source)
+        assert seen.faults
+        assert not seen.values(COUNTED)
+        world.time.pass_(6.0)
+    world.refuse.clear()
+    assert counts(read(world, source)) == {"committed": 2}
+
+
+# --- Log time ---
+
+
+def test_an_abort_waits_while_records_wait_for_replication() -> None:
+    """The new incarnation's record is in the log, and not below the high watermark: a follower is paused."""
+    world = world_of()
+    story = Story(world, "app-1")
+    source = source_of(world)
+    story["app-1"].initialise()
+    read(world, source)
+    story["app-1"].add("orders", 0)
+    story["app-1"].end_by_server(5)
+    story.write()
+    read(world, source)
+    high = world.topics[LOG][0].high_watermark
+    story["app-1"].now += 500
+    story["app-1"].initialise()
+    story.write()
+    partition = world.topics[LOG][0]
+    partition.high_watermark, partition.log_end = high, high + 1
+    for _ in range(12):
+        world.time.pass_(1.0)
+        assert counts(read(world, source)) == {}
+    partition.high_watermark, partition.log_end = high + 1, None
+    world.time.pass_(5.0)
+    assert counts(read(world, source)) == {"fenced": 1}
+
+
+def test_an_abort_waits_while_the_log_end_is_not_known() -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    source = source_of(world)
+    story["app-1"].initialise()
+    read(world, source)
+    story["app-1"].add("orders", 0)
+    story["app-1"].end(commit=False, markers_ms=5)
+    story.write()
+    read(world, source)
+    world.refuse["ListOffsets"] = 6
+    for _ in range(12):
+        world.time.pass_(1.0)
+        assert counts(read(world, source)) == {}
+    world.refuse.clear()
+    for _ in range(6):
+        world.time.pass_(1.0)
+        read(world, source)
+    assert counts(read(world, source)) == {"aborted": 1}
+
+
+def test_after_an_outage_nothing_is_said_of_what_is_open_until_the_log_was_read() -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    source = source_of(world)
+    story["app-1"].initialise()
+    story["app-1"].add("orders", 0)
+    story.write()
+    assert read(world, source).value(catalogue.TRANSACTIONS_OPEN, "app", "ongoing") == 1
+    world.down, world.tail_cut = {1}, True
+    world.time.pass_(30.0)
+    read(world, source)
+    story["app-1"].end(commit=True, markers_ms=5)
+    story.write()
+    world.down = set()
+    for _ in range(6):
+        world.time.pass_(1.0)
+        seen = read(world, source)
+        assert not seen.values(catalogue.TRANSACTIONS_OPEN)
+        assert OpenTransactions not in seen.facts
+    world.tail_cut = False
+    world.time.pass_(1.0)
+    seen = read(world, source)
+    assert seen.value(catalogue.TRANSACTIONS_OPEN, "app", "ongoing") == 0
+    assert seen.value(catalogue.OVERDUE_TRANSACTIONS, "app") == 0
+
+
+def test_the_lag_is_absent_while_the_end_of_a_partition_is_not_known() -> None:
+    world, _ = two_partitions()
+    source = source_of(world)
+    assert read(world, source).value(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS) == 0
+    world.topics[LOG][1].leader = None
+    world.time.pass_(5.0)
+    assert not read(world, source).values(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS)
 
 
 # --- Weather ---
@@ -482,7 +846,7 @@ def test_without_describe_on_the_ids_the_open_transactions_are_never_complete() 
         assert "DESCRIBE on TransactionalId:*" in " ".join(opened.missing)
 
 
-def test_a_tail_that_is_behind_is_not_complete() -> None:
+def test_a_tail_that_is_behind_says_nothing_of_what_is_open() -> None:
     world = world_of()
     source = source_of(world)
     world.time.pass_(5.0)
@@ -495,7 +859,8 @@ def test_a_tail_that_is_behind_is_not_complete() -> None:
     read(world, source)
     world.time.pass_(5.0)
     seen = read(world, source)
-    assert not fact(seen, OpenTransactions).complete
+    assert OpenTransactions not in seen.facts
+    assert not seen.values(catalogue.TRANSACTIONS_OPEN)
     assert seen.value(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS) == 40
 
 

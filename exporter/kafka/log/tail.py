@@ -29,7 +29,8 @@ ONLOOKER: Mapping[str, object] = {
 """Settings of every consumer here: it leaves no trace on the cluster, and sees all that stands in the log."""
 _SETTINGS: dict[str, object] = {
     **ONLOOKER,
-    "auto.offset.reset": "latest",
+    # A position that the log does not have is decided about by the caller: nothing is passed over in silence.
+    "auto.offset.reset": "error",
     # Memory: a fetched message weighs several times its bytes, and a whole response stays while one of its messages
     # does. With little queued, and asked for again at once, catching up is as fast and takes 90 MB less.
     "queued.max.messages.kbytes": 512,
@@ -54,14 +55,14 @@ class Polled(Protocol):
     def timestamp(self) -> tuple[int, int]: ...
     def key(self) -> bytes | None: ...
     def value(self) -> bytes | None: ...
+    def leader_epoch(self) -> int | None: ...
 
 
 class TailReader(Protocol):
     """What the transaction log's source needs of a tail. ``Tail`` is the real one."""
 
-    def assign(self, positions: Mapping[int, int]) -> None: ...
+    def assign(self, positions: Mapping[int, int], epochs: Mapping[int, int] | None = None) -> None: ...
     def poll(self, limit: int, seconds: float) -> list[Polled]: ...
-    def offsets_since(self, partitions: Iterable[int], since: float, deadline: Deadline) -> dict[int, int | None]: ...
     def trouble(self) -> Fault | None: ...
     def close(self) -> None: ...
 
@@ -81,6 +82,7 @@ class Tail:
         self._trouble: Fault | None = None
         self._cause: KafkaError | None = None
         self._assigned: dict[int, int] = {}
+        self._epochs: dict[int, int] = {}
         self._stamp = properties.stamp()
         self._spoilt: object = None  # the stamp of what could not be used, which is said once
         self._looked = monotonic()
@@ -89,10 +91,19 @@ class Tail:
         except (KafkaException, TlsError) as error:
             raise AskError(Fault(Reason.AUTHENTICATION, f"reading {topic}: {_why(error)}")) from None
 
-    def assign(self, positions: Mapping[int, int]) -> None:
-        """Read these partitions, from these offsets, and no others."""
-        self._assigned = dict(positions)
-        self._consumer.assign([Position(self._topic, number, offset) for number, offset in positions.items()])
+    def assign(self, positions: Mapping[int, int], epochs: Mapping[int, int] | None = None) -> None:
+        """Read these partitions, from these offsets, and no others.
+
+        ``epochs`` are the leader epochs of the records before the offsets, where they are known: a log that was cut
+        below such a position is noticed (KIP-320), and gives an error for which ``is_gone`` is true.
+        """
+        self._assigned, self._epochs = dict(positions), dict(epochs or {})
+        self._consumer.assign(
+            [
+                Position(self._topic, number, offset, leader_epoch=self._epochs.get(number, -1))
+                for number, offset in positions.items()
+            ]
+        )
 
     def poll(self, limit: int, seconds: float) -> list[Polled]:
         """Up to ``limit`` messages, ends of partitions and errors among them, waiting at most ``seconds`` for them."""
@@ -144,7 +155,10 @@ class Tail:
         old, self._consumer, self._stamp = self._consumer, fresh, stamp
         log.info("reading %s on with the replaced secrets or certificates", self._topic)
         reached = old.position([Position(self._topic, number) for number in self._assigned])
-        self.assign(self._assigned | {each.partition: each.offset for each in reached if each.offset >= 0})
+        self.assign(
+            self._assigned | {each.partition: each.offset for each in reached if each.offset >= 0},
+            self._epochs | {each.partition: _epoch(each) for each in reached if each.offset >= 0},
+        )
         self._trouble = self._cause = None
         old.close()
 
@@ -159,6 +173,12 @@ class Tail:
             self._cause = error
 
 
+def _epoch(position: Position) -> int:
+    """The leader epoch of a position; -1 for none."""
+    epoch = cast("int | None", position.leader_epoch)
+    return -1 if epoch is None else epoch
+
+
 def _why(error: KafkaException | TlsError) -> str:
     """What a client cannot be made of, without the values."""
     return str(error) if isinstance(error, TlsError) else str(error.args[0].str())
@@ -167,6 +187,11 @@ def _why(error: KafkaException | TlsError) -> str:
 def is_end(error: KafkaError) -> bool:
     """Whether this is no error, but word that the end of a partition was reached."""
     return error.code() == KafkaError._PARTITION_EOF
+
+
+def is_gone(error: KafkaError) -> bool:
+    """Whether the broker says that the log does not have the position: deleted, or the log was truncated below it."""
+    return error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
 
 
 def fault_of(error: KafkaError, topic: str) -> Fault:

@@ -20,6 +20,7 @@ NONE_LATER = -1
 """ListOffsets' answer for an instant after which there is no record."""
 UNKNOWN_SERVER_ERROR = -1
 CONSUMER = -1
+DEBUGGING_CONSUMER = -2
 PARTITIONS_PER_REQUEST = 100_000
 
 
@@ -69,6 +70,18 @@ def end_offsets(
     return list_offsets(client, metadata, asked, deadline, isolation, absent=UNKNOWN_SERVER_ERROR)
 
 
+def log_end_offsets(
+    client: Cluster, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline
+) -> Answers[TopicPartition, int]:
+    """The log end offset of each partition: after the last record that its leader has, replicated or not.
+
+    ListOffsets of replica id -2, the debugging consumer, for which Partition.scala fetchOffsetForTimestamp answers the
+    log end and not the high watermark (seen on 3.9.2 and 4.3.1 while a follower was paused).
+    """
+    asked = dict.fromkeys(partitions, LATEST)
+    return list_offsets(client, metadata, asked, deadline, absent=UNKNOWN_SERVER_ERROR, replica=DEBUGGING_CONSUMER)
+
+
 def start_offsets(
     client: Cluster, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline
 ) -> Answers[TopicPartition, int]:
@@ -84,6 +97,7 @@ def list_offsets(
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
     *,
     absent: int = 0,
+    replica: int = CONSUMER,
 ) -> Answers[TopicPartition, int]:
     """ListOffsets: the offset of a timestamp (Unix milliseconds, or LATEST, EARLIEST) in each partition.
 
@@ -109,7 +123,7 @@ def list_offsets(
                 )
             topics.setdefault(each.topic, []).append(entry)
         return ListOffsetsRequest(
-            replica_id=CONSUMER,
+            replica_id=replica,
             isolation_level=int(isolation),
             topics=[kind(name=topic, partitions=entries) for topic, entries in topics.items()],
             timeout_ms=int(deadline.remaining() * 1000),

@@ -96,6 +96,9 @@ class Message:
     def partition(self) -> int:
         return self._partition
 
+    def leader_epoch(self) -> int | None:
+        return None
+
     def offset(self) -> int:
         return self._offset
 

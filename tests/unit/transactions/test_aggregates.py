@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -173,3 +175,48 @@ def test_ids_seen_in_the_last_hour_are_counted() -> None:
         entry.record_ms = round((NOW - ago) * 1000)
     aggregates.census(iter(entries), NOW)
     assert gauges(aggregates, catalogue.TRANSACTIONAL_IDS) == {("pay",): 2.0}
+
+
+def test_counters_go_on_where_they_were_saved() -> None:
+    aggregates = aggregates_of()
+    entry = entry_of(aggregates, "pay-1")
+    finish(aggregates, entry, Outcome.COMMITTED)
+    finish(aggregates, entry, Outcome.FENCED)
+    aggregates.take(Initialised(entry, 1), new=True)
+    again = aggregates_of()
+    again.restore(json.loads(json.dumps(aggregates.saved(everything=True))))
+    assert list(again.counters("prod")) == list(aggregates.counters("prod"))
+    assert gauges(again, catalogue.APPLICATION_INFO) == gauges(aggregates, catalogue.APPLICATION_INFO)
+    entry = entry_of(again, "pay-1")
+    finish(again, entry, Outcome.COMMITTED)
+    assert counters(again, catalogue.TRANSACTIONS_TOTAL)["pay", "committed"] == 2
+
+
+def test_only_what_changed_is_saved_again() -> None:
+    aggregates = aggregates_of()
+    entries = [entry_of(aggregates, name) for name in ("pay-1", "ship-1")]
+    assert aggregates.saved(everything=False)["applications"].keys() == {"pay", "ship"}
+    assert aggregates.saved(everything=False) == {}
+    finish(aggregates, entries[0], Outcome.COMMITTED)
+    aggregates.take(Forgotten(entries[1]), new=True)
+    changed = aggregates.saved(everything=False)["applications"]
+    assert (changed.keys(), changed["ship"]) == ({"pay", "ship"}, None)
+
+
+def test_an_application_that_was_kept_stays_until_its_ids_are_known() -> None:
+    aggregates = aggregates_of()
+    finish(aggregates, entry_of(aggregates, "pay-1"), Outcome.COMMITTED)
+    again = aggregates_of()
+    again.restore(aggregates.saved(everything=True))
+    again.take(Forgotten(entry_of(again, "pay-2")), new=True)
+    assert list(again.applications) == ["pay"]
+    again.ids_are_known()
+    assert list(again.applications) == []
+
+
+@pytest.mark.parametrize("broken", [{"applications": {"a": [1]}}, {"applications": 3}, {"tasks": {"t": "x"}}])
+def test_counters_that_cannot_be_used_restore_nothing(broken: dict[str, object]) -> None:
+    aggregates = aggregates_of()
+    with pytest.raises((ValueError, TypeError, AttributeError)):
+        aggregates.restore(broken)
+    assert aggregates.applications == ()

@@ -1,0 +1,123 @@
+"""Keeps positions and counters of the transaction log together over restarts: a snapshot and its journal."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from exporter.core.state import StateDir
+from exporter.transactions.aggregates import Aggregates
+from exporter.transactions.saved import FORMAT, Saved, SavedPartition, UnusableState, kept_document, read
+from exporter.transactions.tail import LogTail
+
+log = logging.getLogger(__name__)
+
+SNAPSHOT_SECONDS = 10.0
+"""Between two snapshots, which survive the machine's crash. The journal survives that of the process, at every read."""
+
+
+class Keeper:
+    """The state of one cluster's log. It belongs to one worker.
+
+    ``save`` is called after a read and before its values are shown, so that whatever was shown is kept.
+    """
+
+    def __init__(self, state: StateDir, name: str) -> None:
+        self._state = state
+        self._name = name
+        self._cluster_id = ""
+        self._generation = 0
+        self._snapshot_at: float | None = None  # monotonic
+        self._positions: dict[str, list[Any]] = {}  # as they were last written
+        self._undecodable = 0
+        self._unchanged = False
+
+    def load(self, cluster_id: str, aggregates: Aggregates) -> tuple[Saved, int]:
+        """What the last process left, its counters taken over, and its count of undecodable records.
+
+        Where it left nothing that can be used, counters begin at 0; a log line says why.
+        """
+        self._cluster_id = cluster_id
+        if not self._state.kept:
+            return Saved(), 0
+        document = self._state.load(cluster_id, self._name)
+        try:
+            undecodable = 0
+            saved = read(document, self._state.journal(cluster_id, self._name))
+            if saved.counters is not None:
+                aggregates.restore(saved.counters)
+                undecodable = int(saved.counters.get("undecodable", 0))
+        except (UnusableState, TypeError, ValueError, AttributeError) as error:
+            log.warning(
+                "the state of the transaction log of %s cannot be used (%s): reading begins at its end, counters at 0",
+                cluster_id,
+                error,
+            )
+            return Saved(), 0
+        self._generation = saved.generation
+        if saved.counters is None:
+            if saved.log_partitions is not None:
+                log.warning("the state of %s is that of version 0.1: positions go on, counters begin at 0", cluster_id)
+            return saved, 0
+        return saved, undecodable
+
+    def save(
+        self,
+        tail: LogTail | None,
+        aggregates: Aggregates,
+        log_partitions: int,
+        waiting: Mapping[int, SavedPartition],
+        now: float,
+        *,
+        whole: bool = False,
+    ) -> None:
+        """Keep where counting goes on, and the counters; ``waiting`` are partitions that were not begun yet.
+
+        ``log_partitions`` is how many the log had at the first start. ``now`` is monotonic; ``whole`` asks for a
+        snapshot.
+        """
+        if not self._state.kept:
+            return
+        positions = tail.positions() if tail is not None else {}
+        undecodable = tail.undecodable if tail is not None else 0
+        due = self._snapshot_at is None or now - self._snapshot_at >= SNAPSHOT_SECONDS
+        if whole or due:
+            if self._snapshot_at is not None and self._unchanged and positions == self._positions:
+                self._snapshot_at = now
+                return
+            self._snapshot(tail, aggregates, log_partitions, waiting)
+            self._snapshot_at = now
+            self._unchanged = True
+        else:
+            moved = {number: each for number, each in positions.items() if self._positions.get(number) != each}
+            changed: dict[str, Any] = aggregates.saved(everything=False)
+            if undecodable != self._undecodable:
+                changed["undecodable"] = undecodable
+            if moved or changed:
+                line = {"generation": self._generation, "partitions": moved, "counters": changed}
+                self._state.append(self._cluster_id, self._name, line)
+                self._unchanged = False
+        self._positions, self._undecodable = positions, undecodable
+
+    def _snapshot(
+        self,
+        tail: LogTail | None,
+        aggregates: Aggregates,
+        log_partitions: int,
+        waiting: Mapping[int, SavedPartition],
+    ) -> None:
+        self._generation += 1
+        partitions = {str(number): kept_document(saved) for number, saved in waiting.items()}
+        partitions |= tail.snapshot() if tail is not None else {}
+        counters: dict[str, Any] = aggregates.saved(everything=True)
+        counters["undecodable"] = tail.undecodable if tail is not None else 0
+        document = {
+            "format": FORMAT,
+            "generation": self._generation,
+            "log_partitions": log_partitions,
+            "partitions": partitions,
+            "counters": counters,
+        }
+        self._state.save(self._cluster_id, self._name, document, durable=True)
+        self._state.forget_journal(self._cluster_id, self._name)

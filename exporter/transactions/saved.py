@@ -1,0 +1,224 @@
+"""What the tail of the transaction log keeps over a restart: values to JSON and back. No I/O.
+
+A snapshot has, for each partition, the position and the ids whose transaction is open or waits for its outcome, as they
+were at that position, and all counters. A journal line has what changed since: counters, positions, and the offsets of
+aborts that wait. A start puts the snapshot's ids back where the snapshot was taken, reads from there, and counts from
+where the journal ends, so that nothing is counted twice and no counter is lower than it was shown.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from exporter.model import Outcome
+from exporter.transactions.entries import Entry
+from exporter.transactions.events import Ended
+from exporter.transactions.progress import CONTEXT_RECORDS, NO_EPOCH, PartitionProgress
+from exporter.transactions.state_machine import StateMachine
+
+FORMAT = 2
+_ENTRY = (
+    *("status", "producer_id", "epoch", "previous_epoch", "client_version", "timeout_ms", "start_ms", "update_ms"),
+    *("prepared_ms", "record_ms", "offset", "begun_offset", "layout"),
+)
+_ENDED = (
+    *("producer_id", "producer_epoch", "client_version", "begun_ms", "prepared_ms", "completed_ms", "timeout_ms"),
+    *("offset", "layout"),
+)
+
+
+class UnusableState(ValueError):  # noqa: N818 it says what was found, not what failed
+    """A document that this version cannot use."""
+
+
+@dataclass
+class SavedPartition:
+    """What is known of one partition. ``next`` is where counting goes on, with the leader epoch before it.
+
+    ``ids`` are as they were at the offset ``taken_at``, with the log time at which their pending abort is due.
+    """
+
+    next: int
+    epoch: int = NO_EPOCH
+    unsettled: frozenset[int] = frozenset()
+    lost: int = 0
+    taken_at: int | None = None
+    ids: list[tuple[Entry, int | None]] = field(default_factory=list)
+    open_from: int | None = None  # version 0.1: where the oldest open transaction began
+
+
+@dataclass
+class Saved:
+    """All of it. ``partitions`` is None, and so are ``counters``, where nothing was kept.
+
+    ``log_partitions`` is how many partitions the log had: more of them have appeared since and are read from offset 0.
+    """
+
+    partitions: dict[int, SavedPartition] = field(default_factory=dict)
+    log_partitions: int | None = None
+    counters: dict[str, Any] | None = None
+    generation: int = 0
+
+
+# --- Writing ---
+
+
+def partition_position(progress: PartitionProgress, machine: StateMachine) -> list[Any]:
+    """Where counting goes on: offset, leader epoch, offsets of aborts that wait and will be counted, lost records."""
+    waiting = {each.transaction.offset for each in machine.unsettled}
+    unsettled = {offset for offset in waiting if progress.counts(offset)}
+    if progress.next < progress.position:  # still reading what is only dated: the rest may come
+        unsettled |= progress.unsettled
+    return [max(progress.next, progress.position), progress.epoch, sorted(unsettled), progress.lost]
+
+
+def partition_document(progress: PartitionProgress, machine: StateMachine) -> dict[str, Any]:
+    """A partition of a snapshot."""
+    ids = partition_ids(machine)
+    return {"position": partition_position(progress, machine), "taken_at": progress.next, "ids": ids}
+
+
+def kept_document(saved: SavedPartition, position: list[Any] | None = None) -> dict[str, Any]:
+    """A partition of a snapshot whose ids are still those of an earlier one: it was not read to there since."""
+    at = position or [saved.next, saved.epoch, sorted(saved.unsettled), saved.lost]
+    ids = [_write_entry(entry, due_ms) for entry, due_ms in saved.ids]
+    return {"position": at, "taken_at": saved.taken_at, "ids": ids, "open_from": saved.open_from}
+
+
+def partition_ids(machine: StateMachine) -> list[list[Any]]:
+    """The ids that are open or wait for their outcome."""
+    due = {each.transaction.entry.transactional_id: each.due_ms for each in machine.unsettled}
+    waiting = [each.transaction.entry for each in machine.unsettled]
+    entries = {each.transactional_id: each for each in (*machine.open.values(), *waiting) if each.offset >= 0}
+    return [_write_entry(each, due.get(name)) for name, each in entries.items()]
+
+
+def _write_entry(entry: Entry, due_ms: int | None) -> list[Any]:
+    fields = [getattr(entry, name) for name in _ENTRY]
+    found = [entry.transactional_id, fields, _text(entry.section)]
+    if entry.pending is not None:
+        ended = entry.pending
+        found.append([due_ms, ended.outcome.value, [getattr(ended, name) for name in _ENDED], _text(ended.section)])
+    return found
+
+
+def _text(section: bytes) -> str:
+    return b64encode(section).decode()
+
+
+# --- Beginning ---
+
+
+def begin(end: int, hour_ago: int | None, saved: SavedPartition | None, *, from_zero: bool) -> PartitionProgress:
+    """Where to start in a partition whose high watermark is ``end``.
+
+    ``saved`` is what the last process left, None for nothing. ``hour_ago`` is the first offset of the last hour, None
+    when it has no records or could not be asked for; ``from_zero`` marks a partition that appeared while we watched.
+    """
+    recent = () if hour_ago is None else (hour_ago,)
+    if saved is None:
+        return PartitionProgress(0, 0) if from_zero else PartitionProgress(min((end, *recent)), end)
+    context = [each for each in (saved.open_from, saved.taken_at) if each is not None]
+    start = max(0, min((saved.next, *context, *saved.unsettled)) - CONTEXT_RECORDS)
+    return PartitionProgress(min((start, *recent)), saved.next, saved.unsettled, epoch=saved.epoch, lost=saved.lost)
+
+
+# --- Reading ---
+
+
+def read(document: Mapping[str, Any], journal: Iterable[Mapping[str, Any]]) -> Saved:
+    """What was kept. Raises UnusableState for a document that is not of this format nor of version 0.1."""
+    if not document:
+        return Saved()
+    try:
+        if document.get("format") != FORMAT:
+            return _read_first_version(document)
+        saved = Saved(
+            {int(number): _read_partition(int(number), each) for number, each in document["partitions"].items()},
+            int(document["log_partitions"]),
+            dict(document["counters"]),
+            int(document["generation"]),
+        )
+        for line in journal:
+            if line.get("generation") == saved.generation:
+                _amend(saved, line)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UnusableState(f"{type(error).__name__}: {error}") from None
+    return saved
+
+
+def _amend(saved: Saved, line: Mapping[str, Any]) -> None:
+    for number, position in line.get("partitions", {}).items():
+        known = saved.partitions.get(int(number))
+        if known is None:
+            saved.partitions[int(number)] = _at(position)
+        else:
+            known.next, known.epoch, known.unsettled, known.lost = _position(position)
+    saved.log_partitions = max(saved.log_partitions or 0, int(line.get("log_partitions", 0)))
+    counters = saved.counters if saved.counters is not None else {}
+    for kind, changed in line.get("counters", {}).items():
+        if isinstance(changed, dict):
+            merged = {**counters.get(kind, {}), **changed}
+            counters[kind] = {name: each for name, each in merged.items() if each is not None}
+        else:
+            counters[kind] = changed
+
+
+def _at(position: list[Any]) -> SavedPartition:
+    return SavedPartition(*_position(position))
+
+
+def _position(position: list[Any]) -> tuple[int, int, frozenset[int], int]:
+    offset, epoch, unsettled, lost = position
+    if not _is_offset(offset):
+        raise ValueError(f"the position {offset!r}")
+    return int(offset), int(epoch), frozenset(int(each) for each in unsettled), int(lost)
+
+
+def _read_partition(number: int, found: Mapping[str, Any]) -> SavedPartition:
+    saved = _at(found["position"])
+    saved.taken_at = None if found["taken_at"] is None else int(found["taken_at"])
+    saved.open_from = found.get("open_from")
+    saved.ids = [_read_entry(number, each) for each in found["ids"]]
+    return saved
+
+
+def _read_entry(number: int, found: list[Any]) -> tuple[Entry, int | None]:
+    transactional_id, fields, section, *pending = found
+    entry = Entry(transactional_id, number)
+    for name, value in zip(_ENTRY, fields, strict=True):
+        setattr(entry, name, int(value))
+    entry.section = b64decode(section, validate=True)
+    if not pending:
+        return entry, None
+    due_ms, outcome, values, pending_section = pending[0]
+    by_name = dict(zip(_ENDED, map(int, values), strict=True))
+    entry.pending = Ended(
+        entry=entry, outcome=Outcome(outcome), section=b64decode(pending_section, validate=True), **by_name
+    )
+    return entry, int(due_ms)
+
+
+def _read_first_version(document: Mapping[str, Any]) -> Saved:
+    """Positions of version 0.1, which kept no counters: ``{"partitions": {"7": {"next", "unsettled", "open"}}}``."""
+    if "format" in document or not isinstance(document.get("partitions"), dict):
+        raise UnusableState(f"the format {document.get('format')!r}")
+    saved = Saved({}, 0)
+    for text, left in document["partitions"].items():
+        number = int(text)
+        saved.log_partitions = max(saved.log_partitions or 0, number + 1)
+        position, unsettled, opened = left.get("next"), left.get("unsettled"), left.get("open")
+        if not _is_offset(position):
+            continue  # it gave no answer while version 0.1 ran
+        pending = frozenset(filter(_is_offset, unsettled)) if isinstance(unsettled, list) else frozenset()
+        saved.partitions[number] = SavedPartition(
+            position, unsettled=pending, open_from=opened if _is_offset(opened) else None
+        )
+    return saved
+
+
+def _is_offset(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

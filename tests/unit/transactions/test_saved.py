@@ -1,0 +1,141 @@
+"""What the tail keeps over a restart, and where a start begins with it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.transactions.entries import Entry
+from exporter.transactions.progress import CONTEXT_RECORDS, PartitionProgress
+from exporter.transactions.saved import (
+    FORMAT,
+    Saved,
+    SavedPartition,
+    UnusableState,
+    begin,
+    kept_document,
+    partition_document,
+    partition_position,
+    read,
+)
+from exporter.transactions.state_machine import StateMachine
+from tests.coordinator import History, histories
+
+
+def document(partitions: dict[str, Any], **counters: Any) -> dict[str, Any]:
+    found = {"format": FORMAT, "generation": 4, "log_partitions": 2, "partitions": partitions, "counters": counters}
+    again: dict[str, Any] = json.loads(json.dumps(found))
+    return again
+
+
+@given(histories(), st.data())
+def test_open_ids_and_waiting_aborts_come_back_as_they_were(history: History, data: st.DataObject) -> None:
+    machine, progress = StateMachine(0), PartitionProgress(0, 0)
+    for record in history.records[: data.draw(st.integers(0, len(history.records)))]:
+        if record.partition == 0:
+            machine.apply(record.offset, record.ms, record.key, record.value)
+            progress.read(record.offset)
+    kept = read(document({"0": partition_document(progress, machine)}), ()).partitions[0]
+    assert (kept.next, kept.taken_at) == (progress.next, progress.next)
+    assert kept.unsettled == {each.transaction.offset for each in machine.unsettled}
+    again = read(document({"0": kept_document(kept)}), ()).partitions[0]
+    for saved in (kept, again):
+        fresh = StateMachine(0)
+        fresh.restore(saved.ids)
+        assert states(fresh, fresh.entries.values()) == states(
+            machine, [each for each in machine.entries.values() if each.open or each.pending is not None]
+        )
+        assert fresh.open.keys() == machine.open.keys()
+
+
+def states(machine: StateMachine, entries: Any) -> dict[str, Any]:
+    due = {each.transaction.entry.transactional_id: each.due_ms for each in machine.unsettled}
+    return {each.transactional_id: (fields(each), due.get(each.transactional_id)) for each in entries}
+
+
+def fields(entry: Entry) -> tuple[Any, ...]:
+    kept = [getattr(entry, name) for name in Entry.__slots__ if name not in ("view", "pending", "application")]
+    return (*kept, entry.pending and entry.pending[1:])
+
+
+def test_the_journal_of_the_same_generation_goes_on_from_the_snapshot() -> None:
+    kept = document(
+        {"0": {"position": [7, 1, [], 0], "taken_at": 7, "ids": []}},
+        applications={"a": [1], "b": [2]},
+        tasks={"t": 1},
+        undecodable=0,
+    )
+    saved = read(
+        kept,
+        [
+            {"generation": 3, "partitions": {"0": [1, 1, [], 0]}, "counters": {"applications": {"a": [9]}}},
+            {"generation": 4, "partitions": {"0": [9, 2, [8], 3]}, "counters": {"applications": {"a": [3], "b": None}}},
+            {"generation": 4, "partitions": {"1": [2, 0, [], 0]}, "counters": {"undecodable": 5}},
+        ],
+    )
+    zero = saved.partitions[0]
+    assert (zero.next, zero.epoch, zero.lost, zero.taken_at) == (9, 2, 3, 7)
+    assert zero.unsettled == frozenset({8})
+    assert (saved.partitions[1].next, saved.partitions[1].taken_at) == (2, None)
+    assert saved.counters == {"applications": {"a": [3]}, "tasks": {"t": 1}, "undecodable": 5}
+
+
+def test_positions_of_version_0_1_are_taken_over_without_counters() -> None:
+    saved = read({"partitions": {"0": {"next": 8, "unsettled": [6, "x"], "open": 3}, "5": {}}}, ())
+    assert (saved.counters, saved.log_partitions) == (None, 6)
+    assert saved.partitions.keys() == {0}
+    assert saved.partitions[0] == SavedPartition(8, unsettled=frozenset({6}), open_from=3)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"format": 3},
+        {"partitions": 3},
+        {"partitions": {"0": 7}},
+        {"partitions": {"x": {}}},
+        {"format": FORMAT},
+        document({"0": {"position": [-1, 0, [], 0], "taken_at": 0, "ids": []}}),
+        document({"0": {"position": [1, 0, []], "taken_at": 0, "ids": []}}),
+        document({"0": {"position": [1, 0, [], 0], "taken_at": 0, "ids": [["a", [1, 2], ""]]}}),
+        document({"0": {"position": [1, 0, [], 0], "taken_at": 0, "ids": [["a", [0] * 13, "%%%"]]}}),
+    ],
+)
+def test_a_document_that_cannot_be_used_says_so(broken: dict[str, Any]) -> None:
+    with pytest.raises(UnusableState):
+        read(broken, ())
+
+
+def test_nothing_kept_is_nothing() -> None:
+    assert read({}, ()) == Saved()
+
+
+# --- Where to begin ---
+
+
+def test_a_first_start_counts_from_the_end_and_reads_the_last_hour_before_it() -> None:
+    progress = begin(100, 60, None, from_zero=False)
+    assert (progress.next, progress.position) == (60, 100)
+    assert begin(100, None, None, from_zero=False).next == 100
+
+
+def test_what_appears_while_we_watch_is_counted_from_its_beginning() -> None:
+    assert begin(100, 60, None, from_zero=True).position == 0
+
+
+def test_a_restart_counts_from_where_the_last_process_stopped_and_reads_what_it_needs_before() -> None:
+    saved = SavedPartition(8_000, 5, frozenset({7_990}), 2, taken_at=7_500)
+    progress = begin(9_000, 8_500, saved, from_zero=False)
+    assert (progress.next, progress.position) == (7_500 - CONTEXT_RECORDS, 8_000)
+    assert (progress.epoch, progress.lost, progress.unsettled) == (5, 2, {7_990})
+    assert begin(9_000, 3_000, saved, from_zero=False).next == 3_000
+    assert begin(9_000, None, SavedPartition(10), from_zero=False).next == 0
+
+
+def test_while_what_was_counted_is_read_again_the_position_stays() -> None:
+    progress = begin(9_000, None, SavedPartition(8_000, 5, frozenset({7_990})), from_zero=False)
+    assert partition_position(progress, StateMachine(0)) == [8_000, 5, [7_990], 0]
