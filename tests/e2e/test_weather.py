@@ -206,7 +206,6 @@ def test_an_agent_that_was_away_counts_what_it_missed(
     producer.init()
     producer.run(3, topic)
     first.wait_until(lambda seen: _committed(seen, application) == 3)
-    _until(lambda: "unsettled" in "".join(path.read_text() for path in tmp_path.rglob("txnlog.json")))
     held = keep(make_producer(kafka_4, f"{application}-2", timeout=600.0))
     held.init()
     held.begin()
@@ -214,7 +213,6 @@ def test_an_agent_that_was_away_counts_what_it_missed(
     held.flush()
     stalled = first.wait_until(lambda seen: seen.samples(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS, topic=topic))
     since = stalled.value(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS, topic=topic)
-    time.sleep(1.5)  # a kill loses at most what was not saved within a second
     if ending == "stop":
         assert first.stop() == 0
     else:
@@ -222,12 +220,12 @@ def test_an_agent_that_was_away_counts_what_it_missed(
     producer.run(7, topic)
     producer.run(2, topic, commit=False)
     second = start_agent(*arguments, environment=OFTEN, name="second")
-    metrics = second.wait_until(lambda seen: _committed(seen, application) == 7)
+    metrics = second.wait_until(lambda seen: _committed(seen, application) == 10)
     assert metrics.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 0
     metrics = second.wait_until(
         lambda seen: seen.value(catalogue.TRANSACTIONS_TOTAL, application=application, outcome="aborted") == 2
     )
-    assert _committed(metrics, application) == 7
+    assert _committed(metrics, application) == 10
     metrics = second.wait_until(lambda seen: seen.samples(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS, topic=topic))
     again = metrics.value(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS, topic=topic)
     assert again == pytest.approx(since, abs=0.01)

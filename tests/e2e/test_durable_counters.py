@@ -1,0 +1,160 @@
+"""Counters of the transaction log over kills of the agent, and what outcomes wait for, on real brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+from confluent_kafka import Producer as ConfluentProducer
+from confluent_kafka.admin import NewTopic
+
+from demo.agent import Agent, Metrics
+from demo.cluster import KafkaCluster
+from demo.processes import poll
+from demo.workloads.producers import Producer, ProducerClass
+from exporter import catalogue
+from exporter.kafka.client import ClusterClient
+from exporter.kafka.properties.client import Properties
+from exporter.kafka.requests.offsets import Isolation, end_offsets, log_end_offsets
+from exporter.model import Deadline, TopicPartition
+from tests.e2e.conftest import VERSIONS, Keep, StartAgent
+
+KILLS = 4
+COUNTERS = (
+    str(catalogue.TRANSACTIONS_TOTAL),
+    str(catalogue.PRODUCER_INITS_TOTAL),
+    f"{catalogue.TRANSACTION_OPEN_SECONDS}_sum",
+    f"{catalogue.TRANSACTION_OPEN_SECONDS}_count",
+    f"{catalogue.TRANSACTION_OPEN_SECONDS}_bucket",
+    f"{catalogue.TRANSACTION_COMPLETION_SECONDS}_sum",
+    f"{catalogue.TRANSACTION_COMPLETION_SECONDS}_count",
+    str(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL),
+)
+
+
+class Shown:
+    """The highest that was shown of every counter of an application: no later scrape may be lower."""
+
+    def __init__(self, application: str) -> None:
+        self._application = application
+        self._highest: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
+
+    def look(self, metrics: Metrics) -> Metrics:
+        for name in COUNTERS:
+            for sample in metrics.samples(name):
+                if sample.labels.get("application", self._application) != self._application:
+                    continue
+                series = name, frozenset(sample.labels.items())
+                assert sample.value >= self._highest.get(series, 0.0), f"{sample} was {self._highest[series]:g}"
+                self._highest[series] = sample.value
+        return metrics
+
+    @property
+    def committed(self) -> float:
+        return max(
+            (
+                value
+                for (name, labels), value in self._highest.items()
+                if name == str(catalogue.TRANSACTIONS_TOTAL) and ("outcome", "committed") in labels
+            ),
+            default=0.0,
+        )
+
+
+def _work(producer: Producer, topic: str, stop: Event) -> None:
+    while not stop.is_set():
+        producer.run(3, topic)
+        producer.run(1, topic, commit=False)
+
+
+def _watch(agent: Agent, shown: Shown, more_than: float) -> None:
+    """Scrape until more was committed than that, and look at every scrape."""
+    agent.wait_until(lambda seen: (shown.look(seen), shown.committed > more_than)[1], timeout=60)
+
+
+def test_counters_go_on_over_kills_and_are_never_lower_than_a_scrape_showed(
+    kafka_4: KafkaCluster,
+    start_agent: StartAgent,
+    keep: Keep,
+    fresh: Callable[[str], str],
+    make_producer: ProducerClass,
+    tmp_path: Path,
+) -> None:
+    topic, application = fresh("orders"), fresh("durable")
+    kafka_4.create_topic(topic)
+    arguments = ("--bootstrap-server", kafka_4.bootstrap, "--state.dir", str(tmp_path))
+    agent = start_agent(*arguments, name="agent-0")
+    producer = keep(make_producer(kafka_4, f"{application}-1"))
+    producer.init()
+    stop = Event()
+    worker = Thread(target=_work, args=(producer, topic, stop))
+    worker.start()
+    shown = Shown(application)
+    try:
+        for life in range(1, KILLS + 1):
+            _watch(agent, shown, shown.committed + 20)
+            if life == KILLS:
+                assert agent.stop() == 0
+            else:
+                agent.kill()
+            agent = start_agent(*arguments, name=f"agent-{life}")
+        _watch(agent, shown, shown.committed + 20)
+    finally:
+        stop.set()
+        worker.join()
+    truth = {outcome: float(count) for outcome, count in producer.books.outcomes().items()}
+    metrics = agent.wait_until(lambda seen: _outcomes(shown.look(seen), application) == truth, timeout=60)
+    assert metrics.value(catalogue.PRODUCER_INITS_TOTAL, application=application) == 1
+    assert metrics.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 0
+    count = metrics.value(f"{catalogue.TRANSACTION_COMPLETION_SECONDS}_count", application=application)
+    assert count == sum(truth.values())
+
+
+def _outcomes(metrics: Metrics, application: str) -> dict[str, float | None]:
+    return {
+        outcome: metrics.value(catalogue.TRANSACTIONS_TOTAL, application=application, outcome=outcome)
+        for outcome in catalogue.OUTCOMES
+    }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_log_end_is_beyond_the_high_watermark_while_a_follower_is_paused(version: str) -> None:
+    """What an outcome waits for, on both versions: ListOffsets of the debugging consumer."""
+    with KafkaCluster(version, 3, heap_mb=320) as kafka:
+        topic = NewTopic("t", 1, 2, config={"min.insync.replicas": "1"})
+        admin = kafka.admin()
+        admin.create_topics([topic])["t"].result(30)
+        producer = ConfluentProducer({"bootstrap.servers": kafka.bootstrap, "acks": 1})
+        client = ClusterClient(Properties.parse(kafka.client_properties()))
+        try:
+            place = TopicPartition("t", 0)
+
+            def ends() -> tuple[int | None, int | None]:
+                until = Deadline.after(10.0)
+                metadata = client.metadata(until, ["t"])
+                high = end_offsets(client, metadata, [place], Isolation.READ_UNCOMMITTED, until)
+                return high.values.get(place), log_end_offsets(client, metadata, [place], until).values.get(place)
+
+            _send(producer, 3)
+            until = Deadline.after(30.0)
+            while ends() != (3, 3):
+                assert poll(until, 0.2), f"both ends are {ends()}"
+            known = client.metadata(Deadline.after(10.0), ["t"]).topics["t"][0]
+            follower = next(each for each in known.replicas if each != known.leader)
+            kafka.broker(follower).pause()
+            _send(producer, 4)
+            assert ends() == (3, 7)
+            kafka.broker(follower).resume()
+            until = Deadline.after(30.0)
+            while ends() != (7, 7):
+                assert poll(until, 0.2), f"both ends are {ends()}"
+        finally:
+            client.close()
+
+
+def _send(producer: ConfluentProducer, records: int) -> None:
+    for _ in range(records):
+        producer.produce("t", b"x")
+    assert producer.flush(30) == 0
