@@ -50,8 +50,12 @@ OPEN_PER_SECOND = 500
 """Open transactions that may be turned into samples in a second, for what that costs."""
 USE_INTERVAL = 60.0
 HOUR = 3600.0
-LOG_END_SECONDS = 2.0
-"""What asking for log ends may take of a read: a broker that does not answer delays an outcome, and not the others."""
+LOG_END_SECONDS = 1.0
+LOOK_SECONDS = 3.0
+SEED_SECONDS = 2.0
+"""What asking for log ends, a look, and asking for the state at the start may take of a read: a broker that does not
+answer costs its own partitions, and the others are read all the same.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,7 @@ class TxnlogSource:
         self._saved: Saved | None = None  # what the last process left; None until the first look
         self._log_partitions: int | None = None  # how many the log had at the first start; None until the first look
         self._targets: dict[int, int] = {}  # ends at the start, which are read before kept counters go on
+        self._shown = False  # the counters
         self._undecodable = 0
         self._unseeded: set[int] | None = None  # log partitions whose state at the start is not known yet; None: all
         self._seed_missing: tuple[str, ...] = ()
@@ -120,7 +125,8 @@ class TxnlogSource:
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         try:
             if self._look_due():
-                self._look(deadline)
+                self._look(deadline.within(LOOK_SECONDS))
+                self._seed_if_due(deadline.within(SEED_SECONDS))
         except AskError as error:
             self._look_faults = (error.fault,)
             if self._log is not None:
@@ -177,10 +183,15 @@ class TxnlogSource:
             self._log.asked(found, asked_at)
         self._start(metadata, self._saved, found, asked_at, deadline)
         self._check_gone(metadata, deadline)
+
+    def _seed_if_due(self, deadline: Deadline) -> None:
         now = self._cluster.clock.monotonic()
         due = now >= self._seed_at and (self._unseeded != set() or now >= self._forget_at)
-        if self._log is not None and due:
-            self._seed(self._log, len(partitions), deadline)
+        if self._log is not None and due and self._seen:
+            try:
+                self._seed(self._log, self._seen, deadline)
+            except AskError as error:
+                self._seed_missing = (error.fault.detail,)
 
     def _start(
         self, metadata: Metadata, saved: Saved, ends: Mapping[int, int], asked_at: float, deadline: Deadline
@@ -231,12 +242,18 @@ class TxnlogSource:
         return {partition.partition: end for partition, end in answers.values.items()}
 
     def _counters_go_on(self) -> bool:
-        """Whether counters that were kept over a restart have been counted on to where the log ended at the start."""
+        """Whether counters that were kept over a restart have been counted on to where the log ended at the start.
+
+        From then on they are shown; a partition that answers later is counted on top.
+        """
+        if self._shown:
+            return True
         for number, target in list(self._targets.items()):
             progress = self._progress.get(number)
             if progress is not None and (progress.next >= target or progress.end is None):
                 del self._targets[number]
-        return not self._targets
+        self._shown = not self._targets
+        return self._shown
 
     def _seed(self, log: LogTail, partitions: int, deadline: Deadline) -> None:
         """The state at the start, from the coordinators: transactions that began before what is read of the log.

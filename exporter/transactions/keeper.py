@@ -31,7 +31,7 @@ class Keeper:
         self._snapshot_at: float | None = None  # monotonic
         self._positions: dict[str, list[Any]] = {}  # as they were last written
         self._undecodable = 0
-        self._unchanged = False
+        self._journalled = False  # since the last snapshot
 
     def load(self, cluster_id: str, aggregates: Aggregates) -> tuple[Saved, int]:
         """What the last process left, its counters taken over, and its count of undecodable records.
@@ -81,23 +81,20 @@ class Keeper:
             return
         positions = tail.positions() if tail is not None else {}
         undecodable = tail.undecodable if tail is not None else 0
-        due = self._snapshot_at is None or now - self._snapshot_at >= SNAPSHOT_SECONDS
-        if whole or due:
-            if self._snapshot_at is not None and self._unchanged and positions == self._positions:
-                self._snapshot_at = now
-                return
-            self._snapshot(tail, aggregates, log_partitions, waiting)
+        moved = {number: each for number, each in positions.items() if self._positions.get(number) != each}
+        changed: dict[str, Any] = aggregates.saved(everything=False)
+        if undecodable != self._undecodable:
+            changed["undecodable"] = undecodable
+        first = self._snapshot_at is None
+        if first or whole or now - (self._snapshot_at or 0.0) >= SNAPSHOT_SECONDS:
+            if first or moved or changed or self._journalled:
+                self._snapshot(tail, aggregates, log_partitions, waiting)
             self._snapshot_at = now
-            self._unchanged = True
-        else:
-            moved = {number: each for number, each in positions.items() if self._positions.get(number) != each}
-            changed: dict[str, Any] = aggregates.saved(everything=False)
-            if undecodable != self._undecodable:
-                changed["undecodable"] = undecodable
-            if moved or changed:
-                line = {"generation": self._generation, "partitions": moved, "counters": changed}
-                self._state.append(self._cluster_id, self._name, line)
-                self._unchanged = False
+            self._journalled = False
+        elif moved or changed:
+            line = {"generation": self._generation, "partitions": moved, "counters": changed}
+            self._state.append(self._cluster_id, self._name, line)
+            self._journalled = True
         self._positions, self._undecodable = positions, undecodable
 
     def _snapshot(

@@ -13,7 +13,7 @@ from exporter.kafka.requests.leader_epochs import EpochEnd, epoch_ends
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import log_end_offsets, start_offsets
 from exporter.kafka.requests.routing import Cluster
-from exporter.model import Deadline, Fault, TopicPartition
+from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.transactions.progress import NO_EPOCH, PartitionProgress
 from exporter.transactions.records import TOPIC
 
@@ -36,20 +36,33 @@ def check_positions(
     known = {TopicPartition(TOPIC, number): each for number, each in progress.items()}
     with_epoch = {place: each.epoch for place, each in known.items() if each.epoch != NO_EPOCH}
     ends = epoch_ends(client, metadata, with_epoch, deadline)
+    faults = list(ends.faults)
     doubtful = []
     for place, each in known.items():
-        if place in with_epoch and place not in ends.values:
+        if NO_EPOCH < (leader_epoch := metadata.leader_epoch(place)) < each.epoch:
+            each.gone = True
+            faults.append(_older(place, leader_epoch, each.epoch))
+        elif place in with_epoch and place not in ends.values:
             each.gone = True
         elif not _agrees(place, each, ends.values.get(place), seen=seen):
             doubtful.append(place)
-    faults = list(ends.faults)
     if doubtful:
         starts = start_offsets(client, metadata, doubtful, deadline)
         log_ends = log_end_offsets(client, metadata, doubtful, deadline)
         faults += [*starts.faults, *log_ends.faults]
         for place in doubtful:
-            _correct(place, known[place], starts.values.get(place), log_ends.values.get(place))
+            ended = ends.values.get(place)
+            agreed = ended is not None and ended.offset >= 0
+            _correct(place, known[place], starts.values.get(place), log_ends.values.get(place), agreed=agreed)
     return tuple(dict.fromkeys(faults))
+
+
+def _older(place: TopicPartition, leader_epoch: int, epoch: int) -> Fault:
+    return Fault(
+        Reason.NO_LEADER,
+        f"{place} is led in epoch {leader_epoch}, and was read to epoch {epoch}: the broker that says so is behind, or"
+        " the log was made anew; then stop, remove txnlog.json from state.dir, and start again",
+    )
 
 
 def _agrees(place: TopicPartition, progress: PartitionProgress, end: EpochEnd | None, *, seen: bool) -> bool:
@@ -70,14 +83,17 @@ def _agrees(place: TopicPartition, progress: PartitionProgress, end: EpochEnd | 
     return True
 
 
-def _correct(place: TopicPartition, progress: PartitionProgress, start: int | None, log_end: int | None) -> None:
+def _correct(
+    place: TopicPartition, progress: PartitionProgress, start: int | None, log_end: int | None, *, agreed: bool
+) -> None:
+    """Decide by both ends of the log; ``agreed`` says that the leader's epochs are those of the position."""
     position = max(progress.next, progress.position)
     if start is None or log_end is None:
         progress.gone = True
     elif position < start:
         log.warning("%s begins at offset %d: the records from offset %d on are lost", place, start, position)
         progress.deleted(start)
-    elif position > log_end:
+    elif position > log_end and not agreed:
         log.warning(
             "%s ends at offset %d and knows nothing of offset %d: the log was made anew, or lost what was read. Reading"
             " goes on at its end; what is before that is counted as lost",

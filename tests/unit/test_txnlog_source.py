@@ -554,6 +554,35 @@ def test_a_leader_that_says_nothing_of_its_epochs_leaves_the_position_unread_and
     assert counts(read(world, source)) == {"committed": 2}
 
 
+def test_a_leader_in_an_older_epoch_than_was_read_is_not_believed(tmp_path: Path) -> None:
+    """A broker that was cut off before the election: its log is short and knows nothing of the newer epoch."""
+    world = world_of()
+    story = Story(world, "app-1")
+    world.topics[LOG][0].epoch = 4
+    source = source_of(world, tmp_path)
+    read(world, source)
+    story["app-1"].initialise()
+    story.commit("app-1")
+    assert counts(read(world, source)) == {"committed": 1}
+    partition, records = world.topics[LOG][0], list(world.log[0])
+    partition.epoch, partition.high_watermark, partition.epoch_end = 3, 1, (-1, -1)
+    world.log[0] = records[:1]
+    source = source_of(world, tmp_path)
+    for _ in range(4):
+        seen = read(world, source)
+        assert "epoch 3, and was read to epoch 4" in seen.faults[0].detail
+        assert not seen.values(COUNTED)
+        world.time.pass_(6.0)
+    partition.epoch, partition.high_watermark, partition.epoch_end = 5, len(records), None
+    world.log[0] = records
+    story.commit("app-1")
+    read(world, source)
+    world.time.pass_(6.0)
+    seen = read(world, source)
+    assert counts(seen) == {"committed": 2}
+    assert seen.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 0
+
+
 # --- Log time ---
 
 

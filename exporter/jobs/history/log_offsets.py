@@ -56,21 +56,34 @@ def from_json(found: Mapping[str, Sequence[int]]) -> dict[int, Mark]:
         raise ValueError(f"no marks of the transaction log: {error}") from None
 
 
-def advanced(marks: Marks, ends: Mapping[int, int], now_ms: int, most: int) -> dict[int, Mark]:
+class Look(NamedTuple):
+    """High watermarks by partition, and those of the partitions where nothing waited for replication behind it.
+
+    Asked for after ``asked_ms`` and answered before ``answered_ms``, in Unix milliseconds.
+    """
+
+    ends: Mapping[int, int]
+    whole: frozenset[int]
+    asked_ms: int
+    answered_ms: int
+
+
+def advanced(marks: Marks, look: Look, most: int) -> dict[int, Mark]:
     """The marks to which the next batch reads, at most ``most`` offsets on: equal marks mean that nothing is to do.
 
-    ``ends`` are the high watermarks that were asked for at ``now_ms``; a partition that gave no answer stays where it
-    is. One that stands still is looked at once more after a while, which settles what could have been a fence.
+    A partition stays where it is without an answer, and with an end below what was read: that is of a broker that is
+    behind. One that stands still is looked at once more after a while, which settles what could have been a fence; not
+    while records wait for replication, as one of them may be the fence's.
     """
+    ends, whole, now_ms = look.ends, look.whole, look.asked_ms
     shares = shared_out({number: end - marks.get(number, START).next for number, end in ends.items()}, most)
     found = dict(marks)
     for number, end in ends.items():
         mark = marks.get(number, START)
-        if end != mark.next or number not in marks:
-            # An end before the mark is that of a log that was truncated: go on from there, as the agent does.
+        if end > mark.next or number not in marks:
             stop = min(end, mark.next + shares.get(number, 0))
-            found[number] = Mark(stop, now_ms if stop == end else -1, now_ms)
-        elif mark.seen_ms < mark.moved_ms + SETTLED_MS <= now_ms:
+            found[number] = Mark(stop, now_ms if stop == end and number in whole else -1, look.answered_ms)
+        elif end == mark.next and number in whole and mark.seen_ms < mark.moved_ms + SETTLED_MS <= now_ms:
             found[number] = mark._replace(seen_ms=now_ms)
     return found
 
@@ -94,7 +107,7 @@ def planned(start: Marks, end: Marks, tasks: int) -> list[tuple[Piece, ...]]:
     pieces = [
         Piece(
             Range(number, start.get(number, START).next, mark.next),
-            mark.seen_ms - mark.moved_ms if mark.seen_ms >= 0 else -1,
+            max(0, mark.seen_ms - mark.moved_ms) if mark.seen_ms >= 0 else -1,
         )
         for number, mark in end.items()
     ]

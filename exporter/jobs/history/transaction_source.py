@@ -16,11 +16,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from exporter.jobs.history.log_offsets import Mark, Piece, advanced, from_json, planned, to_json
+from exporter.jobs.history.log_offsets import Look, Mark, Piece, advanced, from_json, planned, to_json
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.log.tail import Polled
 from exporter.kafka.properties.client import Properties
-from exporter.kafka.requests.offsets import Isolation, end_offsets
+from exporter.kafka.requests.offsets import Isolation, end_offsets, log_end_offsets
 from exporter.model import Clock, Deadline, Reason, TopicPartition
 from exporter.transactions.log_range import RangeConsumer, read_ranges
 from exporter.transactions.records import TOPIC
@@ -95,8 +95,8 @@ class LogReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         with closing(Ends(self._access)) as log:
-            ends, now_ms = log.ask(Deadline.after(self._access.patience))
-        marks = {number: Mark(end, now_ms, now_ms) for number, end in ends.items()}
+            look = log.ask(Deadline.after(self._access.patience))
+        marks = {number: Mark(end, look.asked_ms, look.answered_ms) for number, end in look.ends.items()}
         return [Planned(pieces) for pieces in planned({}, marks, self._access.tasks)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
@@ -120,13 +120,13 @@ class LogStream(DataSourceStreamReader):
         if self._ends is None:
             self._ends = Ends(self._access)
         try:
-            ends, now_ms = self._ends.ask(Deadline.after(ASK_SECONDS))
+            look = self._ends.ask(Deadline.after(ASK_SECONDS))
         except TransactionLogError:
             if time.monotonic() - self._answered_at > self._access.patience:
                 raise
             return to_json(self._marks)
         self._answered_at = time.monotonic()
-        return to_json(advanced(self._marks, ends, now_ms, self._access.most))
+        return to_json(advanced(self._marks, look, self._access.most))
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
         self._marks = from_json(end)
@@ -141,18 +141,18 @@ class LogStream(DataSourceStreamReader):
 
 
 class Ends:
-    """Asks for the high watermarks of the log, over connections that are kept."""
+    """Asks for the ends of the log, over connections that are kept."""
 
     def __init__(self, access: LogAccess) -> None:
         self._access = access
         self._client = ClusterClient(access.properties)
 
-    def ask(self, deadline: Deadline) -> tuple[dict[int, int], int]:
-        """By partition, and the instant before they were asked for, in Unix milliseconds. Empty without a log.
+    def ask(self, deadline: Deadline) -> Look:
+        """The high watermarks, and whether they are the log ends. Empty without a log.
 
         Raises TransactionLogError when nobody answers, or another cluster does.
         """
-        now_ms = int(time.time() * 1000)
+        asked_ms = int(time.time() * 1000)
         try:
             metadata = self._client.metadata(deadline, [TOPIC])
             if metadata.cluster_id != self._access.cluster_id:
@@ -162,12 +162,17 @@ class Ends:
             if fault is not None and fault.reason is not Reason.UNKNOWN_TOPIC:
                 raise TransactionLogError(fault.detail)
             wanted = [TopicPartition(TOPIC, number) for number in metadata.topics.get(TOPIC, {})]
+            # The log ends first: a high watermark that is there later has all that was written before.
+            log_ends = log_end_offsets(self._client, metadata, wanted, deadline)
             answers = end_offsets(self._client, metadata, wanted, Isolation.READ_UNCOMMITTED, deadline)
         except AskError as error:
             raise TransactionLogError(error.fault.detail) from None
         if wanted and not answers.values:
             raise TransactionLogError("; ".join(fault.detail for fault in answers.faults[:3]))
-        return {partition.partition: end for partition, end in answers.values.items()}, now_ms
+        ends = {partition.partition: end for partition, end in answers.values.items()}
+        logs = {partition.partition: end for partition, end in log_ends.values.items()}
+        whole = frozenset(number for number, end in ends.items() if number in logs and end >= logs[number])
+        return Look(ends, whole, asked_ms, int(time.time() * 1000))
 
     def close(self) -> None:
         self._client.close()

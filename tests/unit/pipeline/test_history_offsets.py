@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.jobs.history.log_offsets import SETTLED_MS, Mark, advanced, from_json, planned, shared_out, to_json
+from exporter.jobs.history.log_offsets import SETTLED_MS, Look, Mark, advanced, from_json, planned, shared_out, to_json
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Polled
 from exporter.model import Clock, Fault, Reason
@@ -19,6 +19,11 @@ from exporter.transactions.log_range import BATCH, Range, read_ranges
 
 NOW = 1_790_000_000_000
 ends = st.dictionaries(st.integers(0, 8), st.integers(0, 1000), max_size=6)
+
+
+def look(ends: Mapping[int, int], now_ms: int) -> Look:
+    """All that was written is below the high watermarks."""
+    return Look(ends, frozenset(ends), now_ms, now_ms)
 
 
 @given(ends, st.integers(1, 3000))
@@ -40,7 +45,7 @@ def test_batches_read_every_offset_once_and_the_last_reaches_the_end(
     end: dict[int, int] = {}
     for at, more in enumerate([*growth, *([{}] * 50)]):
         end = {number: end.get(number, 0) + more.get(number, 0) for number in end.keys() | more.keys()}
-        found = advanced(marks, end, NOW + at * 60_000, most)
+        found = advanced(marks, look(end, NOW + at * 60_000), most)
         pieces = [piece for task in planned(marks, from_json(to_json(found)), tasks) for piece in task]
         assert sorted(piece.range.partition for piece in pieces) == sorted(found)
         assert sum(piece.range.end - piece.range.start for piece in pieces) <= most
@@ -52,24 +57,39 @@ def test_batches_read_every_offset_once_and_the_last_reaches_the_end(
 
 
 def test_an_idle_log_is_looked_at_once_more_and_then_makes_no_batches() -> None:
-    first = advanced({}, {0: 10}, NOW, 100)
+    first = advanced({}, look({0: 10}, NOW), 100)
     assert first == {0: Mark(10, NOW, NOW)}
-    assert advanced(first, {0: 10}, NOW + 1_000, 100) == first
-    settled = advanced(first, {0: 10}, NOW + SETTLED_MS, 100)
+    assert advanced(first, look({0: 10}, NOW + 1_000), 100) == first
+    settled = advanced(first, look({0: 10}, NOW + SETTLED_MS), 100)
     assert settled == {0: Mark(10, NOW + SETTLED_MS, NOW)}
     (pieces,) = planned(first, settled, 2)
     assert pieces[0].range == Range(0, 10, 10)
     assert pieces[0].quiet_ms == SETTLED_MS
-    assert advanced(settled, {0: 10}, NOW + 3_600_000, 100) == settled
+    assert advanced(settled, look({0: 10}, NOW + 3_600_000), 100) == settled
 
 
-def test_a_partition_without_an_answer_stays_and_a_truncated_one_goes_on_from_its_end() -> None:
+def test_a_partition_without_an_answer_or_with_an_end_below_what_was_read_stays() -> None:
     marks = {0: Mark(10, NOW, NOW), 1: Mark(50, NOW, NOW)}
-    assert advanced(marks, {1: 20}, NOW + 1, 100) == {0: Mark(10, NOW, NOW), 1: Mark(20, NOW + 1, NOW + 1)}
+    assert advanced(marks, look({1: 20}, NOW + SETTLED_MS), 100) == marks
+
+
+def test_while_records_wait_for_replication_an_idle_log_is_not_settled() -> None:
+    first = advanced({}, look({0: 10}, NOW), 100)
+    waiting = Look({0: 10}, frozenset(), NOW + SETTLED_MS, NOW + SETTLED_MS)
+    assert advanced(first, waiting, 100) == first
+    grown = Look({0: 12}, frozenset(), NOW + 9_000, NOW + 9_500)
+    assert advanced(first, grown, 100) == {0: Mark(12, -1, NOW + 9_500)}
+
+
+def test_an_answer_that_took_long_counts_as_no_quiet_time() -> None:
+    first = advanced({}, Look({0: 10}, frozenset({0}), NOW, NOW + 4_000), 100)
+    assert first == {0: Mark(10, NOW, NOW + 4_000)}
+    ((piece,),) = planned({}, first, 1)
+    assert piece.quiet_ms == 0
 
 
 def test_one_that_was_cut_short_says_that_more_was_waiting() -> None:
-    (pieces,) = planned({}, advanced({}, {0: 500}, NOW, 100), 1)
+    (pieces,) = planned({}, advanced({}, look({0: 500}, NOW), 100), 1)
     assert (pieces[0].range.end, pieces[0].quiet_ms) == (100, -1)
 
 
