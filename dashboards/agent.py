@@ -5,6 +5,7 @@ from __future__ import annotations
 from grafanalib import core
 
 from exporter.catalogue import (
+    CLOCK_DISTANCE_SECONDS,
     CLUSTER_INFO,
     EXPORTER_BUILD_INFO,
     SOURCE_FAULTS_TOTAL,
@@ -36,7 +37,7 @@ def board() -> Board:
         rows=(
             Row("Can it be trusted now?", (Line(4, _now()),)),
             Row("What it reads", (Line(9, (_sources(),)), Line(8, (_faults(), _last_success()), (10, 14)))),
-            Row("The tail of the transaction log", (Line(7, (_tail(), _records())),)),
+            Row("The tail of the transaction log", (Line(7, (_tail(), _clock(), _records())),)),
             Row("What it costs", (Line(7, (_durations(), _cpu(), _memory())),)),
             Row("Who watches what", (Line(6, (_clusters(), _builds(), _dropped()), (10, 8, 6)),)),
         ),
@@ -129,6 +130,15 @@ def _tail() -> core.Panel:
         "Tail lag over time",
         "Records of the transaction log that are not read yet.",
         [Query(own(TRANSACTION_LOG_TAIL_LAG_RECORDS), "{{instance}} {{kafka_cluster}}")],
+    )
+
+
+def _clock() -> core.Panel:
+    return lines(
+        "Our clock and the coordinators'",
+        "By how much the exporter's clock is ahead of the transaction coordinators', negative behind.",
+        [Query(own(CLOCK_DISTANCE_SECONDS), "{{instance}} {{kafka_cluster}}")],
+        "s",
     )
 
 

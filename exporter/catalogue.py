@@ -212,6 +212,14 @@ TRANSACTION_LOG_TAIL_LAG_RECORDS = Metric(
     K,
     "txnlog",
 )
+CLOCK_DISTANCE_SECONDS = Metric(
+    "kafka_eos_clock_distance_seconds",
+    Kind.GAUGE,
+    "Seconds by which this exporter's clock is ahead of the transaction coordinators', negative behind, by the arrival"
+    " of new records of __transaction_state; absent until there were some.",
+    K,
+    "transactions",
+)
 TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL = Metric(
     "kafka_eos_transaction_log_undecodable_records_total",
     Kind.COUNTER,
@@ -272,28 +280,28 @@ OLDEST_COMPLETION_START_TIMESTAMP_SECONDS = Metric(
     Kind.GAUGE,
     "Unix time at which the oldest prepared and not completed transaction was prepared; absent when there is none.",
     A,
-    "txnlog",
+    "transactions",
 )
 TRANSACTIONS_OPEN = Metric(
     "kafka_eos_transactions_open",
     Kind.GAUGE,
     "Open transactions by state.",
     (*A, "state"),
-    "txnlog",
+    "transactions",
 )
 OVERDUE_TRANSACTIONS = Metric(
     "kafka_eos_overdue_transactions",
     Kind.GAUGE,
     "Transactions open for longer than their own timeout plus 15 seconds: the coordinator should have ended them.",
     A,
-    "txnlog",
+    "transactions",
 )
 OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS = Metric(
     "kafka_eos_oldest_open_transaction_start_timestamp_seconds",
     Kind.GAUGE,
     "Unix time at which the oldest open transaction began; absent when none is open.",
     A,
-    "txnlog",
+    "transactions",
 )
 LAST_TRANSACTION_TIMESTAMP_SECONDS = Metric(
     "kafka_eos_last_transaction_timestamp_seconds",
@@ -308,14 +316,14 @@ OPEN_TRANSACTION_START_TIMESTAMP_SECONDS = Metric(
     "Unix time at which an open transaction began, for those nearest to or furthest past their timeout and every one "
     "that holds a stalled partition.",
     (*A, "transactional_id", "producer_id", "producer_epoch", "state"),
-    "txnlog",
+    "transactions",
 )
 OPEN_TRANSACTION_TIMEOUT_SECONDS = Metric(
     "kafka_eos_open_transaction_timeout_seconds",
     Kind.GAUGE,
     "The transaction.timeout.ms of an open transaction, in seconds; absent for two-phase commit, which has none.",
     (*A, "transactional_id", "producer_id", "producer_epoch", "state"),
-    "txnlog",
+    "transactions",
 )
 PRODUCER_FENCES_TOTAL = Metric(
     "kafka_eos_producer_fences_total",

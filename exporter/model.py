@@ -179,17 +179,65 @@ class OpenTransaction(NamedTuple):
 class OpenTransactions(Fact):
     """Every open transaction that the origin knows, and whether that is all there are.
 
-    ``complete`` is True only when nothing can be missing: the tail of the log stands at its end and the state at its
-    start was read in full, or every coordinator answered and DESCRIBE on all transactional ids is proven. ``missing``
-    says in words what could not be asked. ``origin`` is ``txnlog`` or ``transactions``. ``exposes`` says that its
-    origin makes the samples, from the next read on at the latest: the other one then makes none.
+    ``complete`` is True only when nothing can be missing: the tail of the log is at its end and the state at its start
+    was read in full, or every coordinator answered and DESCRIBE on all transactional ids is proven. ``missing`` says in
+    words what could not be asked. ``origin`` is ``txnlog`` or ``transactions``. ``as_of`` is the monotonic instant at
+    which all of them were known to be open: they may have ended since. It is None while that is not known.
     """
 
     origin: str
     transactions: tuple[OpenTransaction, ...]
     complete: bool
     missing: tuple[str, ...] = ()
-    exposes: bool = True
+    as_of: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedTransactions(Fact):
+    """What the tail of the log knows of open transactions, for the source that publishes them: see OpenTransactions.
+
+    ``clock`` is what the arrival of its records says of the coordinators' clock, ``applications`` are all that it
+    counts, for those without an open transaction.
+    """
+
+    opened: OpenTransactions
+    clock: ClockBounds
+    applications: frozenset[str] = frozenset()
+
+
+class ClockBounds(NamedTuple):
+    """What is known of the coordinators' clock: seconds by which it is ahead of our monotonic clock.
+
+    ``at_least`` is a true lower bound. ``live`` is the same from what had just been written when it arrived, so that it
+    is also a good estimate. None where nothing was read.
+    """
+
+    at_least: float | None = None
+    live: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorTime(Fact):
+    """The coordinators' clock beside ours, in seconds.
+
+    ``ahead`` is by how much ours is ahead of theirs, negative behind: an estimate, too large by the delay of the least
+    delayed record; None while it is not known. ``at_most`` is a true upper bound of it, None where nothing was read.
+    """
+
+    ahead: float | None
+    at_most: float | None
+
+    def now(self, wall: float) -> float:
+        """The coordinators' time when ours is ``wall``, both Unix seconds: what ages are shown by."""
+        return wall - (self.ahead or 0.0)
+
+    def earliest(self, wall: float) -> float | None:
+        """As ``now``, or earlier: what lateness is judged by. None where nothing bounds their clock."""
+        return None if self.at_most is None else wall - self.at_most
+
+    def advising(self, wall: float) -> float:
+        """What a next step is made by: ``now`` where the distance is known, else ``earliest`` if there is one."""
+        return wall - self.at_most if self.ahead is None and self.at_most is not None else self.now(wall)
 
 
 @dataclass(frozen=True, slots=True)

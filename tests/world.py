@@ -108,6 +108,7 @@ class World:
     topic_ids: dict[str, str] = field(default_factory=dict)
     believes: int | None = None
     """The broker that answers Metadata; None: one that knows the newest."""
+    looks: list[Sequence[str] | None] = field(default_factory=list)
     confirmed_topics: list[Sequence[str]] = field(default_factory=list)
     silent_log: set[int] = field(default_factory=set)  # partitions of the log from which nothing can be fetched
     assigned: tuple[dict[int, int], dict[int, int]] = ({}, {})
@@ -123,6 +124,7 @@ class World:
     # --- As the client ---
 
     def metadata(self, deadline: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata:
+        self.looks.append(topics)
         if self.down >= self.brokers.keys():
             raise AskError(Fault(Reason.UNREACHABLE, "no broker answers"))
         named = self.topics.keys() if topics is None else [each for each in topics if each in self.topics]

@@ -101,7 +101,7 @@ def sources_of(
     return (
         LsoSource(cluster, lso),
         TransactionsSource(cluster, transactions),
-        TxnlogSource(cluster, TxnlogSettings(caps, config.transactions.open_transactions)),
+        TxnlogSource(cluster, TxnlogSettings(caps)),
         GroupsSource(cluster, groups),
         PostureSource(cluster, PostureSettings(config.posture.interval, config.posture.ignore)),
         *around,

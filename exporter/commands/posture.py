@@ -14,7 +14,7 @@ from exporter.commands.clusters import duration, opened
 from exporter.commands.output import print_json, print_table, printable, say
 from exporter.commands.settings import add_cluster_flags, config_source
 from exporter.config import ClusterConfig
-from exporter.model import Deadline, Fact, Facts, Fault, OpenTransactions, Source
+from exporter.model import Deadline, Fact, Facts, Fault, LoggedTransactions, Source
 from exporter.posture.checks import Check, Posture, Verdict
 from exporter.sources.cluster import Cluster
 from exporter.sources.groups import GroupsSettings, GroupsSource
@@ -91,17 +91,17 @@ def _look(
     deadline = Deadline.after(options.timeout)
     facts: list[Fact] = []
     faults: list[str] = []
-    # The coordinators first: where the log is read as well, it knows better, and comes later.
+    # The log first: where it is read, it knows better than the coordinators.
     groups = GroupsSource(cluster, GroupsSettings(limit=settings.groups.limit, include=settings.groups.include))
     sources: tuple[Source, ...] = (
         groups,
-        TransactionsSource(cluster, TransactionsSettings()),
         TxnlogSource(cluster, TxnlogSettings(timeout=_SLICE_SECONDS)),
+        TransactionsSource(cluster, TransactionsSettings()),
         *engine_sources(cluster, engines._replace(spark=(), audits=())),  # these tell nothing of the posture
     )
     for source in sources:
         try:
-            told, lost = _read(source, deadline)
+            told, lost = _read(source, deadline, Facts({type(fact): fact for fact in facts}, facts))
         finally:
             source.close()
         facts += told
@@ -125,8 +125,8 @@ def _read(source: Source, deadline: Deadline, facts: Facts | None = None) -> tup
         items = list(source.read(deadline.within(source.timeout), facts or Facts()))
         faults = [item.detail for item in items if isinstance(item, Fault)]
         told = [item for item in items if isinstance(item, Fact)]
-        # The tail has caught up with the log once it tells the open transactions.
-        behind = source.name == "txnlog" and not any(isinstance(fact, OpenTransactions) for fact in told)
+        # The tail has caught up with the log once it gives the open transactions.
+        behind = source.name == "txnlog" and not any(isinstance(fact, LoggedTransactions) for fact in told)
         if not behind or faults or deadline.over:
             return told, faults
         time.sleep(0.1)

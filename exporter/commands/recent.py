@@ -12,7 +12,7 @@ from exporter.commands.report import Form, Look, show
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.lso.next_step import clock_time
-from exporter.model import Deadline, Facts, Fault, OpenTransactions, UncleanEnd, UncleanEnds
+from exporter.model import Deadline, Facts, Fault, LoggedTransactions, UncleanEnd, UncleanEnds
 from exporter.sources.cluster import Cluster
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.transactions.aggregates import Caps
@@ -83,7 +83,7 @@ def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> Look[Unclea
             facts = list(source.read(deadline.within(_SLICE_SECONDS), Facts()))
             faults = tuple(each.detail for each in facts if isinstance(each, Fault))
             ends = next((each.ends for each in facts if isinstance(each, UncleanEnds)), None)
-            caught_up = any(isinstance(each, OpenTransactions) for each in facts)
+            caught_up = any(isinstance(each, LoggedTransactions) for each in facts)
             if caught_up or faults:
                 break
             time.sleep(0.1)

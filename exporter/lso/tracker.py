@@ -29,7 +29,10 @@ from exporter.model import OpenTransaction, ReleaseTimes, Stall, TopicPartition,
 
 
 class Reading(NamedTuple):
-    """One look at a partition: offsets, and the monotonic instant."""
+    """One look at a partition: offsets, and the monotonic instant at which they were asked for.
+
+    They held then or later: a process that was stopped while an answer waited for it must not take it for a later one.
+    """
 
     last_stable_offset: int
     high_watermark: int
@@ -119,11 +122,18 @@ class StallWatch:
     # --- Reading ---
 
     def look(
-        self, partition: TopicPartition, last_stable_offset: int, high_watermark: int, now: float, wall: float
+        self,
+        partition: TopicPartition,
+        last_stable_offset: int,
+        high_watermark: int,
+        now: float,
+        wall: float,
+        asked_at: float | None = None,
     ) -> None:
-        """Take in one reading; ``now`` is monotonic, ``wall`` Unix seconds."""
+        """Take in one reading, asked for at ``asked_at`` and answered at ``now``, monotonic; ``wall`` in Unix time."""
         watched = partition in self.readings
-        self.readings[partition] = Reading(last_stable_offset, high_watermark, now)
+        at = now if asked_at is None else asked_at
+        self.readings[partition] = Reading(last_stable_offset, high_watermark, at)
         before = self.standing.get(partition)
         state = standing(before, last_stable_offset, high_watermark, now, wall, watched=watched)
         known = None if watched else self._remembered.pop(partition, None)
@@ -320,8 +330,9 @@ class StallWatch:
         coordinators: Coordinators,
         releases: ReleaseTimes | None,
         replication: Mapping[TopicPartition, Replication],
+        ahead: float = 0.0,
     ) -> Iterator[Stall]:
-        """The stalled partitions, each with exactly one blocker."""
+        """The stalled partitions, each with exactly one blocker. ``ahead``: seconds of our clock before theirs."""
         for partition, state in self.standing.items():
             reading = self.readings[partition]
             if not is_stalled(state, self._stall_after, reading.at):
@@ -344,7 +355,7 @@ class StallWatch:
             )
             if blocker.unmarked is not None:
                 blocker = blocker._replace(unmarked=self._unreleased(blocker.unmarked, blocker.producer_id))
-            since = state.since if state.exact else self._dated(partition, state, blocker.started, releases)
+            since = state.since if state.exact else self._dated(partition, state, blocker.started, releases, ahead)
             leader = None if replicas is None else replicas.leader
             yield Stall(partition, since, state.last_stable_offset, reading.high_watermark, leader, blocker)
 
@@ -368,14 +379,18 @@ class StallWatch:
 
     @staticmethod
     def _dated(
-        partition: TopicPartition, state: Standing, started: float | None, releases: ReleaseTimes | None
+        partition: TopicPartition,
+        state: Standing,
+        started: float | None,
+        releases: ReleaseTimes | None,
+        ahead: float,
     ) -> float:
         """When a stall older than this process began: the later of its holder's start and the end of the one before.
 
         Both by the coordinators' clock. The timestamps of the producer's records are its own affair, and date nothing.
         """
         ended = releases.ended.get(partition) if releases is not None else None
-        known = [instant for instant in (started, ended) if instant is not None]
+        known = [instant + ahead for instant in (started, ended) if instant is not None]
         return min(max(known), state.since) if known else state.since
 
 

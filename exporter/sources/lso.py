@@ -18,6 +18,7 @@ from exporter.lso.markers import Markers
 from exporter.lso.rules import Coordinators, LogProducer, Replication
 from exporter.lso.tracker import StallWatch
 from exporter.model import (
+    CoordinatorTime,
     Deadline,
     Fact,
     Facts,
@@ -98,7 +99,8 @@ class LsoSource:
         now = self._cluster.clock.monotonic()
         opened = facts.get(OpenTransactions)
         hot = {partition for each in opened.transactions for partition in each.partitions} if opened else set()
-        held = self._held_elsewhere(opened)
+        time = facts.get(CoordinatorTime) or CoordinatorTime(None, None)
+        held = self._held_elsewhere(opened, time)
         if not self._cluster.shard.whole:
             hot = self._own(hot) | held
         self._notice_topics(hot)
@@ -132,7 +134,7 @@ class LsoSource:
         coordinators, more = self._who(metadata, hot, opened, deadline)
         yield from more
         coordinators, replication = self._what_completes(metadata, coordinators, deadline)
-        yield from self._samples(coordinators, replication, facts.get(ReleaseTimes))
+        yield from self._samples(coordinators, replication, facts.get(ReleaseTimes), time.ahead or 0.0)
         self._save()
 
     # --- Reading ---
@@ -195,12 +197,12 @@ class LsoSource:
         topics = {topic for topic in {each.topic for each in partitions} if self._cluster.shard.holds(topic)}
         return {each for each in partitions if each.topic in topics}
 
-    def _held_elsewhere(self, opened: OpenTransactions | None) -> AbstractSet[TopicPartition]:
+    def _held_elsewhere(self, opened: OpenTransactions | None, time: CoordinatorTime) -> AbstractSet[TopicPartition]:
         """Partitions that this shard's applications may hold among other shards' topics: open there for a while."""
         shard = self._cluster.shard
         if shard.whole or opened is None:
             return self._elsewhere
-        before = self._cluster.clock.wall() - self.interval
+        before = time.now(self._cluster.clock.wall()) - self.interval
         found = {
             partition
             for each in opened.transactions
@@ -236,10 +238,11 @@ class LsoSource:
         self, metadata: Metadata, targets: frozenset[TopicPartition], deadline: Deadline
     ) -> tuple[tuple[Fault, ...], AbstractSet[TopicPartition]]:
         """Read both offsets of the targets; the faults, and which of them answered."""
+        asked_at = self._cluster.clock.monotonic()
         ends = both_ends(self._cluster.client, metadata, targets, deadline)
         now, wall = self._cluster.clock.monotonic(), self._cluster.clock.wall()
         for partition, high_watermark in ends.high.items():
-            self._watch.look(partition, ends.stable[partition], high_watermark, now, wall)
+            self._watch.look(partition, ends.stable[partition], high_watermark, now, wall, asked_at)
         if ends.gone:  # the next metadata will not have it
             self._watch.forget(ends.gone)
             self._metadata = None
@@ -339,9 +342,10 @@ class LsoSource:
         coordinators: Coordinators,
         replication: Mapping[TopicPartition, Replication],
         releases: ReleaseTimes | None,
+        ahead: float,
     ) -> Iterator[Sample | Fact]:
         name = self.cluster
-        found = sorted(self._watch.stalls(coordinators, releases, replication), key=lambda each: each.since)
+        found = sorted(self._watch.stalls(coordinators, releases, replication, ahead), key=lambda each: each.since)
         stalls = [each for each in found if each.partition not in self._elsewhere]
         # Only where the LSO stands below the high watermark is there a lag.
         lags = dict.fromkeys({topic for topic, _ in self._watch.readings.keys() - self._elsewhere}, 0)

@@ -1,12 +1,13 @@
 """What the coordinators and the cluster say: identity, and the internal topics that exactly-once rests on.
 
-And, where the transaction log cannot be read, the open transactions by polling.
+And the open transactions: from the tail of the log while it serves them, else by polling. They are published here only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 from exporter import catalogue
 from exporter.kafka.client import AskError
@@ -19,34 +20,33 @@ from exporter.model import (
     Facts,
     Fault,
     KnownIds,
+    LoggedTransactions,
     OpenTransactions,
     Reason,
     Sample,
     Stalls,
 )
 from exporter.sources.cluster import Cluster
+from exporter.transactions.clock import CoordinatorClock, coordinator_time
 from exporter.transactions.open_samples import open_transaction_samples
 
 MIN_ISR = "min.insync.replicas"
 CONFIG_INTERVAL = 300.0
 """Seconds between two reads of what seldom changes: minimum ISR, finalised features."""
-TAKE_OVER_SECONDS = 1.0
-"""From saying that polled transactions will be exposed to doing so: the tail has then had its chance to say no."""
+PACE = 1.0
+"""Seconds between two looks at what the tail of the log says."""
+OPEN_PER_SECOND = 500
+"""Open transactions that may be turned into samples in a second, for what that costs."""
 CONFIRM_INTERVAL = 30.0
 """Seconds between two rounds to the coordinators while the tail of the log serves the open transactions."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionsSettings:
-    """``open_transactions`` is how many are shown by id, beside the blockers.
-
-    ``tail_grace`` is how many seconds after the start polled transactions become samples at the earliest: most tails
-    have caught up with the log by then, and serve them.
-    """
+    """``open_transactions`` is how many are shown by id, beside the blockers."""
 
     interval: float = 5.0
     open_transactions: int = 20
-    tail_grace: float = 4.0
     timeout: float = 10.0
 
 
@@ -58,17 +58,21 @@ class TransactionsSource:
     def __init__(self, cluster: Cluster, settings: TransactionsSettings) -> None:
         self._cluster = cluster
         self._settings = settings
-        self.pace = self.interval = settings.interval
+        self.interval = settings.interval
+        self.pace = min(PACE, settings.interval)
         self.timeout = settings.timeout
         self._min_isr: dict[str, int] = {}
         self._version: int | None = None
         self._configured_at: float | None = None
         self._config_faults: tuple[Fault, ...] = ()
-        self._confirmed_at: float | None = None
-        # Both begin at once, and the same series must not come from both: the tail gets time to catch up first.
-        self._wait_until = cluster.clock.monotonic() + settings.tail_grace
-        self._takes_over = False
-        self._confirm_faults: tuple[Fault, ...] = ()
+        self._looked_at: float | None = None
+        self._seen: tuple[Sample | Fault | Fact, ...] = ()
+        self._polled_at: float | None = None
+        self._polled: OpenTransactions | None = None
+        self._poll_faults: tuple[Fault, ...] = ()
+        self._clock = CoordinatorClock()
+        self._made: tuple[Sample, ...] = ()
+        self._made_at = float("-inf")
 
     @property
     def target(self) -> str:
@@ -82,6 +86,15 @@ class TransactionsSource:
         """Nothing is held."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        now = self._cluster.clock.monotonic()
+        if self._looked_at is None or now - self._looked_at >= self.interval - self.pace / 2:
+            self._looked_at = now
+            self._seen = tuple(self._look(deadline, facts))
+        found = (*self._seen, *self._open(deadline, facts))
+        yield from dict.fromkeys(each for each in found if isinstance(each, Fault))
+        yield from (each for each in found if not isinstance(each, Fault))
+
+    def _look(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         try:
             metadata = self._cluster.metadata(deadline, (TRANSACTION_STATE, CONSUMER_OFFSETS))
         except AskError as error:
@@ -93,7 +106,6 @@ class TransactionsSource:
         yield from self._identity(metadata)
         yield from self._internal_topics(metadata)
         yield from self._unavailable(metadata, facts.get(KnownIds))
-        yield from self._open(deadline, facts)
 
     # --- The cluster ---
 
@@ -158,46 +170,64 @@ class TransactionsSource:
     # --- The open transactions ---
 
     def _open(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
-        clock = self._cluster.clock
-        self.pace = self.interval
-        if any(each.origin != self.name for each in facts.all(OpenTransactions)):
-            self._takes_over = False
-            # The tail serves them. Asking the coordinators now and then only proves that they can be asked.
-            # While something is missing they are asked at every read, to notice at once when it is mended.
-            due = self._confirmed_at is None or clock.monotonic() - self._confirmed_at >= CONFIRM_INTERVAL
-            if not due and not self._confirm_faults:
-                return
-            self._confirmed_at = clock.monotonic()
-            self._confirm_faults = self._ask(deadline)[1]
-            yield from self._confirm_faults
-            return
-        self._confirmed_at = None
-        opened, faults = self._ask(deadline)
-        yield from faults
-        if opened is None:
-            return
-        if not self._takes_over:
-            # Said first and done with the next read: a tail that just caught up is heard before, or hears of it.
-            self._takes_over = clock.monotonic() >= self._wait_until
-            if self._takes_over:
-                self.pace = min(self.interval, TAKE_OVER_SECONDS)
-            yield replace(opened, exposes=self._takes_over)
-            return
-        yield opened
-        most = self._settings.open_transactions
+        """The open transactions and the coordinators' time, of the tail where it knows them and else of a poll."""
+        logged = facts.get(LoggedTransactions)
+        # While the tail serves them, asking the coordinators now and then only proves that they can be asked. While
+        # something is missing they are asked at every interval, to notice at once when it is mended.
+        seldom = logged is not None and not self._poll_faults
+        self._poll(deadline, CONFIRM_INTERVAL if seldom else self.interval)
+        yield from self._poll_faults
         known = facts.get(KnownIds)
-        applications = {each for group in known.by_partition.values() for each in group} if known else set()
-        own = [each for each in opened.transactions if self._cluster.shard.tells_of(each.application)]
-        yield from open_transaction_samples(self.cluster, own, applications, facts.get(Stalls), most, clock.wall())
+        if logged is not None:
+            opened, bounds, applications = logged.opened, logged.clock, logged.applications
+        elif self._polled is not None:
+            opened, bounds = self._polled, self._clock.bounds(self._cluster.clock.monotonic())
+            counted = known.by_partition.values() if known is not None else ()
+            applications = frozenset(application for group in counted for application in group)
+        else:
+            return
+        clock = self._cluster.clock
+        monotonic, wall = clock.monotonic(), clock.wall()
+        time = coordinator_time(bounds, monotonic, wall)
+        yield opened
+        yield time
+        if time.ahead is not None and self._cluster.shard.first:
+            yield catalogue.CLOCK_DISTANCE_SECONDS(time.ahead, self.cluster)
+        as_of = wall if opened.as_of is None else wall - (monotonic - opened.as_of)
+        yield from self._samples(opened, applications, facts.get(Stalls), time.earliest(as_of))
 
-    def _ask(self, deadline: Deadline) -> tuple[OpenTransactions | None, tuple[Fault, ...]]:
+    def _samples(
+        self, opened: OpenTransactions, applications: AbstractSet[str], stalls: Stalls | None, now: float | None
+    ) -> tuple[Sample, ...]:
+        """Made anew at every read while few are open, at most every ``interval`` when there are thousands."""
+        monotonic = self._cluster.clock.monotonic()
+        if monotonic - self._made_at >= min(self.interval - PACE / 2, len(opened.transactions) / OPEN_PER_SECOND):
+            self._made_at = monotonic
+            own = [each for each in opened.transactions if self._cluster.shard.tells_of(each.application)]
+            # Without any bound of their clock none of them can be said to be late.
+            late = float("-inf") if now is None else now
+            most = self._settings.open_transactions
+            self._made = tuple(open_transaction_samples(self.cluster, own, applications, stalls, most, late))
+        return self._made
+
+    def _poll(self, deadline: Deadline, interval: float) -> None:
+        now = self._cluster.clock.monotonic()
+        if self._polled_at is not None and now - self._polled_at < interval - self.pace / 2:
+            return
+        self._polled_at = now
         grouping = self._cluster.grouping
         try:
             asked = ask_coordinators(self._cluster.client, deadline, lambda each: grouping.of(each).name)
         except AskError as error:
-            return None, (error.fault,)
+            self._polled, self._poll_faults = None, (error.fault,)
+            return
+        received = self._cluster.clock.monotonic()
+        for each in asked.transactions:
+            if each.started is not None:
+                self._clock.stamped(each.started, received, live=False)
         missing = tuple(fault.detail for fault in asked.faults)
-        return OpenTransactions(self.name, asked.transactions, not missing, missing), asked.faults
+        self._polled = OpenTransactions(self.name, asked.transactions, not missing, missing, now)
+        self._poll_faults = asked.faults
 
 
 def _cannot_write(partition: PartitionMetadata | None, minimum: int) -> bool:

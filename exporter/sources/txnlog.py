@@ -14,17 +14,17 @@ from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import NONE_LATER, Isolation, end_offsets, list_offsets, log_end_offsets
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import (
+    ClockBounds,
     Deadline,
     Fact,
     Facts,
     Fault,
     KnownIds,
-    OpenTransaction,
+    LoggedTransactions,
     OpenTransactions,
     Reason,
     ReleaseTimes,
     Sample,
-    Stalls,
     TopicPartition,
     TransactionUse,
     UncleanEnds,
@@ -33,7 +33,6 @@ from exporter.sources.cluster import Cluster
 from exporter.transactions.aggregates import Aggregates, Caps
 from exporter.transactions.entries import Entry
 from exporter.transactions.keeper import Keeper
-from exporter.transactions.open_samples import open_transaction_samples
 from exporter.transactions.positions import check_positions
 from exporter.transactions.progress import PartitionProgress
 from exporter.transactions.records import TOPIC
@@ -46,8 +45,6 @@ PACE = 1.0
 CHECK_INTERVAL = 5.0
 """Seconds between two looks at the log's end, which is what makes a read current; gauges live by it."""
 CENSUS_INTERVAL = 15.0
-OPEN_PER_SECOND = 500
-"""Open transactions that may be turned into samples in a second, for what that costs."""
 USE_INTERVAL = 60.0
 HOUR = 3600.0
 LOG_END_SECONDS = 1.0
@@ -60,10 +57,9 @@ answer costs its own partitions, and the others are read all the same.
 
 @dataclass(frozen=True, slots=True)
 class TxnlogSettings:
-    """``open_transactions`` is how many open transactions are shown by id, beside the blockers."""
+    """What is kept of applications, and seconds."""
 
     caps: Caps = field(default_factory=Caps)
-    open_transactions: int = 20
     timeout: float = 10.0
 
 
@@ -97,9 +93,7 @@ class TxnlogSource:
         # one that has just been elected may answer with an empty list.
         self._forget_at = cluster.clock.monotonic() + HOUR
         self._known_ids = KnownIds({})
-        self._open_made: tuple[Sample, ...] = ()
-        self._open_made_at = float("-inf")
-        self._exposed_at = float("-inf")  # monotonic instant of the last read that made samples of them
+        self._as_of: float | None = None  # monotonic instant as of which all that was there had been read
         self._use: TransactionUse | None = None
         self._used_at = 0.0
         self._looked_at: float | None = None
@@ -122,7 +116,7 @@ class TxnlogSource:
         if self._log is not None:
             self._log.close()
 
-    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:  # noqa: ARG002 the protocol's
         try:
             if self._look_due():
                 self._look(deadline.within(LOOK_SECONDS))
@@ -138,9 +132,6 @@ class TxnlogSource:
             yield from self._log.follow(deadline.within(PACE))
             self._log.reached(log_ends, asked_at)
         yield from self._trouble()
-        # Longer ago, and polling may have taken over since.
-        exposed = self._cluster.clock.monotonic() - self._exposed_at < 2 * self.interval
-        self._exposed_at = float("-inf")
         if (self._empty or (self._log is not None and self._log.readable)) and self._counters_go_on():
             yield from self._counters()
             yield self._aggregates.task_commits
@@ -149,7 +140,7 @@ class TxnlogSource:
             if lag is not None:
                 yield catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS(float(lag), self.cluster)
             if self._log is None or self._log.answering_current:
-                yield from self._gauges(facts, exposed=exposed)
+                yield from self._gauges()
         self._save()
 
     # --- Reaching the log ---
@@ -268,7 +259,10 @@ class TxnlogSource:
         self._seed_at = now + self._seed_wait
         self._seed_wait = min(60.0, self._seed_wait * 2)
         asked = ask_coordinators(self._cluster.client, deadline, lambda _: "", states=())
+        received = self._cluster.clock.monotonic()
         for known in asked.transactions:
+            if known.started is not None:
+                log.stamped(known.started, received)
             number = coordinator_partition(known.transactional_id, partitions)
             log.take(number, log.machine(number).seed(known))
         for transactional_id, number in asked.ids:
@@ -306,7 +300,7 @@ class TxnlogSource:
         yield catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL(float(lost), name)
         yield from self._aggregates.counters(name)
 
-    def _gauges(self, facts: Facts, *, exposed: bool) -> Iterator[Sample | Fact]:
+    def _gauges(self) -> Iterator[Sample | Fact]:
         clock = self._cluster.clock
         wall = clock.wall()
         counted_at = self._census_at
@@ -318,14 +312,12 @@ class TxnlogSource:
         yield from self._transaction_use(wall)
         transactions = tuple(entry.transaction() for entry in self._log.open()) if self._log is not None else ()
         yield from self._aggregates.gauges(self.cluster, wall)
-        # What polling exposes goes first: it stops once it hears of this source, with its next read.
-        others = (each for each in facts.all(OpenTransactions) if each.origin != self.name)
-        exposes = exposed or not any(each.exposes for each in others)
-        if exposes:
-            self._exposed_at = clock.monotonic()
-            yield from self._open_samples(transactions, facts.get(Stalls), wall)
+        if self._log is not None and self._log.current:
+            self._as_of = self._log.looked_at
         missing = self._missing()
-        yield OpenTransactions(self.name, transactions, not missing, missing, exposes)
+        opened = OpenTransactions(self.name, transactions, not missing, missing, self._as_of)
+        bounds = self._log.clock_bounds if self._log is not None else ClockBounds()
+        yield LoggedTransactions(opened, bounds, frozenset(self._aggregates.applications))
         yield UncleanEnds(self._aggregates.unclean_ends(wall))
         if self._release_times is None and (self._log is None or self._log.current):
             self._release_times = self._releases()
@@ -342,18 +334,6 @@ class TxnlogSource:
             known, topics = self._entries(), self._aggregates.topics
             self._use = transaction_use(known, topics, self._cluster.grouping.is_connect_task, (wall - HOUR) * 1000)
         yield self._use
-
-    def _open_samples(
-        self, transactions: tuple[OpenTransaction, ...], stalls: Stalls | None, wall: float
-    ) -> tuple[Sample, ...]:
-        """Made anew at every read while few are open, at most every CHECK_INTERVAL when there are thousands."""
-        age = self._cluster.clock.monotonic() - self._open_made_at
-        if age >= min(CHECK_INTERVAL - PACE / 2, len(transactions) / OPEN_PER_SECOND):
-            self._open_made_at = self._cluster.clock.monotonic()
-            most, applications = self._settings.open_transactions, self._aggregates.applications
-            own = [each for each in transactions if self._cluster.shard.tells_of(each.application)]
-            self._open_made = tuple(open_transaction_samples(self.cluster, own, applications, stalls, most, wall))
-        return self._open_made
 
     def _missing(self) -> tuple[str, ...]:
         """Why the open transactions may not be all there are."""

@@ -20,7 +20,8 @@ def open_transaction_samples(
 ) -> Iterator[Sample]:
     """Counts by application, zero for those of ``applications`` with none, and the ``most`` urgent ones by id.
 
-    The blockers of stalled partitions are always among them. ``now`` is Unix seconds.
+    The blockers of stalled partitions are always among them. ``now`` is Unix seconds by the coordinators' clock, or
+    earlier: the instant as of which the transactions are known to be open.
     """
     counts = {application: dict.fromkeys(TransactionState, 0) for application in applications}
     overdue = dict.fromkeys(counts, 0)

@@ -11,8 +11,9 @@ from itertools import chain
 from typing import Any
 
 from exporter.kafka.log.tail import Polled, TailReader, fault_of, is_end, is_gone
-from exporter.model import Clock, Deadline, Fault, Reason
+from exporter.model import Clock, ClockBounds, Deadline, Fault, Reason
 from exporter.transactions.aggregates import Aggregates
+from exporter.transactions.clock import CoordinatorClock
 from exporter.transactions.entries import Entry
 from exporter.transactions.events import Ended, Event, Initialised
 from exporter.transactions.progress import NO_EPOCH, PartitionProgress
@@ -22,6 +23,8 @@ from exporter.transactions.state_machine import StateMachine
 
 log = logging.getLogger(__name__)
 
+LIVE_SECONDS = 10.0
+"""How long after a look at the log's end what comes beyond it counts as new."""
 BATCH = 300
 """Messages taken at once: few enough to be still in the processor's cache when their turn comes."""
 MOST_FAULTS = 10
@@ -42,6 +45,7 @@ class LogTail:
         self.unread: dict[bytes, Fault] = {}  # keys whose newest record could not be decoded
         self.readable = False
         self._restoring: dict[int, SavedPartition] = {}  # whose saved ids were not reached yet
+        self._coordinators = CoordinatorClock()
         self._faults: list[Fault] = []
 
     def close(self) -> None:
@@ -99,6 +103,27 @@ class LogTail:
     @property
     def lost(self) -> int:
         return sum(progress.lost for progress in self.progress.values())
+
+    # --- The coordinators' clock ---
+
+    @property
+    def clock_bounds(self) -> ClockBounds:
+        """What the arrival of records says of the coordinators' clock."""
+        return self._coordinators.bounds(self._clock.monotonic())
+
+    @property
+    def looked_at(self) -> float | None:
+        """The monotonic instant of the last look at the log's end, of the partition where it was first; None: none."""
+        asked = [progress.asked_at for progress in self.progress.values() if progress.asked_at is not None]
+        return min(asked, default=None)
+
+    def stamped(self, timestamp: float, received: float) -> None:
+        """A coordinator said at ``received``, monotonic, that its clock had shown this (Unix seconds) before."""
+        self._coordinators.stamped(timestamp, received, live=False)
+
+    def _is_live(self, progress: PartitionProgress, now: float) -> bool:
+        """Whether what comes next was not there at a look at the log's end a moment ago."""
+        return progress.current and progress.asked_at is not None and now - progress.asked_at <= LIVE_SECONDS
 
     def trouble(self) -> Fault | None:
         """Why nothing comes, if that is known."""
@@ -179,6 +204,8 @@ class LogTail:
     def _take(self, messages: list[Polled]) -> None:
         machines = {number: self.machine(number) for number in self.progress}
         progresses, restoring, unread = self.progress, self._restoring, self.unread
+        received = self._clock.monotonic()
+        live = {number for number, progress in progresses.items() if self._is_live(progress, received)}
         newest: dict[int, Polled] = {}
         for message in messages:
             if message.error() is not None:
@@ -208,6 +235,7 @@ class LogTail:
                     unread.pop(key, None)
         for number, message in newest.items():
             self.readable = True
+            self._coordinators.stamped(message.timestamp()[1] / 1000, received, live=number in live)
             progress = progresses[number]
             if progress.next >= progress.position:
                 epoch = message.leader_epoch()

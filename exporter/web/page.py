@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from exporter.core.durations import format_age
 from exporter.lso.next_step import clock_time
+from exporter.transactions.clock import NOTICEABLE_SECONDS
 
 REFRESH_SECONDS = 10
 MOST_STALLS = 100
@@ -94,6 +95,7 @@ def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True) -
         style=_STYLE,
         refresh=REFRESH_SECONDS if refresh else 0,
         most_stalls=MOST_STALLS,
+        noticeable_distance=NOTICEABLE_SECONDS,
         most_open=MOST_OPEN,
         most_ends=MOST_ENDS,
         most_failed=MOST_FAILED,

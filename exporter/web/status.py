@@ -17,6 +17,7 @@ from exporter.model import (
     Blocker,
     ClusterIdentity,
     Completion,
+    CoordinatorTime,
     OpenTransaction,
     OpenTransactions,
     Stall,
@@ -74,6 +75,8 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
     named = next((source.cluster for source in group.sources if source.cluster), "")
     bootstrap_servers = settings.bootstrap_servers or (identity.bootstrap_servers if identity else "")
     transactions = sorted(opened.transactions if opened else (), key=_age_order)
+    time = group.facts.get(CoordinatorTime) or CoordinatorTime(None, None)
+    theirs = time.now(now)
     return {
         "name": settings.name or named,
         "cluster_id": identity.cluster_id if identity else None,
@@ -86,14 +89,16 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
             "unclean_ends": ends is not None,
         },
         "missing": list(opened.missing) if opened else [],
+        "clock_distance_seconds": time.ahead,
         "sources": [_source(state) for state in group.sources],
         "stalled_partitions": [
-            stall_document(stall, bootstrap_servers, now) for stall in (stalls.stalls if stalls else ())
+            stall_document(stall, bootstrap_servers, now, time.advising(now))
+            for stall in (stalls.stalls if stalls else ())
         ],
         "open_transactions": [
-            open_transaction_document(each, now) for each in transactions if shard.tells_of(each.application)
+            open_transaction_document(each, theirs) for each in transactions if shard.tells_of(each.application)
         ],
-        "unclean_ends": [unclean_end_document(end, now) for end in (ends.ends if ends else ())],
+        "unclean_ends": [unclean_end_document(end, theirs) for end in (ends.ends if ends else ())],
         "connect": [_connect(state) for state in sorted(group.facts.all(ConnectState), key=lambda each: each.name)],
         "spark": [_query(key, query, spark.lags.get(key), now) for key, query in spark.queries.items()],
         "audits": [_audit(result, now) for result in (audits.results if audits else ())],
@@ -113,8 +118,8 @@ def _source(state: SourceState) -> Document:
     }
 
 
-def stall_document(stall: Stall, bootstrap_servers: str, now: float) -> Document:
-    """A stalled partition, its blocker and the next step."""
+def stall_document(stall: Stall, bootstrap_servers: str, now: float, theirs: float | None = None) -> Document:
+    """A stalled partition, its blocker and the next step, which is made by the coordinators' time where it is known."""
     return {
         "topic": stall.partition.topic,
         "partition": stall.partition.partition,
@@ -126,7 +131,7 @@ def stall_document(stall: Stall, bootstrap_servers: str, now: float) -> Document
         "lag_offsets": max(0, stall.high_watermark - stall.last_stable_offset),
         "leader": stall.leader,
         "blocker": _blocker(stall.blocker),
-        "next_step": next_step(stall, bootstrap_servers, now)._asdict(),
+        "next_step": next_step(stall, bootstrap_servers, now if theirs is None else theirs)._asdict(),
     }
 
 
@@ -161,7 +166,7 @@ def _completion(seen: Completion | None) -> Document | None:
 
 
 def open_transaction_document(transaction: OpenTransaction, now: float) -> Document:
-    """An open transaction, with when it times out."""
+    """An open transaction, with when it times out; ``now`` is the coordinators' time."""
     started, timeout = transaction.started, transaction.timeout
     ends = None if started is None or timeout is None else started + timeout
     return {

@@ -54,6 +54,7 @@ def transactions(cluster: str) -> Iterator[Sample]:
         for condition in c.TOPIC_CONDITIONS:
             yield c.INTERNAL_TOPIC_PARTITIONS(50.0 * (condition == "total"), cluster, topic, condition)
     yield c.TRANSACTIONAL_IDS_UNAVAILABLE(0, cluster, "pay")
+    yield c.CLOCK_DISTANCE_SECONDS(-0.125, cluster)
 
 
 def txnlog(cluster: str) -> Iterator[Sample]:

@@ -13,6 +13,7 @@ from exporter.lso.next_step import next_step
 from exporter.model import (
     BlockerKind,
     Completion,
+    CoordinatorTime,
     MarkerWait,
     OpenTransaction,
     OpenTransactions,
@@ -659,3 +660,15 @@ def test_a_topic_made_again_at_the_same_lso_is_a_new_stall(tmp_path: Path) -> No
     again = world.time.wall
     seen = go_on(world, source, 90)
     assert seen.values(SINCE)[("orders", "0")] > again
+
+
+@pytest.mark.parametrize("ahead", [80.0, -80.0])
+def test_a_stall_that_is_dated_by_its_coordinator_is_dated_in_our_time(ahead: float) -> None:
+    world = world_of(orders=1)
+    stand(world, "orders")
+    fact = opened(open_transaction(("orders", 0)))
+    source = source_of(world)
+    read(world, source, fact)
+    world.time.pass_(30.0)
+    seen = read(world, source, fact, CoordinatorTime(ahead, ahead))
+    assert seen.values(SINCE) == {("orders", "0"): 1_789_999_000.0 + ahead}

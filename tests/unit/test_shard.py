@@ -148,7 +148,7 @@ class Agent:
         self._world = world
         self._facts: dict[type[Fact], Fact] = {}
         self.sources: tuple[Source, ...] = (
-            TxnlogSource(cluster, TxnlogSettings(caps or Caps(), most), world.tail),
+            TxnlogSource(cluster, TxnlogSettings(caps or Caps()), world.tail),
             TransactionsSource(cluster, TransactionsSettings(open_transactions=most)),
             LsoSource(cluster, LsoSettings(stall_after=10.0, sweep_interval=15.0)),
             GroupsSource(cluster, GroupsSettings()),

@@ -15,6 +15,7 @@ from exporter.model import (
     BlockerKind,
     ClusterIdentity,
     Completion,
+    CoordinatorTime,
     Fact,
     Facts,
     Fault,
@@ -228,6 +229,25 @@ def test_no_id_can_put_markup_into_the_page() -> None:
     assert found.text.count("<script>") >= 6, "shown as what it is"
 
 
+@pytest.mark.parametrize(
+    ("ahead", "said"),
+    [
+        (80.0, "1m 20s ahead of"),
+        (-80.0, "1m 20s behind"),
+        (4.9, None),
+        (-4.9, None),
+        (None, None),
+        (5.0, "5s ahead of"),
+    ],
+)
+def test_the_page_says_from_five_seconds_on_that_our_clock_is_not_the_coordinators(
+    ahead: float | None, said: str | None
+) -> None:
+    html = page(status(*FINE, CoordinatorTime(ahead, ahead)))
+    assert ("the clock of this exporter is" in html) == (said is not None)
+    assert said is None or said in html
+
+
 def test_the_command_stands_in_the_page_as_one_line_to_copy() -> None:
     found = elements(IDENTITY, Stalls((STALL,)))
     assert found.commands == [
@@ -281,3 +301,26 @@ def test_ten_thousand_stalled_partitions_are_counted_and_the_longest_shown() -> 
     assert "10000 partitions stalled" in found.text
     assert len(found.commands) == 100
     assert "and 9900 more" in found.text
+
+
+@pytest.mark.parametrize("ahead", [80.0, -80.0])
+def test_ages_of_transactions_are_in_the_coordinators_time_and_the_distance_is_given(ahead: float) -> None:
+    opened = OpenTransactions("txnlog", (OPEN._replace(started=NOW - ahead - 200),), complete=True)
+    seen = cluster(CoordinatorTime(ahead, ahead), opened)
+    assert seen["clock_distance_seconds"] == ahead
+    assert seen["open_transactions"][0]["seconds"] == 200
+    assert cluster(opened)["clock_distance_seconds"] is None
+
+
+def test_a_coordinator_is_not_accused_by_our_clock() -> None:
+    blocker = STALL.blocker._replace(started=NOW - 901, timeout=60.0)
+    stalls = Stalls((STALL._replace(blocker=blocker),))
+
+    def text(time: CoordinatorTime) -> str:
+        step = cluster(stalls, time)["stalled_partitions"][0]["next_step"]["text"]
+        assert isinstance(step, str)
+        return step
+
+    assert "should have ended it" in text(CoordinatorTime(0.1, 0.1))
+    assert "should have ended it" not in text(CoordinatorTime(880.0, 880.0))
+    assert "should have ended it" not in text(CoordinatorTime(None, 880.0))

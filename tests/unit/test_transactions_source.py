@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,14 +11,27 @@ from hypothesis import strategies as st
 from exporter import catalogue
 from exporter.core.facts import Board
 from exporter.core.runner import take
-from exporter.model import ClusterIdentity, Deadline, Fault, KnownIds, OpenTransactions, Reason, Source
+from exporter.model import (
+    ClockBounds,
+    ClusterIdentity,
+    CoordinatorTime,
+    Deadline,
+    Fault,
+    KnownIds,
+    LoggedTransactions,
+    OpenTransaction,
+    OpenTransactions,
+    Reason,
+    Source,
+    TransactionState,
+)
 from exporter.sources.transactions import TransactionsSettings, TransactionsSource
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from tests.world import LOG, OFFSETS, Partition, Transaction, World, partitions, places, read
 
 TOPICS = catalogue.INTERNAL_TOPIC_PARTITIONS
 OPEN = catalogue.TRANSACTIONS_OPEN
-TAIL = OpenTransactions("txnlog", (), complete=True)
+TAIL = LoggedTransactions(OpenTransactions("txnlog", (), complete=True), ClockBounds())
 
 
 def world_of() -> World:
@@ -29,10 +44,7 @@ def world_of() -> World:
 
 
 def source_of(world: World) -> TransactionsSource:
-    """One that has said that it will expose what it polls."""
-    source = TransactionsSource(world.cluster(), TransactionsSettings(tail_grace=0.0))
-    source._takes_over = True
-    return source
+    return TransactionsSource(world.cluster(), TransactionsSettings())
 
 
 def test_the_cluster_says_who_it_is() -> None:
@@ -85,9 +97,12 @@ def test_ids_are_unavailable_where_their_coordinator_cannot_write() -> None:
     unavailable = catalogue.TRANSACTIONAL_IDS_UNAVAILABLE
     assert read(world, source, known).values(unavailable) == {("app",): 0, ("etl",): 0}
     world.topics[LOG][1].isr = (1,)
+    world.time.pass_(5.0)
     assert read(world, source, known).values(unavailable) == {("app",): 4, ("etl",): 0}
     world.topics[LOG][0].leader = None
+    world.time.pass_(5.0)
     assert read(world, source, known).values(unavailable) == {("app",): 7, ("etl",): 1}
+    world.time.pass_(5.0)
     assert not read(world, source).values(unavailable)
 
 
@@ -95,7 +110,8 @@ def test_an_empty_cluster_has_no_transactions_and_no_fault() -> None:
     world = World()
     seen = read(world, source_of(world))
     assert not seen.faults
-    assert seen.facts[OpenTransactions] == OpenTransactions("transactions", (), complete=True)
+    now = world.time.monotonic
+    assert seen.facts[OpenTransactions] == OpenTransactions("transactions", (), complete=True, as_of=now)
 
 
 def test_where_the_log_is_not_read_polling_serves_the_open_transactions() -> None:
@@ -111,15 +127,26 @@ def test_where_the_log_is_not_read_polling_serves_the_open_transactions() -> Non
     assert seen.value(catalogue.OPEN_TRANSACTION_TIMEOUT_SECONDS, "app", "app-1", "7", "3", "ongoing") == 60
 
 
-def test_while_the_tail_serves_them_nothing_is_given_twice_and_coordinators_are_asked_now_and_then() -> None:
+def test_while_the_tail_serves_them_coordinators_are_asked_now_and_then() -> None:
     world = world_of()
     source = source_of(world)
-    for _ in range(12):
+    for _ in range(60):
         seen = read(world, source, TAIL)
-        assert OpenTransactions not in seen.facts
-        assert not seen.values(OPEN)
-        world.time.pass_(5.0)
+        assert seen.facts[OpenTransactions] == TAIL.opened
+        assert seen.value(OPEN, "app", "ongoing") is None
+        world.time.pass_(1.0)
     assert len(world.requests("ListTransactions")) == 2
+
+
+def test_the_cluster_is_looked_at_once_an_interval_and_what_was_seen_stays_between() -> None:
+    world = world_of()
+    source = source_of(world)
+    for _ in range(20):
+        seen = read(world, source, TAIL)
+        assert seen.values(catalogue.CLUSTER_INFO)
+        assert seen.value(TOPICS, LOG, "total") == 2
+        world.time.pass_(source.pace)
+    assert world.looks.count((LOG, OFFSETS)) == 4
 
 
 @pytest.mark.parametrize(
@@ -158,6 +185,7 @@ def test_one_coordinator_of_two_that_is_down_leaves_the_others_answers() -> None
     source = source_of(world)
     assert read(world, source).value(OPEN, "app", "ongoing") == 2
     world.down = {2}
+    world.time.pass_(5.0)
     seen = read(world, source)
     assert seen.reasons == {Reason.UNREACHABLE}
     assert seen.value(OPEN, "app", "ongoing") == 1
@@ -174,40 +202,26 @@ def test_a_cluster_that_is_down_is_one_fault_and_comes_back() -> None:
     assert [fault.reason for fault in seen.faults] == [Reason.UNREACHABLE]
     assert seen.samples == []
     world.down = set()
+    world.time.pass_(5.0)
     assert read(world, source).value(OPEN, "app", "ongoing") == 1
-
-
-def test_polled_transactions_are_told_at_once_and_shown_once_the_tail_had_time_to_catch_up() -> None:
-    world = world_of()
-    source = TransactionsSource(world.cluster(), TransactionsSettings(tail_grace=4.0))
-    early = read(world, source)
-    assert OpenTransactions in early.facts
-    assert early.values(OPEN) == {}
-    assert not early.facts[OpenTransactions].exposes  # type: ignore[attr-defined]
-    world.time.monotonic += 5
-    said = read(world, source)
-    assert said.facts[OpenTransactions].exposes  # type: ignore[attr-defined]
-    assert said.values(OPEN) == {}
-    assert source.pace == 1.0
-    assert read(world, source).value(OPEN, "app", "ongoing") == 1
-    assert source.pace == source.interval
 
 
 @settings(max_examples=40)
 @given(st.lists(st.sampled_from(["poll", "tail", "tail", "cut", "mend", "wait"]), max_size=60))
-def test_polling_and_the_tail_never_expose_the_same_and_take_over_from_each_other(steps: list[str]) -> None:
+def test_the_open_transactions_are_published_once_whether_the_tail_serves_them_or_a_poll(steps: list[str]) -> None:
     world = world_of()
     cluster = world.cluster()
-    polling: Source = TransactionsSource(cluster, TransactionsSettings())
+    publishing: Source = TransactionsSource(cluster, TransactionsSettings())
     tail: Source = TxnlogSource(cluster, TxnlogSettings(), world.tail)
     board = Board()
-    exposed: dict[str, bool] = {}
+    origins: list[str] = []
 
     def take_turn(source: Source) -> None:
         deadline = Deadline.after(1.0, world.time.clock.monotonic)
         snapshot = take(source, deadline, board.facts(world.time.monotonic), world.time.clock)
-        exposed[source.name] = any(sample.metric is OPEN for sample in snapshot.samples)
-        assert not all(exposed.values()) or len(exposed) < 2
+        published = any(sample.metric is OPEN for sample in snapshot.samples)
+        assert published == (source is publishing)
+        origins.extend(fact.origin for fact in snapshot.facts if isinstance(fact, OpenTransactions))
         board.post((source.name,), snapshot)
 
     for step in steps:
@@ -215,23 +229,80 @@ def test_polling_and_the_tail_never_expose_the_same_and_take_over_from_each_othe
             world.read_refused = step == "cut"
         else:
             world.time.pass_(1.0)
-        if step == "wait":  # so long that both facts and gauges expire
+        if step == "wait":  # so long that facts expire
             world.time.pass_(20.0)
-            exposed.clear()
         if step in {"poll", "tail"}:
-            take_turn(polling if step == "poll" else tail)
-    world.read_refused = False
-    for _ in range(10):
+            take_turn(publishing if step == "poll" else tail)
+    for refused, origin in ((False, "txnlog"), (True, "transactions")):
+        world.read_refused = refused
+        for _ in range(40):
+            world.time.pass_(1.0)
+            take_turn(tail)
+            take_turn(publishing)
+        assert origins[-1] == origin
+
+
+# --- The coordinators' time ---
+
+LATE = catalogue.OVERDUE_TRANSACTIONS
+DISTANCE = catalogue.CLOCK_DISTANCE_SECONDS
+
+
+def open_for(world: World, seconds: float, *, skew: float) -> OpenTransaction:
+    """Open for so long by its coordinator, whose clock our clock is ``skew`` seconds ahead of; its timeout is 60 s."""
+    began = world.time.wall - skew - seconds
+    return OpenTransaction("app-1", "app", 7, 3, TransactionState.ONGOING, began, 60.0, None, places("orders", 0))
+
+
+def logged(world: World, each: OpenTransaction, bounds: ClockBounds, as_of: float = 0.0) -> LoggedTransactions:
+    opened = OpenTransactions("txnlog", (each,), complete=True, as_of=world.time.monotonic - as_of)
+    return LoggedTransactions(opened, bounds)
+
+
+def bounds_of(world: World, skew: float) -> ClockBounds:
+    """What a record says that has just arrived from a coordinator whose clock ours is ``skew`` seconds ahead of."""
+    ahead = world.time.wall - skew - world.time.monotonic
+    return ClockBounds(ahead, ahead)
+
+
+@pytest.mark.parametrize("skew", [80.0, -80.0, 0.0, 7200.0])
+@pytest.mark.parametrize(("seconds", "late"), [(1.0, 0), (74.0, 0), (76.0, 1)])
+def test_a_transaction_is_overdue_by_the_clock_of_its_coordinator(skew: float, seconds: float, late: int) -> None:
+    world = world_of()
+    seen = read(world, source_of(world), logged(world, open_for(world, seconds, skew=skew), bounds_of(world, skew)))
+    assert seen.value(LATE, "app") == late
+    assert seen.values(DISTANCE) == {(): pytest.approx(skew)}
+    time = seen.facts[CoordinatorTime]
+    assert isinstance(time, CoordinatorTime)
+    assert time.ahead == pytest.approx(skew)
+    assert time.at_most == pytest.approx(skew)
+
+
+def test_a_transaction_that_may_have_ended_while_nothing_was_read_is_not_overdue() -> None:
+    world = world_of()
+    bounds = bounds_of(world, 0.0)
+    world.time.pass_(40.0)  # the process was stopped: what it knows is of 40 s ago
+    fact = logged(world, open_for(world, 90.0, skew=0.0), bounds, as_of=40.0)
+    assert read(world, source_of(world), fact).value(LATE, "app") == 0
+    assert (
+        read(world, source_of(world), replace(fact, opened=replace(fact.opened, as_of=world.time.monotonic))).value(
+            LATE, "app"
+        )
+        == 1
+    )
+
+
+def test_polled_transactions_are_overdue_once_they_were_seen_open_for_that_long_whatever_our_clock_says() -> None:
+    world = world_of()
+    world.transactions["app-1"].start_ms = round((world.time.wall - 500.0) * 1000)
+    source = source_of(world)
+    for _ in range(76):
+        seen = read(world, source)
+        assert seen.value(LATE, "app") == 0
+        assert not seen.values(DISTANCE)
         world.time.pass_(1.0)
-        take_turn(tail)
-        take_turn(polling)
-    assert exposed == {"txnlog": True, "transactions": False}
-    world.read_refused = True
-    for _ in range(40):
-        world.time.pass_(1.0)
-        take_turn(tail)
-        take_turn(polling)
-    assert exposed == {"txnlog": False, "transactions": True}
+    world.time.pass_(5.0)
+    assert read(world, source).value(LATE, "app") == 1
 
 
 def test_a_broker_that_answers_from_an_old_view_is_a_fault() -> None:

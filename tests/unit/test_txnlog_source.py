@@ -13,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from exporter import catalogue
-from exporter.model import Fact, KnownIds, OpenTransactions, Outcome, Reason, ReleaseTimes, UncleanEnds
+from exporter.model import Fact, KnownIds, LoggedTransactions, Outcome, Reason, ReleaseTimes, UncleanEnds
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.transactions.records import Status, decode_key, decode_value
 from tests.coordinator import BEGIN_MS, History, Id, LogRecord, Written, histories, merge
@@ -228,7 +228,7 @@ def test_a_cluster_without_a_transaction_log_is_an_answer_and_what_comes_later_i
     source = source_of(world, tmp_path)
     seen = read(world, source)
     assert not seen.faults
-    assert fact(seen, OpenTransactions).complete
+    assert fact(seen, LoggedTransactions).opened.complete
     assert seen.value(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS) == 0
     source.close()
     world.topics[LOG] = partitions(1)
@@ -399,7 +399,7 @@ def test_an_open_transaction_that_is_older_than_the_hour_is_known_after_a_restar
         story.commit("busy-1")
     read(world, source)
     world.refuse["ListTransactions"] = 14
-    opened = fact(read(world, source_of(world, tmp_path)), OpenTransactions)
+    opened = fact(read(world, source_of(world, tmp_path)), LoggedTransactions).opened
     assert [(each.transactional_id, each.partitions) for each in opened.transactions] == [
         ("app-1", places("orders", 3))
     ]
@@ -639,7 +639,7 @@ def test_after_an_outage_nothing_is_said_of_what_is_open_until_the_log_was_read(
     story["app-1"].initialise()
     story["app-1"].add("orders", 0)
     story.write()
-    assert read(world, source).value(catalogue.TRANSACTIONS_OPEN, "app", "ongoing") == 1
+    assert len(fact(read(world, source), LoggedTransactions).opened.transactions) == 1
     world.down, world.tail_cut = {1}, True
     world.time.pass_(30.0)
     read(world, source)
@@ -649,13 +649,11 @@ def test_after_an_outage_nothing_is_said_of_what_is_open_until_the_log_was_read(
     for _ in range(6):
         world.time.pass_(1.0)
         seen = read(world, source)
-        assert not seen.values(catalogue.TRANSACTIONS_OPEN)
-        assert OpenTransactions not in seen.facts
+        assert LoggedTransactions not in seen.facts
     world.tail_cut = False
     world.time.pass_(1.0)
     seen = read(world, source)
-    assert seen.value(catalogue.TRANSACTIONS_OPEN, "app", "ongoing") == 0
-    assert seen.value(catalogue.OVERDUE_TRANSACTIONS, "app") == 0
+    assert fact(seen, LoggedTransactions).opened.transactions == ()
 
 
 def test_the_lag_is_absent_while_the_end_of_a_partition_is_not_known() -> None:
@@ -679,7 +677,7 @@ def test_where_reading_is_refused_there_are_no_counters_and_the_grant_is_named_a
         seen = read(world, source)
         world.time.pass_(5.0)
         assert seen.samples == []
-        assert OpenTransactions not in seen.facts
+        assert LoggedTransactions not in seen.facts
         assert [fault.reason for fault in seen.faults] == [Reason.AUTHORIZATION]
         assert f"grant READ on Topic:{LOG}" in seen.faults[0].detail
     world.read_refused = False
@@ -790,7 +788,7 @@ def test_a_missing_leader_is_a_fault_and_the_other_partitions_are_counted() -> N
     seen = read(world, source)
     assert seen.reasons == {Reason.NO_LEADER}
     assert counts(seen) == {"committed": 1}
-    assert not fact(seen, OpenTransactions).complete
+    assert not fact(seen, LoggedTransactions).opened.complete
 
 
 def test_undecodable_records_are_counted_named_and_leave_the_others_alone() -> None:
@@ -811,7 +809,7 @@ def test_undecodable_records_are_counted_named_and_leave_the_others_alone() -> N
     assert seen.value(catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL) == 2
     assert seen.reasons == {Reason.UNSUPPORTED, Reason.MALFORMED}
     assert counts(seen) == {"committed": 1}
-    opened = fact(seen, OpenTransactions)
+    opened = fact(seen, LoggedTransactions).opened
     assert not opened.complete
     assert "offset 2" in " ".join(opened.missing)
     world.write([LogRecord(0, story._offset, BEGIN_MS + 9, encode_key("odd-1"), None)])
@@ -819,7 +817,7 @@ def test_undecodable_records_are_counted_named_and_leave_the_others_alone() -> N
         world.time.pass_(5.0)
         seen = read(world, source)
     assert not seen.faults
-    assert fact(seen, OpenTransactions).complete
+    assert fact(seen, LoggedTransactions).opened.complete
 
 
 def test_a_flood_of_garbage_costs_neither_memory_nor_a_fault_each() -> None:
@@ -840,12 +838,10 @@ def test_the_state_at_the_start_comes_from_the_coordinators() -> None:
     world = world_of()
     world.transactions["app-1"] = Transaction(7, "Ongoing", [("orders", 3)], 4, 60_000, BEGIN_MS - 7_200_000)
     seen = read(world, source_of(world))
-    opened = fact(seen, OpenTransactions)
+    opened = fact(seen, LoggedTransactions).opened
     assert [(each.transactional_id, each.partitions) for each in opened.transactions] == [
         ("app-1", places("orders", 3))
     ]
-    assert seen.value(catalogue.TRANSACTIONS_OPEN, "app", "ongoing") == 1
-    assert seen.value(catalogue.OVERDUE_TRANSACTIONS, "app") == 1
 
 
 def test_a_coordinator_that_is_loading_is_asked_again_and_until_then_nothing_is_complete() -> None:
@@ -853,13 +849,13 @@ def test_a_coordinator_that_is_loading_is_asked_again_and_until_then_nothing_is_
     world.transactions["app-1"] = Transaction(7, "Ongoing", [("orders", 3)], 4, 60_000, BEGIN_MS)
     world.refuse["ListTransactions"] = 14
     source = source_of(world)
-    opened = fact(read(world, source), OpenTransactions)
+    opened = fact(read(world, source), LoggedTransactions).opened
     assert not opened.complete
     assert "COORDINATOR_LOAD_IN_PROGRESS" in " ".join(opened.missing)
     world.refuse.clear()
     for _ in range(3):
         world.time.pass_(5.0)
-        opened = fact(read(world, source), OpenTransactions)
+        opened = fact(read(world, source), LoggedTransactions).opened
     assert opened.complete
     assert len(opened.transactions) == 1
 
@@ -869,7 +865,7 @@ def test_without_describe_on_the_ids_the_open_transactions_are_never_complete() 
     world.refuse["DescribeTransactions"] = 53
     source = source_of(world)
     for _ in range(3):
-        opened = fact(read(world, source), OpenTransactions)
+        opened = fact(read(world, source), LoggedTransactions).opened
         world.time.pass_(5.0)
         assert not opened.complete
         assert "DESCRIBE on TransactionalId:*" in " ".join(opened.missing)
@@ -881,15 +877,14 @@ def test_a_tail_that_is_behind_says_nothing_of_what_is_open() -> None:
     world.time.pass_(5.0)
     read(world, source)
     world.time.pass_(5.0)
-    assert fact(read(world, source), OpenTransactions).complete
+    assert fact(read(world, source), LoggedTransactions).opened.complete
     world.topics[LOG][0].high_watermark = 40
     world.tail_cut = True
     world.time.pass_(5.0)
     read(world, source)
     world.time.pass_(5.0)
     seen = read(world, source)
-    assert OpenTransactions not in seen.facts
-    assert not seen.values(catalogue.TRANSACTIONS_OPEN)
+    assert LoggedTransactions not in seen.facts
     assert seen.value(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS) == 40
 
 
@@ -972,3 +967,37 @@ def fact(seen: Seen, kind: type[F]) -> F:
 def unread_of(source: TxnlogSource) -> Sized:
     assert source._log is not None
     return source._log.unread
+
+
+# --- The coordinators' time ---
+
+
+def record(offset: int, ms: int) -> LogRecord:
+    return LogRecord(0, offset, ms, encode_key(f"app-{offset}"), None)
+
+
+@pytest.mark.parametrize("skew", [80.0, -80.0])
+def test_new_records_say_how_far_our_clock_is_from_the_coordinators(skew: float) -> None:
+    world = world_of()
+    source = source_of(world)
+    seen = read(world, source)
+    for number in range(4):
+        world.time.pass_(1.0)
+        world.write([record(number, round((world.time.wall - skew - 0.25) * 1000))])
+        seen = read(world, source)
+    bounds = fact(seen, LoggedTransactions).clock
+    assert bounds.live is not None
+    assert world.time.wall - world.time.monotonic - bounds.live == pytest.approx(skew + 0.25)
+
+
+def test_records_that_were_there_before_say_only_that_it_is_later() -> None:
+    world = world_of()
+    world.write([record(0, round((world.time.wall - 1800) * 1000))])
+    source = source_of(world)
+    read(world, source)
+    world.time.pass_(1.0)
+    seen = read(world, source)
+    bounds = fact(seen, LoggedTransactions).clock
+    assert bounds.live is None
+    assert bounds.at_least is not None
+    assert world.time.wall - world.time.monotonic - bounds.at_least == pytest.approx(1800)

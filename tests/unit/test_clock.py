@@ -1,0 +1,73 @@
+"""The coordinators' time, by the arrival of what they have stamped."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.model import CoordinatorTime
+from exporter.transactions.clock import LIVE_WINDOW, WINDOW, CoordinatorClock, coordinator_time
+
+THEIRS = 1_790_000_000.0  # the coordinators' clock at monotonic 0
+
+arrivals = st.lists(st.tuples(st.floats(0, 300), st.floats(0, 100), st.booleans()), min_size=1)
+
+
+def clock_of(*records: tuple[float, float, bool]) -> CoordinatorClock:
+    """Records as they arrived: ``(when, with what delay, new)``."""
+    clock = CoordinatorClock()
+    for at, delay, live in sorted(records):
+        clock.stamped(THEIRS + at - delay, at, live=live)
+    return clock
+
+
+@given(arrivals, st.floats(-7200, 7200))
+def test_the_earliest_time_is_never_later_than_the_coordinators(
+    records: list[tuple[float, float, bool]], skew: float
+) -> None:
+    now = 301.0
+    time = coordinator_time(clock_of(*records).bounds(now), now, THEIRS + now + skew)
+    earliest = time.earliest(THEIRS + now + skew)
+    assert earliest is not None
+    assert earliest <= THEIRS + now + 1e-3
+    assert time.ahead is None or time.ahead >= skew - 1e-3
+
+
+@pytest.mark.parametrize("skew", [80.0, -80.0, 0.0])
+def test_the_distance_is_that_of_the_record_that_was_delayed_least(skew: float) -> None:
+    clock = clock_of((10.0, 3.0, True), (11.0, 0.04, True), (12.0, 0.2, True))
+    time = coordinator_time(clock.bounds(13.0), 13.0, THEIRS + 13.0 + skew)
+    assert time.ahead == pytest.approx(skew + 0.04)
+    assert time.now(THEIRS + 13.0 + skew) == pytest.approx(THEIRS + 13.0 - 0.04)
+
+
+def test_records_that_are_read_late_say_nothing_of_the_distance_and_bound_the_time_all_the_same() -> None:
+    clock = clock_of((10.0, 3000.0, False))
+    bounds = clock.bounds(10.0)
+    assert bounds.at_least == pytest.approx(THEIRS - 3000.0)
+    assert bounds.live is None
+    wall = THEIRS + 10.0
+    time = coordinator_time(bounds, 10.0, wall)
+    assert (time.ahead, time.now(wall)) == (None, wall)
+    assert time.earliest(wall) == time.advising(wall) == pytest.approx(wall - 3000.0)
+
+
+def test_our_clock_may_be_set_at_any_time() -> None:
+    clock = clock_of((10.0, 0.0, True))
+    for wall in (THEIRS + 50.0, THEIRS + 5000.0, THEIRS - 5000.0):
+        assert coordinator_time(clock.bounds(50.0), 50.0, wall).earliest(wall) == pytest.approx(THEIRS + 50.0)
+
+
+def test_what_is_long_ago_bounds_nothing_any_more() -> None:
+    clock = clock_of((10.0, 0.0, True))
+    assert clock.bounds(10.0 + LIVE_WINDOW).live is not None
+    assert clock.bounds(11.0 + LIVE_WINDOW).live is None
+    assert clock.bounds(10.0 + WINDOW).at_least is not None
+    assert clock.bounds(11.0 + WINDOW).at_least is None
+
+
+def test_where_nothing_was_read_nothing_is_known() -> None:
+    assert coordinator_time(CoordinatorClock().bounds(1.0), 1.0, THEIRS) == CoordinatorTime(None, None)
+    assert CoordinatorTime(None, None).earliest(THEIRS) is None
+    assert CoordinatorTime(None, None).advising(THEIRS) == THEIRS
