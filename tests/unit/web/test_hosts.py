@@ -6,9 +6,11 @@ import http.client
 from collections.abc import Iterator, Mapping
 
 import pytest
+from pydantic import ValidationError
 
 from exporter.exposition.render import Exposition
 from exporter.ingest.admission import IngestDoor
+from exporter.settings.sections import EndpointConfig
 from exporter.web.app import App
 from exporter.web.hosts import foreign, from_browser, is_host, name_of, reload_refusal
 from exporter.web.messages import Request
@@ -217,3 +219,25 @@ def test_hosts_are_names_and_addresses_with_a_port_or_none(text: str) -> None:
 def test_anything_else_is_no_host(text: str) -> None:
     assert not is_host(text)
     assert name_of(text) == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("eos.example", ("eos.example",)),
+        (["EOS.example.", "[2001:db8::7]", "2001:db8::8", "192.0.2.1", "my_service"],
+         ("eos.example", "2001:db8::7", "2001:db8::8", "192.0.2.1", "my_service")),
+        ("*", ("*",)),
+        ([], ()),
+    ],
+)  # fmt: skip
+def test_hosts_are_set_by_name_or_address(given: object, kept: tuple[str, ...]) -> None:
+    assert EndpointConfig.model_validate({"allowed_hosts": given}).allowed_hosts == kept
+
+
+@pytest.mark.parametrize(
+    "given", ["https://eos.example", "eos.example:8443", "eos.example/eos", "", "a b", "*.example"]
+)
+def test_what_is_no_host_is_a_problem_of_the_settings(given: str) -> None:
+    with pytest.raises(ValidationError, match="is no host name or address"):
+        EndpointConfig.model_validate({"allowed_hosts": given})
