@@ -1,4 +1,7 @@
-"""Pieces of descriptions: what a person is told, and the command to copy.
+"""Pieces of descriptions: what a person is told, and the command that looks again.
+
+No line that ends a transaction is here: it takes a proof (``exporter.lso.ending``), which a metric cannot carry. What a
+holder of each kind means is said in the words of the status page and of the commands.
 
 Prometheus' templates ask for what they show (``query``) when the alert is evaluated, so that names and offsets are in
 the text without being labels: an alert keeps its identity when another transaction takes over. Two replicas may answer;
@@ -19,11 +22,12 @@ from exporter.catalogue import (
     SOURCE_UP,
     SPARK_SOURCE_BLOCKED_OFFSETS,
 )
+from exporter.lso.ending import look_for_hanging, look_for_stalled
+from exporter.lso.next_step import DO_NOT_END, MEANING
+from exporter.model import BlockerKind
 
 _WHO = "application, transactional_id, producer_id, producer_epoch"
 _MOST = 5
-WORD = "^[ -~]+$"
-"""Ids are whatever their users made of them. What is not printable ASCII is not put into a line to copy."""
 
 
 def each(query: str, body: str, *labels: str, otherwise: str = "") -> str:
@@ -70,7 +74,6 @@ WAITING = each(
 )
 """Who is held up by it: their own lag looks like none."""
 
-_QUOTED_ID = "'{{ reReplaceAll \"'\" `'\\''` .Labels.transactional_id }}'"
 _SINCE = (
     "{{ range query (printf `floor(min(" + str(OPEN_TRANSACTION_START_TIMESTAMP_SECONDS) + "{kafka_cluster=%q, "
     "producer_id=%q}))` $labels.kafka_cluster .Labels.producer_id) }}, open since {{ .Value | humanizeTimestamp }}"
@@ -90,33 +93,31 @@ _OPEN = (
     " Held by transactional.id {{ .Labels.transactional_id }} of application {{ .Labels.application }}"
     " (producer id {{ .Labels.producer_id }}, epoch {{ .Labels.producer_epoch }}, start offset"
     " {{ .Labels.start_offset }}" + _SINCE + ")."
-    " OPEN: its producer has not ended it. Let that instance finish, or stop it."
-    + _ENDS
-    + " To end it now - what it wrote is lost, and a Flink job may still want to commit it from a checkpoint -"
-    " with the tools of Kafka 4.0 or later (before: initialise a producer with the same transactional.id):"
-    f"{{{{ if match `{WORD}` .Labels.transactional_id }}}}"
-    "\nkafka-transactions.sh --bootstrap-server {{ $bootstrap }} forceTerminateTransaction --transactionalId "
-    f"{_QUOTED_ID}\n"
-    "{{ else }} copy the line from the status page: the id has characters that do not print.{{ end }}"
+    f" OPEN: {MEANING[BlockerKind.OPEN]} Let that instance finish, or stop it." + _ENDS + "\n"
+    "If it is a Flink job's, do not end it by hand: it may be precommitted, and the job commits it when it starts from"
+    " its last checkpoint before that.\n"
+    "The status page has the next step; so has this line, which only looks:\n"
+    + look_for_stalled("{{ $bootstrap }}")
+    + "\n"
 )
 _COMPLETING = (
     " Held by transactional.id {{ .Labels.transactional_id }} of application {{ .Labels.application }}"
     " (producer id {{ .Labels.producer_id }}, start offset {{ .Labels.start_offset }})."
-    " COMPLETING: its end is decided, and the marker has not reached this partition. Look whether the leader of"
-    " {{ $labels.topic }}-{{ $labels.partition }} is up and reached by the coordinator. Leave the transaction alone:"
-    " ending it by hand would tear it."
+    f" COMPLETING: {MEANING[BlockerKind.COMPLETING]} Look whether the leader of"
+    " {{ $labels.topic }}-{{ $labels.partition }} is up and reached by the coordinator. "
+    + DO_NOT_END[BlockerKind.COMPLETING]
 )
 _HANGING = (
     " Held by producer id {{ .Labels.producer_id }}, epoch {{ .Labels.producer_epoch }}, start offset"
-    " {{ .Labels.start_offset }}. HANGING: every coordinator was asked, and none knows this transaction. It never ends"
-    " by itself. Write its missing marker, which drops the records of this transaction in this partition:"
-    "\nkafka-transactions.sh --bootstrap-server {{ $bootstrap }} abort --topic {{ $labels.topic }} --partition"
-    " {{ $labels.partition }} --start-offset {{ .Labels.start_offset }}\n"
+    f" {{{{ .Labels.start_offset }}}}. HANGING: {MEANING[BlockerKind.HANGING]}\n"
+    "The status page has the line that ends it, with its proof; so has this line, which only looks, and proves it anew:"
+    "\n"
+    + look_for_hanging("{{ $bootstrap }}", "--topic {{ $labels.topic }} --partition {{ $labels.partition }}")
+    + "\n"
 )
 _UNKNOWN = (
     " Held by producer id {{ .Labels.producer_id }}, start offset {{ .Labels.start_offset }}."
-    " UNKNOWN: it could not be asked whether a coordinator knows it. Do nothing to the transaction: if it is alive,"
-    " that would tear it. Mend first what does not answer"
+    f" UNKNOWN: {MEANING[BlockerKind.UNKNOWN]} {DO_NOT_END[BlockerKind.UNKNOWN]} Mend first what does not answer"
     + each(f"max by (source) ({SOURCE_UP}{{kafka_cluster=%q}}) == 0", " - source {{ .Labels.source }}", "kafka_cluster")
     + "; the status page names the grant or the broker."
 )
@@ -127,7 +128,7 @@ def _blockers(kind: str) -> str:
 
 
 HANGING_STEP = each(
-    # Where another replica says that a coordinator knows what holds this partition, no line that would tear it.
+    # Not where another replica says that a coordinator knows what holds this partition.
     _blockers('kind="hanging"') + f' unless on () {LSO_BLOCKER_INFO}{{{AT_PARTITION}, kind=~"open|completing"}}',
     _HANGING,
     *PARTITION,
@@ -147,7 +148,7 @@ BLOCKER_STEP = (
     )
     + HANGING_STEP
 )
-"""Who holds this partition, and the next step for that kind. The line that ends a hanging one stands there alone."""
+"""Who holds this partition, and the next step for that kind."""
 
 
 def unclean_ends(outcome: str, window: int) -> str:
