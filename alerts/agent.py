@@ -241,7 +241,7 @@ min by ({_READ}) (
   unless on ({_READ}, job, instance)
   avg_over_time({SOURCE_BLIND}[5m]) > 0.5
 )
-< {settings.source_success:g}""",
+< 0.5""",
         "A part of what the agent reads does not answer; the rest is watched on.",
         "Source {{ $labels.source }} of {{ $labels.target }} on {{ $labels.kafka_cluster }}: {{ $value |"
         " humanizePercentage }} of the reads in 5 minutes were answered in full."
@@ -254,7 +254,7 @@ min by ({_READ}) (
         + " What answers is watched, and its alerts fire; what does not is unknown. One broker that is down looks like"
         " this, for as long as it is down.",
         hold="3m",
-        when=f"less than {settings.source_success:.0%} of a source's reads in 5m are answered in full, for 3m",
+        when="less than half of a source's reads in 5m are answered in full, for 3m",
     )
 
 

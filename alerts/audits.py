@@ -10,7 +10,13 @@ from collections.abc import Iterator
 from exporter.alerts.evidence import each
 from exporter.alerts.rule import Alert, Severity
 from exporter.alerts.settings import Settings
-from exporter.catalogue import AUDIT_FINDINGS, AUDIT_LAST_RUN_TIMESTAMP_SECONDS, AUDIT_RECORDS, AUDIT_VERDICT
+from exporter.catalogue import (
+    AUDIT_FINDINGS,
+    AUDIT_LAST_RUN_TIMESTAMP_SECONDS,
+    AUDIT_RECORDS,
+    AUDIT_THRESHOLD_SECONDS,
+    AUDIT_VERDICT,
+)
 
 DASHBOARD = "kafka-eos-audit"
 _AUDIT = "kafka_cluster, audit, topic"
@@ -27,7 +33,7 @@ _RAN = each(
 ) + each(f"max by (audit) ({AUDIT_RECORDS}{_AT})", " It looked at {{ .Value }} records.", *_LABELS)
 
 
-def alerts(settings: Settings) -> Iterator[Alert]:
+def alerts(_: Settings) -> Iterator[Alert]:
     """Findings, an unknown verdict, and an audit that does not run any more."""
     yield _alert(
         "findings",
@@ -53,12 +59,14 @@ def alerts(settings: Settings) -> Iterator[Alert]:
     )
     yield _alert(
         "overdue",
-        f"time() - max by ({_AUDIT}) ({AUDIT_LAST_RUN_TIMESTAMP_SECONDS}) > {settings.audit_overdue.seconds}",
+        f"""\
+time() - max by ({_AUDIT}) ({AUDIT_LAST_RUN_TIMESTAMP_SECONDS})
+> on (kafka_cluster, audit) group_left () max by (kafka_cluster, audit) ({AUDIT_THRESHOLD_SECONDS})""",
         "An audit has not run for long: what it last said is old.",
         _WHAT
         + " last ran {{ $value | humanizeDuration }} ago."
         + "\nLook at what runs it. An audit that is not wanted any more is forgotten when its result file is deleted.",
-        f"an audit last ran more than {settings.audit_overdue} ago",
+        "an audit last ran more than 8d ago (audit: overdue_warning)",
     )
 
 

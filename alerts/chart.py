@@ -1,17 +1,16 @@
-"""The table as a file of the Helm chart, with a mark wherever a setting stands, for the chart's own values to fill.
+"""The table as a file of the Helm chart, with a mark such as ``<<runbook_url>>`` for what the chart's values fill.
 
-The rows are written by the same functions as everybody's: the settings that they are given here write
-``<<storm_fences>>`` instead of a number. What the chart makes of a mark is in its templates/_alerts.tpl; the tests hold
-it to the rules that ``generate alerts`` prints for the same settings.
+What the chart makes of a mark is in its templates/_alerts.tpl; the tests compare it with the rules that ``generate
+alerts`` prints for the same settings.
 """
 
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import Any, Self
+from typing import Any
 
 from exporter.alerts.rules import groups
-from exporter.alerts.settings import Duration, Settings
+from exporter.alerts.settings import Settings
 from exporter.alerts.text import document
 
 PATH = "helm/kafka-eos-exporter/files/rules.yaml"
@@ -20,82 +19,9 @@ _HEADER = """\
 """
 
 
-class _Seconds(int):
-    """The seconds of a duration that is not known yet."""
-
-    mark: str
-
-    def __new__(cls, mark: str) -> Self:
-        made = super().__new__(cls)
-        made.mark = mark
-        return made
-
-    def __format__(self, spec: str) -> str:
-        return _mark(self.mark, spec)
-
-
-class _Length(Duration):
-    """A duration that is not known yet."""
-
-    __slots__ = ("name",)
-    name: str
-
-    def __new__(cls, name: str) -> Self:
-        made = str.__new__(cls, _mark(name))
-        made.name = name
-        return made
-
-    @property
-    def seconds(self) -> int:
-        return _Seconds(f"{self.name}.seconds")
-
-
-class _Share(float):
-    """A number that is not known yet, or a factor times it: then at most 1, and rounded to 6 places.
-
-    Its own value is 0, so that ``min(1.0, share)`` is the share; the chart takes the smaller one when it knows both.
-    """
-
-    mark: str
-
-    def __new__(cls, mark: str) -> Self:
-        made = super().__new__(cls)
-        made.mark = mark
-        return made
-
-    def __rmul__(self, factor: float) -> _Share:
-        return _Share(f"{self.mark}*{factor:g}")
-
-    def __round__(self, ndigits: Any = None) -> Any:  # noqa: ANN401 -- float's own signature is two of them
-        if ndigits != 6:
-            raise ValueError(f"the chart rounds {self.mark} to 6 places, not to {ndigits}")
-        return self
-
-    def __format__(self, spec: str) -> str:
-        return _mark(self.mark, spec)
-
-
 def marked_rules() -> str:
-    """The rules file of the chart, and before the rules the settings that it knows, with their defaults."""
-    knobs = [knob for knob in fields(Settings) if knob.name != "overrides"]
-    unknown: dict[str, Any] = {knob.name: _unknown(knob) for knob in knobs}
-    defaults = {knob.name: _plain(knob.default) for knob in knobs}
-    return document({"settings": defaults, "groups": groups(replace(Settings(), **unknown))}, _HEADER)
-
-
-def _plain(default: object) -> object:
-    return str(default) if isinstance(default, str) else default
-
-
-def _unknown(knob: Any) -> object:  # noqa: ANN401 -- dataclasses.Field of whatever it holds
-    if isinstance(knob.default, Duration):
-        return _Length(knob.name)
-    if isinstance(knob.default, int):
-        return _Seconds(knob.name)
-    if isinstance(knob.default, float):
-        return _Share(knob.name)
-    return _mark(knob.name)
-
-
-def _mark(name: str, spec: str = "") -> str:
-    return f"<<{name}{':' if spec else ''}{spec}>>"
+    """Return the rules file of the chart, and before the rules the settings that it knows, with their defaults."""
+    knobs = {knob.name: str(knob.default) for knob in fields(Settings) if knob.name != "overrides"}
+    marks: dict[str, Any] = {name: f"<<{name}>>" for name in knobs}
+    marked = replace(Settings(), **marks)
+    return document({"settings": knobs, "groups": groups(marked)}, _HEADER)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporter.alerts.evidence import each
-from exporter.alerts.rule import Alert, Severity
+from exporter.alerts.rule import BRIDGE, Alert, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     BROKER_TXN_VERIFICATION_FAILURES_TOTAL,
@@ -15,14 +15,14 @@ from exporter.catalogue import (
 )
 
 
-def alerts(settings: Settings) -> Iterator[Alert]:
+def alerts(_: Settings) -> Iterator[Alert]:
     """The transaction log without its replicas, and writes that verification refused."""
     at = '{kafka_cluster=%q, topic="__transaction_state", condition=~"offline|under_min_isr"}'
     broken = '{topic="__transaction_state", condition=~"offline|under_min_isr"}'
     yield Alert(
         "KafkaEosTransactionLogUnderMinIsr",
         Severity.CRITICAL,
-        f"group by (kafka_cluster) (last_over_time({INTERNAL_TOPIC_PARTITIONS}{broken}[{settings.bridge}]) > 0)",
+        f"group by (kafka_cluster) (last_over_time({INTERNAL_TOPIC_PARTITIONS}{broken}[{BRIDGE}]) > 0)",
         "Partitions of __transaction_state take no writes: their transactions can neither begin nor end.",
         "__transaction_state of {{ $labels.kafka_cluster }}:"
         + each(
@@ -44,8 +44,7 @@ def alerts(settings: Settings) -> Iterator[Alert]:
     yield Alert(
         "KafkaEosVerificationFailures",
         Severity.WARNING,
-        f"max by (kafka_cluster, broker) (increase({BROKER_TXN_VERIFICATION_FAILURES_TOTAL}[15m]))"
-        f" > {settings.verification_failures}",
+        f"max by (kafka_cluster, broker) (increase({BROKER_TXN_VERIFICATION_FAILURES_TOTAL}[15m])) > 10",
         "Producers write into transactions that their coordinator does not know to be open.",
         "Broker {{ $labels.broker }} of {{ $labels.kafka_cluster }} refused writes to {{ $value | humanize }}"
         " partitions in 15 minutes because the coordinator did not know the transaction as open there (KIP-890)."
@@ -54,12 +53,12 @@ def alerts(settings: Settings) -> Iterator[Alert]:
         " time.",
         "kafka-eos-brokers",
         ("kafka_cluster", "broker"),
-        when=f"a broker refused writes to more than {settings.verification_failures} partitions in 15m",
+        when="a broker refused writes to more than 10 partitions in 15m",
     )
     yield Alert(
         "KafkaEosPostureFailed",
         Severity.WARNING,
-        f"min by (kafka_cluster, check, subject) (last_over_time({POSTURE_CHECK}[{settings.bridge}])) < 1",
+        f"min by (kafka_cluster, check, subject) (last_over_time({POSTURE_CHECK}[{BRIDGE}])) < 1",
         "A setting that exactly-once rests on is not sound.",
         "Check {{ $labels.check }} of {{ $labels.subject }} on {{ $labels.kafka_cluster }} has failed for a quarter of"
         " an hour. Nothing has to be wrong yet: the guarantee does not hold when the next broker, client or worker"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporter.alerts.evidence import each
-from exporter.alerts.rule import Alert, Severity
+from exporter.alerts.rule import BRIDGE, EVENT_WINDOW, Alert, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     CONNECT_TASK_FAILURES_TOTAL,
     CONNECT_TASK_OFFSET_COMMIT_RATIO,
     CONNECT_TASK_STATE,
+    CONNECTOR_THRESHOLD_RATIO,
     SOURCE_UP,
     STREAMS_CHANGELOG_LAG_OFFSETS,
     STREAMS_RESTORE_REMAINING_RECORDS,
@@ -29,14 +30,16 @@ def _answers(up: int) -> str:
     return f'label_replace({SOURCE_UP}{{source="connect"}} == {up}, "connect", "$1", "target", "(.*)")'
 
 
-def alerts(settings: Settings) -> Iterator[Alert]:
+def alerts(_: Settings) -> Iterator[Alert]:
     """Connect tasks that fail or cannot commit, and Streams tasks that cannot restore."""
-    yield from _task_failed(settings)
+    yield from _task_failed()
     yield Alert(
         "KafkaEosConnectCommitsFailing",
         Severity.WARNING,
-        f'max by ({_TASK}) (last_over_time({CONNECT_TASK_OFFSET_COMMIT_RATIO}{{result="failure"}}[{settings.bridge}]))'
-        f" > {settings.connect_commit_failures:g}",
+        f"""\
+max by ({_TASK}) (last_over_time({CONNECT_TASK_OFFSET_COMMIT_RATIO}{{result="failure"}}[{BRIDGE}]))
+> on (kafka_cluster, connect, connector) group_left ()
+  max by (kafka_cluster, connect, connector) (last_over_time({CONNECTOR_THRESHOLD_RATIO}[{BRIDGE}]))""",
         "A Connect task cannot commit its offsets.",
         _WHICH
         + ": {{ $value | humanizePercentage }} of its recent offset commits failed. What it delivers meanwhile is"
@@ -45,12 +48,12 @@ def alerts(settings: Settings) -> Iterator[Alert]:
         "kafka-eos-connect",
         _TASK_LABELS,
         hold="10m",
-        when=f"more than {settings.connect_commit_failures:.0%} of a task's recent offset commits failed, for 10m",
+        when="more than a tenth (connector: commit_failures) of a task's recent offset commits failed, for 10m",
     )
-    yield _restore(settings)
+    yield _restore()
 
 
-def _task_failed(settings: Settings) -> Iterator[Alert]:
+def _task_failed() -> Iterator[Alert]:
     """A failure that is over is a ticket; one that lasts, or comes back again and again, a page."""
     failed = f'{CONNECT_TASK_STATE}{{state="failed"}}'
     summary = "A Connect task has failed; nothing restarts it by itself."
@@ -70,13 +73,13 @@ def _task_failed(settings: Settings) -> Iterator[Alert]:
     yield Alert(
         "KafkaEosConnectTaskFailed",
         Severity.WARNING,
-        f"group by ({_TASK}) (present_over_time({failed}[{settings.event_window}]))",
+        f"group by ({_TASK}) (present_over_time({failed}[{EVENT_WINDOW}]))",
         summary,
         description,
         "kafka-eos-connect",
         _TASK_LABELS,
         keeps=False,
-        when=f"a task failed, until {settings.event_window} after it was last seen so",
+        when=f"a task failed, until {EVENT_WINDOW} after it was last seen so",
     )
     yield Alert(
         "KafkaEosConnectTaskFailed",
@@ -84,7 +87,7 @@ def _task_failed(settings: Settings) -> Iterator[Alert]:
         # A page that is out stays while Connect does not answer: nothing says that the task runs again.
         f"""\
 group by ({_TASK}) (
-  present_over_time({failed}[{settings.bridge}])
+  present_over_time({failed}[{BRIDGE}])
   or
   {_PAGED}
   and on (kafka_cluster, connect) {_answers(0)}
@@ -100,8 +103,8 @@ group by ({_TASK}) (
     )
 
 
-def _restore(settings: Settings) -> Alert:
-    window = settings.restore_window
+def _restore() -> Alert:
+    window = "15m"
     by = "kafka_cluster, target, thread, task"
     remaining = str(STREAMS_RESTORE_REMAINING_RECORDS)
     return Alert(
@@ -109,7 +112,7 @@ def _restore(settings: Settings) -> Alert:
         Severity.WARNING,
         f"""\
 max by ({by}) (min_over_time({remaining}[{window}]))
->= max by ({by}) (last_over_time({remaining}[{settings.bridge}] offset {window}))
+>= max by ({by}) (last_over_time({remaining}[{BRIDGE}] offset {window}))
 > 0""",
         "A Kafka Streams task restores its state and makes no progress.",
         "Task {{ $labels.task }} on thread {{ $labels.thread }} ({{ $labels.target }}) has {{ $value }} records to"

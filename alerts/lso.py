@@ -1,93 +1,65 @@
-"""Stalled and hanging: rows about the last stable offset.
+"""Stalled and hanging: rows about the last stable offset, an alert for each transaction that holds partitions.
 
-Every age is told by a timestamp, so there is no ``for`` that a failed scrape or a restarted Prometheus could set back.
-Blockers are joined to open transactions on producer_id: their epochs differ as soon as the transaction is prepared.
+The agent says from when on a holder's stalls are a ticket and a page: by the thresholds of their topics, by the
+holder's own timeout, and at once when it hangs. So there is no ``for`` that a failed scrape or a
+restarted Prometheus could set back, and one producer that holds 5,000 partitions is one alert.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.alerts.evidence import BLOCKER_STEP, BOOTSTRAP, HANGING_STEP, LSO_LAG, STALLED_SINCE, WAITING
+from exporter.alerts.evidence import HELD, NEXT_STEP, WAITING
 from exporter.alerts.rule import Alert, Severity
 from exporter.alerts.settings import Settings
-from exporter.catalogue import LSO_BLOCKER_INFO, LSO_STALLED_SINCE_TIMESTAMP_SECONDS, OPEN_TRANSACTION_TIMEOUT_SECONDS
+from exporter.catalogue import LSO_HOLDER_DUE_TIMESTAMP_SECONDS, LSO_HOLDER_PARTITIONS
 
 DASHBOARD = "kafka-eos-lso"
-_AT = "kafka_cluster, topic, partition"
-_VARIABLES = ("kafka_cluster", "topic")
-# Not while another replica says that a coordinator knows what holds the partition.
-_HANGING = f"""\
-group by ({_AT}) ({LSO_BLOCKER_INFO}{{kind="hanging"}})
-unless on ({_AT})
-  {LSO_BLOCKER_INFO}{{kind=~"open|completing"}}"""
-_WHERE = "{{ $labels.topic }}-{{ $labels.partition }} on {{ $labels.kafka_cluster }}"
+_HOLDER = "kafka_cluster, producer_id"
+_KNOWN = 'kind=~"open|completing"'
+_WHO = "The transaction of producer id {{ $labels.producer_id }} on {{ $labels.kafka_cluster }}"
+_SUMMARY = "A transaction holds back read_committed consumers: the last stable offset does not move."
 
 
-def alerts(settings: Settings) -> Iterator[Alert]:
-    """A partition stalled, as a ticket and as a page, and a hanging transaction."""
-    yield from _stalled(settings)
-    yield _hanging()
-
-
-def _stalled(settings: Settings) -> Iterator[Alert]:
-    warning, critical = settings.stall_warning.seconds, settings.stall_critical.seconds
-    age = f"time() - min by ({_AT}) ({LSO_STALLED_SINCE_TIMESTAMP_SECONDS})"
-    patience = (
-        f"clamp(max by (kafka_cluster, producer_id) ({OPEN_TRANSACTION_TIMEOUT_SECONDS})"
-        f" + {settings.stall_slack.seconds}, {warning}, {critical})"
-    )
-    description = (
-        BOOTSTRAP
-        + "The last stable offset of "
-        + _WHERE
-        + " has stood still for {{ $value | humanizeDuration }}"
-        + STALLED_SINCE
-        + ":"
-        + LSO_LAG
-        + WAITING
-        + BLOCKER_STEP
-    )
-    summary = "A transaction holds back read_committed consumers: the last stable offset does not move."
+def alerts(_: Settings) -> Iterator[Alert]:
+    """A holder of stalled partitions, as a ticket and as a page, and a hanging transaction."""
+    description = _WHO + " holds stalled partitions, and has passed its threshold." + HELD + WAITING + NEXT_STEP
     yield Alert(
         "KafkaEosLsoStalled",
         Severity.WARNING,
-        f"{age} > {warning}",
-        summary,
+        f'time() - min by ({_HOLDER}) ({LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="warning"}}) > 0',
+        _SUMMARY,
         description,
         DASHBOARD,
-        _VARIABLES,
-        when=f"the last stable offset of a partition stands still for more than {settings.stall_warning}",
+        when="a transaction holds the last stable offset of a partition for more than 5m (topic: stall_warning)",
     )
     yield Alert(
         "KafkaEosLsoStalled",
         Severity.CRITICAL,
+        # Not as hanging while another replica says that a coordinator knows it.
         f"""\
-{age}
-> on ({_AT}) (
-  0 * {_HANGING}
+time() - min by ({_HOLDER}) (
+  {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical", kind!="hanging"}}
   or
-  max by ({_AT}) ({LSO_BLOCKER_INFO} * on (kafka_cluster, producer_id) group_left () {patience})
-  or
-  {critical} * group by ({_AT}) ({LSO_STALLED_SINCE_TIMESTAMP_SECONDS})
-)""",
-        summary,
+  {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical"}}
+  unless on ({_HOLDER})
+  {LSO_HOLDER_PARTITIONS}{{{_KNOWN}}}
+) > 0""",
+        _SUMMARY,
         description,
         DASHBOARD,
-        _VARIABLES,
-        when=f"it does for more than {settings.stall_critical}, or {settings.stall_slack} longer than its holder's"
-        " timeout allows, or at once when the holder is hanging",
+        when="for more than 15m (topic: stall_critical), or a minute longer than its own timeout, or at once when it"
+        " hangs",
     )
-
-
-def _hanging() -> Alert:
-    return Alert(
+    yield Alert(
         "KafkaEosHangingTransaction",
         Severity.CRITICAL,
-        _HANGING,
-        "A transaction that no coordinator knows blocks a partition, and will never end by itself.",
-        BOOTSTRAP + "A hanging transaction blocks " + _WHERE + STALLED_SINCE + ":" + LSO_LAG + WAITING + HANGING_STEP,
+        f"""\
+group by ({_HOLDER}) ({LSO_HOLDER_PARTITIONS}{{kind="hanging"}})
+unless on ({_HOLDER})
+  {LSO_HOLDER_PARTITIONS}{{{_KNOWN}}}""",
+        "A transaction that no coordinator knows blocks partitions, and will never end by itself.",
+        _WHO + " hangs: no coordinator knows it." + HELD + WAITING + NEXT_STEP,
         DASHBOARD,
-        _VARIABLES,
-        when="at once: no coordinator knows the transaction that holds a stalled partition",
+        when="at once: no coordinator knows the transaction that holds stalled partitions",
     )

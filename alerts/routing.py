@@ -15,7 +15,7 @@ _OURS = 'alertname=~"KafkaEos.+"'
 _CLUSTER = ["kafka_cluster", "cluster", "region", "env", "namespace"]
 """What tells clusters apart. Two may have one name in two regions, whose Prometheus servers then add a label."""
 _IDENTITY = [
-    *("application", "topic", "partition", "source", "target"),
+    *("application", "producer_id", "topic", "partition", "source", "target"),
     *("connect", "connector", "task", "spark_application", "query"),
 ]
 
@@ -39,7 +39,7 @@ def alertmanager() -> str:
                 _inhibit(
                     ['alertname="KafkaEosHangingTransaction"'],
                     ['alertname="KafkaEosLsoStalled"'],
-                    ["topic", "partition"],
+                    ["producer_id"],
                 ),
                 _inhibit(
                     ['alertname="KafkaEosProducerFenceStorm"'], ['alertname="KafkaEosProducerFenced"'], ["application"]
@@ -48,7 +48,7 @@ def alertmanager() -> str:
                 _inhibit(
                     ['alertname=~"KafkaEos(LsoStalled|HangingTransaction)"'],
                     ['alertname="KafkaEosSparkQueryStalled"', 'reason="blocked"', 'severity="warning"'],
-                    ["topic"],
+                    [],
                 ),
                 # Where the log takes no writes nothing begins, ends or completes.
                 _inhibit(

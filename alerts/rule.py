@@ -5,6 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+KEEP_FIRING_FOR = "7m"
+"""How long an alert goes on without data: longer than it takes to find out that its agent or its source is gone."""
+BRIDGE = "3m"
+"""How far back a value is looked for, so that a failed scrape does not begin a wait anew."""
+EVENT_WINDOW = "10m"
+"""How long after a fence, a timeout or a failed task its ticket stays open."""
+EVENT_SECONDS = 600
+
 
 class Severity(StrEnum):
     """Critical wakes somebody, warning is for working hours."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from exporter.alerts import table
-from exporter.alerts.rule import Alert, Severity
+from exporter.alerts.rule import KEEP_FIRING_FOR, Alert, Severity
 from exporter.alerts.settings import Settings, SettingsError
 from exporter.alerts.text import document
 
@@ -17,20 +17,21 @@ def groups(settings: Settings) -> list[Rule]:
     one after the other. Raises SettingsError when an override cannot be applied.
     """
     subjects = [
-        (name, records, [alert for alert in alerts if settings.override(alert.name, "enabled") != "false"])
-        for name, records, alerts in table.subjects(settings)
+        (subject, [alert for alert in subject.alerts(settings) if settings.override(alert.name, "enabled") != "false"])
+        for subject in table.SUBJECTS
     ]
-    every = [alert for _, _, alerts in subjects for alert in alerts]
+    every = [alert for _, alerts in subjects for alert in alerts]
     return [
         {
-            "name": f"kafka-eos.{name}",
+            "name": f"kafka-eos.{subject.name}",
+            **({"interval": subject.interval} if subject.interval else {}),
             "rules": [
-                *({"record": each.name, "expr": each.expr} for each in records),
+                *({"record": each.name, "expr": each.expr} for each in subject.records()),
                 *(_rule(alert, settings, every) for alert in alerts),
             ],
         }
-        for name, records, alerts in subjects
-        if records or alerts
+        for subject, alerts in subjects
+        if alerts
     ]
 
 
@@ -56,15 +57,16 @@ def _rule(alert: Alert, settings: Settings, alerts: list[Alert]) -> Rule:
     hold = settings.override(alert.name, "for") or alert.hold
     if hold:
         rule["for"] = hold
-    keep = settings.override(alert.name, "keep_firing_for") or (settings.keep_firing_for if alert.keeps else "")
+    keep = settings.override(alert.name, "keep_firing_for") or (KEEP_FIRING_FOR if alert.keeps else "")
     if keep:
         rule["keep_firing_for"] = str(keep)
     rule["labels"] = {"severity": _severity(alert, settings, alerts).value, **dict(alert.labels)}
     rule["annotations"] = {
         "summary": alert.summary,
         "description": alert.description,
-        "runbook_url": f"{settings.runbook_url}/{alert.name}",
+        "runbook_url": _runbook(alert, settings),
         "dashboard_url": _dashboard(alert, settings),
+        "page_url": settings.page_url,
     }
     return rule
 
@@ -76,6 +78,11 @@ def _severity(alert: Alert, settings: Settings, alerts: list[Alert]) -> Severity
     if len({each.severity for each in alerts if each.name == alert.name}) > 1:
         raise SettingsError(f"{alert.name}.severity: it has variants of both severities; change their thresholds")
     return Severity(wanted)
+
+
+def _runbook(alert: Alert, settings: Settings) -> str:
+    """A repository shows the file; elsewhere a runbook is a page by the alert's name."""
+    return f"{settings.runbook_url}/{alert.name}" + (".md" if "/blob/" in settings.runbook_url else "")
 
 
 def _dashboard(alert: Alert, settings: Settings) -> str:

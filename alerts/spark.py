@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporter.alerts.evidence import each
-from exporter.alerts.rule import Alert, Severity
+from exporter.alerts.rule import BRIDGE, EVENT_WINDOW, Alert, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     LSO_BLOCKER_INFO,
     LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
+    QUERY_THRESHOLD_SECONDS,
     SPARK_INPUT_ROWS_TOTAL,
     SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS,
     SPARK_QUERY_STATE,
@@ -33,14 +34,14 @@ _OVER = f'{SPARK_QUERY_STATE}{{state=~"terminated|failed"}}'
 _PAGED = 'ALERTS{alertname="KafkaEosSparkQueryTerminated", alertstate="firing", severity="critical"}'
 
 
-def alerts(settings: Settings) -> Iterator[Alert]:
+def alerts(_: Settings) -> Iterator[Alert]:
     """Queries that do not get on, and queries that an error ended."""
-    yield _no_progress(settings)
-    yield _blocked(settings)
-    yield from _terminated(settings)
+    yield _no_progress()
+    yield _blocked()
+    yield from _terminated()
 
 
-def _no_progress(settings: Settings) -> Alert:
+def _no_progress() -> Alert:
     lag = f"max by ({_QUERY}, topic) ({SPARK_SOURCE_LAG_OFFSETS})"
     return Alert(
         "KafkaEosSparkQueryStalled",
@@ -48,7 +49,8 @@ def _no_progress(settings: Settings) -> Alert:
         # A query that has a state, or whose driver counted rows before it fell silent, or whose checkpoint or lag says
         # that there is work. As long as there is none, a checkpoint alone cannot tell an idle query from a dead one.
         f"""\
-time() - max by ({_QUERY}) ({SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS}) > {settings.spark_stalled.seconds}
+time() - max by ({_QUERY}) ({SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS})
+> on ({_QUERY}) max by ({_QUERY}) ({QUERY_THRESHOLD_SECONDS})
 and on ({_QUERY}) (
   {SPARK_QUERY_STATE}
   or
@@ -78,18 +80,18 @@ unless on ({_QUERY}) {_OVER}""",
         DASHBOARD,
         _LABELS,
         labels=(("reason", "no_progress"),),
-        when=f"a query neither completed a batch nor was idle for more than {settings.spark_stalled}",
+        when="a query neither completed a batch nor was idle for more than 10m (query: stalled_warning)",
     )
 
 
-def _blocked(settings: Settings) -> Alert:
+def _blocked() -> Alert:
     return Alert(
         "KafkaEosSparkQueryStalled",
         Severity.WARNING,
         f"""\
 group by ({_QUERY}, topic) ({SPARK_SOURCE_BLOCKED_OFFSETS} > 0)
 and on (kafka_cluster, topic)
-  time() - {LSO_STALLED_SINCE_TIMESTAMP_SECONDS} > {settings.spark_stalled.seconds}
+  time() - {LSO_STALLED_SINCE_TIMESTAMP_SECONDS} > 600
 unless on ({_QUERY}) {_OVER}""",
         "A Spark streaming query looks idle: what it should read is withheld by a transaction that does not end.",
         _WHICH
@@ -114,12 +116,11 @@ unless on ({_QUERY}) {_OVER}""",
         DASHBOARD,
         _LABELS,
         labels=(("reason", "blocked"),),
-        when="a query looks idle, behind a last stable offset that stands still for more than"
-        f" {settings.spark_stalled}",
+        when="a query looks idle, behind a last stable offset that stands still for more than 10m",
     )
 
 
-def _terminated(settings: Settings) -> Iterator[Alert]:
+def _terminated() -> Iterator[Alert]:
     """A failure that is over is a ticket; one that lasts, or comes back again and again, a page."""
     failed = f'{SPARK_QUERY_STATE}{{state="failed"}}'
     ended = f'{SPARK_QUERY_TERMINATIONS_TOTAL}{{reason!="stopped"}}'
@@ -145,16 +146,16 @@ def _terminated(settings: Settings) -> Iterator[Alert]:
         Severity.WARNING,
         f"""\
 group by ({_QUERY}) (
-  present_over_time({failed}[{settings.event_window}])
+  present_over_time({failed}[{EVENT_WINDOW}])
   or
-  increase({ended}[{settings.event_window}]) > 0
+  increase({ended}[{EVENT_WINDOW}]) > 0
 )""",
         summary,
         description,
         DASHBOARD,
         _LABELS,
         keeps=False,
-        when=f"an error ended a query, until {settings.event_window} after it was last seen so",
+        when=f"an error ended a query, until {EVENT_WINDOW} after it was last seen so",
     )
     yield Alert(
         "KafkaEosSparkQueryTerminated",
@@ -162,7 +163,7 @@ group by ({_QUERY}) (
         # A state is exposed for an hour after a driver fell silent. A page that is out stays until another state comes.
         f"""\
 group by ({_QUERY}) (
-  present_over_time({failed}[{settings.bridge}])
+  present_over_time({failed}[{BRIDGE}])
   or
   {_PAGED}
   and on ({_QUERY})

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from exporter.alerts import agent, audits, cluster, engines, lso, spark, transactions
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from exporter.alerts import aborts, agent, audits, cluster, engines, lso, spark, transactions
 from exporter.alerts.rule import Alert, Record
 from exporter.alerts.settings import Settings
 
-SUBJECTS = (lso, transactions, cluster, engines, spark, audits, agent)
-_RECORDS = {transactions.__name__: transactions.records, agent.__name__: agent.records}
+
+class Subject(NamedTuple):
+    """A group of the rules file: its alerts the recording rules that they read, and "" for the usual interval."""
+
+    name: str
+    alerts: Callable[[Settings], Iterable[Alert]]
+    records: Callable[[], Iterable[Record]] = tuple
+    interval: str = ""
 
 
-def subjects(settings: Settings) -> tuple[tuple[str, tuple[Record, ...], tuple[Alert, ...]], ...]:
-    """Each subject: its name, its recording rules and its alerts, which read those of the same subject only."""
-    return tuple(
-        (
-            subject.__name__.rpartition(".")[2],
-            tuple(_RECORDS[subject.__name__]()) if subject.__name__ in _RECORDS else (),
-            tuple(subject.alerts(settings)),
-        )
-        for subject in SUBJECTS
-    )
+SUBJECTS = (
+    Subject("lso", lso.alerts),
+    Subject("transactions", transactions.alerts, transactions.records),
+    Subject("aborts", aborts.alerts, aborts.records),
+    Subject("budgets", aborts.slow_alerts, aborts.slow_records, "5m"),
+    Subject("cluster", cluster.alerts),
+    Subject("engines", engines.alerts),
+    Subject("spark", spark.alerts),
+    Subject("audits", audits.alerts),
+    Subject("agent", agent.alerts, agent.records),
+)
 
 
 def alerts(settings: Settings) -> tuple[Alert, ...]:
     """Every alert, its variants one after the other."""
-    return tuple(alert for _, _, alerts in subjects(settings) for alert in alerts)
+    return tuple(alert for subject in SUBJECTS for alert in subject.alerts(settings))
 
 
 def names() -> tuple[str, ...]:
@@ -34,4 +44,4 @@ def names() -> tuple[str, ...]:
 
 def records() -> tuple[Record, ...]:
     """Every recording rule."""
-    return tuple(record for _, records, _ in subjects(Settings()) for record in records)
+    return tuple(record for subject in SUBJECTS for record in subject.records())

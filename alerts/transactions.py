@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporter.alerts.evidence import each, unclean_ends
-from exporter.alerts.rule import Alert, Record, Severity
+from exporter.alerts.rule import EVENT_SECONDS, EVENT_WINDOW, Alert, Record, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
+    APPLICATION_THRESHOLD_SECONDS,
     LAST_TRANSACTION_TIMESTAMP_SECONDS,
     OLDEST_COMPLETION_START_TIMESTAMP_SECONDS,
     OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
@@ -21,7 +22,6 @@ from exporter.catalogue import (
     OVERDUE_TRANSACTIONS,
     RECENT_PRODUCER_FENCES,
     TRANSACTION_COMPLETION_SECONDS,
-    TRANSACTIONS_TOTAL,
 )
 
 DASHBOARD = "kafka-eos-transactions"
@@ -30,42 +30,21 @@ _LABELS = ("kafka_cluster", "application")
 _WHO = "{{ $labels.application }} on {{ $labels.kafka_cluster }}"
 _OVERDUE_WINDOW = "3m"
 
-BURN_RATES = (
-    # severity, window, short window, for, factor: the table of the Google SRE workbook, for a budget of 30 days
-    (Severity.CRITICAL, "1h", "5m", "2m", 14.4),
-    (Severity.CRITICAL, "6h", "30m", "15m", 6),
-    (Severity.WARNING, "1d", "2h", "1h", 3),
-    (Severity.WARNING, "3d", "6h", "3h", 1),
-)
-
 P99_COMPLETION = Record(
     "kafka_cluster_application:kafka_eos_transaction_completion_seconds:p99_rate10m",
     f"max by ({_BY}) (histogram_quantile(0.99, rate({TRANSACTION_COMPLETION_SECONDS}_bucket[10m])))",
 )
 
 
-def unclean_ratio(window: str) -> Record:
-    """The share of an application's transactions that did not commit, over a window."""
-    committed = f'sum without (outcome) (rate({TRANSACTIONS_TOTAL}{{outcome="committed"}}[{window}]))'
-    return Record(
-        f"kafka_cluster_application:kafka_eos_transactions_unclean:ratio_rate{window}",
-        # A replica's counters are set against each other first: one that catches up counts its own past.
-        f"max by ({_BY}) (1 - {committed}\n  / sum without (outcome) (rate({TRANSACTIONS_TOTAL}[{window}])))",
-    )
-
-
 def records() -> Iterator[Record]:
     """What several rules and panels share."""
-    for window in dict.fromkeys(window for _, long, short, _, _ in BURN_RATES for window in (short, long)):
-        yield unclean_ratio(window)
     yield P99_COMPLETION
 
 
-def alerts(settings: Settings) -> Iterator[Alert]:
+def alerts(_: Settings) -> Iterator[Alert]:
     """Open too long, fenced, timed out, aborted too often, slow to complete."""
-    yield _long_running(settings)
+    yield _long_running()
     yield _event(
-        settings,
         "KafkaEosProducerFenced",
         "fenced",
         "a producer was fenced in an open transaction",
@@ -73,9 +52,8 @@ def alerts(settings: Settings) -> Iterator[Alert]:
         "was fenced: its transaction was ended by a new producer with the same transactional.id. After a crash that is"
         " how the successor cleans up; otherwise two live instances share one id.",
     )
-    yield _storm(settings)
+    yield _storm()
     yield _event(
-        settings,
         "KafkaEosTransactionTimeouts",
         "timed_out",
         "a coordinator ended a transaction that ran into its timeout",
@@ -83,11 +61,10 @@ def alerts(settings: Settings) -> Iterator[Alert]:
         "let a transaction run into its transaction.timeout.ms: its producer died, hung, or works longer than that"
         " between begin and commit. What it wrote is rolled back, and the producer, if it lives, is fenced.",
     )
-    yield from _abort_ratio(settings)
-    yield from _completion(settings)
+    yield from _completion()
 
 
-def _long_running(settings: Settings) -> Alert:
+def _long_running() -> Alert:
     age = f"time() - min by ({_BY}) ({OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS})"
     who = "transactional_id, producer_id, producer_epoch, state"
     at = "{kafka_cluster=%q, application=%q}"
@@ -99,7 +76,7 @@ def _long_running(settings: Settings) -> Alert:
 > on ({_BY}) (
   0 * group by ({_BY}) (min_over_time({OVERDUE_TRANSACTIONS}[{_OVERDUE_WINDOW}]) > 0)
   or
-  {settings.long_transaction.seconds} * group by ({_BY}) ({OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS})
+  max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="open_warning"}})
 )""",
         "A transaction is open for long, or for longer than its own timeout allows.",
         "The oldest open transaction of "
@@ -119,34 +96,34 @@ def _long_running(settings: Settings) -> Alert:
         " `kafka-eos-exporter transactions` lists what is open, with the next step.",
         DASHBOARD,
         _LABELS,
-        when=f"a transaction is open for more than {settings.long_transaction}, or {_OVERDUE_WINDOW} longer than its"
+        when="a transaction is open for more than 15m (application: open_warning), or"
+        f" {_OVERDUE_WINDOW} longer than its"
         " own timeout allows",
     )
 
 
-def _event(settings: Settings, name: str, outcome: str, when: str, summary: str, told: str) -> Alert:
-    window = settings.event_window.seconds
+def _event(name: str, outcome: str, when: str, summary: str, told: str) -> Alert:
     return Alert(
         name,
         Severity.WARNING,
-        f'time() - max by ({_BY}) ({LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome="{outcome}"}}) < {window}',
+        f'time() - max by ({_BY}) ({LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome="{outcome}"}}) < {EVENT_SECONDS}',
         summary,
         "{{ $labels.application }} on {{ $labels.kafka_cluster }} "
         + told
         + " The last time was {{ $value | humanizeDuration }} ago."
-        + unclean_ends(outcome, window)
+        + unclean_ends(outcome, EVENT_SECONDS)
         + "\n`kafka-eos-exporter transactions recent` lists them.",
         DASHBOARD,
         _LABELS,
-        when=f"{when}, until {settings.event_window} after the last time",
+        when=f"{when}, until {EVENT_WINDOW} after the last time",
     )
 
 
-def _storm(settings: Settings) -> Alert:
+def _storm() -> Alert:
     return Alert(
         "KafkaEosProducerFenceStorm",
         Severity.CRITICAL,
-        f"max by ({_BY}, transactional_id) ({RECENT_PRODUCER_FENCES}) >= {settings.storm_fences}",
+        f"max by ({_BY}, transactional_id) ({RECENT_PRODUCER_FENCES}) >= 3",
         "One transactional.id is fenced again and again: two live instances share it, or one crashes in a loop.",
         "transactional.id {{ $labels.transactional_id }} of "
         + _WHO
@@ -157,44 +134,11 @@ def _storm(settings: Settings) -> Alert:
         + "\nThe addresses of the clients are in the brokers' request log, by this transactional.id.",
         DASHBOARD,
         (*_LABELS, "transactional_id"),
-        when=f"{settings.storm_fences} fences or more of one transactional.id in 10m",
+        when="3 fences or more of one transactional.id in 10m",
     )
 
 
-def _abort_ratio(settings: Settings) -> Iterator[Alert]:
-    for severity, window, short, hold, factor in BURN_RATES:
-        share = min(1.0, round(factor * settings.abort_budget, 6))
-        finished = f"max by ({_BY}) (sum without (outcome) (increase({TRANSACTIONS_TOTAL}[{window}])))"
-        lost = each(
-            f"max by (outcome) (increase({TRANSACTIONS_TOTAL}"
-            f'{{kafka_cluster=%q, application=%q, outcome!="committed"}}[{window}])) >= 1',
-            " {{ .Labels.outcome }}: {{ .Value | humanize }}.",
-            *_LABELS,
-        )
-        yield Alert(
-            "KafkaEosAbortRatioHigh",
-            severity,
-            f"""\
-{unclean_ratio(window)} > {share:g}
-and {unclean_ratio(short)} > {share:g}
-and {finished} >= {settings.abort_minimum}""",
-            "Too large a share of an application's transactions does not commit.",
-            f"{{{{ $value | humanizePercentage }}}} of the transactions of {_WHO} in the last {window} did not commit,"
-            f" and more than {share:.0%} in the last {short}: the budget is {settings.abort_budget:.0%}.{lost}"
-            "\nAborted: the application's own errors; timed_out: it is too slow or died; fenced: it restarts with open"
-            " transactions, or runs twice.",
-            DASHBOARD,
-            _LABELS,
-            hold=hold,
-            keeps=short == "5m",  # the longer windows outlive what scrapes may miss
-            labels=(("window", window),),
-            when=f"more than {share:.0%} of {settings.abort_minimum} or more transactions did not commit in"
-            f" {window}, nor in the last {short}, for {hold}",
-        )
-
-
-def _completion(settings: Settings) -> Iterator[Alert]:
-    stuck = settings.completion_stuck.seconds
+def _completion() -> Iterator[Alert]:
     summary = "Transactions that are decided wait for their markers."
     wait = (
         " Until its markers are written in every partition, the transaction holds the last stable offset there, and its"
@@ -205,9 +149,8 @@ def _completion(settings: Settings) -> Iterator[Alert]:
         "KafkaEosCompletionSlow",
         Severity.WARNING,
         f"""\
-{P99_COMPLETION} > {settings.completion_slow:g}
-and max by ({_BY}) (increase({TRANSACTION_COMPLETION_SECONDS}_count[10m])) \
->= {settings.completion_minimum}""",
+{P99_COMPLETION} > 10
+and max by ({_BY}) (increase({TRANSACTION_COMPLETION_SECONDS}_count[10m])) >= 10""",
         summary,
         "One in a hundred transactions of "
         + _WHO
@@ -216,13 +159,14 @@ and max by ({_BY}) (increase({TRANSACTION_COMPLETION_SECONDS}_count[10m])) \
         DASHBOARD,
         _LABELS,
         hold="30m",
-        when=f"one in a hundred takes more than {settings.completion_slow:g} s to complete, of"
-        f" {settings.completion_minimum} or more in 10m, for 30m",
+        when="one in a hundred takes more than 10 s to complete, of 10 or more in 10m, for 30m",
     )
     yield Alert(
         "KafkaEosCompletionSlow",
         Severity.CRITICAL,
-        f"time() - min by ({_BY}) ({OLDEST_COMPLETION_START_TIMESTAMP_SECONDS}) > {stuck}",
+        f"""\
+time() - min by ({_BY}) ({OLDEST_COMPLETION_START_TIMESTAMP_SECONDS})
+> on ({_BY}) max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="completion_critical"}})""",
         summary,
         "A transaction of "
         + _WHO
@@ -238,5 +182,5 @@ and max by ({_BY}) (increase({TRANSACTION_COMPLETION_SECONDS}_count[10m])) \
         + "\nLeave the transaction alone: ending it by hand would tear it. It completes by itself.",
         DASHBOARD,
         _LABELS,
-        when=f"a transaction was decided more than {settings.completion_stuck} ago and is not complete",
+        when="a transaction was decided more than 5m ago (application: completion_critical) and is not complete",
     )

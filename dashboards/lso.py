@@ -8,11 +8,15 @@ from exporter.catalogue import (
     GROUP_BLOCKED_OFFSETS,
     GROUP_READ_COMMITTED_LAG_OFFSETS,
     HANGING_TRANSACTIONS,
+    IGNORED_INFO,
     LSO_BLOCKER_INFO,
+    LSO_HOLDER_DUE_TIMESTAMP_SECONDS,
+    LSO_HOLDER_PARTITIONS,
     LSO_LAG_OFFSETS,
     LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
     STALLED_PARTITIONS,
     TOPIC_LSO_LAG_OFFSETS,
+    TOPIC_THRESHOLD_SECONDS,
 )
 from exporter.dashboards.board import Board, Line, Row, Variable
 from exporter.dashboards.panels import (
@@ -52,9 +56,11 @@ def board() -> Board:
             Row(
                 "Stalls",
                 (
+                    Line(7, (_transactions(),)),
                     Line(7, (holders(OF_TOPIC),)),
                     Line(8, (_stalls(), _stalled_for()), (14, 10)),
                     Line(8, (_behind(), _topic_lag())),
+                    Line(5, (_ignored(),)),
                 ),
             ),
             Row("Consumer groups", (Line(8, (_blocked(), _lag())), Line(8, (_groups(),)))),
@@ -125,11 +131,52 @@ def _stalls() -> core.Panel:
 def _stalled_for() -> core.Panel:
     return lines(
         "Stalled for",
-        "Time since the last stable offset moved. The agent says stalled after its threshold; the alert warns after 5 "
-        "minutes.",
-        [Query(f"time() - {now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, OF_TOPIC)}", _PARTITION)],
+        "Time since the last stable offset moved. The agent says stalled after its threshold; the levels are the "
+        "topic's thresholds.",
+        [
+            Query(f"time() - {now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, OF_TOPIC)}", _PARTITION),
+            Query(now(TOPIC_THRESHOLD_SECONDS, OF_TOPIC), "{{topic}} {{threshold}}"),
+        ],
         "s",
         steps=((None, GREEN), (300, ORANGE), (900, RED)),
+    )
+
+
+def _transactions() -> core.Panel:
+    by = "kafka_cluster, application, transactional_id, producer_id, kind"
+    return table(
+        "Transactions that hold stalled partitions",
+        "One row for each holder, however many partitions it holds. Below 0: the alert fires. The next step is on the "
+        "agent's status page.",
+        [
+            f"sum by ({by}) ({now(LSO_HOLDER_PARTITIONS)})",
+            *(
+                f"min by ({by}) ({now(LSO_HOLDER_DUE_TIMESTAMP_SECONDS, severity)}) - time()"
+                for severity in ('severity="warning"', 'severity="critical"')
+            ),
+        ],
+        [
+            Column("application", "Application"),
+            Column("transactional_id", "Transactional id"),
+            Column("producer_id", "Producer id"),
+            Column("kind", "Kind"),
+            Column("Value #A", "Partitions", "short", width=120),
+            Column("Value #B", "Ticket in", "s", width=120),
+            Column("Value #C", "Page in", "s", steps=((None, RED), (0, GREEN)), width=120),
+        ],
+        sort=["Partitions"],
+        none="no partition is stalled",
+    )
+
+
+def _ignored() -> core.Panel:
+    return table(
+        "Ignored by the agent's settings",
+        "Subjects whose thresholds are switched off, and why: no alert fires for them.",
+        [now(IGNORED_INFO)],
+        [Column("kind", "Kind"), Column("subject", "Subject"), Column("reason", "Why")],
+        sort=["Subject"],
+        none="nothing is ignored",
     )
 
 

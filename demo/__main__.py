@@ -167,7 +167,7 @@ def _alerts(cluster: KafkaCluster, agent: Agent) -> list[str]:
     """Start Prometheus and Alertmanager with our rules if they are installed. Returns what to say of them."""
     if not monitoring.installed():
         return [f"  alerts        none: {monitoring.HOW_TO_GET_THEM} installs Prometheus and Alertmanager"]
-    rules = Settings(runbook_url=f"{agent.url}/runbooks")
+    rules = Settings(runbook_url=f"{agent.url}/runbooks", page_url=agent.url)
     made = monitoring.Monitoring(cluster.processes, [f"127.0.0.1:{agent.port}"], rules, monitoring.Pace())
     return [f"  alerts        {made.prometheus}/alerts", f"  pages         {made.alertmanager}"]
 

@@ -400,6 +400,22 @@ LSO_BLOCKER_INFO = Metric(
     (*A, "topic", "partition", "transactional_id", "producer_id", "producer_epoch", "start_offset", "kind"),
     "lso",
 )
+LSO_HOLDER_PARTITIONS = Metric(
+    "kafka_eos_lso_holder_partitions",
+    Kind.GAUGE,
+    "Stalled partitions that one transaction holds, and what its coordinator says of it; producer_id _other takes "
+    "those beyond a cap together.",
+    (*A, "transactional_id", "producer_id", "kind"),
+    "lso",
+)
+LSO_HOLDER_DUE_TIMESTAMP_SECONDS = Metric(
+    "kafka_eos_lso_holder_due_timestamp_seconds",
+    Kind.GAUGE,
+    "Unix time from which on the first stall of a holder is a ticket (warning) or a page (critical), by the "
+    "thresholds of its topics, its timeout and whether it hangs.",
+    (*A, "transactional_id", "producer_id", "kind", "severity"),
+    "lso",
+)
 HANGING_TRANSACTIONS = Metric(
     "kafka_eos_hanging_transactions",
     Kind.GAUGE,
@@ -813,6 +829,60 @@ AUDIT_VERDICT = Metric(
     "What the last run of an audit says of the topic; always 1; unknown where it could not tell.",
     (*AUDIT, "verdict"),
     "audits",
+)
+
+
+# --- Thresholds: what the rules compare with --------------------------------------------------------------------------
+
+TOPIC_THRESHOLD_SECONDS = Metric(
+    "kafka_eos_topic_threshold_seconds",
+    Kind.GAUGE,
+    "From when on a stall of a topic with stalled partitions is a ticket or a page, by the settings; +Inf for never.",
+    (*K, "topic", "threshold"),
+    "lso",
+)
+APPLICATION_THRESHOLD_SECONDS = Metric(
+    "kafka_eos_application_threshold_seconds",
+    Kind.GAUGE,
+    "From when on an application's open, completing or missing transactions are trouble, by the settings; +Inf for "
+    "never.",
+    (*A, "threshold"),
+    "txnlog",
+)
+APPLICATION_THRESHOLD_RATIO = Metric(
+    "kafka_eos_application_threshold_ratio",
+    Kind.GAUGE,
+    "The share of an application's transactions that may end otherwise than committed, by the settings; +Inf for any.",
+    (*A, "threshold"),
+    "txnlog",
+)
+QUERY_THRESHOLD_SECONDS = Metric(
+    "kafka_eos_query_threshold_seconds",
+    Kind.GAUGE,
+    "From when on a streaming query without progress is stalled, by the settings; +Inf for never.",
+    (*K, "spark_application", "query", "threshold"),
+    "spark",
+)
+AUDIT_THRESHOLD_SECONDS = Metric(
+    "kafka_eos_audit_threshold_seconds",
+    Kind.GAUGE,
+    "From when on an audit that has not run is overdue, by the settings; +Inf for never.",
+    (*K, "audit", "threshold"),
+    "audits",
+)
+CONNECTOR_THRESHOLD_RATIO = Metric(
+    "kafka_eos_connector_threshold_ratio",
+    Kind.GAUGE,
+    "The share of offset commits of a connector's tasks that may fail, by the settings; +Inf for any.",
+    (*K, "connect", "connector", "threshold"),
+    "connect",
+)
+IGNORED_INFO = Metric(
+    "kafka_eos_ignored_info",
+    Kind.GAUGE,
+    "A subject whose thresholds the settings switch off, and why; always 1.",
+    (*K, "kind", "subject", "reason"),
+    "lso",
 )
 
 

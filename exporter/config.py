@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from exporter.core.thresholds import Thresholds
 from exporter.settings.clients import Ingest, Producers
 from exporter.settings.layers import (
     ConfigError,
@@ -32,6 +33,7 @@ from exporter.settings.layers import (
 from exporter.settings.problems import problem_of, shape_of
 from exporter.settings.sections import ApplicationPattern, ClusterConfig, EndpointConfig, LogConfig, StateConfig
 from exporter.settings.targets import Audits, Connect, Spark, Streams
+from exporter.settings.thresholds import ThresholdConfig
 from exporter.settings.values import DEFAULT_PORT, Section, Sharding, split_address
 from exporter.web.config import read_web_config
 
@@ -53,6 +55,11 @@ class Config(Section):
     spark: tuple[Spark, ...] = ()
     audits: tuple[Audits, ...] = ()
     ingest: Ingest = Ingest()
+    thresholds: tuple[ThresholdConfig, ...] = ()
+
+    def in_force(self) -> Thresholds:
+        """Return the thresholds that these settings mean."""
+        return Thresholds(tuple(each.override() for each in self.thresholds))
 
     def to_yaml(self) -> str:
         """The settings as YAML that can be read back, defaults included and secrets redacted."""

@@ -15,6 +15,7 @@ from exporter import __version__
 from exporter.agent.allocator import share_one_arena
 from exporter.agent.client_sources import Clients
 from exporter.agent.engine_sources import Engines, engine_sources, engines_of
+from exporter.agent.judged import Judged
 from exporter.catalogue import EXPORTER_SHARDS
 from exporter.config import ClusterConfig, Config, split_address
 from exporter.core import logs
@@ -32,7 +33,6 @@ from exporter.sources.cluster import Cluster
 from exporter.sources.groups import GroupsSettings, GroupsSource
 from exporter.sources.lso import LsoSettings, LsoSource
 from exporter.sources.posture import PostureSettings, PostureSource
-from exporter.sources.prover import Prover
 from exporter.sources.transactions import TransactionsSettings, TransactionsSource
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.transactions.aggregates import Caps
@@ -100,7 +100,7 @@ def sources_of(
         limit=config.groups.limit,
     )
     return (
-        LsoSource(cluster, lso, Prover(cluster)),
+        LsoSource(cluster, lso),
         TransactionsSource(cluster, transactions),
         TxnlogSource(cluster, TxnlogSettings(caps)),
         GroupsSource(cluster, groups),
@@ -114,6 +114,7 @@ class Agent:
 
     def __init__(self, config: Config, load: Callable[[], Config], clock: Clock | None = None) -> None:
         self._config = config
+        self._thresholds = config.in_force()
         self._load = load
         self._clock = clock or Clock()
         self._state = StateDir(config.state.dir)
@@ -235,6 +236,7 @@ class Agent:
         }
         gone = [self._watched[key] for key in self._watched if key not in kept]
         self._config = config
+        self._thresholds = config.in_force()
         deadline = Deadline.after(STOP_SECONDS, self._clock.monotonic)
         for watched in gone:
             self._fleet.remove(watched.group.key, deadline)
@@ -261,7 +263,8 @@ class Agent:
             shard=self._shard,
         )
         sources = sources_of(cluster, config, engines, self._inboxes, lambda: frozenset(_by_key(self._config)))
-        return _Watched(config, engines, cluster, Group(key, sources, cluster.client.close))
+        judged = tuple(Judged(each, lambda: self._thresholds, self._clock) for each in sources)
+        return _Watched(config, engines, cluster, Group(key, judged, cluster.client.close))
 
     def _own_snapshot(self) -> Snapshot:
         return Snapshot(

@@ -1,4 +1,4 @@
-"""``generate alerts``: the rules with an operator's own thresholds, for Prometheus, its operator, Alertmanager."""
+"""``generate alerts``: the rules with your links and severities, for Prometheus, its operator, Alertmanager."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from exporter.alerts.table import names
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter generate alerts > kafka-eos.rules.yaml
-  kafka-eos-exporter generate alerts --set stall_warning=10m --set runbook_url=https://wiki.example.com/eos
+  kafka-eos-exporter generate alerts --set runbook_url=https://wiki.example.com/eos
   kafka-eos-exporter generate alerts --set KafkaEosTransactionTimeouts.enabled=false --format prometheusrule
 
 """
@@ -24,7 +24,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     keys = "".join(f"  {key} ({default or 'none'})\n      {meaning}\n" for key, default, meaning in knobs())
     parser = commands.add_parser(
         "alerts",
-        help="print alert rules with your thresholds",
+        help="print alert rules with your links and severities",
         description="Print the alert and recording rules, or what Alertmanager should make of them.",
         epilog=f"{_EXAMPLES}keys of --set, with their defaults:\n{keys}"
         "  ALERT.for, ALERT.keep_firing_for, ALERT.severity, ALERT.enabled\n"

@@ -46,6 +46,12 @@ def stalled(cluster: str) -> Iterator[Sample]:
     yield c.LSO_STALLED_SINCE_TIMESTAMP_SECONDS(WALL - 412.25, cluster, "payments", "7")
     yield c.LSO_LAG_OFFSETS(42, cluster, "payments", "7")
     yield c.LSO_BLOCKER_INFO(1, cluster, "pay", "payments", "7", "pay-3", "4711", "5", "1204981", "open")
+    holder = (cluster, "pay", "pay-3", "4711", "open")
+    yield c.LSO_HOLDER_PARTITIONS(1, *holder)
+    for severity, seconds in (("warning", 300), ("critical", 900)):
+        yield c.LSO_HOLDER_DUE_TIMESTAMP_SECONDS(WALL - 412.25 + seconds, *holder, severity)
+        yield c.TOPIC_THRESHOLD_SECONDS(seconds, cluster, "payments", f"stall_{severity}")
+    yield c.IGNORED_INFO(1, cluster, "topic", "test-1", "a playground")
 
 
 def transactions(cluster: str) -> Iterator[Sample]:
@@ -78,6 +84,8 @@ def txnlog(cluster: str) -> Iterator[Sample]:
         yield c.PRODUCER_FENCES_TOTAL(2, cluster, application)
         yield c.PRODUCER_INITS_TOTAL(5, cluster, application)
         yield c.TRANSACTIONAL_IDS(20_000, cluster, application)
+        yield c.APPLICATION_THRESHOLD_SECONDS(float("inf"), cluster, application, "silent_critical")
+        yield c.APPLICATION_THRESHOLD_RATIO(0.05, cluster, application, "unclean")
     who = (cluster, "pay", "pay-3", "4711", "5")
     yield c.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS(WALL - 500.125, *who, "ongoing")
     yield c.OPEN_TRANSACTION_TIMEOUT_SECONDS(900, *who, "ongoing")

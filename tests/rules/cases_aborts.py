@@ -1,26 +1,33 @@
-"""The abort ratio: four burn rates, each in steps of a fifth or so of its short window."""
+"""The share that does not commit, judged plainly or as a budget that burns, and applications that stopped."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
-from exporter.catalogue import TRANSACTIONS_TOTAL
+from exporter.catalogue import (
+    APPLICATION_THRESHOLD_RATIO,
+    APPLICATION_THRESHOLD_SECONDS,
+    LAST_TRANSACTION_TIMESTAMP_SECONDS,
+    TRANSACTIONS_TOTAL,
+)
 from tests.rules.promtool import Case, Series, case, scraped, spread
 
-ABORTS = "KafkaEosAbortRatioHigh"
+ABORTS, SILENT = "KafkaEosAbortRatioHigh", "KafkaEosApplicationSilent"
 APP = ("prod", "pay")
-# window, severity, minutes of a step, steps of: long window, short window, for; share, and steps that it goes on firing
+Who = tuple[str, ...]
+Phase = tuple[int, float, float]
+# window, severity, minutes of a step, steps of the short and of the long window, for in steps, share, budget
 VARIANTS = (
-    ("1h", "critical", 1, 60, 5, 2, 0.72, 7),
-    ("6h", "critical", 5, 72, 6, 3, 0.3, 0),
-    ("1d", "warning", 20, 72, 6, 3, 0.15, 0),
-    ("3d", "warning", 60, 72, 6, 3, 0.05, 0),
+    ("1h", "critical", 1, 15, 60, 2, 0.10, 0.05),
+    ("1h", "critical", 1, 15, 60, 2, 0.144, 0.01),
+    ("1h", "warning", 1, 15, 60, 15, 0.05, 0.05),
+    ("6h", "critical", 5, 6, 72, 3, 0.06, 0.01),
+    ("1d", "warning", 20, 6, 72, 3, 0.03, 0.01),
 )
 
 
-def finished(phases: Sequence[tuple[int, float, float]], app: tuple[str, ...] = APP, agent: str = "a") -> list[Series]:
+def finished(phases: Sequence[Phase], app: Who = APP, agent: str = "a", after: int = 0) -> list[Series]:
     """The outcomes of an application. A phase is so many steps, with so many committed and timed out in each."""
     rows: dict[str, list[float]] = {"committed": [0.0], "timed_out": [0.0], "aborted": [0.0], "fenced": [0.0]}
     for steps, committed, lost in phases:
@@ -28,104 +35,182 @@ def finished(phases: Sequence[tuple[int, float, float]], app: tuple[str, ...] = 
             for outcome, more in (("committed", committed), ("timed_out", lost), ("aborted", 0.0), ("fenced", 0.0)):
                 rows[outcome].append(rows[outcome][-1] + more)
     return [
-        scraped(TRANSACTIONS_TOTAL, *app, outcome, values=" ".join(f"{value:.3f}" for value in row), agent=agent)
+        scraped(
+            TRANSACTIONS_TOTAL,
+            *app,
+            outcome,
+            values="_ " * after + " ".join(f"{value:.3f}" for value in row),
+            agent=agent,
+        )
         for outcome, row in rows.items()
     ]
+
+
+def budget(share: float, app: Who = APP, agent: str = "a") -> Series:
+    return scraped(APPLICATION_THRESHOLD_RATIO, *app, "unclean", values=f"{share:g}x500", agent=agent)
+
+
+def silent(times: Iterable[int]) -> dict[str, list[dict[str, str]]]:
+    return {f"{at}m": [] for at in times}
 
 
 def cases() -> Iterator[Case]:
     for variant in VARIANTS:
         yield from _variant(*variant)
+    yield from _pods()
+    yield from _silent()
 
 
 def _variant(
-    window: str, severity: str, minutes: int, long: int, short: int, hold: int, share: float, keep: int
+    window: str, severity: str, minutes: int, short: int, long: int, hold: int, share: float, allowed: float
 ) -> Iterator[Case]:
-    apps = spread(APP)
-
-    def ours(app: tuple[str, ...] = APP) -> dict[str, str]:
+    def ours(app: Who = APP) -> dict[str, str]:
         return {"severity": severity, "window": window, "kafka_cluster": app[0], "application": app[1]}
 
-    def of(title: str, series: Iterable[Series], checks: Mapping[int, Sequence[Mapping[str, str]]]) -> Case:
-        step = f"{minutes}m" if minutes < 60 else f"{minutes // 60}h"
-        return case(f"{ABORTS} {window}", title, series, {f"{at * minutes}m": now for at, now in checks.items()}, step)
+    def of(title: str, series: Iterable[Series], checks: Mapping[int, bool], apps: Sequence[Who] = (APP,)) -> Case:
+        """What fires of this severity; of the other severity of the window there are cases of its own."""
+        budgets = [budget(allowed, app) for app in apps]
+        times = {f"{at * minutes}m": ([ours(app) for app in apps] if now else []) for at, now in checks.items()}
+        words = f"{severity} {allowed:g}: {title}"
+        return case(
+            f"{ABORTS} {window}", words, [*series, *budgets], _both(times, severity, share, title), f"{minutes}m"
+        )
 
-    def part(steps: int, of_share: float, traffic: float = 1) -> tuple[int, float, float]:
-        return steps, 1000 * traffic * (1 - of_share * share), 1000 * traffic * of_share * share
+    def part(steps: int, of_share: float, traffic: float = 1000) -> Phase:
+        return steps, traffic * (1 - of_share * share), traffic * of_share * share
 
-    over, under = [part(40, 1.02)], [part(40, 0.98)]
-    none, fires = (), [ours()]
-    yield of("more than its share", finished(over), {hold: none, hold + 1: fires})
-    yield of("no more than its share", finished(under), {hold + 1: none, 40: none})
-    yield of(
-        "a short burst in a time that was well",
-        finished([part(long + 10, 0.97), part(short + hold + 2, 1.05)]),
-        {long + 10 + short + hold + 2: none},
-    )
+    more, less = [part(long + 40, 1.02)], [part(long + 40, 0.98)]
+    yield of("more than its share", finished(more), {hold: False, hold + 2: True})
+    if severity == "critical" or window != "1h":
+        yield of("no more than its share", finished(less), {hold + 1: False, long: False})
     yield of(
         "a bad time that is over",
-        finished([part(long, 1.05), part(short + 10, 0.97)]),
-        {long: fires, long + short + 10: none},
+        finished([part(long, 1.05), part(short + 20, 0.0)]),
+        {long: True, long + short + 15: False},
     )
-    # What commits and what finishes are counted over the same time, also while there is more and more of it.
-    yield of(
-        "a short burst while traffic grows",
-        finished([part(long // 2, 0.97, 0.01), part(long // 2, 0.97), part(short + hold + 2, 1.05)]),
-        dict.fromkeys(range(long // 2 + 2, 2 * (long // 2) + short + hold + 2), none),
+    apps = spread(APP)
+    yield of("each application", [each for app in apps for each in finished(more, app)], {20: True}, apps)
+    few = [(4, 0, 1.0), (200, 0, 0)]
+    yield of("four finished are too few to judge", finished(few), {4: False, 8: False, 20: False})
+    both = [(12, 0, 1.0), (200, 0, 0)]
+    twice = [*finished(both), *finished(both, agent="b")]
+    yield of("two replicas count the same twelve", twice, {12: False, 16: False, 20: False})
+    if allowed < 0.02:  # else both severities are judged
+        yield of("twenty finished are enough to judge", finished([(60, 0, 1)]), {19 + hold: False, 20 + hold: True})
+        keep = 7 if window == "1h" else 0
+        well = long + math.ceil(short * (1 - share)) + keep
+        yield of(
+            "it ends when the short window is well", finished([(long, 0, 1), (40, 1, 0)]), {well - 1: True, well: False}
+        )
+    yield of("nothing finishes", finished([(80, 0, 0)]), {40: False})
+
+
+def _both(
+    times: dict[str, list[dict[str, str]]], severity: str, share: float, title: str
+) -> dict[str, list[dict[str, str]]]:
+    """A share beyond a page is a ticket as well, where both are judged plainly."""
+    if share != 0.10 or severity != "critical":
+        return times
+    if title == "no more than its share":
+        return {at: [] for at in list(times)[:1]}
+    return {
+        at: [*alerts, *({**each, "severity": "warning"} for each in alerts if int(at[:-1]) >= 17)]
+        for at, alerts in times.items()
+    }
+
+
+def _pods() -> Iterator[Case]:
+    name = f"{ABORTS} 1h"
+    page = {"severity": "critical", "window": "1h", "kafka_cluster": "prod", "application": "pay"}
+    ticket = {**page, "severity": "warning"}
+    well = finished([(120, 100, 1)])
+    young = finished([(3, 0, 1), (60, 100, 1)], agent="new", after=60)
+    yield case(
+        name,
+        "a pod that lived for minutes and saw three aborts is no page",
+        [*well, *young],
+        {f"{at}m": [] for at in range(60, 100, 2)},
     )
-    growing = range(long + short + 10, long + short + 10 + short // 2 + hold + 2)
-    yield of(
-        "a bad time that is over while traffic grows",
-        finished([part(long, 1.05), part(short + 10, 0.97), part(len(growing), 0.97, 4)]),
-        dict.fromkeys(growing, none),
+    alone = finished([(3, 0, 1)], agent="new", after=60)
+    yield case(name, "and goes away", [*well, *alone], {f"{at}m": [] for at in range(60, 80, 2)})
+    lost = finished([(40, 20, 80)])
+    yield case(
+        name, "two replicas see one truth", [*lost, *finished([(40, 20, 80)], agent="b")], {"20m": [page, ticket]}
     )
-    crossing = int(share * long) + 1
-    yield of(
-        "all is lost after a time that was well",
-        finished([(2 * long, 1, 0), (long, 0, 1)]),
-        {2 * long + crossing + hold - 1: none, 2 * long + crossing + hold: fires},
+    yield case(
+        name,
+        "a replica that has just started knows of little",
+        [*finished([(80, 20, 80)]), *finished([(30, 1, 0)], agent="b", after=50)],
+        {"60m": [page, ticket]},
     )
-    well = long + math.ceil(short * (1 - share))
-    yield of(
-        "it ends when the short window is well",
-        finished([(long, 0, 1), (30, 1, 0)]),
-        {well + keep - 1: fires, well + keep: none},
+    half = [(15, 0, 1), (30, 0, 0)]
+    yield case(name, "two replicas count the same fifteen", [*finished(half), *finished(half, agent="b")], {"16m": []})
+    yield case(name, "twenty are enough", finished([(60, 0, 1)]), {"18m": [], "25m": [page]})
+    yield case(name, "70% for ten minutes", finished([(60, 100, 0), (12, 30, 70)]), {"60m": [], "71m": [page]})
+    yield case(name, "a burst in an hour that was well", finished([(60, 100, 0), (6, 60, 40)]), silent(range(60, 75)))
+    both = [page, ticket]
+    over = finished([(60, 0, 100), (40, 100, 0)])
+    yield case(name, "it ends with the short window", over, {"50m": both, "77m": both, "83m": []})
+    bad = [*over, *finished([(40, 0, 1)], agent="new", after=60)]
+    yield case(name, "though a young pod sees a few bad ones", bad, {"50m": both, "84m": [], "95m": []})
+    burst = [*finished([(60, 100, 0), (6, 60, 40)]), *finished([(6, 0, 1)], agent="new", after=60)]
+    yield case(name, "a burst that a young pod alone sees", burst, silent(range(60, 75)))
+    part = [(60, 96, 4)]
+    yield case(
+        name, "two replicas do not add up", [*finished(part), *finished(part, agent="b")], {"20m": [], "50m": []}
     )
-    yield of("twenty finished are enough to judge", finished([(40, 0, 1)]), {19 + hold: none, 20 + hold: fires})
-    yield of("twenty, in the long window", finished([(2 * long, 0, 0.34)]), {2 * long: fires})
-    yield of("fewer than twenty in the long window", finished([(2 * long, 0, 0.25)]), {2 * long: none})
-    yield of("nothing finishes", finished([(40, 0, 0)]), {40: none})
-    yield of(
-        "each application", [each for app in apps for each in finished(over, app)], {20: [ours(app) for app in apps]}
+    seldom = [(60, 0, 1), (90, 0, 0.15)]
+    ends = {"65m": both, "105m": []}
+    yield case(name, "too few of late", finished(seldom), ends)
+    yield case(name, "too few of late, by two", [*finished(seldom), *finished(seldom, agent="b")], ends)
+    few = [(60, 0, 1), (90, 0, 0.22)]
+    idle = finished([(150, 0, 0)], agent="b")
+    yield case(name, "enough of late, and a replica that knows of none", [*finished(few), *idle], {"95m": both})
+    late = [(60, 100, 0), (1, 0, 700), (14, 0.01, 0.01), (20, 0, 0)]
+    yield case(name, "nothing since: the share of a few is none", finished(late), {"90m": []})
+
+
+def _silent() -> Iterator[Case]:
+    def last(values: str, app: Who = APP, outcome: str = "committed", agent: str = "a") -> Series:
+        return scraped(LAST_TRANSACTION_TIMESTAMP_SECONDS, *app, outcome, values=values, agent=agent)
+
+    def ours(severity: str, app: Who = APP) -> dict[str, str]:
+        return {"severity": severity, "kafka_cluster": app[0], "application": app[1]}
+
+    ticket = ours("warning")
+    # A step is ten minutes: 36 hours of commits at every step, and then none.
+    regular = " ".join(str(600 * at) for at in range(216))
+    stopped = f"{regular} {600 * 215}x150"
+    yield case(SILENT, "it stopped", [last(stopped)], {"30h": [], "36h": [], "37h": [ticket], "50h": [ticket]}, "10m")
+    yield case(
+        SILENT,
+        "no agent shows it any more",
+        [last(f"{regular} {600 * 215}x12 stale")],
+        {"39h": [ticket], "50h": [ticket]},
+        "10m",
     )
-    yield of(
-        "each application by its own share",
-        [*finished(over), *(each for app in apps[1:] for each in finished(under, app))],
-        {20: fires},
+    apps = spread(APP)
+    yield case(
+        SILENT,
+        "each application",
+        [last(stopped, app) for app in apps],
+        {"40h": [ours("warning", app) for app in apps]},
+        "10m",
     )
-    yield of(
-        "two replicas see one truth, one alert",
-        [*finished(over), *finished(over, agent="b")],
-        {hold: none, hold + 1: fires},
+    going = " ".join(str(600 * at) for at in range(400))
+    yield case(SILENT, "it goes on", [last(going)], {f"{at}h": [] for at in range(24, 60, 5)}, "10m")
+    yield case(SILENT, "one replica knows of later ones", [last(stopped), last(going, agent="b")], {"40h": []}, "10m")
+    nightly = " ".join(str(86400 * (at // 144)) for at in range(600))
+    yield case(SILENT, "every night", [last(nightly)], {f"{at}h": [] for at in range(24, 96, 5)}, "10m")
+    yield case(SILENT, "it is new", [last("0x100")], {"5h": [], "16h": []}, "10m")
+    yield case(
+        SILENT,
+        "it commits no more, and aborts go on",
+        [last(stopped), last(going, outcome="aborted")],
+        {"40h": [ticket]},
+        "10m",
     )
-    yield of("two replicas do not add up", [*finished(under), *finished(under, agent="b")], {40: none})
-    few = [(15, 0, 1), (20, 0, 0)]
-    yield of("two replicas count the same fifteen", [*finished(few), *finished(few, agent="b")], {15: none})
-    yield of(
-        "a replica that has just started knows of nothing",
-        [*finished([(40, 0, 1)]), *finished([(40, 0, 0)], agent="b")],
-        {20 + hold: fires},
-    )
-    yield of("replicas that differ go by the worse", [*finished(over), *finished(under, agent="b")], {hold + 1: fires})
-    restarted = [(20, *part(1, 0.9)[1:])]
-    yield of(
-        "an agent that restarts counts from nothing, and adds what it missed",
-        [
-            *finished([part(60, 0.9)]),
-            *(
-                replace(each, values=" ".join([*each.values.split()[:15], "stale", *other.values.split()]))
-                for each, other in zip(finished(restarted, agent="b"), finished(restarted, agent="b"), strict=True)
-            ),
-        ],
-        dict.fromkeys((15, 16, 17, 18, 25, 35), none),
-    )
+    page = ours("critical")
+    limit = scraped(APPLICATION_THRESHOLD_SECONDS, *APP, "silent_critical", values="600x60")
+    yield case(SILENT, "longer than its own threshold", [last("0x60"), limit], {"10m": [], "11m": [page]})
+    yield case(SILENT, "its own threshold is another's", [last("0x60", ("prod", "other")), limit], {"30m": []})

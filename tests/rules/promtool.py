@@ -16,6 +16,14 @@ from typing import Any
 
 import yaml
 
+from exporter.catalogue import (
+    APPLICATION_THRESHOLD_RATIO,
+    APPLICATION_THRESHOLD_SECONDS,
+    AUDIT_THRESHOLD_SECONDS,
+    CONNECTOR_THRESHOLD_RATIO,
+    QUERY_THRESHOLD_SECONDS,
+)
+from exporter.core.thresholds import DEFAULTS, RATIOS
 from exporter.model import Metric
 
 Labels = Mapping[str, str]
@@ -75,8 +83,55 @@ def spread(labels: Sequence[str], other: str = "other") -> list[tuple[str, ...]]
 def case(
     alert: str, title: str, series: Iterable[Series], checks: Mapping[str, Sequence[Labels]], step: str = "1m"
 ) -> Case:
-    """A case; ``checks`` are the alerts that fire by time."""
-    return Case(alert, title, tuple(series), tuple(Check(at, tuple(each)) for at, each in checks.items()), step)
+    """A case; ``checks`` are the alerts that fire by time. The agent's default thresholds are beside its series."""
+    series = list(series)
+    return Case(
+        alert, title, (*series, *beside(series)), tuple(Check(at, tuple(each)) for at, each in checks.items()), step
+    )
+
+
+_SUBJECTS: Mapping[str, tuple[tuple[str, ...], Metric, Metric]] = {
+    "application": (("application",), APPLICATION_THRESHOLD_SECONDS, APPLICATION_THRESHOLD_RATIO),
+    "query": (("spark_application", "query"), QUERY_THRESHOLD_SECONDS, QUERY_THRESHOLD_SECONDS),
+    "audit": (("audit",), AUDIT_THRESHOLD_SECONDS, AUDIT_THRESHOLD_SECONDS),
+    "connector": (("connect", "connector"), CONNECTOR_THRESHOLD_RATIO, CONNECTOR_THRESHOLD_RATIO),
+}
+
+
+def beside(series: Iterable[Series]) -> list[Series]:
+    """The default thresholds of every subject that these series name, but those that they set themselves."""
+    every = list(series)
+    made: dict[tuple[str, ...], Series] = {}
+    for each in every:
+        for kind, (labels, seconds, ratio) in _SUBJECTS.items():
+            if "alertname" in each.labels or not {"instance", *labels} <= {*each.labels}:
+                continue
+            for name, value in DEFAULTS[kind].items():
+                metric = ratio if name in RATIOS else seconds
+                who = {key: each.labels[key] for key in ("kafka_cluster", *labels)}
+                agent = {key: each.labels[key] for key in ("job", "instance", "pod")}
+                whole = {**who, "threshold": name, **agent}
+                written = "9999999999" if value == float("inf") else f"{value:g}"  # promtool has no Inf
+                made[metric.name, *whole.values()] = Series(metric.name, whole, f"{written}x1500")
+    given = {
+        (
+            each.metric,
+            each.labels["threshold"],
+            *(each.labels[key] for key in ("application", "audit") if key in each.labels),
+        )
+        for each in every
+        if "threshold" in each.labels
+    }
+    return [
+        each
+        for each in made.values()
+        if (
+            each.metric,
+            each.labels["threshold"],
+            *(each.labels[key] for key in ("application", "audit") if key in each.labels),
+        )
+        not in given
+    ]
 
 
 def bare(rules: Mapping[str, Any]) -> dict[str, Any]:

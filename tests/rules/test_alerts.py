@@ -82,28 +82,8 @@ def test_what_an_alert_says_is_complete(alert: Any) -> None:
     assert "{{" not in alert.summary
     assert alert.summary.endswith(".")
     for rule in rules:
-        assert rule["annotations"]["runbook_url"].endswith(f"/runbooks/{alert.name}")
+        assert rule["annotations"]["runbook_url"].endswith(f"/runbooks/{alert.name}.md")
         assert f"/d/{alert.dashboard}" in rule["annotations"]["dashboard_url"]
-
-
-def test_no_alert_and_no_runbook_spells_a_line_that_ends_a_transaction() -> None:
-    texts = [each.description for each in ALERTS] + [path.read_text() for path in (FOLDER / "runbooks").glob("*.md")]
-    for text in texts:
-        assert "forceTerminateTransaction" not in text
-        assert "--start-offset" not in text
-        assert " abort --" not in text
-
-
-def test_no_alert_says_that_it_hangs_while_another_replica_says_that_a_coordinator_knows_it() -> None:
-    for each in ALERTS:
-        before, word, _ = each.description.partition("HANGING: ")
-        if word:
-            query = before[before.rindex("{{ range query") :]
-            assert 'kind="hanging"' in query
-            assert (
-                'unless on () kafka_eos_lso_blocker_info{kafka_cluster=%q, topic=%q, partition=%q, kind=~"open|'
-                in query
-            )
 
 
 def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
@@ -125,22 +105,18 @@ def test_prometheus_parses_every_query_of_a_runbook(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-KNOWN = {"exporter.catalogue", "exporter.model", "exporter.lso.ending", "exporter.lso.next_step"}
-
-
-def test_the_alerts_know_only_the_catalogue_the_model_and_the_words_of_the_next_steps() -> None:
+def test_the_alerts_know_only_the_catalogue_and_the_model() -> None:
     for path in FOLDER.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "exporter":
-                assert node.module in KNOWN or node.module.startswith("exporter.alerts")
+                assert node.module in {"exporter.catalogue", "exporter.model"} or node.module.startswith(
+                    "exporter.alerts"
+                )
 
 
-def test_thresholds_and_links_are_settable() -> None:
+def test_links_severities_and_waits_are_settable() -> None:
     ours = settings(
         [
-            "stall_warning=10m",
-            "abort_budget=0.01",
-            "storm_fences=5",
             "runbook_url=https://wiki.example.com/eos/",
             "KafkaEosTransactionTimeouts.enabled=false",
             "KafkaEosProducerFenced.severity=critical",
@@ -154,9 +130,6 @@ def test_thresholds_and_links_are_settable() -> None:
     assert written == {"groups": groups(ours)}
     every = [rule for group in written["groups"] for rule in group["rules"] if "alert" in rule]
     rules = {rule["alert"]: rule for rule in reversed(every)}
-    assert rules["KafkaEosLsoStalled"]["expr"].endswith("> 600")
-    assert "> 0.144\n" in rules["KafkaEosAbortRatioHigh"]["expr"]
-    assert rules["KafkaEosProducerFenceStorm"]["expr"].endswith(">= 5")
     assert (
         rules["KafkaEosLsoStalled"]["annotations"]["runbook_url"] == "https://wiki.example.com/eos/KafkaEosLsoStalled"
     )
@@ -167,7 +140,7 @@ def test_thresholds_and_links_are_settable() -> None:
 
 
 def test_every_wrong_setting_is_told_at_once() -> None:
-    wrong = ["stall_warning=soon", "nonsense=1", "KafkaEosNothing.for=5m", "storm_fences=many", "event_window"]
+    wrong = ["stall_warning=10m", "nonsense=1", "KafkaEosNothing.for=5m", "KafkaEosLsoStalled.for=soon", "page_url"]
     with pytest.raises(SettingsError) as error:
         settings(wrong, table.names())
     assert [line.split(":")[0] for line in str(error.value).splitlines()] == wrong

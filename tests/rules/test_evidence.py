@@ -9,23 +9,24 @@ from collections.abc import Iterable
 import pytest
 import yaml
 
+from exporter.alerts import table
 from exporter.alerts.files import generated
+from exporter.alerts.rule import Alert
+from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     AUDIT_RECORDS,
-    CLUSTER_INFO,
     GROUP_BLOCKED_OFFSETS,
     LAST_TRANSACTION_TIMESTAMP_SECONDS,
     LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
-    LSO_LAG_OFFSETS,
     OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
-    SOURCE_UP,
 )
 from tests.rules.cases_audits import found, ran
-from tests.rules.cases_lso import HANGING, PLACE, STALLED, blocker, since, timeout
+from tests.rules.cases_lso import STALLED, blocker, due, holds, since, timeout
 from tests.rules.cases_spark import blocked, ended, lag, progress, state, uncommitted
 from tests.rules.promtool import Series, case, run, scraped
 
 RULES = yaml.safe_load(generated()["alerts/generated/rules.yaml"])
+ALERTS = table.alerts(Settings())
 
 
 def rendered(alert: str, series: Iterable[Series], at: str = "6m") -> list[str]:
@@ -34,14 +35,9 @@ def rendered(alert: str, series: Iterable[Series], at: str = "6m") -> list[str]:
     return [json.loads(text) for text in re.findall(r'description=("(?:[^"\\]|\\.)*")', said.partition("got:")[2])]
 
 
-def stage(*more: Series) -> list[Series]:
-    """A stalled partition, without its holder."""
-    return [
-        since("0x60"),
-        scraped(LSO_LAG_OFFSETS, *PLACE, values="12x60"),
-        scraped(CLUSTER_INFO, "prod", "id", "k1:9092,k2:9092", "2", values="1x60"),
-        *more,
-    ]
+def stage() -> list[Series]:
+    """A holder of seven partitions that is due."""
+    return [due("warning", "0x60"), holds("open", "7x60")]
 
 
 def started(transactional_id: str = "pay-1") -> Series:
@@ -49,57 +45,27 @@ def started(transactional_id: str = "pay-1") -> Series:
     return scraped(OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, *labels, values="-60x60")
 
 
-def test_an_open_one_names_its_owner_its_end_and_where_the_next_step_is() -> None:
-    (text,) = rendered(STALLED, stage(blocker("open"), started(), timeout(3600)))
-    story, flink, where, command = text.splitlines()
+def test_a_stall_names_its_holder_its_worst_partitions_and_its_end() -> None:
+    places = [("prod", "orders", str(number)) for number in range(7)]
+    held = [
+        each
+        for number, place in enumerate(places)
+        for each in (since(f"{number}x60", place), blocker("open", place=place))
+    ]
+    (text,) = rendered(STALLED, [*stage(), *held, started(), timeout(3600)])
+    story, *lines = text.splitlines()
     assert story == (
-        "The last stable offset of orders-0 on prod has stood still for 6m 0s (since 1970-01-01 00:00:00 +0000 UTC):"
-        " 12 offsets are withheld from read_committed consumers. Held by transactional.id pay-1 of application pay"
-        " (producer id 7, epoch 3, start offset 42, open since 1969-12-31 23:59:00 +0000 UTC). OPEN: its producer has"
-        " not ended it. Let that instance finish, or stop it. Its coordinator ends it by itself at"
-        " 1970-01-01 00:59:00 +0000 UTC, or up to 10 s later; if that is past, look at the coordinator."
+        "The transaction of producer id 7 on prod holds stalled partitions, and has passed its threshold. 7"
+        " partition(s) held by transactional.id pay-1 of application pay, open. It is open since"
+        " 1969-12-31 23:59:00 +0000 UTC. Its coordinator ends it at 1970-01-01 00:59:00 +0000 UTC, or up to 10 s later."
     )
-    assert flink.startswith("If it is a Flink job's, do not end it by hand")
-    assert where.endswith("this line, which only looks:")
-    assert command == "kafka-eos-exporter transactions stalled --bootstrap-server k1:9092,k2:9092"
+    assert sorted(lines[:5]) == [f"- orders-{number} since 1970-01-01 00:00:0{number} +0000 UTC" for number in range(5)]
+    assert lines[5].startswith("The next step, with the proof it needs, is on the agent's status page")
 
 
-def test_a_completing_one_is_left_alone() -> None:
-    (text,) = rendered(STALLED, stage(blocker("completing")))
-    assert "COMPLETING: its end is decided, and a marker is missing." in text
-    assert "Leave the transaction alone" in text
-    assert "transactions stalled" not in text
-
-
-def test_an_unknown_one_names_what_could_not_be_asked() -> None:
-    down = scraped(SOURCE_UP, "prod", "transactions", "prod", values="0x60")
-    (text,) = rendered(STALLED, stage(blocker("unknown"), down))
-    assert "UNKNOWN: it cannot be told whether a coordinator knows this transaction. Do nothing to" in text
-    assert "source transactions" in text
-
-
-@pytest.mark.parametrize("alert", [STALLED, HANGING])
-def test_a_hanging_one_has_the_line_that_proves_it_anew(alert: str) -> None:
-    texts = rendered(alert, stage(blocker("hanging")))
-    line = "kafka-eos-exporter transactions hanging --bootstrap-server k1:9092,k2:9092 --topic orders --partition 0"
-    assert texts
-    assert all(line in text.splitlines() for text in texts)
-
-
-@pytest.mark.parametrize("kind", ["open", "completing"])
-def test_no_replica_is_believed_that_it_hangs_while_another_says_that_a_coordinator_knows_it(kind: str) -> None:
-    texts = rendered(STALLED, stage(blocker("hanging"), blocker(kind, agent="b")))
-    assert texts
-    assert not any("HANGING" in text for text in texts)
-
-
-@pytest.mark.parametrize("kind", ["open", "completing", "hanging", "unknown"])
-@pytest.mark.parametrize("alert", [STALLED, HANGING])
-def test_no_page_has_a_line_that_ends_a_transaction(alert: str, kind: str) -> None:
-    for text in rendered(alert, stage(blocker(kind), started())):
-        assert "kafka-transactions" not in text
-        assert "forceTerminate" not in text
-        assert "--start-offset" not in text
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda each: f"{each.name}-{each.severity}")
+def test_no_alert_has_a_command_that_destroys_data(alert: Alert) -> None:
+    assert not re.search("kafka-transactions|forceTerminate|--start-offset", alert.description)
 
 
 def test_who_waits_behind_a_stall_is_named_once() -> None:
@@ -113,15 +79,21 @@ def test_who_waits_behind_a_stall_is_named_once() -> None:
             blocked("7x60", topic="orders", agent=agent),
         )
     ]
-    (text,) = rendered(STALLED, stage(blocker("completing"), *waiting))
-    assert re.findall(r"[^.:]* waits for [^.]*", text) == [
-        " Group billing waits for 12 offsets of this topic",
-        " Query orders of Spark application etl waits for 7 offsets of this topic",
+    (text,) = rendered(STALLED, [*stage(), since("0x60"), blocker("open"), *waiting])
+    assert re.findall(r"^- .* waits for .*$", text, re.MULTILINE) == [
+        "- group billing waits for 12 offsets of orders",
+        "- query orders of Spark application etl waits for 7 offsets of orders",
     ]
 
 
+def test_two_replicas_tell_of_one_holder_once() -> None:
+    again = [due("warning", "0x60", agent="b"), holds("open", "7x60", agent="b")]
+    (text,) = rendered(STALLED, [*stage(), *again])
+    assert text.count("held by") == 1
+
+
 def test_a_query_that_a_stall_starves_is_told_who_holds_it() -> None:
-    series = [*stage(blocker("open")), blocked("7x60", topic="orders")]
+    series = [since("0x60"), blocker("open"), blocked("7x60", topic="orders")]
     (text,) = rendered("KafkaEosSparkQueryStalled", series, at="12m")
     assert "Query orders of Spark application etl cannot read on in orders" in text
     assert "7 offsets are withheld from it." in text
@@ -154,11 +126,6 @@ def test_an_audit_says_what_it_found_and_when() -> None:
         "Audit nightly of topic orders has findings. duplicate: 3. Its last run ended at 1970-01-01 00:01:00 +0000 UTC."
         " It looked at 1000 records."
     )
-
-
-def test_two_replicas_tell_of_one_holder_once() -> None:
-    (text,) = rendered(STALLED, stage(*(blocker("completing", agent=agent) for agent in "ab")))
-    assert text.count("Held by") == 1
 
 
 def test_a_fence_names_the_ids_of_that_application_in_that_time() -> None:

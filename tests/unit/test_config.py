@@ -99,7 +99,7 @@ nonsense: []
         "applications[1].pattern: is no regular expression: missing ), unterminated subpattern at position 0",
         (
             "nonsense: unknown key; known here: applications, audits, clusters, connect, ingest, log, producers, "
-            "shard, spark, state, streams, web"
+            "shard, spark, state, streams, thresholds, web"
         ),
     ]
 

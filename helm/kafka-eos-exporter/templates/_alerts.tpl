@@ -3,7 +3,7 @@ The alerts: files/rules.yaml is written by `make generate` from the table in ale
 The tests hold what comes out to `kafka-eos-exporter generate alerts` with the same settings.
 */}}
 
-{{/* The settings in force, as JSON: the table's defaults, our own address for the runbooks, and the values over them. */}}
+{{/* The settings in force, as JSON: the table's defaults, our own address for the status page, and the values over them. */}}
 {{- define "kafka-eos-exporter.alert-settings" -}}
 {{- $root := .root -}}
 {{- $defaults := .defaults -}}
@@ -12,55 +12,20 @@ The tests hold what comes out to `kafka-eos-exporter generate alerts` with the s
 {{- if not (hasKey $defaults $key) -}}
 {{- fail (printf "prometheusRule.settings.%s: no such setting; there are %s" $key (keys $defaults | sortAlpha | join ", ")) -}}
 {{- end -}}
-{{- $default := get $defaults $key -}}
-{{- if and (kindIs "string" $default) (not (kindIs "string" $value)) -}}
+{{- if not (kindIs "string" $value) -}}
 {{- fail (printf "prometheusRule.settings.%s: must be a text" $key) -}}
-{{- else if and (kindIs "string" $default) (regexMatch "^([0-9]+[dhms])+$" $default) (not (regexMatch "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?$" $value | and $value)) -}}
-{{- fail (printf "prometheusRule.settings.%s: must be a duration like 90s, 5m or 1h30m, not %q" $key $value) -}}
-{{- else if and (kindIs "float64" $default) (not (regexMatch "^[0-9]+(\\.[0-9]+)?(e[-+]?[0-9]+)?$" (toString $value))) -}}
-{{- fail (printf "prometheusRule.settings.%s: must be a number, not %v" $key $value) -}}
 {{- end -}}
 {{- end -}}
-{{- $service := printf "%s://%s.%s.svc:%d/runbooks" (ternary "https" "http" (include "kafka-eos-exporter.tls" $root | eq "true")) (include "kafka-eos-exporter.fullname" $root) (include "kafka-eos-exporter.namespace" $root) (int $root.Values.service.port) -}}
-{{- $own := ternary (dict) (dict "runbook_url" $service) (eq $root.Values.mode "sidecar") -}}
+{{- $service := printf "%s://%s.%s.svc:%d" (ternary "https" "http" (include "kafka-eos-exporter.tls" $root | eq "true")) (include "kafka-eos-exporter.fullname" $root) (include "kafka-eos-exporter.namespace" $root) (int $root.Values.service.port) -}}
+{{- $own := ternary (dict) (dict "page_url" $service) (eq $root.Values.mode "sidecar") -}}
 {{- mergeOverwrite (deepCopy $defaults) $own (deepCopy $given) | toJson -}}
 {{- end -}}
 
-{{/* The seconds of a duration such as 1h30m. */}}
-{{- define "kafka-eos-exporter.seconds" -}}
-{{- $seconds := 0 -}}
-{{- $units := dict "d" 86400 "h" 3600 "m" 60 "s" 1 -}}
-{{- range regexFindAll "[0-9]+[dhms]" . -1 -}}
-{{- $unit := trunc -1 . -}}
-{{- $seconds = add $seconds (mul (trimSuffix $unit . | int64) (get $units $unit | int64)) -}}
-{{- end -}}
-{{- $seconds -}}
-{{- end -}}
-
-{{/* What a mark stands for: <<name>>, <<name.seconds>>, <<name:g>>, <<name*factor:g>>, <<name*factor:.0%>>. */}}
+{{/* What a mark such as <<runbook_url>> stands for. */}}
 {{- define "kafka-eos-exporter.mark" -}}
-{{- $parts := splitn ":" 2 (.mark | trimPrefix "<<" | trimSuffix ">>") -}}
-{{- $format := default "" $parts._1 -}}
-{{- $factors := splitn "*" 2 $parts._0 -}}
-{{- $name := trimSuffix ".seconds" $factors._0 -}}
+{{- $name := .mark | trimPrefix "<<" | trimSuffix ">>" -}}
 {{- if not (hasKey .settings $name) -}}{{- fail (printf "files/rules.yaml: what is %s?" .mark) -}}{{- end -}}
-{{- $value := get .settings $name -}}
-{{- with $factors._1 -}}
-{{- $value = minf 1.0 (round (mulf (float64 .) (float64 $value)) 6) -}}
-{{- end -}}
-{{- if hasSuffix ".seconds" $factors._0 -}}
-{{- include "kafka-eos-exporter.seconds" $value -}}
-{{- else if eq $format "g" -}}
-{{- printf "%g" (float64 $value) -}}
-{{- else if eq $format ".0%" -}}
-{{- printf "%.0f%%" (mulf 100.0 (float64 $value)) -}}
-{{- else if $format -}}
-{{- fail (printf "files/rules.yaml: how is %s written?" .mark) -}}
-{{- else if kindIs "string" $value -}}
-{{- $value -}}
-{{- else -}}
-{{- int64 $value -}}
-{{- end -}}
+{{- get .settings $name -}}
 {{- end -}}
 
 {{/* A text with its marks filled. */}}
@@ -85,6 +50,9 @@ The tests hold what comes out to `kafka-eos-exporter generate alerts` with the s
 {{- end -}}
 {{- range $key, $text := default (dict) $rule.annotations -}}
 {{- $_ := set $rule.annotations $key (include "kafka-eos-exporter.filled" (dict "text" $text "settings" $settings)) -}}
+{{- end -}}
+{{- with (default (dict) $rule.annotations).runbook_url -}}
+{{- if contains "/blob/" . -}}{{- $_ := set $rule.annotations "runbook_url" (printf "%s.md" .) -}}{{- end -}}
 {{- end -}}
 {{- $wanted := default (dict) (get .overrides (default "" $rule.alert)) -}}
 {{- range $key := list "for" "keep_firing_for" -}}

@@ -1,0 +1,173 @@
+"""What share of an application's transactions does not commit, and applications that commit no more.
+
+A share and the count that it is made of come from one agent, the one that counted most: a pod that is a few minutes old
+knows of a few transactions only. Where the budget is 2% or more, the share itself is judged; below, the rates at which
+a budget of 30 days burns, as in the Google SRE workbook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.alerts.evidence import each
+from exporter.alerts.rule import BRIDGE, Alert, Record, Severity
+from exporter.alerts.settings import Settings
+from exporter.catalogue import (
+    APPLICATION_THRESHOLD_RATIO,
+    APPLICATION_THRESHOLD_SECONDS,
+    LAST_TRANSACTION_TIMESTAMP_SECONDS,
+    TRANSACTIONS_TOTAL,
+)
+
+DASHBOARD = "kafka-eos-transactions"
+_BY = "kafka_cluster, application"
+_LABELS = ("kafka_cluster", "application")
+_WHO = "{{ $labels.application }} on {{ $labels.kafka_cluster }}"
+_BUDGET = f'max by ({_BY}) (last_over_time({APPLICATION_THRESHOLD_RATIO}{{threshold="unclean"}}[{BRIDGE}]))'
+_PLAIN, _STRICT = f"{_BUDGET} >= 0.02", f"{_BUDGET} < 0.02"
+
+
+def unclean_ratio(window: str) -> Record:
+    """The share of an application's transactions that did not commit over a window, by the agent that counted most."""
+    finished = f"sum without (outcome) (rate({TRANSACTIONS_TOTAL}[{window}]))"
+    return Record(
+        f"kafka_cluster_application:kafka_eos_transactions_unclean:ratio_rate{window}",
+        f"""\
+max by ({_BY}) (
+  1 - sum without (outcome) (rate({TRANSACTIONS_TOTAL}{{outcome="committed"}}[{window}])) / {finished}
+  and {finished} == on ({_BY}) group_left () max by ({_BY}) ({finished})
+)""",
+    )
+
+
+def finished(window: str) -> Record:
+    """How many transactions of an application finished in a window, by the agent that counted most."""
+    return Record(
+        f"kafka_cluster_application:kafka_eos_transactions:increase{window}",
+        f"max by ({_BY}) (sum without (outcome) (increase({TRANSACTIONS_TOTAL}[{window}])))",
+    )
+
+
+LAST_COMMIT = Record(
+    "kafka_cluster_application:kafka_eos_last_commit_timestamp_seconds:max",
+    f"""\
+max by ({_BY}) ({LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome="committed"}})
+or
+last_over_time(kafka_cluster_application:kafka_eos_last_commit_timestamp_seconds:max[10m]) > time() - 259200""",
+)
+"""When an application last committed; remembered for three days when no agent shows it any more."""
+
+GAP = Record("kafka_cluster_application:kafka_eos_commit_gap_seconds:max", f"time() - {LAST_COMMIT.name}")
+USUAL_GAP = Record(
+    "kafka_cluster_application:kafka_eos_commit_gap_seconds:usual",
+    f"quantile_over_time(0.99, {GAP.name}[3d:10m] offset 1d)",
+)
+"""How long an application went without a commit at most, a day ago and three days before that: its own rhythm."""
+
+
+def records() -> Iterator[Record]:
+    """What is judged often."""
+    for window in ("15m", "1h"):
+        yield unclean_ratio(window)
+        yield finished(window)
+    yield LAST_COMMIT
+    yield GAP
+
+
+def slow_records() -> Iterator[Record]:
+    """What looks far back, and is judged seldom."""
+    for window in ("30m", "2h", "6h", "1d"):
+        yield unclean_ratio(window)
+    for window in ("6h", "1d"):
+        yield finished(window)
+    yield USUAL_GAP
+
+
+def alerts(_: Settings) -> Iterator[Alert]:
+    """A share that is too large for now, and an application that stopped."""
+    yield _ratio(
+        Severity.CRITICAL,
+        "1h",
+        "15m",
+        f"(2 * ({_PLAIN}) or 14.4 * ({_STRICT}))",
+        "2m",
+        "more than twice what may be lost, or 14.4 times a budget below 2%,",
+    )
+    yield _ratio(Severity.WARNING, "1h", "15m", f"({_PLAIN})", "15m", "more than what may be lost")
+    yield from _silent()
+
+
+def slow_alerts(_: Settings) -> Iterator[Alert]:
+    """A budget below 2% that burns."""
+    yield _ratio(Severity.CRITICAL, "6h", "30m", f"6 * ({_STRICT})", "15m", "6 times a budget below 2%")
+    yield _ratio(Severity.WARNING, "1d", "2h", f"3 * ({_STRICT})", "1h", "3 times a budget below 2%")
+
+
+def _ratio(severity: Severity, window: str, short: str, share: str, hold: str, words: str) -> Alert:
+    floor = f"\nand {finished(short)} >= 3" if short == "15m" else ""
+    lost = each(
+        f"max by (outcome) (increase({TRANSACTIONS_TOTAL}"
+        f'{{kafka_cluster=%q, application=%q, outcome!="committed"}}[{window}])) >= 1',
+        " {{ .Labels.outcome }}: {{ .Value | humanize }}.",
+        *_LABELS,
+    )
+    allowed = each(
+        f'max({APPLICATION_THRESHOLD_RATIO}{{kafka_cluster=%q, application=%q, threshold="unclean"}})',
+        " {{ .Value | humanizePercentage }} may.",
+        *_LABELS,
+    )
+    return Alert(
+        "KafkaEosAbortRatioHigh",
+        severity,
+        f"""\
+{unclean_ratio(window)} > on ({_BY}) clamp_max({share}, 0.99)
+and on ({_BY}) {unclean_ratio(short)} > on ({_BY}) clamp_max({share}, 0.99)
+and on ({_BY}) {finished(window)} >= 20{floor}""",
+        "Too large a share of an application's transactions does not commit.",
+        f"{{{{ $value | humanizePercentage }}}} of the transactions of {_WHO} in the last {window} did not commit."
+        f"{allowed}{lost}\nAborted: the application's own errors; timed_out: it is too slow or died; fenced: it"
+        " restarts with open transactions, or runs twice.",
+        DASHBOARD,
+        _LABELS,
+        hold=hold,
+        keeps=window == "1h",  # the longer windows outlive what scrapes may miss
+        labels=(("window", window),),
+        when=f"{words} (application: unclean, 0.05) did not commit in {window}, of 20 or more, nor in {short},"
+        f" for {hold}",
+    )
+
+
+def _silent() -> Iterator[Alert]:
+    summary = "An application that committed regularly commits no more."
+    description = (
+        _WHO
+        + " has committed no transaction for {{ $value | humanizeDuration }}."
+        + each(
+            f"max({USUAL_GAP.name}{{kafka_cluster=%q, application=%q}})",
+            " Before, it went no longer than {{ .Value | humanizeDuration }} without one.",
+            *_LABELS,
+        )
+        + "\nIs it stopped on purpose, has it nothing to do, or was its producer fenced for good, which looks like"
+        " this? Look in its log for ProducerFencedException and InvalidProducerEpochException."
+    )
+    yield Alert(
+        "KafkaEosApplicationSilent",
+        Severity.WARNING,
+        f"{GAP.name} > 2 * {USUAL_GAP.name} + 600",
+        summary,
+        description,
+        DASHBOARD,
+        _LABELS,
+        hold="5m",
+        when="an application has not committed for twice as long as ever in the days before, and 10m",
+    )
+    yield Alert(
+        "KafkaEosApplicationSilent",
+        Severity.CRITICAL,
+        f'{GAP.name} > on ({_BY}) max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="silent_critical"}})',
+        summary,
+        description,
+        DASHBOARD,
+        _LABELS,
+        when="for longer than its threshold (application: silent_critical, never)",
+    )

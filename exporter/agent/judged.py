@@ -1,0 +1,102 @@
+"""A source whose samples have their thresholds beside them: the one place where thresholds become series."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+from exporter import catalogue
+from exporter.core.thresholds import RATIOS, Thresholds
+from exporter.lso.holders import holder_samples
+from exporter.model import Clock, Deadline, Fact, Facts, Fault, Metric, Sample, Source, Stalls
+
+SUBJECTS: Mapping[Metric, tuple[str, tuple[int, ...]]] = MappingProxyType(
+    {
+        catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS: ("topic", (1,)),
+        catalogue.APPLICATION_INFO: ("application", (1,)),
+        catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS: ("application", (1,)),
+        catalogue.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS: ("query", (2, 3)),
+        catalogue.AUDIT_LAST_RUN_TIMESTAMP_SECONDS: ("audit", (2,)),
+        catalogue.CONNECT_CONNECTOR_INFO: ("connector", (2, 3)),
+    }
+)
+"""The family that shows a subject: its kind, and which of its labels make the subject's name, a slash between them."""
+
+SERIES: Mapping[str, tuple[Metric, Metric]] = MappingProxyType(
+    {
+        "topic": (catalogue.TOPIC_THRESHOLD_SECONDS, catalogue.TOPIC_THRESHOLD_SECONDS),
+        "application": (catalogue.APPLICATION_THRESHOLD_SECONDS, catalogue.APPLICATION_THRESHOLD_RATIO),
+        "query": (catalogue.QUERY_THRESHOLD_SECONDS, catalogue.QUERY_THRESHOLD_SECONDS),
+        "audit": (catalogue.AUDIT_THRESHOLD_SECONDS, catalogue.AUDIT_THRESHOLD_SECONDS),
+        "connector": (catalogue.CONNECTOR_THRESHOLD_RATIO, catalogue.CONNECTOR_THRESHOLD_RATIO),
+    }
+)
+"""The families of a kind's thresholds in seconds and as shares."""
+
+
+class Judged:
+    """A source, and after what it reads the thresholds in force for the subjects that it showed."""
+
+    def __init__(self, source: Source, thresholds: Callable[[], Thresholds], clock: Clock) -> None:
+        self._source = source
+        self._thresholds = thresholds
+        self._clock = clock
+
+    @property
+    def name(self) -> str:
+        return self._source.name
+
+    @property
+    def target(self) -> str:
+        return self._source.target
+
+    @property
+    def cluster(self) -> str:
+        return self._source.cluster
+
+    @property
+    def pace(self) -> float:
+        return self._source.pace
+
+    @property
+    def interval(self) -> float:
+        return self._source.interval
+
+    @property
+    def timeout(self) -> float:
+        return self._source.timeout
+
+    def close(self) -> None:
+        self._source.close()
+
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        subjects: dict[tuple[str, tuple[str, ...]], str] = {}
+        stalls: Stalls | None = None
+        for item in self._source.read(deadline, facts):
+            if isinstance(item, Sample):
+                if (shown := SUBJECTS.get(item.metric)) is not None:
+                    kind, places = shown
+                    subjects[kind, tuple(item.labels[place] for place in places)] = item.labels[0]
+            elif isinstance(item, Stalls):
+                stalls = item
+            yield item
+        now = self._clock.wall()
+        in_force = self._thresholds()
+        for (kind, names), cluster in subjects.items():
+            yield from _samples(in_force, kind, names, cluster, now)
+        if stalls is not None:
+            yield from holder_samples(self.cluster, stalls.stalls, lambda topic: _stall(in_force, topic, now))
+
+
+def _stall(thresholds: Thresholds, topic: str, now: float) -> tuple[float, float]:
+    found = thresholds.of("topic", topic, now)
+    return found["stall_warning"], found["stall_critical"]
+
+
+def _samples(thresholds: Thresholds, kind: str, names: tuple[str, ...], cluster: str, now: float) -> Iterator[Sample]:
+    subject = "/".join(names)
+    seconds, ratio = SERIES[kind]
+    for name, value in thresholds.of(kind, subject, now).items():
+        yield (ratio if name in RATIOS else seconds)(value, cluster, *names, name)
+    if (reason := thresholds.ignored(kind, subject, now)) is not None:
+        yield catalogue.IGNORED_INFO(1.0, cluster, kind, subject, reason)

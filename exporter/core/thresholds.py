@@ -1,0 +1,90 @@
+"""From when on something is trouble: thresholds by pattern, with a reason and a window of the day. Pure functions.
+
+The agent exposes the thresholds in force as series beside what they judge; the alert rules compare the two. So one
+rules file serves everybody, and a nightly batch has its own threshold without a rule of its own.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, time
+from types import MappingProxyType
+
+DEFAULTS: Mapping[str, Mapping[str, float]] = MappingProxyType(
+    {
+        "topic": MappingProxyType({"stall_warning": 300.0, "stall_critical": 900.0}),
+        "application": MappingProxyType(
+            {
+                "open_warning": 900.0,  # transaction.max.timeout.ms
+                "completion_critical": 300.0,
+                "silent_critical": math.inf,
+                "unclean": 0.05,
+            }
+        ),
+        "query": MappingProxyType({"stalled_warning": 600.0}),
+        "audit": MappingProxyType({"overdue_warning": 8 * 86400.0}),
+        "connector": MappingProxyType({"commit_failures": 0.1}),
+    }
+)
+"""By kind of subject: what can be set, in seconds or as a share, and what holds where nothing is set."""
+
+RATIOS = frozenset({"unclean", "commit_failures"})
+"""Thresholds that are shares from 0 to 1; all others are seconds."""
+
+STALL_SLACK_SECONDS = 60.0
+"""A stall is a page this long after its holder's own timeout, which ends it by itself, and not before the ticket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """Thresholds of the subjects that a pattern matches as a whole, within a window of the day (UTC) if there is one.
+
+    A window may go over midnight. ``ignored`` subjects have no threshold that can be passed.
+    """
+
+    kind: str
+    pattern: re.Pattern[str]
+    values: Mapping[str, float]
+    reason: str = ""
+    ignored: bool = False
+    window: tuple[time, time] | None = None
+
+    def holds(self, now: float) -> bool:
+        """Return whether this is its time of the day; ``now`` is Unix seconds."""
+        if self.window is None:
+            return True
+        begin, end = self.window
+        clock = datetime.fromtimestamp(now, UTC).time()
+        return begin <= clock < end if begin <= end else clock >= begin or clock < end
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The overrides, of which the first that matches and names a threshold decides it."""
+
+    overrides: tuple[Override, ...] = ()
+
+    def of(self, kind: str, subject: str, now: float) -> Mapping[str, float]:
+        """Return every threshold of a subject by name: seconds or a share, infinite where it is ignored."""
+        matching = list(self._matching(kind, subject, now))
+        if not matching:
+            return DEFAULTS[kind]
+        found: dict[str, float] = {}
+        for each in matching:
+            for name, value in (dict.fromkeys(DEFAULTS[kind], math.inf) if each.ignored else each.values).items():
+                found.setdefault(name, value)
+        return {**DEFAULTS[kind], **found}
+
+    def ignored(self, kind: str, subject: str, now: float) -> str | None:
+        """Return the reason why a subject is ignored now, or None."""
+        return next((each.reason for each in self._matching(kind, subject, now) if each.ignored), None)
+
+    def _matching(self, kind: str, subject: str, now: float) -> Iterable[Override]:
+        return (
+            each
+            for each in self.overrides
+            if each.kind == kind and each.holds(now) and each.pattern.fullmatch(subject) is not None
+        )

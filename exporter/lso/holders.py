@@ -1,0 +1,93 @@
+"""Stalled partitions by the transaction that holds them: what alerts and panels count. Pure functions.
+
+One producer that stands still may hold thousands of partitions. Its holder is one series; of the partitions the worst
+are series, up to a cap, and all of them are on the status page.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from exporter import catalogue
+from exporter.core.thresholds import STALL_SLACK_SECONDS
+from exporter.model import BlockerKind, Sample, Stall
+
+MOST_PARTITIONS = 500
+MOST_HOLDERS = 100
+WORST = 5
+"""Partitions of each holder that are series before any other."""
+OTHERS = "_other"
+"""The producer id of the holders beyond the cap, taken together."""
+
+Holder = tuple[str, str, str, str]
+"""Application, transactional id, producer id ("" where unknown) and kind."""
+
+
+def shown(stalls: Sequence[Stall], most: int = MOST_PARTITIONS) -> list[Stall]:
+    """Return the stalls that are series, oldest first: the worst of each holder, one of each topic, then the oldest."""
+    if len(stalls) <= most:
+        return list(stalls)
+    by_holder: defaultdict[Holder, int] = defaultdict(int)
+    topics: set[str] = set()
+    ranked = []
+    for place, stall in enumerate(sorted(stalls, key=lambda each: each.since)):
+        who = holder(stall)
+        by_holder[who] += 1
+        first = by_holder[who] <= WORST
+        ranked.append((not first, stall.partition.topic in topics, place, stall))
+        topics.add(stall.partition.topic)
+    kept = sorted(ranked, key=lambda each: each[:3])[:most]
+    return [stall for _, _, _, stall in sorted(kept, key=lambda each: each[2])]
+
+
+def holder(stall: Stall) -> Holder:
+    """Return the transaction that holds a stalled partition."""
+    who = stall.blocker
+    number = "" if who.producer_id is None else str(who.producer_id)
+    return who.application, who.transactional_id, number, who.kind.value
+
+
+def due(stall: Stall, warning: float, critical: float) -> tuple[float, float]:
+    """Return when a stall is a ticket and when it is a page, in Unix seconds, by the thresholds of its topic.
+
+    A hanging transaction never ends by itself: it is a page at once. A holder with a timeout is a page when its
+    coordinator should have ended it, between the two thresholds.
+    """
+    who = stall.blocker
+    if critical == float("inf"):
+        return stall.since + warning, critical
+    if who.kind is BlockerKind.HANGING:
+        return stall.since + warning, stall.since
+    if who.timeout is not None:
+        critical = min(critical, max(warning, who.timeout + STALL_SLACK_SECONDS))
+    return stall.since + warning, stall.since + critical
+
+
+def holder_samples(
+    cluster: str, stalls: Iterable[Stall], thresholds: Callable[[str], tuple[float, float]]
+) -> Iterator[Sample]:
+    """Yield how many partitions each holder holds, and when the first of them is a ticket and a page.
+
+    ``thresholds`` gives the seconds of both for a topic.
+    """
+    counts: defaultdict[Holder, int] = defaultdict(int)
+    dues: dict[Holder, tuple[float, float]] = {}
+    for stall in stalls:
+        who = holder(stall)
+        counts[who] += 1
+        ticket, page = due(stall, *thresholds(stall.partition.topic))
+        before = dues.get(who, (ticket, page))
+        dues[who] = (min(ticket, before[0]), min(page, before[1]))
+    for place, who in enumerate(sorted(dues, key=lambda each: dues[each][1])):
+        if place < MOST_HOLDERS:
+            continue
+        folded: Holder = ("", "", OTHERS, BlockerKind.UNKNOWN.value)
+        first = dues.setdefault(folded, dues[who])
+        dues[folded] = (min(first[0], dues[who][0]), min(first[1], dues[who][1]))
+        counts[folded] += counts.pop(who)
+        del dues[who]
+    for who, count in counts.items():
+        yield catalogue.LSO_HOLDER_PARTITIONS(float(count), cluster, *who)
+        for severity, instant in zip(("warning", "critical"), dues[who], strict=True):
+            yield catalogue.LSO_HOLDER_DUE_TIMESTAMP_SECONDS(instant, cluster, *who, severity)

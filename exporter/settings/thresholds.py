@@ -1,0 +1,113 @@
+"""``thresholds``: from when on something is trouble, for subjects by pattern; the first entry that matches counts."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import time
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+
+from exporter.core.durations import format_duration, parse_duration
+from exporter.core.thresholds import DEFAULTS, Override
+from exporter.settings.values import Pattern, Section, wrong
+
+_WINDOW = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
+_NEVER = "never"
+
+
+def _length(value: object) -> float:
+    if value == _NEVER:
+        return math.inf
+    try:
+        seconds = parse_duration(value) if isinstance(value, str) else -1.0
+    except ValueError:
+        seconds = -1.0
+    if seconds <= 0:
+        raise wrong("must be a duration such as 90s or 1h30m, or never")
+    return seconds
+
+
+def _share(value: object) -> float:
+    if value == _NEVER:
+        return math.inf
+    try:
+        share = float(value) if isinstance(value, str | int | float) else -1.0
+    except ValueError:
+        share = -1.0
+    if not 0 < share <= 1:
+        raise wrong("must be a share above 0 and up to 1, or never")
+    return share
+
+
+def _written(value: float | None) -> str | None:
+    return value if value is None else _NEVER if value == math.inf else format_duration(value)
+
+
+def _written_share(value: float | None) -> float | str | None:
+    return _NEVER if value == math.inf else value
+
+
+Length = Annotated[float | None, BeforeValidator(_length), PlainSerializer(_written)]
+Share = Annotated[float | None, BeforeValidator(_share), PlainSerializer(_written_share)]
+
+
+class ThresholdConfig(Section):
+    """Thresholds of the subjects of one ``kind`` whose whole name ``pattern`` matches.
+
+    A query's name is SPARK_APPLICATION/QUERY, a connector's CONNECT/CONNECTOR. Lengths are durations or ``never``.
+    ``between`` is a window of the day in UTC, such as 22:00-05:00. ``ignore`` sets all of them to never.
+    """
+
+    kind: Literal["topic", "application", "query", "audit", "connector"]
+    """What the pattern names: `topic`, `application`, `query`, `audit` or `connector`."""
+    pattern: Pattern
+    """A regular expression for the whole name."""
+    reason: Annotated[str, Field(min_length=1, max_length=200)]
+    """Why, for whoever reads the page or the series."""
+    between: str = ""
+    """A window of the day in UTC, such as `22:00-05:00`; unset: always."""
+    ignore: bool = False
+    """Whether all thresholds of these subjects are `never`."""
+    stall_warning: Length = None
+    """Topic: a last stable offset that stands still for longer is a ticket (5m)."""
+    stall_critical: Length = None
+    """Topic: for longer than this it is a page, whoever holds it (15m)."""
+    open_warning: Length = None
+    """Application: a transaction that is open for longer is a ticket (15m)."""
+    completion_critical: Length = None
+    """Application: a decided transaction without its markers for longer is a page (5m)."""
+    silent_critical: Length = None
+    """Application: no commit for longer is a page (never)."""
+    unclean: Share = None
+    """Application: share of its transactions that may end otherwise than committed (0.05)."""
+    stalled_warning: Length = None
+    """Query: no progress for longer is a ticket (10m); more than its trigger interval."""
+    overdue_warning: Length = None
+    """Audit: a last run that is older is a ticket (8d)."""
+    commit_failures: Share = None
+    """Connector: share of its tasks' offset commits that may fail (0.1)."""
+
+    @model_validator(mode="after")
+    def _is_meant(self) -> ThresholdConfig:
+        for name in self._values():
+            if name not in DEFAULTS[self.kind]:
+                raise wrong(f"{name} is none of a {self.kind}, which has {', '.join(DEFAULTS[self.kind])}")
+        if self.ignore == bool(self._values()):
+            raise wrong("needs either a threshold or ignore: true")
+        if self.between and _WINDOW.fullmatch(self.between) is None:
+            raise wrong("between: write HH:MM-HH:MM in UTC, such as 22:00-05:00")
+        return self
+
+    def _values(self) -> dict[str, float]:
+        names = [name for values in DEFAULTS.values() for name in values]
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    def override(self) -> Override:
+        """Return what this entry means."""
+        window = None
+        if match := _WINDOW.fullmatch(self.between):
+            hour, minute, until, past = map(int, match.groups())
+            window = (time(hour, minute), time(until, past))
+        return Override(self.kind, re.compile(self.pattern), self._values(), self.reason, self.ignore, window)

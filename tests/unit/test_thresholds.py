@@ -1,0 +1,173 @@
+"""Thresholds by pattern, and what is exposed beside what they judge."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import time
+
+import pytest
+
+from exporter import catalogue
+from exporter.agent.judged import Judged
+from exporter.config import ConfigError, ConfigSource
+from exporter.core.thresholds import DEFAULTS, Override, Thresholds
+from exporter.model import Clock, Deadline, Fact, Facts, Fault, Reason, Sample
+
+NOON, NIGHT = 12 * 3600.0, 26 * 3600.0
+
+
+def override(pattern: str, reason: str = "why", *, kind: str = "topic", **values: float) -> Override:
+    return Override(kind, re.compile(pattern), values, reason)
+
+
+def test_without_overrides_the_defaults_hold() -> None:
+    assert Thresholds().of("topic", "orders", NOON) == {"stall_warning": 300, "stall_critical": 900}
+
+
+def test_the_first_override_that_names_a_threshold_decides_it() -> None:
+    ours = Thresholds((override("nightly-.*", stall_warning=60), override(".*", stall_warning=1, stall_critical=2)))
+    assert ours.of("topic", "nightly-a", NOON) == {"stall_warning": 60, "stall_critical": 2}
+    assert ours.of("topic", "daily", NOON) == {"stall_warning": 1, "stall_critical": 2}
+
+
+def test_a_pattern_matches_the_whole_name_and_one_kind_only() -> None:
+    ours = Thresholds((override("orders", stall_warning=60), override(".*", kind="audit", overdue_warning=1)))
+    assert ours.of("topic", "orders-2", NOON) == DEFAULTS["topic"]
+    assert ours.of("audit", "orders", NOON) == {"overdue_warning": 1}
+
+
+@pytest.mark.parametrize(
+    ("window", "now", "holds"),
+    [
+        ((time(1), time(3)), NIGHT, True),
+        ((time(1), time(2)), NIGHT, False),
+        ((time(2), time(3)), NIGHT, True),
+        ((time(22), time(5)), NIGHT, True),
+        ((time(22), time(5)), NOON, False),
+        ((time(22), time(5)), 22 * 3600.0, True),
+        ((time(22), time(5)), 5 * 3600.0, False),
+    ],
+)
+def test_a_window_of_the_day_begins_and_ends_to_the_minute_over_midnight_too(
+    window: tuple[time, time], now: float, holds: bool
+) -> None:
+    ours = Override("topic", re.compile(".*"), {"stall_warning": 60}, "batch", window=window)
+    assert ours.holds(now) is holds
+
+
+def test_what_is_ignored_has_no_threshold_that_can_be_passed_and_a_reason() -> None:
+    ours = Thresholds((Override("topic", re.compile("test-.*"), {}, "a playground", ignored=True),))
+    assert set(ours.of("topic", "test-1", NOON).values()) == {math.inf}
+    assert ours.ignored("topic", "test-1", NOON) == "a playground"
+    assert ours.ignored("topic", "orders", NOON) is None
+
+
+NONE = Thresholds()
+
+
+@dataclass
+class Given:
+    """A source that gives what it was given."""
+
+    items: tuple[Sample | Fault | Fact, ...]
+    name: str = "txnlog"
+    target: str = "prod"
+    cluster: str = "prod"
+    pace: float = 1.0
+    interval: float = 5.0
+    timeout: float = 10.0
+    closed: bool = False
+
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        del deadline, facts
+        yield from self.items
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def read(source: Given, thresholds: Thresholds = NONE) -> list[Sample | Fault | Fact]:
+    return list(Judged(source, lambda: thresholds, Clock(wall=lambda: NOON)).read(Deadline.after(1), Facts()))
+
+
+def test_thresholds_are_beside_each_application_once() -> None:
+    shown = (
+        catalogue.APPLICATION_INFO(1.0, "prod", "pay", "producer", "", ""),
+        catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS(1.0, "prod", "pay"),
+    )
+    ours = Thresholds((override("pay", kind="application", unclean=0.01),))
+    made = [each for each in read(Given(shown), ours) if isinstance(each, Sample)][2:]
+    assert {(str(each.metric), *each.labels[1:]): each.value for each in made} == {
+        ("kafka_eos_application_threshold_seconds", "pay", "open_warning"): 900,
+        ("kafka_eos_application_threshold_seconds", "pay", "completion_critical"): 300,
+        ("kafka_eos_application_threshold_seconds", "pay", "silent_critical"): math.inf,
+        ("kafka_eos_application_threshold_ratio", "pay", "unclean"): 0.01,
+    }
+    assert len(made) == 4
+
+
+def test_a_query_and_a_connector_are_named_with_what_they_belong_to() -> None:
+    shown = (
+        catalogue.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS(1.0, "prod", "log", "etl", "orders"),
+        catalogue.CONNECT_CONNECTOR_INFO(1.0, "prod", "main", "main", "jdbc", "source", "", ""),
+    )
+    ours = Thresholds(
+        (
+            override("etl/orders", kind="query", stalled_warning=1),
+            override("main/jdbc", kind="connector", commit_failures=0.5),
+        )
+    )
+    made = [each for each in read(Given(shown), ours) if isinstance(each, Sample)][2:]
+    assert [(each.labels, each.value) for each in made] == [
+        (("prod", "etl", "orders", "stalled_warning"), 1),
+        (("prod", "main", "jdbc", "commit_failures"), 0.5),
+    ]
+
+
+def test_what_is_ignored_is_a_series_with_its_reason() -> None:
+    shown = (catalogue.AUDIT_LAST_RUN_TIMESTAMP_SECONDS(1.0, "prod", "file", "nightly", "orders"),)
+    ours = Thresholds((Override("audit", re.compile(".*"), {}, "moved away", ignored=True),))
+    assert catalogue.IGNORED_INFO(1.0, "prod", "audit", "nightly", "moved away") in read(Given(shown), ours)
+
+
+def test_what_shows_nothing_has_no_thresholds_and_faults_pass() -> None:
+    fault = Fault(Reason.TIMEOUT, "late")
+    assert read(Given((fault,))) == [fault]
+
+
+def config(text: str, tmp_path: object) -> Thresholds:
+    file = tmp_path / "eos.yml"  # type: ignore[operator]
+    file.write_text("clusters: [{kafka: {bootstrap.servers: 'k:1'}}]\nthresholds:\n" + text)
+    return ConfigSource(file, {}).load().in_force()
+
+
+def test_the_settings_say_thresholds_by_pattern(tmp_path: object) -> None:
+    ours = config(
+        "- {kind: topic, pattern: n-.*, stall_warning: 1h, stall_critical: never, reason: it, between: '22:00-05:00'}\n"
+        "- {kind: application, pattern: flink, ignore: true, reason: two-phase commit}\n",
+        tmp_path,
+    )
+    assert ours.of("topic", "n-1", NIGHT) == {"stall_warning": 3600, "stall_critical": math.inf}
+    assert ours.of("topic", "n-1", NOON) == DEFAULTS["topic"]
+    assert ours.ignored("application", "flink", NOON) == "two-phase commit"
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ("{kind: topic, pattern: a, unclean: 0.1, reason: x}", "unclean is none of a topic"),
+        ("{kind: topic, pattern: a, reason: x}", "needs either a threshold or ignore"),
+        ("{kind: topic, pattern: a, ignore: true, stall_warning: 5m, reason: x}", "needs either a threshold or ignore"),
+        ("{kind: topic, pattern: a, stall_warning: soon, reason: x}", "must be a duration"),
+        ("{kind: application, pattern: a, unclean: 2, reason: x}", "must be a share"),
+        ("{kind: topic, pattern: a, ignore: true, reason: x, between: '9-5'}", "HH:MM-HH:MM"),
+        ("{kind: topic, pattern: a, ignore: true}", "reason"),
+        ("{kind: topic, pattern: '(', ignore: true, reason: x}", "no regular expression"),
+    ],
+)
+def test_a_threshold_that_means_nothing_is_refused(entry: str, problem: str, tmp_path: object) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        config(f"- {entry}\n", tmp_path)
