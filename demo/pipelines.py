@@ -10,7 +10,8 @@ from typing import Any
 from demo.cluster import KafkaCluster
 from demo.scenes import STALLED_TOPIC
 from demo.spark import SparkDriver
-from exporter.audit_result.result import AuditResult, Finding, TopicResult, Verdict, dump_result
+from exporter.audit_result.result import AuditResult, Finding, TopicResult, dump_result
+from exporter.words import AuditVerdict
 
 RUNNING = {"payouts": "payments", "refunds": STALLED_TOPIC}
 """Topics by query; the second one starves behind a transaction that does not end."""
@@ -53,16 +54,19 @@ def _results(now: float) -> tuple[AuditResult, ...]:
         AuditResult(
             audit="payments-nightly",
             finished_at=now - 7200,
-            verdict=Verdict.CLEAN,
-            topics={"payments": TopicResult(Verdict.CLEAN, 184_220)},
+            verdict=AuditVerdict.CLEAN,
+            topics={"payments": TopicResult(AuditVerdict.CLEAN, 184_220)},
             records=184_220,
             checked=("duplicate", "gap", "aborted_visible"),
         ),
         AuditResult(
             audit="imports-hourly",
             finished_at=now - 600,
-            verdict=Verdict.FINDINGS,
-            topics={"imports": TopicResult(Verdict.FINDINGS, 20_114), "reports": TopicResult(Verdict.CLEAN, 3_020)},
+            verdict=AuditVerdict.FINDINGS,
+            topics={
+                "imports": TopicResult(AuditVerdict.FINDINGS, 20_114),
+                "reports": TopicResult(AuditVerdict.CLEAN, 3_020),
+            },
             findings=(Finding("duplicate", "imports", 3, examples), Finding("gap", "imports", 1, examples)),
             records=23_134,
             checked=("duplicate", "gap"),
@@ -70,8 +74,8 @@ def _results(now: float) -> tuple[AuditResult, ...]:
         AuditResult(
             audit="ledger-sink",
             finished_at=now - 90_000,
-            verdict=Verdict.UNKNOWN,
-            topics={"ledger": TopicResult(Verdict.UNKNOWN)},
+            verdict=AuditVerdict.UNKNOWN,
+            topics={"ledger": TopicResult(AuditVerdict.UNKNOWN)},
             unknown=("the topic's oldest records were deleted while it was read",),
             checked=("missing", "repeated"),
         ),

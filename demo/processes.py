@@ -111,13 +111,13 @@ class Child:
 
 
 class ProcessGroup:
-    """Owns processes: ``close`` stops them newest first; ``guard.py`` kills them should the owner die without it."""
+    """Owns processes: ``close`` stops them newest first; ``reaper.py`` kills them should the owner die without it."""
 
     def __init__(self, logs: Path) -> None:
         self.logs = logs
         self._children: list[Child] = []
-        self._guard = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(Path(__file__).with_name("guard.py"))],
+        self._reaper = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(Path(__file__).with_name("reaper.py"))],
             stdin=subprocess.PIPE,
             text=True,
             start_new_session=True,
@@ -149,7 +149,7 @@ class ProcessGroup:
                 env={**os.environ, **(environment or {})},
                 start_new_session=True,
             )
-        self._tell_guard(f"+{process.pid}")
+        self._notify_reaper(f"+{process.pid}")
         self._children = [child for child in self._children if not self._reaped(child)]
         child = Child(name, process, log)
         self._children.append(child)
@@ -162,11 +162,11 @@ class ProcessGroup:
             child.signal(signal.SIGTERM)
         for child in reversed(self._children):
             child.stop(deadline)
-        if self._guard.stdin is not None:
+        if self._reaper.stdin is not None:
             for child in self._children:
-                self._tell_guard(f"-{child.pid}")
-            self._guard.stdin.close()
-        self._guard.wait()
+                self._notify_reaper(f"-{child.pid}")
+            self._reaper.stdin.close()
+        self._reaper.wait()
         self._children = []
 
     def __enter__(self) -> Self:
@@ -180,14 +180,14 @@ class ProcessGroup:
     def _reaped(self, child: Child) -> bool:
         if child.running:
             return False
-        self._tell_guard(f"-{child.pid}")
+        self._notify_reaper(f"-{child.pid}")
         return True
 
-    def _tell_guard(self, line: str) -> None:
-        if self._guard.stdin is None:
+    def _notify_reaper(self, line: str) -> None:
+        if self._reaper.stdin is None:
             raise ValueError("the group is closed")
-        self._guard.stdin.write(line + "\n")
-        self._guard.stdin.flush()
+        self._reaper.stdin.write(line + "\n")
+        self._reaper.stdin.flush()
 
 
 def java(

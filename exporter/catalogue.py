@@ -1,12 +1,13 @@
-"""THE table of metrics. Data only: nothing else in the project spells a metric's name.
+"""The table of metrics. Data only: no other module spells a metric's name.
 
-Six readers: the exposition, docs/metrics.md, the dashboards, the alerts, the chart, and the tests. A
-family enters with the source that emits it; one that nobody emits or asserts fails a test.
+It has six readers: the exposition, docs/metrics.md, the dashboards, the alerts, the chart, and the tests. A row is
+added with the source that emits it; a row that no source emits or no test asserts fails a test.
 """
 
 from __future__ import annotations
 
-from exporter.model import Kind, Metric
+from exporter.model import BlockerKind, Kind, Metric, Outcome, TransactionState
+from exporter.words import AuditVerdict, FailureCause, QueryState, TerminationReason
 
 PREFIX = "kafka_eos_"
 
@@ -19,13 +20,13 @@ AUDIT = ("kafka_cluster", "target", "audit", "topic")
 OVERFLOW = "_other"
 """The application that takes what overflows the cap, so that sums stay true."""
 
-OUTCOMES = ("committed", "aborted", "timed_out", "fenced")
+OUTCOMES = Outcome.values()
 UNCLEAN_OUTCOMES = ("fenced", "timed_out", "aborted_by_server")
-TRANSACTION_STATES = ("ongoing", "prepare_commit", "prepare_abort")
-BLOCKER_KINDS = ("open", "completing", "hanging", "unknown")
+TRANSACTION_STATES = TransactionState.values()
+BLOCKER_KINDS = BlockerKind.values()
 TOPIC_CONDITIONS = ("total", "offline", "under_replicated", "under_min_isr")
 INTERNAL_TOPICS = ("__transaction_state", "__consumer_offsets")
-TASK_FAILURE_CAUSES = ("fenced", "invalid_epoch", "timeout", "other")
+TASK_FAILURE_CAUSES = FailureCause.values()
 TASK_STATES = ("running", "paused", "stopped", "failed", "unassigned", "restarting", "destroyed")
 STREAMS_CLIENT_STATES = (
     "created",
@@ -106,23 +107,8 @@ RDKAFKA_IDEMPOTENCE_STATES = (
     "wait_txn_abort",
     "unknown",
 )
-SPARK_QUERY_STATES = ("running", "idle", "terminated", "failed")
-"""idle: the last trigger found nothing to do; terminated: stopped, or its application ended; failed: by an error."""
-SPARK_TERMINATION_REASONS = (
-    "stopped",
-    "data_loss",
-    "concurrent_run",
-    "fenced",
-    "kafka",
-    "checkpoint",
-    "user_code",
-    "other",
-)
-"""How a query ended: stopped on purpose, or by an error of this group. data_loss: offsets that it needed are gone from
-the topic; concurrent_run: another run writes the same checkpoint; fenced: a transactional producer of its was fenced;
-kafka: any other error of Kafka's client; checkpoint: its checkpoint or state cannot be read or does not fit;
-user_code: a function of the user raised.
-"""
+SPARK_QUERY_STATES = QueryState.values()
+SPARK_TERMINATION_REASONS = TerminationReason.values()
 SPARK_BATCH_PHASES = (
     "trigger_execution",
     "latest_offset",
@@ -135,10 +121,10 @@ SPARK_BATCH_PHASES = (
 )
 """``durationMs`` of a progress event (ProgressReporter); trigger_execution is the whole of a trigger."""
 AUDIT_KINDS = ("duplicate", "gap", "reordered", "aborted_visible", "missing", "repeated", "ahead")
-"""What an audit finds: in a topic a record twice, a number left out or out of order, an aborted record that a reader
-takes for good; in a sink against its topic a record left out, twice, or not stable yet.
+"""Findings of an audit. In a topic: a record twice, a number missing or out of order, an aborted record that a reader
+took as committed. In a sink compared with its topic: a record missing, twice, or not stable yet.
 """
-AUDIT_VERDICTS = ("clean", "findings", "unknown")
+AUDIT_VERDICTS = AuditVerdict.values()
 APPLICATION_KINDS = ("connect_leader", "connect_task", "streams", "flink", "producer", "other")
 
 # --- The agent itself ---------------------------------------------------------------------------------------------
@@ -248,7 +234,8 @@ OF_EACH_AGENT = (
     TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL,
     TRANSACTION_LOG_LOST_RECORDS_TOTAL,
 )
-"""What an agent says of itself. Of several shards each says it, with a label ``shard``; all else is said by one."""
+"""Metrics of the agent itself. Every shard exposes them, with a label ``shard``; all others are exposed by one shard.
+"""
 
 # --- Transactions, from the log -----------------------------------------------------------------------------------
 
@@ -464,7 +451,7 @@ TRANSACTIONAL_IDS_UNAVAILABLE = Metric(
     "transactions",
 )
 
-# --- Cluster: what the brokers' JVMs know ---------------------------------------------------------------------------
+# --- Cluster: metrics of the brokers' JVMs --------------------------------------------------------------------------
 
 BROKER_REQUESTS_TOTAL = Metric(
     "kafka_eos_broker_requests_total",

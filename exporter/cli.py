@@ -1,7 +1,7 @@
-"""``kafka-eos-exporter``: from the command line to a command, and from what happened to an exit code.
+"""``kafka-eos-exporter``: runs one command and returns its exit code.
 
-0 clean or done, 1 found, 2 could not tell (usage, settings, a cluster that does not answer), 130 Ctrl-C. A command's
-result alone goes to standard output, all else to standard error.
+0 clean or done, 1 found, 2 could not be determined (usage, settings, a cluster that does not answer), 130 Ctrl-C. Only
+a command's result goes to standard output, everything else to standard error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import exporter
 from exporter.commands import audit, check, generate, history, run, transactions
-from exporter.commands.settings import SettingsError
+from exporter.commands.settings import UsageError
 from exporter.exposition.revision import revision
 from exporter.settings.layers import ConfigError
 
@@ -30,7 +30,7 @@ examples:
   kafka-eos-exporter transactions stalled --bootstrap-server kafka-1:9092
   kafka-eos-exporter check config /etc/kafka-eos-exporter.yml
 
-exit codes: 0 clean, 1 found, 2 could not tell
+exit codes: 0 clean, 1 found, 2 could not be determined
 """
 
 
@@ -70,14 +70,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
         return code
-    except (ConfigError, SettingsError) as error:
+    except (ConfigError, UsageError) as error:
         for line in str(error).splitlines():
             print(line, file=sys.stderr)
         return UNKNOWN
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader has gone, as `| head` does: what Python still holds for it must not fail a second time at exit.
+        # The reader closed the pipe, as `| head` does: what Python still buffers must not fail a second time at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except Exception:  # noqa: BLE001 -- Python's own exit code for a bug is 1, which here would say "found"

@@ -66,16 +66,16 @@ class Config(Section):
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=1000)
 
 
-# --- From where they come to what they mean ---------------------------------------------------------------------------
+# --- Loading and checking ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ConfigSource:
-    """Where the settings come from; ``load`` may be called again to reread them.
+    """Where the settings come from; ``load`` may be called again to read them again.
 
     ``flags`` are settings by path, as texts, with the flag that each came from. A path ``("clusters", "lso", ...)``
-    without a number is meant for every cluster. ``serving`` looks into the web-config file as well: whoever only asks
-    a cluster something may not be allowed to read its key.
+    without a number applies to every cluster. ``serving`` also reads the web-config file: a command that only reads a
+    cluster may not be allowed to read the key in it.
     """
 
     file: FilePath | None = None
@@ -93,7 +93,8 @@ class ConfigSource:
         origins = {**environment.origins, **flags.origins}
         problems = [*below.problems, *environment.problems, *flags.problems]
         config, found = _checked(tree, origins)
-        # A file that could not be read gives nothing: what is missing because of that is no problem of its own.
+        # A file that could not be read gives nothing: a setting that is missing because of that is not reported as
+        # well.
         problems += found if not below.problems else [problem for problem in found if problem.origin]
         if config is not None and config.web.config_file and self.serving:
             problems += read_web_config(config.web.config_file).problems
@@ -161,7 +162,7 @@ def _name_problems(clusters: Sequence[ClusterConfig]) -> Iterator[Problem]:
 
 
 def _engine_problems(config: Config) -> Iterator[Problem]:
-    """What belongs to a cluster names one that is configured, and no two Connects are alike."""
+    """A ``cluster`` must be the name of a configured one, and no two Connect clusters may have one name."""
     known = {cluster.name for cluster in config.clusters}
     engines: Mapping[str, Sequence[Producers | Connect | Streams | Spark]] = {
         "producers": config.producers,
@@ -185,7 +186,7 @@ def _engine_problems(config: Config) -> Iterator[Problem]:
 
 
 def _ingest_problems(config: Config) -> Iterator[Problem]:
-    """Who can reach the port may hand in statistics, so from other machines a token is needed."""
+    """Any host that reaches the port may post statistics, so from other machines a token is required."""
     if not config.ingest.enabled or config.ingest.has_token:
         return
     for address in config.web.listen_address:

@@ -2,9 +2,9 @@
 
 ``Source.read(deadline, facts) -> Sample | Fault | Fact ... -> Snapshot -> swap -> render -> GET /metrics``.
 
-A ``Sample`` is one number for Prometheus, a ``Fault`` one thing that did not answer, and a ``Fact`` a frozen value
-that another source or the status page needs (the open transactions, the stalled partitions). Sources never import
-each other: the runner hands facts over.
+A ``Sample`` is one number for Prometheus, a ``Fault`` one request that failed, and a ``Fact`` a frozen value that
+another source or the status page needs (the open transactions, the stalled partitions). Sources never import each
+other: the runner passes facts between them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ class Word(StrEnum):
     """
 
     __hash__ = str.__hash__
+
+    @classmethod
+    def values(cls) -> tuple[str, ...]:
+        """The words as plain texts, in their order."""
+        return tuple(member.value for member in cls)
 
 
 class Kind(Word):
@@ -88,7 +93,7 @@ class Sample(NamedTuple):
 
 
 class Reason(Word):
-    """Why something that was asked did not answer: the closed list behind ``source_faults_total{reason}``."""
+    """Reason of a failed request: the closed list behind ``source_faults_total{reason}``."""
 
     UNREACHABLE = "unreachable"  # no connection, or it broke
     TIMEOUT = "timeout"  # connected, no answer before the deadline
@@ -104,7 +109,7 @@ class Reason(Word):
 
 
 class Fault(NamedTuple):
-    """One thing that did not answer. ``detail`` says what, and what to do about it; it never holds a secret."""
+    """One request that failed. ``detail`` has what failed and what to do about it; it never holds a secret."""
 
     reason: Reason
     detail: str
@@ -120,7 +125,7 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-# --- Facts: what sources tell each other and the status page ---
+# --- Facts: values that sources publish for each other and for the status page ---
 
 
 class Fact:
@@ -138,7 +143,7 @@ class TransactionState(Word):
 
 
 class Outcome(Word):
-    """What became of a transaction: the label values of ``transactions_total{outcome}``."""
+    """How a transaction ended: the label values of ``transactions_total{outcome}``."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -147,7 +152,7 @@ class Outcome(Word):
 
 
 class BlockerKind(Word):
-    """What the coordinator says of the holder of an LSO: the label values of ``lso_blocker_info{kind}``."""
+    """State of the holder of an LSO at its coordinator: the label values of ``lso_blocker_info{kind}``."""
 
     OPEN = "open"
     COMPLETING = "completing"
@@ -256,9 +261,9 @@ class KnownIds(Fact):
 
 @dataclass(frozen=True, slots=True)
 class TaskCommits(Fact):
-    """Committed transactions of exactly-once Connect source tasks, by their transactional ids, as the log counts them.
+    """Committed transactions of exactly-once Connect source tasks, by their transactional ids, counted from the log.
 
-    Ids of the Connect groups that are configured or whose leader is in the log; 0 for one that committed nothing yet.
+    Ids of the Connect groups that are configured or whose leader is in the log; 0 for a task without a commit yet.
     """
 
     by_id: Mapping[str, int]
@@ -355,7 +360,7 @@ class UncleanEnds(Fact):
 
 @dataclass(frozen=True, slots=True)
 class ClusterIdentity(Fact):
-    """What the cluster says of itself; ``transaction_version`` is the finalised feature level, None before 4.0."""
+    """The cluster's identity; ``transaction_version`` is the finalised feature level, None before 4.0."""
 
     cluster_id: str
     bootstrap_servers: str
@@ -368,7 +373,7 @@ F = TypeVar("F", bound=Fact)
 
 @dataclass(frozen=True, slots=True)
 class Notes(Fact):
-    """What a source could say besides if what it reads were set up for it: no fault. Shown on the status page."""
+    """Signals that a source lacks because of the configuration of its target; not faults. On the status page."""
 
     notes: tuple[str, ...]
 
@@ -397,7 +402,7 @@ class GroupsBeyondLso(Fact):
 
 
 class Facts:
-    """The latest facts of one cluster, by type: what the runner hands to a source. Immutable."""
+    """The latest facts of one cluster, by type: the runner passes them to a source. Immutable."""
 
     __slots__ = ("_by_type", "_every")
 
@@ -406,7 +411,7 @@ class Facts:
         self._every = tuple(every)
 
     def get(self, kind: type[F]) -> F | None:
-        """The latest fact of this type, or None when nobody made one or it expired."""
+        """The latest fact of this type, or None when there is none or it expired."""
         fact = self._by_type.get(kind)
         return fact if isinstance(fact, kind) else None
 
@@ -452,10 +457,10 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that one read of one source gave.
+    """The result of one read of one source.
 
     ``ended`` is monotonic, ``wall`` the same instant in Unix seconds. Gauges of a snapshot expire ``3 * interval``
-    seconds after ``ended``. ``up`` is True only when all that was asked answered.
+    seconds after ``ended``. ``up`` is True only when every request was answered.
     """
 
     source: str
@@ -475,11 +480,11 @@ class Snapshot:
 
 
 class Source(Protocol):
-    """One thing that is read, for one target, so that one failure is one target's.
+    """One subject that is read, for one target, so that a failure concerns one target only.
 
-    ``read`` runs on the source's own worker thread, one call at a time; it must return soon after the deadline, and
-    gives what it has as it goes: what was yielded before an exception is kept. It yields a ``Fault`` for whatever did
-    not answer and raises only for bugs. ``close`` is called once, after the last read, and must not block for more
+    ``read`` runs on the source's own worker thread, one call at a time. It must return soon after the deadline, and
+    yields results as it gets them: what was yielded before an exception is kept. It yields a ``Fault`` for each request
+    that failed and raises only for bugs. ``close`` is called once, after the last read, and must not block for more
     than a second.
     """
 
@@ -489,7 +494,9 @@ class Source(Protocol):
 
     @property
     def target(self) -> str:
-        """What is read: the cluster's name for a Kafka source. May change while the cluster id is not known."""
+        """The subject of the reads: the cluster's name for a Kafka source. May change while the cluster id is not
+        known.
+        """
 
     @property
     def cluster(self) -> str:
@@ -501,8 +508,8 @@ class Source(Protocol):
 
     @property
     def interval(self) -> float:
-        """Seconds between two reads that make what the gauges say current: ``pace``, or more for a source that is asked
-        more often than it looks at everything. Gauges live for three of these.
+        """Seconds between two complete reads: ``pace``, or more for a source whose reads are mostly partial. Gauges are
+        kept for three of these.
         """
 
     @property

@@ -1,6 +1,7 @@
-"""What is around the clusters and comes and goes: JVMs of brokers, producers and Streams, and clients that report.
+"""Sources that come and go while the agent runs: JVMs of brokers, producers and Streams, and clients that post
+statistics.
 
-Each is a group of its own in the fleet, so that one more or less touches nothing else.
+Each is a group of its own, so that adding or removing one does not affect the others.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import NamedTuple
 
 from exporter.agent.jvm_targets import listed
 from exporter.config import Config
-from exporter.core.runner import Fleet, Group, GroupState
+from exporter.core.runner import Group, GroupState, Runner
 from exporter.core.target_files import TargetFiles
-from exporter.ingest.librdkafka import Inbox
+from exporter.ingest.librdkafka import LibrdkafkaReceiver
 from exporter.jvm.reader import JvmTarget, reader_for
 from exporter.model import Clock, Deadline, Source
 from exporter.settings.clients import Broker, Producers
@@ -36,7 +37,7 @@ MOST_SECONDS = 10.0
 
 
 class _Jvm(NamedTuple):
-    """A JVM to be read; what is equal is read on as it is. ``node_id`` is a broker's, None to find out."""
+    """A JVM to be read. An equal one is kept when targets change. ``node_id`` is a broker's, None to detect it."""
 
     source: str
     cluster: str
@@ -58,7 +59,7 @@ class _Running(NamedTuple):
 class Clients:
     """Keeps the fleet's groups of JVMs as the settings and the target files want them."""
 
-    def __init__(self, fleet: Fleet, inbox: Inbox | None, clock: Clock) -> None:
+    def __init__(self, fleet: Runner, inbox: LibrdkafkaReceiver | None, clock: Clock) -> None:
         self._fleet = fleet
         self._inbox = inbox
         self._clock = clock
@@ -83,15 +84,15 @@ class Clients:
             self._follow()
 
     def start(self) -> None:
-        """Look at the target files from time to time."""
+        """Read the target files at each interval."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more; the fleet stops what is read."""
+        """Stop reading the target files. The runner stops the sources."""
         self._stopping.set()
 
     def states(self, states: Iterable[GroupState]) -> list[GroupState]:
-        """The fleet's groups with those of the JVMs told with their cluster."""
+        """The runner's groups, with each JVM of a broker named with its cluster."""
         with self._lock:
             parents = {key: running.jvm.cluster for key, running in self._running.items()}
             parents[_INGEST] = next(iter(self._clusters), "")
@@ -114,7 +115,7 @@ class Clients:
                     self._follow()
 
     def _follow(self) -> None:
-        """Stop what is not wanted any more or has changed, start what is new. The caller holds the lock."""
+        """Stop what was removed or has changed, start what is new. The caller holds the lock."""
         wanted = {jvm.key: jvm for jvm in self._wanted()}
         deadline = Deadline.after(STOP_SECONDS, self._clock.monotonic)
         for key, running in list(self._running.items()):

@@ -1,4 +1,4 @@
-"""The composition root: from settings to running sources, exposition and servers, until told to stop."""
+"""The composition root: from settings to running sources, exposition and servers, until SIGTERM."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from exporter.agent.judged import Judged
 from exporter.catalogue import EXPORTER_SHARDS
 from exporter.config import ClusterConfig, Config, split_address
 from exporter.core import logs
-from exporter.core.runner import Fleet, Group
+from exporter.core.runner import Group, Runner
 from exporter.core.state import StateDir
 from exporter.exposition.process_metrics import ProcessMetrics, build_info
 from exporter.exposition.render import Exposition
-from exporter.ingest.admission import doors_of
-from exporter.ingest.receivers import Inboxes, inboxes_of
+from exporter.ingest.admission import ingest_apps
+from exporter.ingest.receivers import Receivers, receivers_of
 from exporter.kafka.client import ClusterClient
 from exporter.model import Clock, Deadline, Snapshot, Source
 from exporter.settings.layers import ConfigError
@@ -60,7 +60,7 @@ one and hold no cycles: with Python's 700, collecting takes a third of all proce
 
 
 class _Watched(NamedTuple):
-    """A cluster that is being read, and the settings that say so."""
+    """A cluster that is being read, and its settings."""
 
     config: ClusterConfig
     engines: Engines
@@ -69,13 +69,13 @@ class _Watched(NamedTuple):
 
 
 def sources_of(
-    cluster: Cluster, config: ClusterConfig, engines: Engines, inboxes: Inboxes | None, names: Names
+    cluster: Cluster, config: ClusterConfig, engines: Engines, receivers: Receivers | None, names: Names
 ) -> tuple[Source, ...]:
-    """The sources of one cluster and of the engines on it, from their settings and from what is handed in.
+    """Build the sources of one cluster, and of the engines on it, from their settings and from posted data.
 
-    ``names`` gives those of all clusters that are watched.
+    ``names`` returns the names of all clusters that are watched.
     """
-    around = engine_sources(cluster, engines, inboxes, names) if cluster.shard.first else ()
+    around = engine_sources(cluster, engines, receivers, names) if cluster.shard.first else ()
     if not config.watch:
         return around
     lso = LsoSettings(
@@ -120,16 +120,16 @@ class Agent:
         self._state = StateDir(config.state.dir)
         self._shard = config.shard.shard()
         self._exposition = Exposition(self._clock, own=ProcessMetrics(), shard=self._shard)
-        self._inboxes = inboxes_of(config, self._clock) if self._shard.first else None
+        self._receivers = receivers_of(config, self._clock) if self._shard.first else None
         self._watched = {key: self._watch(key, cluster) for key, cluster in _by_key(config).items()}
-        self._fleet = Fleet((each.group for each in self._watched.values()), self._exposition, self._clock)
-        self._clients = Clients(self._fleet, self._inboxes.clients if self._inboxes else None, self._clock)
-        doors = doors_of(self._inboxes, config.ingest.read_token) if self._inboxes else {}
+        self._runner = Runner((each.group for each in self._watched.values()), self._exposition, self._clock)
+        self._clients = Clients(self._runner, self._receivers.clients if self._receivers else None, self._clock)
+        doors = ingest_apps(self._receivers, config.ingest.read_token) if self._receivers else {}
         self._web = WebFile(config.web.config_file)
         app = App(
             self._exposition,
             self.status,
-            self._fleet.ready,
+            self._runner.ready,
             self.reload,
             config.web.route_prefix,
             doors,
@@ -143,12 +143,12 @@ class Agent:
 
     def run(self) -> int:
         """Run until SIGTERM or SIGINT. Exit code 0 after a clean stop, 2 when an address cannot be listened on."""
-        # Blocked in every thread that starts from here on, so that no signal is lost in one that cannot act on it.
+        # Blocked in every thread that starts from here on: the main thread alone receives signals.
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         share_one_arena()
         sys.setswitchinterval(SWITCH_SECONDS)
         gc.set_threshold(*GARBAGE_THRESHOLDS)
-        gc.freeze()  # what was imported stays: it need not be looked at ever again
+        gc.freeze()  # imported modules stay alive: the collector need not traverse them
         try:
             self.start()
         except ListenError as error:
@@ -161,13 +161,13 @@ class Agent:
         return 0
 
     def start(self) -> None:
-        """Listen, then read. Raises ListenError before anything asks Kafka."""
+        """Listen, then read. Raises ListenError before any connection to Kafka is made."""
         self._exposition.swap({("agent",): self._own_snapshot()})
         self._server.open()
         self._web.start()
         self._exposition.start()
         self._read_clients()
-        self._fleet.start()
+        self._runner.start()
         self._clients.start()
         part = "" if self._shard.whole else f", shard {self._shard}"
         log.info("watching %d cluster(s)%s, version %s", len(self._watched), part, __version__)
@@ -179,7 +179,7 @@ class Agent:
         self._clients.stop()
         closing = threading.Thread(target=self._server.close, daemon=True)
         closing.start()
-        for key in self._fleet.stop(Deadline.after(STOP_SECONDS, self._clock.monotonic)):
+        for key in self._runner.stop(Deadline.after(STOP_SECONDS, self._clock.monotonic)):
             log.warning("a read did not end in time and is left behind: %s", "/".join(filter(None, key[:2])))
         closing.join(STOP_SECONDS)
         self._exposition.stop()
@@ -197,10 +197,10 @@ class Agent:
             for key, each in self._watched.items()
         }
         return document(
-            self._clients.states(self._fleet.states()),
+            self._clients.states(self._runner.states()),
             settings,
             now=self._clock.wall(),
-            ready=self._fleet.ready(),
+            ready=self._runner.ready(),
             version=__version__,
             shard=self._shard,
         )
@@ -239,11 +239,11 @@ class Agent:
         self._thresholds = config.in_force()
         deadline = Deadline.after(STOP_SECONDS, self._clock.monotonic)
         for watched in gone:
-            self._fleet.remove(watched.group.key, deadline)
+            self._runner.remove(watched.group.key, deadline)
         came = {key: self._watch(key, cluster) for key, cluster in wanted.items() if key not in kept}
         self._watched = {key: came.get(key) or self._watched[key] for key in wanted}
         for watched in came.values():
-            self._fleet.add(watched.group)
+            self._runner.add(watched.group)
         self._read_clients()
         log.info("settings reread: %d cluster(s) as before, %d new or changed", len(kept), len(came))
 
@@ -262,7 +262,7 @@ class Agent:
             self._clock,
             shard=self._shard,
         )
-        sources = sources_of(cluster, config, engines, self._inboxes, lambda: frozenset(_by_key(self._config)))
+        sources = sources_of(cluster, config, engines, self._receivers, lambda: frozenset(_by_key(self._config)))
         judged = tuple(Judged(each, lambda: self._thresholds, self._clock) for each in sources)
         return _Watched(config, engines, cluster, Group(key, judged, cluster.client.close))
 
@@ -282,10 +282,10 @@ class Agent:
 
 
 def _by_key(config: Config) -> dict[str, ClusterConfig]:
-    """The clusters by what tells them apart: their names, which only a single one may lack."""
+    """The clusters by name. Only a single cluster may have none."""
     return {cluster.name: cluster for cluster in config.clusters}
 
 
 def _without_jvms(cluster: ClusterConfig) -> ClusterConfig:
-    """What the cluster's own sources are made from: its brokers' JVMs come and go without them."""
+    """The settings from which the cluster's own sources are made. Its brokers' JVMs come and go without them."""
     return cluster.model_copy(update={"brokers": ()})

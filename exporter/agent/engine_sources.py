@@ -8,7 +8,7 @@ from exporter.agent.jvm_targets import JvmReaders
 from exporter.audit_result.files import AuditFiles
 from exporter.config import Config
 from exporter.connect.rest import ConnectRest
-from exporter.ingest.receivers import Inboxes
+from exporter.ingest.receivers import Receivers
 from exporter.model import Source
 from exporter.settings.targets import Audits, Connect, Spark
 from exporter.sources.audits import AuditsSource, Names
@@ -17,11 +17,11 @@ from exporter.sources.connect import ConnectSettings, ConnectSource
 from exporter.sources.spark import FolderSettings, SparkFolderSource, SparkSource
 from exporter.spark.checkpoint import CheckpointFolder
 from exporter.spark.event_log import EventLogFolder
-from exporter.spark.queries import Query
+from exporter.spark.queries import StreamingQuery
 
 
 class Engines(NamedTuple):
-    """What is configured of the engines on one cluster."""
+    """The settings of the engines on one cluster."""
 
     connect: tuple[Connect, ...] = ()
     spark: tuple[Spark, ...] = ()
@@ -43,17 +43,18 @@ def engines_of(config: Config, cluster: str) -> Engines:
 
 
 def engine_sources(
-    cluster: Cluster, engines: Engines, inboxes: Inboxes | None = None, names: Names = frozenset
+    cluster: Cluster, engines: Engines, receivers: Receivers | None = None, names: Names = frozenset
 ) -> tuple[Source, ...]:
-    """One source for each Connect cluster and each folder of Spark's, and one for all of Spark, and one for all audits.
-    ``inboxes`` is None where nothing is handed in; ``names`` gives those of all clusters
-    that are watched now: what names none belongs to a single one.
+    """One source for each Connect cluster and each folder of Spark's, one for all of Spark, and one for all audits.
+
+    ``receivers`` is None where nothing is posted. ``names`` returns the names of all clusters that are watched: data
+    that names no cluster belongs to the only one.
     """
     return (
         *(_connect(cluster, each) for each in engines.connect),
         *(_spark_folder(cluster, each) for each in engines.spark),
-        *([_spark(cluster, inboxes, names)] if engines.spark or inboxes else []),
-        *([_audits(cluster, engines, inboxes, names)] if engines.audits or inboxes else []),
+        *([_spark(cluster, receivers, names)] if engines.spark or receivers else []),
+        *([_audits(cluster, engines, receivers, names)] if engines.audits or receivers else []),
     )
 
 
@@ -77,20 +78,20 @@ def _spark_folder(cluster: Cluster, config: Spark) -> SparkFolderSource:
     )
 
 
-def _spark(cluster: Cluster, inboxes: Inboxes | None, names: Names) -> SparkSource:
-    if inboxes is None:
+def _spark(cluster: Cluster, receivers: Receivers | None, names: Names) -> SparkSource:
+    if receivers is None:
         return SparkSource(cluster)
-    box = inboxes.spark
+    receiver = receivers.spark
 
-    def posted() -> tuple[Query, ...]:
-        unnamed = box.queries("") if len(names()) <= 1 else ()
-        return (*box.queries(cluster.configured_name), *(unnamed if cluster.configured_name else ()))
+    def posted() -> tuple[StreamingQuery, ...]:
+        unnamed = receiver.queries("") if len(names()) <= 1 else ()
+        return (*receiver.queries(cluster.configured_name), *(unnamed if cluster.configured_name else ()))
 
-    return SparkSource(cluster, posted, box.left_out)
+    return SparkSource(cluster, posted, receiver.left_out)
 
 
-def _audits(cluster: Cluster, engines: Engines, inboxes: Inboxes | None, names: Names) -> AuditsSource:
+def _audits(cluster: Cluster, engines: Engines, receivers: Receivers | None, names: Names) -> AuditsSource:
     files = AuditFiles([each.path for each in engines.audits])
-    if inboxes is None:
+    if receivers is None:
         return AuditsSource(cluster, names, files)
-    return AuditsSource(cluster, names, files, inboxes.audits.results, inboxes.audits.left_out)
+    return AuditsSource(cluster, names, files, receivers.audits.results, receivers.audits.left_out)

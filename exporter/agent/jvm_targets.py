@@ -6,23 +6,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from exporter.core.target_files import FileTarget, TargetFiles
-from exporter.jvm.reader import JvmReader, JvmTarget, Way, reader_for
+from exporter.jvm.reader import AgentKind, JvmReader, JvmTarget, reader_for
 from exporter.settings.targets import TARGET, Discovered
 
 
 def listed(entry: Discovered, target: FileTarget) -> JvmTarget:
-    """The JVM of a target of a file; the labels by which Prometheus says it otherwise are followed."""
+    """The JVM of a target in a file. The labels ``__scheme__`` and ``__metrics_path__`` apply, as in Prometheus."""
     pattern = entry.target()
     url = pattern.endpoint.url.replace(TARGET, target.address)
     if scheme := target.labels.get("__scheme__"):
         url = f"{scheme}://{url.partition('://')[2]}"
-    if pattern.way is Way.JMX_EXPORTER and (path := target.labels.get("__metrics_path__")):
+    if pattern.way is AgentKind.JMX_EXPORTER and (path := target.labels.get("__metrics_path__")):
         url = f"{url.partition('://')[0]}://{target.address}/{path.lstrip('/')}"
     return replace(pattern, endpoint=replace(pattern.endpoint, url=url))
 
 
 class JvmReaders:
-    """Readers of the JVMs that these entries mean when called; one that stays keeps its reader. For one thread."""
+    """Return the readers of the JVMs that these entries list now. A JVM that stays keeps its reader. For one thread."""
 
     def __init__(self, entries: Sequence[Discovered]) -> None:
         self._entries = tuple((entry, TargetFiles(entry.file_sd)) for entry in entries)

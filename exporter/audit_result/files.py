@@ -12,10 +12,10 @@ from exporter.model import Deadline, Fault, Reason
 
 MOST_BYTES = 16 * 1024 * 1024
 MOST_FILES = 1000
-"""Files looked at, the newest first: a folder may keep every run there ever was."""
+"""Most files read, the newest first: a folder may keep every run."""
 
 
-class _Read(NamedTuple):
+class _FileResults(NamedTuple):
     stamp: FileStamp
     said: AuditResult | Fault
 
@@ -25,10 +25,10 @@ class AuditFiles:
 
     def __init__(self, patterns: Sequence[Path]) -> None:
         self._patterns = tuple(patterns)
-        self._read: dict[Path, _Read] = {}
+        self._read: dict[Path, _FileResults] = {}
 
     def read(self, deadline: Deadline) -> Iterator[AuditResult | Fault]:
-        """Every result there is now, and what is wrong with a file or its folder; reads only what changed."""
+        """Return every result, and a fault for each file or folder that cannot be read. Only changed files are read."""
         stamps: dict[Path, FileStamp] = {}
         for pattern in self._patterns:
             try:
@@ -43,7 +43,7 @@ class AuditFiles:
                 if deadline.over:
                     yield Fault(Reason.TIMEOUT, f"not all of {len(newest)} results were read in time")
                     return
-                self._read[path] = before = _Read(stamps[path], _said(path))
+                self._read[path] = before = _FileResults(stamps[path], _said(path))
             yield before.said
 
 

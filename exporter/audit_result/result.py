@@ -1,7 +1,7 @@
-"""The result of one audit: what the job writes and posts, and what the agent reads.
+"""The result of one audit: written and posted by the job, read by the agent.
 
 One JSON object. ``verdict``, ``records``, ``aborted_records`` and ``findings`` are what ``audit --output json`` prints;
-what is beside them names the audit and says when it ended and what it covered::
+the other keys name the audit, when it ended and what it covered::
 
     {"audit": "orders", "kafka_cluster": "prod", "finished_at": 1795255200.5,
      "verdict": "findings", "records": 1000, "aborted_records": 12, "checked": ["duplicate", "gap"],
@@ -9,8 +9,8 @@ what is beside them names the audit and says when it ended and what it covered::
      "findings": [{"kind": "duplicate", "topic": "orders", "count": 1,
                    "examples": [{"partition": 0, "offset": 17, "first_offset": 3}]}]}
 
-Keys that are not known are passed over, so that an older agent takes what a newer job writes. ``parse_result`` refuses
-what is misshapen in one sentence, which never repeats a record.
+Unknown keys are ignored, so that an older agent reads what a newer job writes. ``parse_result`` refuses a malformed
+document in one sentence, which never contains a record.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from typing import Any, TypeAlias
 from exporter.bounds.json_text import JsonError, parse_json
 from exporter.bounds.text import cut
 from exporter.catalogue import AUDIT_KINDS, AUDIT_VERDICTS
-from exporter.model import Fact, Word
+from exporter.model import Fact
+from exporter.words import AuditVerdict
 
 LONGEST_NAME = 249  # as long as the name of a topic may be
 MOST_TOPICS = 1000
@@ -40,21 +41,13 @@ Example: TypeAlias = Mapping[str, Any]
 """The evidence of one finding: JSON values by name, ``partition`` and ``offset`` among them."""
 
 
-class Verdict(Word):
-    """What an audit says of a topic: the label values of ``audit_verdict{verdict}``."""
-
-    CLEAN = "clean"
-    FINDINGS = "findings"
-    UNKNOWN = "unknown"
-
-
 class AuditResultError(ValueError):
-    """A document that is no result of an audit; the text says why."""
+    """The document is not the result of an audit; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found of one kind in one topic: how often, and the worst few with their evidence."""
+    """Findings of one kind in one topic: their number, and the worst few with their evidence."""
 
     kind: str
     topic: str
@@ -64,9 +57,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class TopicResult:
-    """What was looked at of one topic; None for a number that is not known."""
+    """What was read of one topic; None for a number that is not known."""
 
-    verdict: Verdict
+    verdict: AuditVerdict
     records: int | None = None
     aborted_records: int | None = None
 
@@ -75,14 +68,14 @@ class TopicResult:
 class AuditResult:
     """One run of one audit.
 
-    ``finished_at`` is Unix seconds. ``kafka_cluster`` is the agent's name of the cluster, "" for the only one it
-    watches. ``checked`` are the kinds that were looked for: of these no finding means none. ``unknown`` says in
-    sentences what could not be told, where the verdict is unknown.
+    ``finished_at`` is Unix seconds. ``kafka_cluster`` is the agent's name of the cluster, "" for the only one that it
+    watches. ``checked`` are the kinds that were searched for: no finding of one of these means none. ``unknown`` has
+    the reasons, in sentences, why the verdict is unknown.
     """
 
     audit: str
     finished_at: float
-    verdict: Verdict
+    verdict: AuditVerdict
     topics: Mapping[str, TopicResult]
     findings: tuple[Finding, ...] = ()
     records: int | None = None
@@ -91,7 +84,7 @@ class AuditResult:
     unknown: tuple[str, ...] = ()
     kafka_cluster: str = ""
     more: Mapping[str, Any] = field(default_factory=dict)
-    """Further keys that the job writes for people: settings, seconds. Written, and not read back."""
+    """Additional keys for readers of the file: settings, seconds. Written, and not parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +137,7 @@ def parse_result(content: bytes | str) -> AuditResult:
     if len(listed) > MOST_FINDINGS:
         raise AuditResultError(f"findings must be {MOST_FINDINGS} at most")
     findings = tuple(_finding(each, topics) for each in listed)
-    if (verdict is Verdict.CLEAN) and any(finding.count for finding in findings):
+    if (verdict is AuditVerdict.CLEAN) and any(finding.count for finding in findings):
         raise AuditResultError("verdict is clean and there are findings")
     return AuditResult(
         audit=_name(top.get("audit"), "audit"),
@@ -238,10 +231,10 @@ def _kind(value: object, what: str) -> str:
     return str(value)
 
 
-def _verdict(value: object, what: str) -> Verdict:
+def _verdict(value: object, what: str) -> AuditVerdict:
     if value not in AUDIT_VERDICTS:
         raise AuditResultError(f"{what} must be one of {', '.join(AUDIT_VERDICTS)}")
-    return Verdict(str(value))
+    return AuditVerdict(str(value))
 
 
 def _count(value: object, what: str) -> int | None:

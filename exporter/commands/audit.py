@@ -13,7 +13,7 @@ from exporter.commands.audit_settings import AgentAddress, agent_of, audit_of, f
 from exporter.commands.clusters import duration, opened
 from exporter.commands.history_run import until_stopped
 from exporter.commands.output import say
-from exporter.commands.settings import SettingsError, add_cluster_flags
+from exporter.commands.settings import UsageError, add_cluster_flags
 from exporter.commands.spark import add_spark_flags, spark_conf
 from exporter.jobs.session import SessionError, kafka_connector, spark_session
 from exporter.kafka.client import AskError
@@ -22,7 +22,7 @@ from exporter.sources.cluster import Cluster
 if TYPE_CHECKING:
     from exporter.jobs.audit.follow import Follow
     from exporter.jobs.audit.job import Audit
-    from exporter.jobs.audit.outcome import Report, Settings
+    from exporter.jobs.audit.outcome import AuditReport, AuditSettings
 
 AVRO = "org.apache.spark:spark-avro_2.13"
 CODES = {"clean": 0, "findings": 1, "unknown": 2}
@@ -41,7 +41,7 @@ last stable offset at its start, so a topic that is being written to has an exac
 
 Needs READ on the topics, Java 17 and pip install 'kafka-eos-exporter[spark]'.
 
-exit codes: 0 clean, 1 found, 2 could not tell
+exit codes: 0 clean, 1 found, 2 could not be determined
 """
 
 
@@ -50,7 +50,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     parser: argparse.ArgumentParser = commands.add_parser(
         "audit",
         help="duplicates, gaps and aborted records in a topic or its sink (Spark)",
-        description="Read a topic's records and say whether each is there exactly once, with the evidence.",
+        description="Read a topic's records and report whether each is there exactly once, with the evidence.",
         epilog=_EXAMPLES,
     )
     add_cluster_flags(parser)
@@ -95,8 +95,14 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
     add("--agent-token-file", type=Path, metavar="FILE", help="the agent's ingest token")
     add("--follow", action="store_true", help="go on with what is written from now on, until stopped")
     add("--checkpoint", type=Path, metavar="DIR", help="with --follow: how far it got, and what it compares with")
-    add("--window", type=duration, default=3600.0, metavar="DURATION", help="with --follow: how far it looks back (1h)")
-    add("--interval", type=duration, default=60.0, metavar="DURATION", help="with --follow: between two looks (1m)")
+    add("--window", type=duration, default=3600.0, metavar="DURATION", help="with --follow: length of the window (1h)")
+    add(
+        "--interval",
+        type=duration,
+        default=60.0,
+        metavar="DURATION",
+        help="with --follow: time between two batches (1m)",
+    )
     add("--examples", type=int, default=5, metavar="N", help="findings of each kind to show, the worst first (5)")
     add("--timeout", type=duration, default=30.0, metavar="DURATION", help="how long each answer of a broker may take")
 
@@ -107,7 +113,7 @@ def _command(options: argparse.Namespace) -> int:
         audit, settings, agent = audit_of(options), settings_of(options), agent_of(options)
         with opened(options) as clusters:
             if len(clusters) != 1:
-                raise SettingsError(f"one audit is of one cluster: choose one of {len(clusters)} with --cluster.name")
+                raise UsageError(f"one audit is of one cluster: choose one of {len(clusters)} with --cluster.name")
             cluster, _ = clusters[0]
             try:
                 return _audit(options, cluster, audit, settings, agent, connector)
@@ -122,7 +128,7 @@ def _audit(
     options: argparse.Namespace,
     cluster: Cluster,
     audit: Audit,
-    settings: Settings,
+    settings: AuditSettings,
     agent: AgentAddress | None,
     connector: str,
 ) -> int:
@@ -130,15 +136,15 @@ def _audit(
     from exporter.jobs.audit import follow, offset_range, outcome, read  # noqa: PLC0415
 
     following = following_of(options)
-    access = read.Access(cluster.client, cluster.properties, options.timeout)
+    access = read.TopicAccess(cluster.client, cluster.properties, options.timeout)
     for topic in filter(None, (audit.topic, audit.source_topic)):
         offset_range.described(cluster.client, topic, access.deadline())
     packages = [connector, *(() if audit.sink is None else audit.sink.packages)]
     if audit.shape.avro_schema is not None:
         packages.append(f"{AVRO}:{connector.rpartition(':')[2]}")
-    # What is no number is null, and counted, instead of the end of the job.
+    # A value that is not a number becomes null, and is counted, instead of failing the job.
     conf = {"spark.sql.ansi.enabled": "false", "spark.sql.mapKeyDedupPolicy": "LAST_WIN", **spark_conf(options)}
-    # What Spark refuses is told by us, in one line.
+    # Spark's refusal is reported in one line.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     say("starting Spark ...")
     with (
@@ -147,7 +153,7 @@ def _audit(
     ):
         if following is not None:
             return _follow(follow.Follow(session, access, audit, settings, following, _teller(agent), tell))
-        report: Report = outcome.audit_once(session, access, audit, settings, tell)
+        report: AuditReport = outcome.audit_once(session, access, audit, settings, tell)
     print_report(report, options.output)
     if settings.folder is not None:
         say(f"written to {settings.folder}: {settings.name}.json, .html and {outcome.EVIDENCE_FILE}")
@@ -157,7 +163,7 @@ def _audit(
 
 
 def _follow(follow: Follow) -> int:
-    """Until it is stopped; then as the whole stands."""
+    """Run until it is stopped, then report the result of all batches."""
     with until_stopped() as over:
         last = follow.run(over)
     if last is None:
@@ -166,13 +172,13 @@ def _follow(follow: Follow) -> int:
     return CODES["findings" if last.findings else "unknown" if last.unknown else "clean"]
 
 
-def _teller(agent: AgentAddress | None) -> Callable[[Report], None]:
-    """Says how it stands after each batch, and hands it to the agent."""
+def _teller(agent: AgentAddress | None) -> Callable[[AuditReport], None]:
+    """Report the result after each batch, and post it to the agent."""
 
-    def told(report: Report) -> None:
+    def on_report(report: AuditReport) -> None:
         found = ", ".join(f"{each.count:,} {each.kind}" for each in report.result.findings) or "nothing found"
         say(f"{report.result.records or 0:,} records, {report.result.aborted_records or 0:,} aborted: {found}")
         if agent is not None:
             post(agent, report.result)
 
-    return told
+    return on_report

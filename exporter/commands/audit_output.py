@@ -1,4 +1,4 @@
-"""How ``audit`` tells: a bar while Spark works, a report on the terminal, and the result to the agent."""
+"""Output of ``audit``: a progress bar while Spark works, a report on the terminal, and the post to the agent."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from exporter.audit_result.result import AuditResult, Verdict, dump_result
+from exporter.audit_result.result import AuditResult, dump_result
 from exporter.commands.audit_settings import AgentAddress
 from exporter.commands.output import print_table, printable, say
-from exporter.http import AskError, Endpoint, ask
+from exporter.http import Endpoint, HttpError, ask
 from exporter.model import Deadline
+from exporter.words import AuditVerdict
 
 if TYPE_CHECKING:
-    from exporter.jobs.audit.outcome import Report
+    from exporter.jobs.audit.outcome import AuditReport
 
 POST_SECONDS = 10.0
 POST_BYTES = 60_000
@@ -29,7 +30,7 @@ Tasks = Callable[[], tuple[int, int]]
 """How many of the running tasks are done, and how many there are."""
 
 
-def print_report(report: Report, form: str) -> None:
+def print_report(report: AuditReport, form: str) -> None:
     """The result alone, to standard output."""
     if form == "json":
         print(dump_result(report.result))
@@ -39,7 +40,7 @@ def print_report(report: Report, form: str) -> None:
         _print_text(report)
 
 
-def _print_text(report: Report) -> None:
+def _print_text(report: AuditReport) -> None:
     from exporter.jobs.audit.page import MEANING, aborted, cell, columns_of, counted, sentence  # noqa: PLC0415 -- an extra
 
     result = report.result
@@ -53,7 +54,7 @@ def _print_text(report: Report) -> None:
             print_table(columns, ([cell(example, column) for column in columns] for example in finding.examples))
         if (more := finding.count - len(finding.examples)) > 0:
             print(f"and {more:,} more")
-    if result.verdict is Verdict.FINDINGS:
+    if result.verdict is AuditVerdict.FINDINGS:
         print()
     for text in result.unknown:
         print(printable(f"not known: {text}"))
@@ -62,13 +63,13 @@ def _print_text(report: Report) -> None:
 
 
 def post(agent: AgentAddress, result: AuditResult) -> bool:
-    """Hands the result to the agent; says why where that fails, and gives back whether it did not."""
+    """Post the result to the agent. Returns whether it was accepted; a failure is reported."""
     body = dump_result(result, 3).encode()
     if len(body) > POST_BYTES:
         body = dump_result(result, 0).encode()
     try:
         ask(Endpoint(agent.url, token=agent.token), Deadline.after(POST_SECONDS), path="/ingest/audit", body=body)
-    except AskError as error:
+    except HttpError as error:
         say(f"the agent did not take the result: {error}")
         return False
     return True
@@ -76,7 +77,7 @@ def post(agent: AgentAddress, result: AuditResult) -> bool:
 
 @contextmanager
 def spark_progress(tasks: Tasks) -> Iterator[Callable[[str], None]]:
-    """Tells what is being done, with a bar of Spark's tasks on a terminal and a plain line elsewhere."""
+    """Report what is being done, with a bar of Spark's tasks on a terminal and a plain line elsewhere."""
     if not sys.stderr.isatty():
         yield lambda text: say(f"{text} ...")
         return

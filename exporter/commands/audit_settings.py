@@ -1,4 +1,4 @@
-"""What the command line of ``audit`` asks for, as the job takes it."""
+"""The command line of ``audit`` as values of the job."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from exporter.commands.settings import SettingsError
+from exporter.commands.settings import UsageError
 
 if TYPE_CHECKING:
     from exporter.jobs.audit.follow import Following
     from exporter.jobs.audit.job import Audit
     from exporter.jobs.audit.offset_range import Bound
-    from exporter.jobs.audit.outcome import Settings
+    from exporter.jobs.audit.outcome import AuditSettings
 
 _NEEDS = (
     ("source_topic", ("id",), "--source-topic needs --id: by what its records are known in --topic"),
@@ -38,26 +38,26 @@ class AgentAddress(NamedTuple):
 
 
 def audit_of(options: argparse.Namespace) -> Audit:
-    """The question. Raises SettingsError for what contradicts itself or cannot be read."""
+    """The audit that is asked for. Raises UsageError for a contradiction or a file that cannot be read."""
     from exporter.jobs.audit.columns import Shape  # noqa: PLC0415 -- these need pyspark, an extra
     from exporter.jobs.audit.job import Audit  # noqa: PLC0415 -- as above
-    from exporter.jobs.audit.sink import Sink  # noqa: PLC0415 -- as above
+    from exporter.jobs.audit.sink import SinkTable  # noqa: PLC0415 -- as above
 
     for name, needed, text in _NEEDS:
         if getattr(options, name) and not all(getattr(options, each) for each in needed):
-            raise SettingsError(text)
+            raise UsageError(text)
     if options.source_topic and options.source_topic == options.topic:
-        raise SettingsError("--source-topic is --topic itself")
+        raise UsageError("--source-topic is --topic itself")
     if options.source_topic and options.sink:
-        raise SettingsError("--source-topic and --sink are two audits: ask for one at a time")
+        raise UsageError("--source-topic and --sink are two audits: ask for one at a time")
     if options.follow and (options.source_topic or options.sink or options.end or not (options.id or options.key)):
-        raise SettingsError("--follow is for --id, or --key with --sequence; without --to, --sink and --source-topic")
+        raise UsageError("--follow is for --id, or --key with --sequence; without --to, --sink and --source-topic")
     sink = None
     if options.sink:
         if options.sink.startswith("jdbc:") != bool(options.sink_table):
-            raise SettingsError("--sink is a JDBC URL with --sink-table, or a folder of Parquet files without")
+            raise UsageError("--sink is a JDBC URL with --sink-table, or a folder of Parquet files without")
         password = _secret("--sink-password-file", options.sink_password_file)
-        sink = Sink(options.sink, options.sink_table, options.sink_user, password)
+        sink = SinkTable(options.sink, options.sink_table, options.sink_user, password)
     schema = None if options.value_schema is None else _schema(options.value_schema)
     return Audit(
         topic=options.topic,
@@ -74,28 +74,28 @@ def audit_of(options: argparse.Namespace) -> Audit:
     )
 
 
-def settings_of(options: argparse.Namespace) -> Settings:
+def settings_of(options: argparse.Namespace) -> AuditSettings:
     """What becomes of the answer. Raises SettingsError for a name that no file can have."""
-    from exporter.jobs.audit.outcome import Settings, is_name  # noqa: PLC0415 -- as above
+    from exporter.jobs.audit.outcome import AuditSettings, is_name  # noqa: PLC0415 -- as above
 
     name = options.name or options.topic
     if not is_name(name):
-        raise SettingsError(f"--name {name!r}: letters, digits, dots, dashes and underscores only")
+        raise UsageError(f"--name {name!r}: letters, digits, dots, dashes and underscores only")
     if options.examples < 0:
-        raise SettingsError("--examples must not be negative")
+        raise UsageError("--examples must not be negative")
     # Only a name that was given: the agent calls a cluster as its own settings do.
     cluster = vars(options).get("--cluster.name", "")
-    return Settings(name, cluster, options.output_dir, options.examples)
+    return AuditSettings(name, cluster, options.output_dir, options.examples)
 
 
 def following_of(options: argparse.Namespace) -> Following | None:
-    """How an audit goes on, None for one that is done once. Raises SettingsError."""
+    """How a continuous audit runs, None for a single run. Raises UsageError."""
     from exporter.jobs.audit.follow import Following  # noqa: PLC0415 -- as above
 
     if not options.follow:
         return None
     if "://" in str(options.checkpoint) or ":/" in str(options.checkpoint):
-        raise SettingsError("--checkpoint: must be a folder that this machine and all workers mount")
+        raise UsageError("--checkpoint: must be a folder that this machine and all workers mount")
     return Following(options.checkpoint.absolute(), options.window, options.interval)
 
 
@@ -103,10 +103,10 @@ def agent_of(options: argparse.Namespace) -> AgentAddress | None:
     """Where to post the result, None for nowhere."""
     if not options.agent:
         if options.agent_token_file is not None:
-            raise SettingsError("--agent-token-file needs --agent")
+            raise UsageError("--agent-token-file needs --agent")
         return None
     if not options.agent.startswith(("http://", "https://")):
-        raise SettingsError(f"--agent {options.agent!r}: must begin with http:// or https://")
+        raise UsageError(f"--agent {options.agent!r}: must begin with http:// or https://")
     return AgentAddress(options.agent.rstrip("/"), _secret("--agent-token-file", options.agent_token_file))
 
 
@@ -116,7 +116,7 @@ def _bound(flag: str, text: str) -> Bound:
     try:
         return parse_bound(text)
     except BoundError as error:
-        raise SettingsError(f"{flag}: {error}") from None
+        raise UsageError(f"{flag}: {error}") from None
 
 
 def _secret(flag: str, file: Path | None) -> str:
@@ -128,7 +128,7 @@ def _schema(file: Path) -> str:
     try:
         json.loads(text)
     except ValueError as error:
-        raise SettingsError(f"--value-schema {file}: is no JSON: {error}") from None
+        raise UsageError(f"--value-schema {file}: is no JSON: {error}") from None
     return text
 
 
@@ -136,6 +136,6 @@ def _text(flag: str, file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except OSError as error:
-        raise SettingsError(f"{flag} {file}: cannot be read: {error.strerror}") from None
+        raise UsageError(f"{flag} {file}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise SettingsError(f"{flag} {file}: is no UTF-8 text") from None
+        raise UsageError(f"{flag} {file}: is no UTF-8 text") from None

@@ -1,4 +1,4 @@
-"""The clusters that a terminal command looks at."""
+"""The clusters that a terminal command reads."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from exporter.commands.report import Look
-from exporter.commands.settings import SettingsError, config_source
+from exporter.commands.report import ClusterReport
+from exporter.commands.settings import UsageError, config_source
 from exporter.config import ClusterConfig, Config
 from exporter.core import logs
 from exporter.core.durations import parse_duration
@@ -35,7 +35,7 @@ def opened(options: argparse.Namespace) -> Iterator[list[tuple[Cluster, ClusterC
 
 
 def _chosen(options: argparse.Namespace) -> tuple[Config, Sequence[ClusterConfig]]:
-    """The settings, and the clusters to look at: with a file, ``--cluster.name`` picks one of those in it."""
+    """The settings and the clusters to read: with a file, ``--cluster.name`` selects one."""
     given = vars(options)
     name = given.get("--cluster.name")
     if name is None or "config" not in given:
@@ -45,7 +45,7 @@ def _chosen(options: argparse.Namespace) -> tuple[Config, Sequence[ClusterConfig
     chosen = [cluster for cluster in config.clusters if cluster.name == name]
     if not chosen:
         names = ", ".join(cluster.name or "(one without a name)" for cluster in config.clusters)
-        raise SettingsError(f"--cluster.name {name}: no such cluster in {given['config']}; there are: {names}")
+        raise UsageError(f"--cluster.name {name}: no such cluster in {given['config']}; there are: {names}")
     return config, chosen
 
 
@@ -54,24 +54,24 @@ def _cluster(settings: ClusterConfig, config: Config) -> Cluster:
         settings.kafka,
         ClusterClient(settings.kafka),
         Grouping([each.pattern for each in config.applications]),
-        # A look from a terminal leaves nothing behind, and never takes the agent's positions.
+        # A command writes no state, and never moves the agent's positions.
         StateDir(None),
         settings.name,
     )
 
 
-def look_at_all(
-    options: argparse.Namespace, look: Callable[[Cluster, ClusterConfig, Deadline], Look[T]]
-) -> list[Look[T]]:
-    """Look at each cluster in turn, ``--timeout`` each. One that does not answer is a look that could not ask."""
-    looks = []
+def read_all(
+    options: argparse.Namespace, report: Callable[[Cluster, ClusterConfig, Deadline], ClusterReport[T]]
+) -> list[ClusterReport[T]]:
+    """Read each cluster in turn, ``--timeout`` each. One that does not answer is in the report as not read."""
+    reports = []
     with opened(options) as clusters:
         for cluster, settings in clusters:
             try:
-                looks.append(look(cluster, settings, Deadline.after(options.timeout)))
+                reports.append(report(cluster, settings, Deadline.after(options.timeout)))
             except AskError as error:
-                looks.append(Look(cluster, (), (error.fault.detail,)))
-    return looks
+                reports.append(ClusterReport(cluster, (), (error.fault.detail,)))
+    return reports
 
 
 def duration(text: str) -> float:

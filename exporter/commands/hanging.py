@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from exporter.commands.clusters import duration, look_at_all
+from exporter.commands.clusters import duration, read_all
 from exporter.commands.output import progress, say
-from exporter.commands.report import Form, Look, show
+from exporter.commands.report import ClusterReport, ReportFormat, show
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age, format_duration
 from exporter.kafka.requests.coordinators import ask_coordinators
@@ -63,12 +63,12 @@ def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's
 def command(options: argparse.Namespace) -> int:
     """Runs it; gives back the exit code."""
 
-    def look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> Look[Stall]:
+    def look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[Stall]:
         return search(cluster, deadline, options.older_than, time.sleep)
 
-    looks = look_at_all(options, look)
+    looks = read_all(options, look)
     now = time.time()
-    form: Form[Stall] = Form(
+    form: ReportFormat[Stall] = ReportFormat(
         "hanging",
         "no hanging transactions",
         ("topic", "partition", "pid", "epoch", "offset", "kind", "last write", "lag"),
@@ -81,7 +81,9 @@ def command(options: argparse.Namespace) -> int:
     return show(options, looks, form)
 
 
-def search(cluster: Cluster, deadline: Deadline, older_than: float, sleep: Callable[[float], object]) -> Look[Stall]:
+def search(
+    cluster: Cluster, deadline: Deadline, older_than: float, sleep: Callable[[float], object]
+) -> ClusterReport[Stall]:
     """Search one cluster. Takes ``CONFIRM_AFTER`` seconds longer when there is a suspicion. Raises AskError.
 
     Every question may take as long as the deadline leaves at first: there is one for each few hundred partitions.
@@ -107,7 +109,7 @@ def search(cluster: Cluster, deadline: Deadline, older_than: float, sleep: Calla
     # read.
     suspicions, coordinators = _cross_check(cluster, old, {}, Deadline.after(patience), faults)
     if not suspicions and not coordinators.missing:
-        return Look(cluster, (), _texts(faults))
+        return ClusterReport(cluster, (), _texts(faults))
     say(f"some are unknown to their coordinators; looking again in {format_duration(CONFIRM_AFTER)} ...")
     sleep(CONFIRM_AFTER)
     deadline = Deadline.after(patience)
@@ -122,7 +124,7 @@ def search(cluster: Cluster, deadline: Deadline, older_than: float, sleep: Calla
         key: _stall(key[0], still[key], key in hanging, coordinators.missing, offsets, metadata, wall)
         for key in sorted(hanging | unsure)
     }
-    return Look(
+    return ClusterReport(
         cluster,
         tuple(stalls[key] for key in sorted(hanging)),
         _texts(faults),

@@ -1,4 +1,4 @@
-"""``history``: what became of every transaction, kept beyond the compaction of the log, and told after an incident."""
+"""``history``: the outcome of every transaction, kept beyond the compaction of the log, and reports of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ examples:
 
 
 def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
-    """The command line of ``history`` and what is below it."""
+    """The command line of ``history`` and its subcommands."""
     parser = commands.add_parser(
         "history",
         help="keep the history of all transactions (Spark), and report on it",

@@ -1,4 +1,4 @@
-"""``history report``: what people ask after an incident, from the table that ``history run`` keeps."""
+"""``history report``: reports for incidents, from the table that ``history run`` writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from exporter.core.durations import parse_duration
 from exporter.jobs.session import SessionError, check_installed
 
 if TYPE_CHECKING:
-    from exporter.jobs.history.report import Report
+    from exporter.jobs.history.report import HistoryReport
 
 MOST_LISTED = 10
 _EXAMPLES = """\
@@ -35,7 +35,7 @@ def add_to(jobs: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
     parser = jobs.add_parser(
         "report",
         help="timelines, ratios, fences, longest transactions, who held which partition",
-        description="Tell what became of the transactions of a time: of all applications, or of one.",
+        description="Report how transactions of a time range ended: of all applications, or of one.",
         epilog=_EXAMPLES,
     )
     parser.add_argument("--input", type=Path, required=True, metavar="DIR", help="the --output of `history run`")
@@ -57,7 +57,7 @@ def instant(text: str) -> int:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        form = "is no instant; write 2026-11-21T14:00, or a duration ago such as 2h"
+        form = "is not an instant; write 2026-11-21T14:00, or a duration ago such as 2h"
         raise argparse.ArgumentTypeError(f"{text!r} {form}") from None
     return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
 
@@ -72,11 +72,11 @@ def _command(options: argparse.Namespace) -> int:
         say(str(error))
         return 2
     # These need pyarrow, which is an extra.
-    from exporter.jobs.history.report import Span, document, report  # noqa: PLC0415
+    from exporter.jobs.history.report import ReportRange, document, report  # noqa: PLC0415
     from exporter.jobs.history.store import HistoryError  # noqa: PLC0415
 
     try:
-        found = report(options.input, Span(options.begin, options.end, options.application))
+        found = report(options.input, ReportRange(options.begin, options.end, options.application))
     except HistoryError as error:
         say(str(error))
         return 2
@@ -94,7 +94,7 @@ def _command(options: argparse.Namespace) -> int:
     return 1 if found.unclean_found else 0
 
 
-def _print(found: Report) -> None:
+def _print(found: HistoryReport) -> None:
     from exporter.jobs.history import page as shown  # noqa: PLC0415 -- as above
 
     _, text = shown.verdict(found)

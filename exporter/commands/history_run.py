@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from exporter.commands.clusters import duration, opened
 from exporter.commands.output import say
-from exporter.commands.settings import SettingsError, add_cluster_flags
+from exporter.commands.settings import UsageError, add_cluster_flags
 from exporter.commands.spark import add_spark_flags, spark_conf
 from exporter.jobs.session import SessionError, check_installed, spark_session
 from exporter.kafka.client import AskError
@@ -86,7 +86,7 @@ def _command(options: argparse.Namespace) -> int:
             return 2
     with opened(options) as clusters:
         if len(clusters) != 1:
-            raise SettingsError(f"one history is of one cluster: choose one of {len(clusters)} with --cluster.name")
+            raise UsageError(f"one history is of one cluster: choose one of {len(clusters)} with --cluster.name")
         cluster, _ = clusters[0]
         try:
             with until_stopped() as over:
@@ -99,7 +99,7 @@ def _command(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, cluster: Cluster, over: threading.Event) -> int:
-    """Look before the leap: what Spark would say in a hundred lines of Java is said in one, and before it starts."""
+    """Check the settings before Spark starts: Spark would report them in a hundred lines of Java."""
     say(f"asking {cluster.target} ...")
     ends = _ends(cluster)
     if ends is None and options.once:
@@ -116,7 +116,7 @@ def _run(options: argparse.Namespace, cluster: Cluster, over: threading.Event) -
     try:
         with history_store.opened(output, cluster.cluster_id, cluster.name, int(time.time() * 1000)) as store:
             history_job.check_together(store, checkpoint)
-            told = _teller(store.last, ends or {})
+            on_batch = _printer(store.last, ends or {})
             say("starting Spark ...")
             session = spark_session(
                 "kafka-eos-history", master=options.master, conf=spark_conf(options), java_options=_JAVA_OPTIONS
@@ -124,7 +124,7 @@ def _run(options: argparse.Namespace, cluster: Cluster, over: threading.Event) -
             with session as spark:
                 tasks = spark.sparkContext.defaultParallelism
                 access = LogAccess(cluster.properties, cluster.cluster_id, tasks, options.max_records_per_batch)
-                job = history_job.HistoryJob(spark, access, store, checkpoint, cluster.grouping.patterns, told)
+                job = history_job.HistoryJob(spark, access, store, checkpoint, cluster.grouping.patterns, on_batch)
                 if options.once:
                     job.run_once(ends or {}, over)
                 else:
@@ -178,8 +178,8 @@ def until_stopped() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _teller(last: Index | None, ends: Mapping[int, int]) -> Callable[[Index], None]:
-    """Says a line for each batch: how far it is, what it wrote, and what it could not read."""
+def _printer(last: Index | None, ends: Mapping[int, int]) -> Callable[[Index], None]:
+    """Print a line for each batch: how far it read, what it wrote, and what it could not read."""
 
     def tell(index: Index) -> None:
         reached = {number: standing.next for number, standing in index.standings.items()}
@@ -189,7 +189,7 @@ def _teller(last: Index | None, ends: Mapping[int, int]) -> Callable[[Index], No
         if index.missing:
             say(f"  {index.missing:,} offsets were compacted away before they were read")
         for number in index.truncated:
-            say(f"  partition {number} of the log was truncated: what was written there is gone, reading goes on")
+            say(f"  partition {number} of the log was truncated: its records are lost, reading continues")
         for detail in index.details:
             say(f"  not decoded: {detail}")
 

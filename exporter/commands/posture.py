@@ -1,6 +1,4 @@
-"""``check posture``: is the cluster set up so that exactly-once can hold? Each check with what was found and what to
-set.
-"""
+"""``check posture``: checks of the settings that exactly-once depends on, each with what was found and what to set."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from exporter.commands.output import print_json, print_table, printable, say
 from exporter.commands.settings import add_cluster_flags, config_source
 from exporter.config import ClusterConfig
 from exporter.model import Deadline, Fact, Facts, Fault, LoggedTransactions, Source
-from exporter.posture.checks import Check, Posture, Verdict
+from exporter.posture.checks import Check, CheckResult, Posture
 from exporter.sources.cluster import Cluster
 from exporter.sources.groups import GroupsSettings, GroupsSource
 from exporter.sources.posture import PostureSettings, PostureSource
@@ -62,9 +60,9 @@ def _command(options: argparse.Namespace) -> int:
             engines = engines_of(config, settings.name)
             checks, faults = _look(cluster, settings, engines, options)
             verdicts = {check.verdict for check in checks}
-            if Verdict.FAILED in verdicts:
+            if CheckResult.FAILED in verdicts:
                 codes.append(1)
-            elif Verdict.UNKNOWN in verdicts or not checks:
+            elif CheckResult.UNKNOWN in verdicts or not checks:
                 codes.append(2)
             documents.append(
                 {
@@ -97,7 +95,7 @@ def _look(
         groups,
         TxnlogSource(cluster, TxnlogSettings(timeout=_SLICE_SECONDS)),
         TransactionsSource(cluster, TransactionsSettings()),
-        *engine_sources(cluster, engines._replace(spark=(), audits=())),  # these tell nothing of the posture
+        *engine_sources(cluster, engines._replace(spark=(), audits=())),  # these give nothing for the posture
     )
     for source in sources:
         try:
@@ -138,6 +136,6 @@ def _print(cluster: Cluster, checks: Iterable[Check]) -> None:
     print_table(("verdict", "check", "subject", "found"), rows)
     advised: set[str] = set()
     for check in checks:
-        if check.verdict is Verdict.FAILED and check.name not in advised:
+        if check.verdict is CheckResult.FAILED and check.name not in advised:
             advised.add(check.name)
             print(f"\n{check.name}: {check.why}\n  set: {check.fix}")

@@ -6,9 +6,9 @@ import argparse
 import time
 from typing import Any
 
-from exporter.commands.clusters import look_at_all
+from exporter.commands.clusters import read_all
 from exporter.commands.output import say
-from exporter.commands.report import Form, Look, show
+from exporter.commands.report import ClusterReport, ReportFormat, show
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.lso.next_step import clock_time
@@ -26,12 +26,12 @@ _ADVICE = {
         " restart; again and again is a crash loop, or two live instances that share one id: give each its own."
     ),
     "timed_out": (
-        "timed_out: its producer did not end it within its transaction.timeout.ms: look for a crash or a long pause of"
+        "timed_out: its producer did not end it within its transaction.timeout.ms: check for a crash or a long pause of"
         " the instance with this id, or for work that takes longer than the timeout."
     ),
     "aborted_by_server": (
-        "aborted_by_server: the coordinator ended it, and no new incarnation of the id came: look for somebody who"
-        " ran forceTerminateTransaction, or for an instance that died while it started."
+        "aborted_by_server: the coordinator ended it, and no new incarnation of the id came: check whether someone"
+        " ran forceTerminateTransaction, or whether an instance died while it started."
     ),
 }
 _EXAMPLES = """\
@@ -59,9 +59,9 @@ def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's
 
 def command(options: argparse.Namespace) -> int:
     """Runs it; gives back the exit code."""
-    looks = look_at_all(options, _look)
+    looks = read_all(options, _look)
     now = time.time()
-    form: Form[UncleanEnd] = Form(
+    form: ReportFormat[UncleanEnd] = ReportFormat(
         "unclean_ends",
         "no unclean ends in the last hour",
         ("application", "transactional.id", "pid", "epoch", "outcome", "age", "ended"),
@@ -73,7 +73,7 @@ def command(options: argparse.Namespace) -> int:
     return show(options, looks, form)
 
 
-def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> Look[UncleanEnd]:
+def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[UncleanEnd]:
     say(f"reading the last hour of the transaction log of {cluster.target} ...")
     source = TxnlogSource(cluster, TxnlogSettings(Caps(unclean_ends=_MOST), timeout=_SLICE_SECONDS))
     ends: tuple[UncleanEnd, ...] | None = None
@@ -91,7 +91,7 @@ def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> Look[Unclea
         source.close()
     if ends is None and not faults:
         faults = ("the end of the transaction log was not reached in time: raise --timeout",)
-    return Look(cluster, ends or (), faults)
+    return ClusterReport(cluster, ends or (), faults)
 
 
 def _row(end: UncleanEnd, now: float) -> tuple[object, ...]:

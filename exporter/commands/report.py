@@ -22,7 +22,7 @@ MOST_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Look(Generic[T]):
+class ClusterReport(Generic[T]):
     """What one cluster showed: what was found, what may be one, and in words what could not be asked."""
 
     cluster: Cluster
@@ -32,7 +32,7 @@ class Look(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Form(Generic[T]):
+class ReportFormat(Generic[T]):
     """How things of one kind are shown. ``key`` is their list's name in JSON, ``nothing`` is said when empty.
 
     ``step`` gives what a next step is about, and the step, for what needs one; ``undecided`` is whether there can be
@@ -50,7 +50,7 @@ class Form(Generic[T]):
     advice: Callable[[Sequence[T]], Iterable[str]] = field(default=lambda _: ())
 
 
-def show(options: argparse.Namespace, looks: Sequence[Look[T]], form: Form[T]) -> int:
+def show(options: argparse.Namespace, looks: Sequence[ClusterReport[T]], form: ReportFormat[T]) -> int:
     """Print what the looks gave; gives back the exit code."""
     found = _of(looks, form, lambda look: look.found)
     undecided = _of(looks, form, lambda look: look.undecided)
@@ -68,22 +68,24 @@ def show(options: argparse.Namespace, looks: Sequence[Look[T]], form: Form[T]) -
     return exit_code(looks)
 
 
-def exit_code(looks: Sequence[Look[T]]) -> int:
+def exit_code(looks: Sequence[ClusterReport[T]]) -> int:
     """1 when anything was found; else 2 when anything could not be asked or decided, since it may be there; else 0."""
     if any(look.found for look in looks):
         return FOUND
     return UNKNOWN if any(look.not_asked or look.undecided for look in looks) else CLEAN
 
 
-def _of(looks: Sequence[Look[T]], form: Form[T], which: Callable[[Look[T]], Sequence[T]]) -> list[tuple[Cluster, T]]:
+def _of(
+    looks: Sequence[ClusterReport[T]], form: ReportFormat[T], which: Callable[[ClusterReport[T]], Sequence[T]]
+) -> list[tuple[Cluster, T]]:
     return sorted(((look.cluster, each) for look in looks for each in which(look)), key=lambda row: form.order(row[1]))
 
 
-def _documents(found: Sequence[tuple[Cluster, T]], form: Form[T]) -> list[dict[str, Any]]:
+def _documents(found: Sequence[tuple[Cluster, T]], form: ReportFormat[T]) -> list[dict[str, Any]]:
     return [{"kafka_cluster": cluster.name, **form.document(cluster, each)} for cluster, each in found]
 
 
-def _print(found: Sequence[tuple[Cluster, T]], form: Form[T], *, several: bool) -> None:
+def _print(found: Sequence[tuple[Cluster, T]], form: ReportFormat[T], *, several: bool) -> None:
     """The table, then what to do about it."""
     if several:
         print_table(("cluster", *form.columns), ((cluster.name, *form.row(each)) for cluster, each in found))

@@ -13,8 +13,8 @@ from exporter.config import ConfigSource
 from exporter.settings.layers import Path as SettingPath
 
 
-class SettingsError(Exception):
-    """What was given on the command line cannot be used. The text is one line that says what to do instead."""
+class UsageError(Exception):
+    """The command line cannot be used. The text is one line with what to do instead."""
 
 
 class Flag(NamedTuple):
@@ -34,7 +34,7 @@ CLUSTER = (
         "HOST:PORT",
         "brokers to start from",
     ),
-    Flag("--cluster.name", ("clusters", "name"), "NAME", "what to call the cluster; to look: which one of --config"),
+    Flag("--cluster.name", ("clusters", "name"), "NAME", "name of the cluster; for a command: which one of --config"),
 )
 RUN = (
     Flag(
@@ -53,16 +53,21 @@ RUN = (
         True,
     ),
     Flag("--web.route-prefix", ("web", "route_prefix"), "PATH", "prefix of all paths, for a proxy in front"),
-    Flag("--state.dir", ("state", "dir"), "DIR", "what survives a restart is kept here; unset: nothing is"),
-    Flag("--lso.stall-after", ("clusters", "lso", "stall_after"), "DURATION", "how long an LSO stands still (30s)"),
-    Flag("--shard", ("shard",), "INDEX/COUNT", "tell of this part only, 0/3 for the first of three; 0/1 is the whole"),
+    Flag("--state.dir", ("state", "dir"), "DIR", "folder for what survives a restart; unset: nothing survives"),
+    Flag(
+        "--lso.stall-after",
+        ("clusters", "lso", "stall_after"),
+        "DURATION",
+        "how long an LSO must not move to be stalled (30s)",
+    ),
+    Flag("--shard", ("shard",), "INDEX/COUNT", "expose this part only, 0/3 for the first of three; 0/1 is the whole"),
     Flag("--log.level", ("log", "level"), "LEVEL", "debug, info, warning or error (info)"),
     Flag("--log.format", ("log", "format"), "FORMAT", "text or json (text)"),
 )
 
 
 def add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:
-    """Flags leave nothing behind when they are not given: what a parent command was given must survive its child."""
+    """Flags that are not given leave no attribute: those of a parent command must survive its subcommand."""
     for flag in flags:
         parser.add_argument(
             flag.name,
@@ -106,9 +111,9 @@ def _read_properties(file: Path) -> dict[str, str]:
     try:
         return parse_properties(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SettingsError(f"--command-config {file}: cannot be read: {error.strerror}") from None
+        raise UsageError(f"--command-config {file}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise SettingsError(f"--command-config {file}: is no UTF-8 text") from None
+        raise UsageError(f"--command-config {file}: is no UTF-8 text") from None
 
 
 def parse_properties(text: str) -> dict[str, str]:

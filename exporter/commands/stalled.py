@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from exporter import catalogue
-from exporter.commands.clusters import duration, look_at_all
+from exporter.commands.clusters import duration, read_all
 from exporter.commands.output import say
-from exporter.commands.report import Form, Look, show
+from exporter.commands.report import ClusterReport, ReportFormat, show
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age, format_duration
 from exporter.lso.next_step import next_step
@@ -49,12 +49,12 @@ def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's
 def command(options: argparse.Namespace) -> int:
     """Runs it; gives back the exit code."""
 
-    def look(cluster: Cluster, settings: ClusterConfig, deadline: Deadline) -> Look[Stall]:
+    def look(cluster: Cluster, settings: ClusterConfig, deadline: Deadline) -> ClusterReport[Stall]:
         return look_twice(cluster, settings, options.stall_after or settings.lso.stall_after, deadline, time.sleep)
 
-    looks = look_at_all(options, look)
+    looks = read_all(options, look)
     now = time.time()
-    form: Form[Stall] = Form(
+    form: ReportFormat[Stall] = ReportFormat(
         "stalled_partitions",
         "no stalled partitions",
         ("topic", "partition", "kind", "application", "transactional.id", "pid", "epoch", "offset", "stalled", "lag"),
@@ -72,7 +72,7 @@ def look_twice(
     stall_after: float,
     deadline: Deadline,
     sleep: Callable[[float], object],
-) -> Look[Stall]:
+) -> ClusterReport[Stall]:
     """Two reads of one cluster, ``stall_after`` seconds apart; the second only when an LSO is below its high watermark.
 
     Both may take as long as the deadline leaves at first.
@@ -93,12 +93,12 @@ def look_twice(
     say(f"looking at the last stable offsets of {cluster.target} ...")
     first = list(source.read(deadline, Facts()))
     if not _behind(first):
-        return Look(cluster, (), _faults(first))
+        return ClusterReport(cluster, (), _faults(first))
     say(f"{_behind(first)} topics have open transactions; looking again in {format_duration(stall_after)} ...")
     sleep(stall_after)
     second = list(source.read(Deadline.after(patience), Facts()))
     stalls = next((each.stalls for each in second if isinstance(each, Stalls)), ())
-    return Look(cluster, stalls, tuple(dict.fromkeys((*_faults(first), *_faults(second)))))
+    return ClusterReport(cluster, stalls, tuple(dict.fromkeys((*_faults(first), *_faults(second)))))
 
 
 def _behind(read: Sequence[object]) -> int:

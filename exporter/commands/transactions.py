@@ -10,8 +10,8 @@ import time
 from typing import Any, NamedTuple
 
 from exporter.commands import hanging, recent, stalled
-from exporter.commands.clusters import duration, look_at_all
-from exporter.commands.report import Form, Look, show
+from exporter.commands.clusters import duration, read_all
+from exporter.commands.report import ClusterReport, ReportFormat, show
 from exporter.commands.settings import add_cluster_flags
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age, format_duration
@@ -73,9 +73,9 @@ class Seen(NamedTuple):
 
 
 def _open(options: argparse.Namespace) -> int:
-    looks = look_at_all(options, _look)
+    looks = read_all(options, _look)
     now = time.time()
-    form: Form[Seen] = Form(
+    form: ReportFormat[Seen] = ReportFormat(
         "transactions",
         "no open transactions",
         ("application", "transactional.id", "pid", "epoch", "state", "age", "timeout", "partitions"),
@@ -89,7 +89,7 @@ def _open(options: argparse.Namespace) -> int:
     return show(options, looks, form)
 
 
-def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> Look[Seen]:
+def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[Seen]:
     cluster.metadata(deadline, [])
     asked = ask_coordinators(cluster.client, deadline, lambda each: cluster.grouping.of(each).name)
     now = cluster.clock.wall()
@@ -97,7 +97,7 @@ def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> Look[Seen]:
     topics = {partition.topic for each in late for partition in each.partitions}
     metadata = cluster.metadata(deadline, sorted(topics)) if topics else None
     found = (Seen(each, _as_stall(each, metadata, now) if each in late else None) for each in asked.transactions)
-    return Look(cluster, tuple(found), tuple(fault.detail for fault in asked.faults))
+    return ClusterReport(cluster, tuple(found), tuple(fault.detail for fault in asked.faults))
 
 
 def _is_late(each: OpenTransaction, now: float) -> bool:

@@ -1,4 +1,4 @@
-"""Several questions at once, so that one that hangs costs the others nothing."""
+"""Run several requests at once, so that one that hangs does not delay the others."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from exporter.model import Deadline
 T = TypeVar("T")
 
 GRACE_SECONDS = 0.5
-"""Questions keep the deadline by themselves; only one that looks up a host name may not, and is left behind."""
+"""Requests keep the deadline themselves, except the lookup of a host name, which has no timeout; it is abandoned."""
 
 
-def together(questions: Sequence[Callable[[], T]], deadline: Deadline) -> list[T | None]:
-    """The answers in the order of the questions, None for one that is not back soon after the deadline.
+def run_concurrently(questions: Sequence[Callable[[], T]], deadline: Deadline) -> list[T | None]:
+    """Return the results in the order of ``questions``, None for one that has not returned soon after the deadline.
 
     Raises what a question raised, which is a bug in it.
     """
@@ -29,7 +29,7 @@ def together(questions: Sequence[Callable[[], T]], deadline: Deadline) -> list[T
             errors.append(error)
 
     threads = [
-        # Daemons: one that hangs must not keep the process from stopping.
+        # Daemon threads: one that hangs must not keep the process from stopping.
         threading.Thread(target=run, args=(number, question), name="connect question", daemon=True)
         for number, question in enumerate(questions)
     ]

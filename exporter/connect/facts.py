@@ -1,4 +1,4 @@
-"""What the source of a Connect cluster tells the status page and the posture checks."""
+"""Facts that the source of a Connect cluster publishes for the status page and the posture checks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from exporter.model import Fact
 class ConnectState(Fact):
     """The connectors of one Connect cluster, as its REST API or its workers' MBeans describe them.
 
-    ``by_rest`` is False where only MBeans were asked: then settings and reasons of failures are not known. ``notes``
-    say in words which signals are not there because of what is not configured, or what a jmx_exporter leaves out.
+    ``by_rest`` is False where only MBeans were read: then settings and reasons of failures are not known. ``notes`` are
+    sentences on signals that are missing because of the configuration, or that a jmx_exporter's rules leave out.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """The state of a Connect cluster, from the answer of ``GET /connectors?expand=status&expand=info``.
 
-That answer holds every connector's whole configuration, passwords included. What is kept of it are the few keys of
-``KEPT_SETTINGS``; the rest goes no further than this file.
+The answer has every connector's whole configuration, passwords included. Only the keys of ``KEPT_SETTINGS`` are kept;
+no other value leaves this module.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from typing import Any, NamedTuple
 
 from exporter.bounds.json_text import NO_JSON, JsonError, parse_json
 from exporter.bounds.text import cut
-from exporter.connect.trace import Cause, cause_of, last_line, secrets_of
-from exporter.http import AskError, Endpoint, ask
+from exporter.connect.trace import cause_of, last_line, secrets_of
+from exporter.http import Endpoint, HttpError, ask
 from exporter.model import Deadline, Fault, Reason
+from exporter.words import FailureCause
 
 log = logging.getLogger(__name__)
 
 PATH = "/connectors?expand=status&expand=info"
 PLUGINS_PATH = "/connector-plugins"
 PLUGINS_INTERVAL = 600.0
-"""Seconds between two looks at which plugins the worker has: they change when it is started anew."""
+"""Seconds between two reads of the worker's plugins, which change only when it is restarted."""
 
 KEPT_SETTINGS = (
     "exactly.once.support",
@@ -33,7 +34,7 @@ KEPT_SETTINGS = (
     "producer.override.transaction.timeout.ms",
     "consumer.override.isolation.level",
 )
-"""What is kept of a connector's configuration: all that concerns exactly-once, and none of it a secret."""
+"""Keys of a connector's configuration that are kept: those that concern exactly-once. None is a secret."""
 
 MOST_CONNECTORS = 2000
 MOST_TASKS = 20_000
@@ -48,14 +49,14 @@ LONGEST_WORD = 1000
 class Task:
     """One task. ``state`` is lower case, "" when there is none yet; ``cause`` and ``error`` are those of a failed one.
 
-    ``mark`` differs between two failures that the REST API lets tell apart, by worker and by trace.
+    ``mark`` differs between two failures that the REST API distinguishes, by worker and by trace.
     """
 
     connector: str
     task: str
     state: str
     worker: str = ""
-    cause: Cause | None = None
+    cause: FailureCause | None = None
     error: str = ""
     mark: str = ""
 
@@ -94,7 +95,7 @@ class Connector:
 
 
 class RestAnswer(NamedTuple):
-    """``connectors`` is None when nobody answered; a connector that could not be read is a fault and left out."""
+    """``connectors`` is None when no worker answered; a connector that could not be read is a fault and is left out."""
 
     connectors: tuple[Connector, ...] | None
     faults: tuple[Fault, ...]
@@ -112,13 +113,13 @@ class ConnectRest:
         self._looked_at: float | None = None
 
     def read(self, deadline: Deadline) -> RestAnswer:
-        """The connectors; or a fault for every worker that was asked, when none of them answered."""
+        """Return the connectors, or a fault for every worker when none of them answered."""
         faults: list[Fault] = []
         for number, endpoint in enumerate(self._endpoints):
             share = deadline.within(deadline.remaining() / (len(self._endpoints) - number))
             try:
                 reply = ask(endpoint, share, path=PATH)
-            except AskError as error:
+            except HttpError as error:
                 faults.append(error.fault)
                 continue
             answer = parse(reply.body, endpoint.address)
@@ -126,7 +127,7 @@ class ConnectRest:
                 faults.extend(answer.faults)
                 continue
             if number:
-                # One that answers is asked first from now on, so that a dead one costs its time once.
+                # The worker that answered is asked first from now on, so that a dead one costs its timeout once.
                 log.info("%s does not answer, %s does", self._endpoints[0].address, endpoint.address)
                 self._endpoints = [*self._endpoints[number:], *self._endpoints[:number]]
             self._look_at_plugins(endpoint, deadline)
@@ -134,9 +135,7 @@ class ConnectRest:
         return RestAnswer(None, tuple(faults))
 
     def _look_at_plugins(self, endpoint: Endpoint, deadline: Deadline) -> None:
-        """Seldom, and no fault when it does not answer: versions are told where they are known, and nothing rests on
-        them.
-        """
+        """Read worker versions, every 10 minutes. A failure is ignored: nothing depends on them."""
         now = deadline.monotonic()
         if self._looked_at is not None and now - self._looked_at < PLUGINS_INTERVAL:
             return
@@ -144,7 +143,7 @@ class ConnectRest:
         try:
             share = deadline.within(deadline.remaining() / 2)
             self._versions = plugin_versions(ask(endpoint, share, path=PLUGINS_PATH).body)
-        except AskError as error:
+        except HttpError as error:
             log.info("the versions of connectors are not known: %s", error.fault.detail)
 
     def _with_version(self, connector: Connector) -> Connector:
@@ -153,7 +152,7 @@ class ConnectRest:
 
 def plugin_versions(body: bytes) -> dict[str, str]:
     """Versions by class, and by the short names that a configuration may use for it: without package, and without
-    ``Connector`` at the end (PluginUtils.simpleName, prunedName). Nothing of what is no such list; never raises.
+    ``Connector`` at the end (PluginUtils.simpleName, prunedName). Empty for an answer of another shape; never raises.
     """
     try:
         document = parse_json(body)
@@ -234,7 +233,7 @@ def _word(value: object) -> str:
 
 
 def _type(status: Mapping[str, Any], info: Mapping[str, Any]) -> str:
-    """Connect says ``unknown`` of a connector whose class is not there."""
+    """Connect reports the type ``unknown`` for a connector whose class is not installed."""
     found = str(status.get("type") or info.get("type") or "").lower()
     return found if found in {"source", "sink"} else ""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
+
+from exporter.words import FailureCause
 
 MOST_CHARACTERS = 400
 REDACTED = "[redacted]"
@@ -25,33 +26,24 @@ MOST_SECRETS = 200
 """Values of one connector's settings that are looked for in its errors; with more, no error is shown."""
 
 
-class Cause(StrEnum):
-    """Why a task failed: the label values of ``connect_task_failures_total{cause}``."""
-
-    FENCED = "fenced"
-    INVALID_EPOCH = "invalid_epoch"
-    TIMEOUT = "timeout"
-    OTHER = "other"
-
-
-# The first that is found wins. ExactlyOnceWorkerSourceTask words every InvalidProducerEpochException as an expired
-# transaction, a fence as well: the exception itself says more than the words around it, and cannot tell the two apart.
-# A client of Transactions V2 whose open transaction somebody else ended hears InvalidTxnStateException when it commits
-# (seen on 4.3.1): the same story as an old epoch.
+# The first match is the cause. ExactlyOnceWorkerSourceTask words every InvalidProducerEpochException as an expired
+# transaction, also after a fence: the exception is more exact than the message around it, and cannot distinguish the
+# two. A client of Transactions V2 whose open transaction was ended by another producer gets InvalidTxnStateException at
+# its commit (seen on 4.3.1): the same cause as an old epoch.
 _TELLING = (
-    (Cause.FENCED, ("ProducerFencedException",)),
-    (Cause.INVALID_EPOCH, ("InvalidProducerEpochException", "InvalidTxnStateException")),
-    (Cause.TIMEOUT, ("TimeoutException", "before its producer transaction expired")),
+    (FailureCause.FENCED, ("ProducerFencedException",)),
+    (FailureCause.INVALID_EPOCH, ("InvalidProducerEpochException", "InvalidTxnStateException")),
+    (FailureCause.TIMEOUT, ("TimeoutException", "before its producer transaction expired")),
 )
 
 
-def cause_of(trace: str) -> Cause:
-    """The cause that a trace tells. Looks at the exceptions and their messages, never at the frames between."""
+def cause_of(trace: str) -> FailureCause:
+    """The cause of the failure in a trace. Reads the exceptions and their messages, never the frames between."""
     told = "\n".join(headlines(trace))
     for cause, signs in _TELLING:
         if any(sign in told for sign in signs):
             return cause
-    return Cause.OTHER
+    return FailureCause.OTHER
 
 
 def headlines(trace: str) -> tuple[str, ...]:
@@ -60,7 +52,7 @@ def headlines(trace: str) -> tuple[str, ...]:
 
 
 def last_line(trace: str, secrets: Iterable[str] = ()) -> str:
-    """What failed in the end: the innermost exception, with every secret that is known or looks like one taken out."""
+    """The message of the innermost exception, with every known or likely secret removed."""
     lines = headlines(trace)
     if not lines:
         return ""

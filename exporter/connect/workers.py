@@ -1,4 +1,4 @@
-"""What a Connect worker's MBeans say of the tasks that it runs (ConnectMetricsRegistry)."""
+"""MBeans of a Connect worker on the tasks that it runs (ConnectMetricsRegistry)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from exporter.connect.failures import TaskKey
 from exporter.connect.rest import Connector, Task
-from exporter.connect.trace import Cause
-from exporter.jvm.reader import Query, Reading
+from exporter.jvm.reader import MBeanQuery, MBeanValue
+from exporter.words import FailureCause
 
 CONNECTOR = "kafka.connect:type=connector-metrics,connector=*"
 TASK = "kafka.connect:type=connector-task-metrics,connector=*,task=*"
@@ -18,8 +18,8 @@ SOURCE_TASK = "kafka.connect:type=source-task-metrics,connector=*,task=*"
 SINK_TASK = "kafka.connect:type=sink-task-metrics,connector=*,task=*"
 
 QUERIES = (
-    Query(CONNECTOR, ("connector-type", "status")),
-    Query(
+    MBeanQuery(CONNECTOR, ("connector-type", "status")),
+    MBeanQuery(
         TASK,
         (
             "status",
@@ -30,7 +30,7 @@ QUERIES = (
             "offset-commit-max-time-ms",
         ),
     ),
-    Query(
+    MBeanQuery(
         SOURCE_TASK,
         (
             "source-record-poll-total",
@@ -40,13 +40,15 @@ QUERIES = (
             "transaction-size-max",
         ),
     ),
-    Query(SINK_TASK, ("sink-record-read-total", "sink-record-send-total")),
+    MBeanQuery(SINK_TASK, ("sink-record-read-total", "sink-record-send-total")),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class TaskNumbers:
-    """The metrics of one task by attribute name, numbers and texts; what the worker does not say is absent."""
+    """The metrics of one task by attribute name, numbers and texts; an attribute that the worker does not report is
+    absent.
+    """
 
     numbers: Mapping[str, float]
     status: str = ""
@@ -62,8 +64,8 @@ class TaskNumbers:
 
     @property
     def commit_ratios(self) -> Mapping[str, float]:
-        """Share of offset commits by result; empty before the first, when both are 0. The attributes say percentage
-        and hold ratios.
+        """Share of offset commits by result; empty before the first, when both are 0. The attributes are named
+        percentage and hold ratios.
         """
         found = {
             result: ratio
@@ -76,7 +78,7 @@ class TaskNumbers:
 class WorkerView:
     """Folds the readings of one worker or several."""
 
-    def __init__(self, readings: Iterable[Reading]) -> None:
+    def __init__(self, readings: Iterable[MBeanValue]) -> None:
         self._types: dict[str, str] = {}
         self._states: dict[str, str] = {}
         values: dict[TaskKey, dict[str, Any]] = defaultdict(dict)
@@ -108,7 +110,7 @@ class WorkerView:
                 type=self._type(name),
                 state=self._states.get(name, ""),
                 tasks=tuple(
-                    Task(name, task, numbers.status, cause=Cause.OTHER if numbers.status == "failed" else None)
+                    Task(name, task, numbers.status, cause=FailureCause.OTHER if numbers.status == "failed" else None)
                     for (connector, task), numbers in sorted(self.tasks.items())
                     if connector == name
                 ),
@@ -123,5 +125,5 @@ class WorkerView:
         return "source" if connector in self._sources else "sink" if connector in self._sinks else ""
 
 
-def _of(readings: Iterable[Reading], kind: str) -> Iterator[Any]:
+def _of(readings: Iterable[MBeanValue], kind: str) -> Iterator[Any]:
     return (reading.mbean for reading in readings if reading.mbean.type == kind)

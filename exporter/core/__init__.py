@@ -1,1 +1,1 @@
-"""What every room rests on: runner, facts between sources, state and target files, shards, logging."""
+"""What every other package depends on: runner, facts between sources, state and target files, shards, logging."""

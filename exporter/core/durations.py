@@ -11,7 +11,7 @@ _FORM = re.compile("".join(rf"(?:(?P<{unit}>[0-9]{{1,15}}){unit})?" for unit in 
 def parse_duration(text: str) -> float:
     """Seconds in a duration such as ``500ms``, ``30s``, ``5m`` or ``1h30m``: units from large to small, each once.
 
-    Raises ValueError, whose text says what to write instead, for anything else, a bare number included.
+    Raises ValueError, whose text is what to write instead, for anything else, a bare number included.
     """
     match = _FORM.fullmatch(text.strip())
     if match is None or not any(match.groups()):
@@ -34,7 +34,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_age(seconds: float) -> str:
-    """An age for a person, in its two largest units: ``3s``, ``2m 5s``, ``1h 4m``, ``3d 2h``; under a second ``0s``."""
+    """An age in its two largest units: ``3s``, ``2m 5s``, ``1h 4m``, ``3d 2h``; under a second ``0s``."""
     left = max(0, int(seconds))
     parts = []
     for unit in ("d", "h", "m", "s"):

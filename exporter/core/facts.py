@@ -1,4 +1,4 @@
-"""What the sources of one cluster know of each other: the latest facts, by type."""
+"""Facts that the sources of one cluster publish for each other: the latest of each type."""
 
 from __future__ import annotations
 
@@ -8,37 +8,39 @@ from typing import NamedTuple
 from exporter.model import Fact, Facts, Snapshot
 
 Key = tuple[str, ...]
-"""Who said it: group, source, number."""
+"""Key of a source's facts and snapshots: group, source, sequence number."""
 
 FACT_INTERVALS = 3
 
 
-class _Posted(NamedTuple):
+class _Stored(NamedTuple):
     fact: Fact
     source: Key
     expires: float
 
 
-class Board:
+class FactStore:
     """The latest facts of one group, each for three intervals of the source that made it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._posted: dict[type[Fact], _Posted] = {}
-        self._by_source: dict[Key, tuple[_Posted, ...]] = {}
+        self._by_type: dict[type[Fact], _Stored] = {}
+        self._by_source: dict[Key, tuple[_Stored, ...]] = {}
 
     def post(self, source: Key, snapshot: Snapshot) -> None:
-        """Replace what this source said; what it no longer says is gone at once if it had no fault, else it expires."""
+        """Replace the facts of this source. A fact that is not in the snapshot is dropped at once if the read had no
+        fault; otherwise it expires.
+        """
         expires = snapshot.ended + FACT_INTERVALS * snapshot.interval
         with self._lock:
             if snapshot.up:
-                self._posted = {kind: post for kind, post in self._posted.items() if post.source != source}
-            self._posted.update({type(fact): _Posted(fact, source, expires) for fact in snapshot.facts})
+                self._by_type = {kind: stored for kind, stored in self._by_type.items() if stored.source != source}
+            self._by_type.update({type(fact): _Stored(fact, source, expires) for fact in snapshot.facts})
             if snapshot.facts or snapshot.up:
-                self._by_source[source] = tuple(_Posted(fact, source, expires) for fact in snapshot.facts)
+                self._by_source[source] = tuple(_Stored(fact, source, expires) for fact in snapshot.facts)
 
     def facts(self, now: float) -> Facts:
-        """What is known now (monotonic)."""
+        """The facts that are valid now (monotonic)."""
         with self._lock:
-            every = [post.fact for posts in self._by_source.values() for post in posts if now < post.expires]
-            return Facts({kind: post.fact for kind, post in self._posted.items() if now < post.expires}, every)
+            every = [each.fact for facts in self._by_source.values() for each in facts if now < each.expires]
+            return Facts({kind: stored.fact for kind, stored in self._by_type.items() if now < stored.expires}, every)

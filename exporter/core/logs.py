@@ -1,8 +1,8 @@
 """Logging to standard error: one line per event, as ``key=value`` text or as JSON.
 
-Both Kafka libraries speak through Python's logging too. kafka-python says the same thing many times a second while a
-broker is away, and at DEBUG writes its whole configuration, passwords included: its loggers are held at WARNING, at
-every level of ours, and a line that repeats is written once a minute with the number of times that it was said.
+Both Kafka libraries log through Python's logging too. kafka-python repeats a message many times a second while a broker
+is away, and at DEBUG writes its whole configuration, passwords included: its loggers stay at WARNING, at every level of
+the agent, and a repeated line is written once a minute with the number of repetitions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, TextIO
 THIRD_PARTY = ("kafka", "confluent_kafka", "librdkafka", "uvicorn")
 REPEAT_SECONDS = 60.0
 
-# What a LogRecord has of itself; anything else came with `extra=` and is written as a field of its own.
+# Standard LogRecord attributes. Every other attribute came from `extra=` and becomes a field.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "repeated"}
 _PLAIN = re.compile(r"[\w.:/@+,\[\]()*-]+")
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
@@ -45,20 +45,20 @@ def configure(level: str, form: str, stream: TextIO | None = None) -> None:
 
 
 def catch_all() -> None:
-    """Log what nobody caught, in the main thread, in another, or where Python can raise nothing: one line each, too."""
+    """Log uncaught exceptions, in the main thread, in another, or where Python cannot raise: one line each, too."""
     log = logging.getLogger(__name__)
 
     def uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if issubclass(kind, KeyboardInterrupt):
             sys.__excepthook__(kind, error, trace)
         else:
-            log.critical("an error that nobody caught", exc_info=(kind, error, trace))
+            log.critical("uncaught error", exc_info=(kind, error, trace))
 
     def in_thread(told: threading.ExceptHookArgs) -> None:
         if told.exc_value is not None and not isinstance(told.exc_value, SystemExit):
             name = told.thread.name if told.thread else ""
             info = (told.exc_type, told.exc_value, told.exc_traceback)
-            log.critical("a thread ended by an error that nobody caught", exc_info=info, extra={"thread_name": name})
+            log.critical("a thread ended by an uncaught error", exc_info=info, extra={"thread_name": name})
 
     def unraisable(told: sys.UnraisableHookArgs) -> None:
         where = told.err_msg or "an error where none can be raised"

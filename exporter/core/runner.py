@@ -1,7 +1,7 @@
-"""Reads every source at its own pace, and keeps what each gave last.
+"""Reads every source at its own interval, and keeps the result of the last read.
 
-One thread per source: a source that hangs holds up nobody else, and is never read twice at once. The one broad
-``except`` of the project is here, in ``take``: whatever a source raises becomes a fault of that source.
+One thread per source: a source that hangs delays no other, and no source is read twice at once. The one broad
+``except`` of the project is in ``read_source``: whatever a source raises becomes a fault of that source.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from exporter.catalogue import (
     SOURCE_READ_DURATION_SECONDS,
     SOURCE_UP,
 )
-from exporter.core.facts import Board, Key
+from exporter.core.facts import FactStore, Key
 from exporter.model import (
     Clock,
     Deadline,
@@ -40,13 +40,13 @@ from exporter.model import (
 log = logging.getLogger(__name__)
 
 OVERRUN_GRACE = 1.0
-"""Seconds beyond its deadline after which a read counts as not answering: sources look at it between calls."""
+"""Seconds beyond its deadline after which a read counts as not answering: sources check the deadline between calls."""
 
 WATCH_INTERVAL = 0.5
 DISTRIBUTIONS = frozenset({Kind.HISTOGRAM, Kind.SUMMARY})
 
 
-class Sink(Protocol):
+class SnapshotSink(Protocol):
     """Where snapshots go: the exposition."""
 
     def swap(self, snapshots: Mapping[Key, Snapshot]) -> None: ...
@@ -57,8 +57,8 @@ class Sink(Protocol):
 class Group(NamedTuple):
     """Sources that share facts: those of one configured cluster. ``key`` is unique and lasts as long as the group.
 
-    ``release`` ends what the sources share, their connections, so that reads which wait come back. It is called once,
-    after the sources were told to stop and before they are waited for.
+    ``release`` closes what the sources share, their connections, so that blocked reads return. It is called once, after
+    the sources were told to stop and before they are waited for.
     """
 
     key: str
@@ -68,7 +68,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """What became of the last read of one source. ``up`` is None before there was one; instants are Unix seconds."""
+    """Result of the last read of one source. ``up`` is None before the first; instants are Unix seconds."""
 
     source: str
     target: str
@@ -98,14 +98,14 @@ def log_traceback(error: Exception, source: Source) -> None:
     log.error("source %s of %s failed: this is a bug", source.name, source.target, exc_info=error)
 
 
-def take(
+def read_source(
     source: Source,
     deadline: Deadline,
     facts: Facts,
     clock: Clock,
     on_bug: Callable[[Exception, Source], None] = log_traceback,
 ) -> Snapshot:
-    """Read a source once. What it yielded before it raised is kept, and what it raised becomes a Fault(INTERNAL)."""
+    """Read a source once. What it yielded before it raised is kept, and the exception becomes a Fault(INTERNAL)."""
     samples: list[Sample] = []
     faults: list[Fault] = []
     made: list[Fact] = []
@@ -162,7 +162,7 @@ def is_blind(snapshot: Snapshot) -> bool:
 
 
 def next_start(began: float, now: float, interval: float) -> float:
-    """When the next read begins: on the grid of intervals from the last start, skipping what an overrun has eaten."""
+    """When the next read begins: on the grid of intervals from the last start, without those that an overrun missed."""
     return began + interval * max(1, math.ceil((now - began) / interval))
 
 
@@ -170,19 +170,19 @@ def next_start(began: float, now: float, interval: float) -> float:
 
 
 class Worker:
-    """Reads one source until stopped, on a thread of its own, and publishes after every read."""
+    """Reads one source until stopped, on its own thread, and publishes after every read."""
 
-    def __init__(self, key: Key, source: Source, board: Board, sink: Sink, clock: Clock) -> None:
+    def __init__(self, key: Key, source: Source, fact_store: FactStore, sink: SnapshotSink, clock: Clock) -> None:
         self.key = key
         self._own_key: Key = (*key, "agent")
-        self._source, self._board, self._sink, self._clock = source, board, sink, clock
+        self._source, self._fact_store, self._sink, self._clock = source, fact_store, sink, clock
         self._stopping = threading.Event()
         self._lock = threading.Lock()  # guards the state below, which the worker and the watch both write
         self._faults: Counter[Reason] = Counter(dict.fromkeys(Reason, 0))
         self._state = SourceState(source.name, source.target, source.cluster)
         self._due: float | None = None  # when the read that runs now counts as not answering
-        self._said: frozenset[Reason] = frozenset()
-        self._noted: frozenset[str] = frozenset()
+        self._logged: frozenset[Reason] = frozenset()
+        self._logged_notes: frozenset[str] = frozenset()
         self._last_bug = ""
         self._thread = threading.Thread(target=self._run, name=f"read {'/'.join(key)}", daemon=True)
 
@@ -223,7 +223,7 @@ class Worker:
     def _read(self, began: float) -> None:
         deadline = Deadline(began + self._source.timeout, self._clock.monotonic)
         self._due = deadline.at + OVERRUN_GRACE
-        snapshot = take(self._source, deadline, self._board.facts(began), self._clock, self._on_bug)
+        snapshot = read_source(self._source, deadline, self._fact_store.facts(began), self._clock, self._on_bug)
         with self._lock:
             if self._stopping.is_set():
                 return
@@ -240,13 +240,14 @@ class Worker:
                     notes=tuple(note for fact in snapshot.facts if isinstance(fact, Notes) for note in fact.notes),
                 )
             )
-            # What it no longer exposes is gone before another source hears that it may.
+            # Samples that it no longer exposes are gone before another source learns from the facts that it may expose
+            # them.
             self._publish(snapshot)
-            self._board.post(self.key, snapshot)
+            self._fact_store.post(self.key, snapshot)
             self._due = None
 
     def note_overrun(self, now: float) -> None:
-        """Say that the read that runs now does not answer, once, if it is past its deadline. Called by the watch."""
+        """Report once that the current read does not answer, if it is past its deadline. Called by the watch."""
         with self._lock:
             if self._due is None or now < self._due or self._stopping.is_set():
                 return
@@ -259,10 +260,10 @@ class Worker:
     def _note(self, state: SourceState) -> None:
         self._state = state
         self._faults.update(fault.reason for fault in state.faults)
-        self._say(state)
+        self._log_changes(state)
 
     def _publish(self, snapshot: Snapshot | None = None) -> None:
-        """Expose how reading goes, and at the same instant what was read."""
+        """Expose the state of reading, and at the same instant the samples that were read."""
         own = {self._own_key: self._own_snapshot(self._state)}
         self._sink.swap(own if snapshot is None else {self.key: snapshot, **own})
 
@@ -289,22 +290,22 @@ class Worker:
             wall=self._clock.wall(),
         )
 
-    def _say(self, state: SourceState) -> None:
+    def _log_changes(self, state: SourceState) -> None:
         """Log faults when they change in kind, and notes once, not in every cycle."""
-        for note in sorted(set(state.notes) - self._noted):
+        for note in sorted(set(state.notes) - self._logged_notes):
             log.warning("%s", note, extra={"source": state.source, "target": state.target})
-        self._noted |= frozenset(state.notes)
+        self._logged_notes |= frozenset(state.notes)
         reasons = frozenset(fault.reason for fault in state.faults)
-        if reasons == self._said:
+        if reasons == self._logged:
             return
         where = {"source": state.source, "target": state.target}
-        for reason in sorted(reasons - self._said):
+        for reason in sorted(reasons - self._logged):
             details = [fault.detail for fault in state.faults if fault.reason == reason]
             more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
             log.warning("%s: %s%s", reason, details[0], more, extra=where)
         if not reasons:
             log.info("answers again", extra=where)
-        self._said = reasons
+        self._logged = reasons
 
     def _on_bug(self, error: Exception, source: Source) -> None:
         if (where := _where(error)) != self._last_bug:  # the same traceback every few seconds would bury the rest
@@ -315,10 +316,10 @@ class Worker:
 # --- All of them ------------------------------------------------------------------------------------------------------
 
 
-class Fleet:
+class Runner:
     """All workers. Groups may come and go while it runs; those that stay keep their threads and their counters."""
 
-    def __init__(self, groups: Iterable[Group], sink: Sink, clock: Clock | None = None) -> None:
+    def __init__(self, groups: Iterable[Group], sink: SnapshotSink, clock: Clock | None = None) -> None:
         self._sink = sink
         self._clock = clock or Clock()
         self._lock = threading.Lock()
@@ -339,27 +340,29 @@ class Fleet:
 
     def add(self, group: Group) -> None:
         """Take a group in, and start it if the fleet runs."""
-        board = Board()
+        fact_store = FactStore()
         names: Counter[str] = Counter()
         workers = []
         for source in group.sources:
             number = names[source.name]
             names[source.name] += 1
-            workers.append(Worker((group.key, source.name, str(number)), source, board, self._sink, self._clock))
+            workers.append(Worker((group.key, source.name, str(number)), source, fact_store, self._sink, self._clock))
         with self._lock:
             if group.key in self._members:
                 raise ValueError(f"there is a group {group.key} already")
-            self._members[group.key] = _Member(group, board, tuple(workers))
+            self._members[group.key] = _Member(group, fact_store, tuple(workers))
             running = self._running
         if running:
             for worker in workers:
                 worker.start()
 
     def remove(self, key: str, deadline: Deadline) -> list[Key]:
-        """Stop a group and forget what it exposed. Returns whose read still hangs; it can publish no more."""
+        """Stop a group and drop its samples. Returns the keys of sources whose read still hangs; they can publish no
+        more.
+        """
         with self._lock:
             member = self._members.pop(key)
-        hanging = _end([member], deadline)
+        hanging = _stop_all([member], deadline)
         self._sink.drop([key for worker in member.workers for key in worker.keys])
         return hanging
 
@@ -369,19 +372,19 @@ class Fleet:
         with self._lock:
             self._running = False
             members = list(self._members.values())
-        return _end(members, deadline)
+        return _stop_all(members, deadline)
 
     def ready(self) -> bool:
         """Whether every source has answered or failed once."""
         return all(worker.state.up is not None for worker in self._workers())
 
     def states(self) -> tuple[GroupState, ...]:
-        """How reading goes and what is known, by group."""
+        """The state of reading and the facts, by group."""
         now = self._clock.monotonic()
         with self._lock:
             members = list(self._members.items())
         return tuple(
-            GroupState(key, member.board.facts(now), tuple(worker.state for worker in member.workers))
+            GroupState(key, member.fact_store.facts(now), tuple(worker.state for worker in member.workers))
             for key, member in members
         )
 
@@ -397,12 +400,12 @@ class Fleet:
 
 class _Member(NamedTuple):
     group: Group
-    board: Board
+    fact_store: FactStore
     workers: tuple[Worker, ...]
 
 
-def _end(members: Collection[_Member], deadline: Deadline) -> list[Key]:
-    """Tell all, let go of what they wait for, and wait; whose read still hangs then."""
+def _stop_all(members: Collection[_Member], deadline: Deadline) -> list[Key]:
+    """Stop all workers, release what their reads wait for, and join them. Returns the keys of those that still hang."""
     for member in members:
         for worker in member.workers:
             worker.stop()

@@ -1,8 +1,8 @@
-"""Which part of a very large cluster this agent tells of: ``--shard 0/3`` is the first of three.
+"""Which part of a very large cluster this agent exposes: ``--shard 0/3`` is the first of three.
 
-Topics, applications and groups are shared out by name, each to exactly one shard; what belongs to the cluster as a
-whole is the first shard's. Whose a name is says its SHA-256: the first eight bytes, as a big-endian number, modulo the
-number of shards. So it stays over restarts, versions and machines, and any tool can tell.
+Topics, applications and groups are divided by name, each to exactly one shard; what belongs to the cluster as a whole
+is exposed by the first. The shard of a name is its SHA-256: the first eight bytes, as a big-endian number, modulo the
+number of shards. So it is the same over restarts, versions and machines, and any tool can compute it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """The shard that ``INDEX/COUNT`` means. Raises ValueError, whose text says what to write instead."""
+        """Parse ``INDEX/COUNT``. Raises ValueError, whose text is what to write instead."""
         match = _FORM.fullmatch(text.strip())
         if match is None:
             raise ValueError("is no shard; write INDEX/COUNT, such as 0/3 for the first of three")
@@ -37,7 +37,7 @@ class Shard:
 
     @property
     def problem(self) -> str:
-        """What is wrong with it, as the end of a sentence; "" if nothing is."""
+        """The problem with it, as the end of a sentence; "" if there is none."""
         if not 1 <= self.count <= MOST:
             return f"is no shard: there must be from 1 to {MOST} of them"
         if not 0 <= self.index < self.count:
@@ -60,7 +60,7 @@ class Shard:
         return OVERFLOW if self.whole else f"{OVERFLOW}_{self.index}"
 
     def tells_of(self, application: str) -> bool:
-        """Whether the series of this application are this shard's: one of its own, or its overflow."""
+        """Whether this shard exposes the series of this application: one of its names, or its overflow."""
         return self.holds(application) or application == self.overflow
 
     def holds(self, name: str) -> bool:

@@ -45,7 +45,7 @@ class StateDir:
         return self._directory is not None
 
     def load(self, cluster_id: str, name: str) -> dict[str, Any]:
-        """The document, {} when there is none. One that cannot be read is a warning, and as good as none."""
+        """Return the document, {} when there is none. One that cannot be read is logged and treated as absent."""
         path = self._path(cluster_id, name)
         if path is None:
             return {}

@@ -27,7 +27,7 @@ _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 
 
 class TargetFileError(Exception):
-    """The file is not of the form; the text says why."""
+    """The file does not have the expected form; the text is the reason."""
 
 
 class LeftOut(NamedTuple):
@@ -43,7 +43,7 @@ class FileTarget(NamedTuple):
     labels: Mapping[str, str]
 
 
-class _Read(NamedTuple):
+class _FileTargets(NamedTuple):
     stamp: FileStamp
     targets: tuple[FileTarget, ...]
 
@@ -57,7 +57,7 @@ class TargetFiles:
 
     def __init__(self, patterns: Sequence[Path]) -> None:
         self._patterns = tuple(patterns)
-        self._read: dict[Path, _Read] = {}
+        self._read: dict[Path, _FileTargets] = {}
 
     def targets(self) -> tuple[FileTarget, ...]:
         """All targets now, each address once; reads only what changed."""
@@ -69,7 +69,7 @@ class TargetFiles:
                 by_address.setdefault(target.address, target)
         return tuple(by_address.values())
 
-    def _look(self, file: Path) -> _Read | None:
+    def _look(self, file: Path) -> _FileTargets | None:
         before = self._read.get(file)
         stamp = None
         try:
@@ -88,14 +88,14 @@ class TargetFiles:
         log.info("%s lists %d target(s)", file, len(targets))
         if left_out := [each for each in read if isinstance(each, LeftOut)]:
             log.warning("%s: %d left out; the first %s", file, len(left_out), left_out[0].why)
-        return _Read(stamp, targets)
+        return _FileTargets(stamp, targets)
 
 
-def _kept(file: Path, before: _Read | None, why: str, stamp: FileStamp | None) -> _Read | None:
-    """What a file said before, noted as read so that the same fault is logged once."""
+def _kept(file: Path, before: _FileTargets | None, why: str, stamp: FileStamp | None) -> _FileTargets | None:
+    """The last targets of a file, noted as read so that the same fault is logged once."""
     targets = before.targets if before else ()
     log.warning("%s %s; %d target(s) of before stay", file, why, len(targets))
-    return before if stamp is None else _Read(stamp, targets)
+    return before if stamp is None else _FileTargets(stamp, targets)
 
 
 def _matching(pattern: Path) -> Iterator[Path]:

@@ -1,7 +1,7 @@
 """Snapshots to the text that Prometheus scrapes: rendered once per change, served from memory.
 
-A worker's ``swap`` writes its own families; a thread of ours puts them together after swaps, at most about twice a
-second, for the formats that were asked for lately; ``body`` hands out the bytes and never waits for a source.
+A worker's ``swap`` formats its own families. A rendering thread joins them after swaps, at most about twice a second,
+for the formats that were requested recently. ``body`` returns bytes and never waits for a source.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from exporter import catalogue
 from exporter.core.shard import WHOLE, Shard
 from exporter.exposition.text_format import (
     END_OF_OPENMETRICS,
-    Block,
+    Chunk,
+    FamilyBlock,
     Format,
     Labels,
-    Piece,
     Value,
     block,
     gzipped,
@@ -31,18 +31,19 @@ from exporter.model import Clock, Distribution, Kind, Metric, Sample, Snapshot
 LOG = logging.getLogger(__name__)
 
 Key = tuple[str, ...]
-"""What a snapshot replaces: that of the same source before it. Where two expose one series, the greater key wins."""
+"""A snapshot replaces the last one with the same key. Where two expose one series, the greater key is used."""
 
 LASTING = frozenset({Kind.COUNTER, Kind.HISTOGRAM})
-"""Kinds that stand still and stay while their source does not answer. A summary's quantiles are of now: they go."""
+"""Kinds whose last value is kept while their source does not answer. Not summaries: their quantiles are of the present.
+"""
 
 EXPIRY_INTERVALS = 3
 MAX_AGE = 10.0
-"""Seconds after which a body is made anew even if no source swapped: the process's own numbers are in it."""
+"""Seconds after which a body is rendered again even if no source swapped: it has the metrics of the process itself."""
 
 SPACING = (0.5, 1.0)
 MAX_SHARE = 0.02
-"""Seconds between two renderings: so many that they take no more than this share of a core, within these bounds."""
+"""Seconds between two renderings: long enough to use no more than this share of a core, within these bounds."""
 
 ASKED_LATELY = 120.0
 
@@ -65,15 +66,15 @@ class _Body:
 class _Slot:
     """What one source exposes now. ``expires`` (monotonic) is the end of all that is not lasting."""
 
-    blocks: Mapping[Metric, Block] = field(default_factory=dict)
+    blocks: Mapping[Metric, FamilyBlock] = field(default_factory=dict)
     expires: float = 0.0
 
-    def live(self, now: float) -> Iterable[Block]:
+    def live(self, now: float) -> Iterable[FamilyBlock]:
         return (each for each in self.blocks.values() if now < self.expires or each.metric.kind in LASTING)
 
 
 class Exposition:
-    """All that ``/metrics`` says. Any thread may call any method; for one key, ``swap`` is called by one at a time."""
+    """All of ``/metrics``. Any thread may call any method; for one key, ``swap`` is called by one thread at a time."""
 
     def __init__(
         self,
@@ -82,9 +83,9 @@ class Exposition:
         own: Callable[[Format], bytes] | None = None,
         shard: Shard = WHOLE,
     ) -> None:
-        """``families`` give the order; ``own`` writes the families of the process itself, put at the end.
+        """``families`` give the order; ``own`` writes the families of the process itself, at the end.
 
-        What each agent says of itself gets a label ``shard``, unless this one is the whole.
+        The agent's own metrics get a label ``shard``, unless there is only one.
         """
         self._clock = clock or Clock()
         self._shard = (str(shard.index),)
@@ -92,7 +93,7 @@ class Exposition:
         rows = catalogue.rows() if families is None else families
         self._order = {self._sharded.get(metric, metric): place for place, metric in enumerate(rows)}
         self._own = own
-        self._headers: dict[tuple[Metric, Format], Piece] = {}
+        self._headers: dict[tuple[Metric, Format], Chunk] = {}
         self._lock = threading.Lock()  # guards the five below; held for moments only
         self._slots: dict[Key, _Slot] = {}
         self._generation = 0
@@ -109,8 +110,8 @@ class Exposition:
     def swap(self, snapshots: Mapping[Key, Snapshot]) -> None:
         """Replace what these keys exposed, all at once.
 
-        Gauges are replaced as a whole. A counter or histogram that the snapshot lacks stays if the snapshot has faults,
-        and goes if it has none: then the source had its say.
+        Gauges are replaced. A counter or histogram that the snapshot lacks is kept if the snapshot has faults, and
+        dropped if it has none: then the source was read completely.
         """
         slots = {key: self._slot(key, snapshot) for key, snapshot in snapshots.items()}
         with self._lock:
@@ -119,7 +120,7 @@ class Exposition:
         self._changed.set()
 
     def drop(self, keys: Collection[Key]) -> None:
-        """Forget all that these keys exposed: their source is no longer read."""
+        """Drop all that these keys exposed: their source is no longer read."""
         with self._lock:
             for key in keys:
                 self._slots.pop(key, None)
@@ -165,7 +166,7 @@ class Exposition:
             LOG.warning("two samples of %s had the same labels; the later one is exposed (%d so far)", metric, count)
         return later
 
-    # --- What the server does ---------------------------------------------------------------------------------------
+    # --- Called by the server ---------------------------------------------------------------------------------------
 
     def ready(self, fmt: Format, gzip: bool = False) -> bytes | None:
         """The body of ``/metrics`` where it is in memory: unless nobody asked for this kind lately or it ran out."""
@@ -174,7 +175,7 @@ class Exposition:
             self._asked[key] = now
             made = self._bodies.get(key)
             usable = made is not None and now < made.valid_until
-            if self._thread is None and made is not None:  # nobody else renders
+            if self._thread is None and made is not None:  # no thread renders
                 usable = usable and made.generation == self._generation
         return made.data if made is not None and usable else None
 
@@ -196,18 +197,18 @@ class Exposition:
         with self._lock:
             slots = sorted(self._slots.items())
             generation = self._generation
-        by_family: dict[Metric, list[Block]] = {}
+        by_family: dict[Metric, list[FamilyBlock]] = {}
         for _, slot in slots:
             for each in slot.live(now):
                 by_family.setdefault(each.metric, []).append(each)
-        pieces: list[Piece] = []
+        pieces: list[Chunk] = []
         for metric in sorted(by_family, key=self._place):
             pieces.append(self._header(metric, key.format))
             pieces += self._merged(metric, by_family[metric])
         if self._own:
-            pieces.append(Piece(self._own(key.format)))
+            pieces.append(Chunk(self._own(key.format)))
         if key.format is Format.OPENMETRICS:
-            pieces.append(Piece(END_OF_OPENMETRICS))
+            pieces.append(Chunk(END_OF_OPENMETRICS))
         data = gzipped(pieces) if key.gzip else b"".join(piece.data for piece in pieces)
         ends = (slot.expires for _, slot in slots if slot.expires > now)
         made = _Body(data, generation, min((*ends, now + MAX_AGE)))
@@ -215,7 +216,7 @@ class Exposition:
             self._bodies[key] = made
         return made
 
-    def _merged(self, metric: Metric, blocks: list[Block]) -> list[Piece]:
+    def _merged(self, metric: Metric, blocks: list[FamilyBlock]) -> list[Chunk]:
         """The pieces of one family, no series twice: the block of the greater key wins, ``series_dropped`` adds up."""
         seen: set[Labels] = set(blocks[0].prefixes)
         for each in blocks[1:]:
@@ -233,10 +234,10 @@ class Exposition:
     def _place(self, metric: Metric) -> tuple[int, str]:
         return self._order.get(metric, len(self._order)), metric.name
 
-    def _header(self, metric: Metric, fmt: Format) -> Piece:
+    def _header(self, metric: Metric, fmt: Format) -> Chunk:
         piece = self._headers.get((metric, fmt))
         if piece is None:
-            piece = self._headers[metric, fmt] = Piece(header(metric, fmt))
+            piece = self._headers[metric, fmt] = Chunk(header(metric, fmt))
         return piece
 
     # --- The thread that renders ahead ------------------------------------------------------------------------------
@@ -272,7 +273,9 @@ class Exposition:
             return max(0.0, min((body.valid_until for body in self._bodies.values()), default=now + MAX_AGE) - now)
 
     def _wanted(self, now: float) -> list[BodyKey]:
-        """The kinds asked for lately; a body that nobody wants any more is let go, so that it is never served stale."""
+        """The formats requested recently. A body that is no longer requested is dropped, so that it is never served
+        stale.
+        """
         with self._lock:
             wanted = [key for key, asked in self._asked.items() if now - asked < ASKED_LATELY]
             self._bodies = {key: body for key, body in self._bodies.items() if key in wanted}

@@ -38,8 +38,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPECIAL = {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}
 
 
-class Piece:
-    """Some bytes of a body, and, once asked for, the same bytes as deflate blocks that can stand anywhere in one."""
+class Chunk:
+    """Some bytes of a body, and on demand the same bytes as deflate blocks that can be at any place of a stream."""
 
     __slots__ = ("_deflated", "data")
 
@@ -55,20 +55,20 @@ class Piece:
         return self._deflated
 
 
-class Block(NamedTuple):
+class FamilyBlock(NamedTuple):
     """One family of one source: its lines, and what is needed to write the next ones cheaply.
 
     ``prefixes`` and ``values`` run in parallel. The prefixes are the cache for the next block of the same family and
-    source, which takes over only those it still needs: what vanishes from the source vanishes from the cache.
+    source, which takes over only those that it still needs: a series that the source drops leaves the cache.
     """
 
     metric: Metric
     prefixes: dict[Labels, str]
     values: list[Value]
-    piece: Piece
+    piece: Chunk
 
 
-def block(metric: Metric, values: Mapping[Labels, Value], earlier: Block | None = None) -> Block:
+def block(metric: Metric, values: Mapping[Labels, Value], earlier: FamilyBlock | None = None) -> FamilyBlock:
     """Write one family; ``earlier`` is the block that the same source gave before."""
     if metric.kind in (Kind.HISTOGRAM, Kind.SUMMARY):
         return _distributions(metric, values, earlier)
@@ -78,10 +78,10 @@ def block(metric: Metric, values: Mapping[Labels, Value], earlier: Block | None 
     # Written for the interpreter: the loops over 100,000 samples run in C.
     prefixes = {labels: known.get(labels) or _prefix(metric, labels) for labels in values}
     lines = list(map(add, prefixes.values(), numbers(values.values())))
-    return Block(metric, prefixes, list(values.values()), _piece(lines, earlier))
+    return FamilyBlock(metric, prefixes, list(values.values()), _piece(lines, earlier))
 
 
-def _distributions(metric: Metric, values: Mapping[Labels, Value], earlier: Block | None) -> Block:
+def _distributions(metric: Metric, values: Mapping[Labels, Value], earlier: FamilyBlock | None) -> FamilyBlock:
     """Histograms and summaries: the text of one whose value did not change is taken over, most have not."""
     known = earlier.prefixes if earlier else {}
     before = dict(zip(known, earlier.values, strict=True)) if earlier else {}
@@ -93,7 +93,7 @@ def _distributions(metric: Metric, values: Mapping[Labels, Value], earlier: Bloc
         if text is None or before[labels] != value:
             text = "\n".join(_distribution_lines(metric, labels, value))
         texts[labels] = text
-    return Block(metric, texts, list(values.values()), _piece(list(texts.values()), earlier))
+    return FamilyBlock(metric, texts, list(values.values()), _piece(list(texts.values()), earlier))
 
 
 def _distribution_lines(metric: Metric, labels: Labels, value: Distribution) -> Iterable[str]:
@@ -110,10 +110,10 @@ def _distribution_lines(metric: Metric, labels: Labels, value: Distribution) -> 
         yield f"{name}_sum{braces} {number(value.total)}"
 
 
-def _piece(lines: Sequence[str], earlier: Block | None) -> Piece:
+def _piece(lines: Sequence[str], earlier: FamilyBlock | None) -> Chunk:
     """The lines as bytes; the earlier piece itself when nothing changed, since it may be compressed already."""
     data = _encoded("\n".join(lines) + "\n") if lines else b""
-    return earlier.piece if earlier and earlier.piece.data == data else Piece(data)
+    return earlier.piece if earlier and earlier.piece.data == data else Chunk(data)
 
 
 def _encoded(text: str) -> bytes:
@@ -167,7 +167,7 @@ def header(metric: Metric, fmt: Format) -> bytes:
     return f"# HELP {name} {text}\n# TYPE {name} {metric.kind}\n".encode()
 
 
-def gzipped(pieces: Sequence[Piece]) -> bytes:
+def gzipped(pieces: Sequence[Chunk]) -> bytes:
     """One gzip member (RFC 1952) of pieces that may be compressed already: a render pays only for what changed."""
     checksum = size = 0
     for piece in pieces:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from exporter.http.endpoint import AskError, Endpoint, Reply
+from exporter.http.endpoint import Endpoint, HttpError, Reply, causes
 from exporter.model import Deadline
 
-__all__ = ["MAX_BYTES", "AskError", "Endpoint", "Reply", "ask"]
+__all__ = ["MAX_BYTES", "Endpoint", "HttpError", "Reply", "ask", "causes"]
 
 MAX_BYTES = 32 * 1024 * 1024
 """Greatest answer, decompressed. A catch-all jmx_exporter page of a broker with 10,000 partitions has 11 MB."""
@@ -18,13 +18,17 @@ def ask(
     path: str = "",
     accept: str = "application/json",
     body: bytes | None = None,
+    content_type: str = "application/json",
     max_bytes: int = MAX_BYTES,
 ) -> Reply:
-    """GET the endpoint's URL and ``path``, or POST ``body`` as JSON to it. Raises AskError.
+    """GET the endpoint's URL and ``path``, or POST ``body`` to it. Raises HttpError.
 
-    Returns by the deadline, but for the look-up of a host name, which has no time limit in Python.
+    Returns by the deadline, except for the lookup of a host name, which has no timeout in Python.
     """
-    # requests and what it imports are a tenth of the agent's memory: only for those who have somebody to ask.
+    # requests and its imports are a tenth of the agent's memory: they are imported only where an endpoint is
+    # configured.
     from exporter.http.exchange import exchange  # noqa: PLC0415
 
-    return exchange(endpoint, deadline, path=path, accept=accept, body=body, max_bytes=max_bytes)
+    return exchange(
+        endpoint, deadline, path=path, accept=accept, body=body, content_type=content_type, max_bytes=max_bytes
+    )

@@ -1,7 +1,8 @@
-"""Whom to ask over HTTP, and what comes of it."""
+"""Addresses that are read over HTTP, replies and errors."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -12,9 +13,9 @@ from exporter.model import Fault
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An address and how to come in. ``password_file`` and ``ca_file`` are read at every question, so may be renewed.
+    """An address and its credentials. ``password_file`` and ``ca_file`` are read at every request, so may be renewed.
 
-    ``ca_file`` is in PEM, None for the usual authorities. ``token`` is a bearer's.
+    ``ca_file`` is in PEM, None for the usual authorities. ``token`` is a bearer token.
     """
 
     url: str
@@ -43,11 +44,22 @@ class Reply(NamedTuple):
     content_type: str
 
 
-class AskError(Exception):
-    """The question was not answered. ``status`` is the HTTP status of a refusal, 0 when there was none."""
+class HttpError(Exception):
+    """The request failed. ``status`` is the HTTP status of a refusal, 0 when there was none."""
 
     def __init__(self, fault: Fault, status: int = 0, body: bytes = b"") -> None:
         super().__init__(fault.detail)
         self.fault = fault
         self.status = status
         self.body = body
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception and those that led to it, also where requests and urllib3 keep them in arguments."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        inner = next((arg for arg in error.args if isinstance(arg, BaseException)), None)
+        reason = getattr(error, "reason", None)
+        error = error.__cause__ or (reason if isinstance(reason, BaseException) else None) or inner or error.__context__

@@ -1,7 +1,7 @@
-"""One question over HTTP, by requests.
+"""One request over HTTP, by requests.
 
-Its own timeout starts anew with every byte that comes, follows redirects to wherever they lead, and reads answers
-of any size. Here a question has one deadline from the first to the last byte, one address, and a greatest size.
+The timeout of requests restarts with every byte, and it follows redirects to any host and reads bodies of any size.
+Here a request has one deadline from the first to the last byte, one address, and a maximum size.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import contextlib
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import requests
@@ -20,7 +19,7 @@ from requests.auth import HTTPBasicAuth
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
-from exporter.http.endpoint import AskError, Endpoint, Reply
+from exporter.http.endpoint import Endpoint, HttpError, Reply, causes
 from exporter.model import Deadline, Fault, Reason
 
 CHUNK_BYTES = 16 * 1024
@@ -31,24 +30,31 @@ TIMER_NAME = "deadline of a question"
 
 
 def exchange(
-    endpoint: Endpoint, deadline: Deadline, *, path: str, accept: str, body: bytes | None, max_bytes: int
+    endpoint: Endpoint,
+    deadline: Deadline,
+    *,
+    path: str,
+    accept: str,
+    body: bytes | None,
+    content_type: str,
+    max_bytes: int,
 ) -> Reply:
     """As ``exporter.http.ask``."""
     url = endpoint.url.rstrip("/") + path if path else endpoint.url
     headers = {"Accept": accept, "Accept-Encoding": "gzip", "Connection": "close", "User-Agent": "kafka-eos-exporter"}
     if body is not None:
-        headers["Content-Type"] = "application/json"
+        headers["Content-Type"] = content_type
     if endpoint.token:
         headers["Authorization"] = f"Bearer {endpoint.token}"
     if endpoint.ca_file and not endpoint.ca_file.is_file():
-        raise AskError(Fault(Reason.AUTHENTICATION, f"ca_file {endpoint.ca_file}: no such file"))
+        raise HttpError(Fault(Reason.AUTHENTICATION, f"ca_file {endpoint.ca_file}: no such file"))
     cutter = _Cutter()
     timer = threading.Timer(deadline.remaining(), cutter.cut)
     timer.name, timer.daemon = TIMER_NAME, True
     timer.start()
     try:
         with requests.Session() as session:
-            session.trust_env = False  # no proxies, no ~/.netrc: what we say goes to the configured address alone
+            session.trust_env = False  # no proxies, no ~/.netrc: the request goes to the configured address only
             for scheme in ("http://", "https://"):
                 session.mount(scheme, _Adapter(cutter))
             reply = session.request(
@@ -68,13 +74,13 @@ def exchange(
             raise TimeoutError
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
         if cutter.done or deadline.over:
-            raise AskError(Fault(Reason.TIMEOUT, f"{url} did not answer in full before the deadline")) from error
-        raise AskError(_fault(url, error)) from error
+            raise HttpError(Fault(Reason.TIMEOUT, f"{url} did not answer in full before the deadline")) from error
+        raise HttpError(_fault(url, error)) from error
     finally:
         timer.cancel()
         cutter.close()
     if reply.status_code not in {200, 204}:
-        raise AskError(_refusal(url, reply), reply.status_code, content)
+        raise HttpError(_refusal(url, reply), reply.status_code, content)
     return Reply(content, reply.headers.get("Content-Type", ""))
 
 
@@ -88,7 +94,7 @@ class _Cutter:
 
     def watch(self, sock: socket.socket) -> None:
         with self._lock:
-            # A twin, because TLS takes the connection over from the socket that it is given.
+            # A duplicate, because TLS takes over the connection of the socket that it is given.
             self._sockets.append(sock.dup())
         if self.done:
             self.cut()
@@ -148,15 +154,17 @@ def _credentials(endpoint: Endpoint) -> HTTPBasicAuth | None:
             word = endpoint.password_file.read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "is no UTF-8 text"
-            raise AskError(Fault(Reason.AUTHENTICATION, f"password_file {endpoint.password_file}: {why}")) from None
+            raise HttpError(Fault(Reason.AUTHENTICATION, f"password_file {endpoint.password_file}: {why}")) from None
     return HTTPBasicAuth(endpoint.username.encode(), word.encode())
 
 
 def _content(reply: requests.Response, max_bytes: int) -> bytes:
-    """The whole body, decompressed; of a refusal the beginning. Raises AskError when it is too large."""
+    """The whole body, decompressed; of a refusal the beginning. Raises HttpError when it is too large."""
     encoding = reply.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in {"gzip", "identity", ""}:  # what was not asked for, or one in another, is not decoded
-        raise AskError(Fault(Reason.MALFORMED, f"{reply.url} answered in the encoding {encoding!r:.40}: not asked for"))
+        raise HttpError(
+            Fault(Reason.MALFORMED, f"{reply.url} answered in the encoding {encoding!r:.40}: not asked for")
+        )
     chunks = []
     size = 0
     for chunk in reply.iter_content(CHUNK_BYTES):
@@ -165,7 +173,7 @@ def _content(reply: requests.Response, max_bytes: int) -> bytes:
             break
         if size > max_bytes:
             limit = f"{max_bytes / 1024 / 1024:.0f} MB"
-            raise AskError(Fault(Reason.MALFORMED, f"{reply.url} answered with more than {limit}: stopped reading"))
+            raise HttpError(Fault(Reason.MALFORMED, f"{reply.url} answered with more than {limit}: stopped reading"))
         chunks.append(chunk)
     return b"".join(chunks)
 
@@ -185,13 +193,13 @@ def _refusal(url: str, reply: requests.Response) -> Fault:
 
 
 def _fault(url: str, error: Exception) -> Fault:
-    causes = list(_causes(error))
-    for cause in causes:
+    found = list(causes(error))
+    for cause in found:
         if isinstance(cause, ssl.SSLError):
             return Fault(Reason.AUTHENTICATION, f"{url}: TLS failed: {cause.reason or cause}")
         if isinstance(cause, socket.gaierror):
             return Fault(Reason.UNREACHABLE, f"{url}: {cause.strerror or 'unknown host'}")
-    for cause in causes:
+    for cause in found:
         if isinstance(cause, OSError) and cause.strerror:
             return Fault(Reason.UNREACHABLE, f"{url}: {cause.strerror}")
     if isinstance(error, requests.exceptions.ContentDecodingError):
@@ -199,13 +207,3 @@ def _fault(url: str, error: Exception) -> Fault:
     if isinstance(error, (requests.exceptions.InvalidHeader, ValueError)):
         return Fault(Reason.MALFORMED, f"{url}: {type(error).__name__}")
     return Fault(Reason.UNREACHABLE, f"{url}: the connection broke")
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        inner = next((arg for arg in error.args if isinstance(arg, BaseException)), None)
-        reason = getattr(error, "reason", None)
-        error = error.__cause__ or (reason if isinstance(reason, BaseException) else None) or inner or error.__context__

@@ -1,1 +1,1 @@
-"""What clients, Spark drivers and audits hand in at ``/ingest/...``."""
+"""What clients, Spark drivers and audits post to ``/ingest/...``."""

@@ -1,4 +1,4 @@
-"""``POST /ingest/…``: who may hand something in, and how large it may be."""
+"""``POST /ingest/…``: authentication and size limits of posted documents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from exporter.ingest.latest import RefusedError
-from exporter.ingest.receivers import Inboxes
+from exporter.ingest.receivers import Receivers
 from exporter.web.messages import Answer, Request, plain
 
 log = logging.getLogger(__name__)
@@ -22,19 +22,19 @@ _ADVICE: Mapping[int, Mapping[str, str]] = {
 }
 
 
-class Inbox(Protocol):
-    """Takes what came in; raises RefusedError for what it does not take."""
+class Receiver(Protocol):
+    """Accepts one document. Raises RefusedError."""
 
     def take(self, body: bytes) -> None: ...
 
 
-class IngestDoor:
+class IngestApp:
     """One of the paths. Any thread may call it.
 
     ``token`` gives the one that is asked for, "" for none, at each request; it may raise ValueError.
     """
 
-    def __init__(self, inbox: Inbox, token: Callable[[], str]) -> None:
+    def __init__(self, inbox: Receiver, token: Callable[[], str]) -> None:
         self._inbox = inbox
         self._token = token
 
@@ -72,10 +72,10 @@ class IngestDoor:
             raise RefusedError(413, f"more than {MAX_BYTES // 1024} KB: send what matters only")
 
 
-def doors_of(inboxes: Inboxes, token: Callable[[], str]) -> Mapping[str, IngestDoor]:
+def ingest_apps(inboxes: Receivers, token: Callable[[], str]) -> Mapping[str, IngestApp]:
     """The doors to all inboxes, by their path."""
     return {
-        "/ingest/librdkafka": IngestDoor(inboxes.clients, token),
-        "/ingest/spark": IngestDoor(inboxes.spark, token),
-        "/ingest/audit": IngestDoor(inboxes.audits, token),
+        "/ingest/librdkafka": IngestApp(inboxes.clients, token),
+        "/ingest/spark": IngestApp(inboxes.spark, token),
+        "/ingest/audit": IngestApp(inboxes.audits, token),
     }

@@ -1,4 +1,4 @@
-"""Results of audits that are handed in by ``audit --agent URL``: the latest of each audit."""
+"""Results of audits posted by ``audit --agent URL``: the latest of each audit."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from exporter.audit_result.result import AuditResult, AuditResultError, parse_result, weight
 from exporter.ingest.budget import Budget
-from exporter.ingest.latest import Mailbox, RefusedError
+from exporter.ingest.latest import LatestBySender, RefusedError
 from exporter.model import Clock
 
 KEEP_SECONDS = 31 * 86_400.0
-"""A result is of use until the next one; an audit that runs once a month has its last one told all the time."""
+"""A result is valid until the next one: the last result of an audit that runs once a month is exposed all the time."""
 
 
 class AuditKey(NamedTuple):
@@ -21,18 +21,18 @@ class AuditKey(NamedTuple):
     audit: str
 
 
-class AuditInbox:
-    """The audits that were handed in, the latest run of each. Any thread may call any method."""
+class AuditReceiver:
+    """The posted results, the latest run of each audit. Any thread may call any method."""
 
     def __init__(self, clusters: Collection[str], audits: int, clock: Clock, budget: Budget | None = None) -> None:
-        """``clusters`` are the names that a result may give; so many ``audits`` are kept at most."""
+        """``clusters`` are the names that a result may give; at most ``audits`` are kept."""
         self._clusters = frozenset(clusters)
-        self._mail: Mailbox[AuditKey, AuditResult] = Mailbox(
+        self._mail: LatestBySender[AuditKey, AuditResult] = LatestBySender(
             audits, KEEP_SECONDS, clock, lambda _, result: weight(result), senders="audits", budget=budget
         )
 
     def take(self, body: bytes) -> None:
-        """Take one result. One that ended before that which is kept changes nothing. Raises RefusedError."""
+        """Accept one result. One that ended before the kept one changes nothing. Raises RefusedError."""
         self._mail.admit()
         try:
             result = parse_result(body)
@@ -50,5 +50,5 @@ class AuditInbox:
         return tuple(self._mail.latest().values())
 
     def left_out(self) -> int:
-        """How many audits reported lately and are not kept."""
+        """Number of audits that posted recently and are not kept."""
         return self._mail.left_out()

@@ -1,4 +1,6 @@
-"""What others hand in over HTTP, the latest of each sender: so much at a time, from so many, until they fall silent."""
+"""The latest document of each sender over HTTP, with limits on rate and number, until the sender is silent for too
+long.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,15 @@ V = TypeVar("V")
 
 
 class RefusedError(Exception):
-    """A document that is not taken: an HTTP status and what is wrong with it."""
+    """A refused document: an HTTP status and the reason."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status = status
 
 
-class _Bucket:
-    """So many a second, and a burst at once."""
+class _TokenBucket:
+    """A token bucket: a rate per second, and a burst."""
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate, self._burst = rate, burst
@@ -46,14 +48,14 @@ class _Bucket:
         return True
 
 
-class _Letter(NamedTuple, Generic[V]):
-    """What a sender said last; ``seen`` is monotonic."""
+class _LastReport(NamedTuple, Generic[V]):
+    """The last document of a sender; ``seen`` is monotonic."""
 
     value: V
     seen: float
 
 
-class Mailbox(Generic[K, V]):
+class LatestBySender(Generic[K, V]):
     """The latest of each sender. Any thread may call any method."""
 
     def __init__(
@@ -77,9 +79,9 @@ class Mailbox(Generic[K, V]):
         self._senders = senders
         self._budget = budget or Budget()
         self._lock = self._budget.lock  # guards the four below
-        self._letters: dict[K, _Letter[V]] = {}
-        self._buckets: dict[K, _Bucket] = {}
-        self._total = _Bucket(TOTAL_RATE, TOTAL_BURST)
+        self._letters: dict[K, _LastReport[V]] = {}
+        self._buckets: dict[K, _TokenBucket] = {}
+        self._total = _TokenBucket(TOTAL_RATE, TOTAL_BURST)
         self._left_out: dict[K, float] = {}
 
     def admit(self) -> None:
@@ -89,7 +91,7 @@ class Mailbox(Generic[K, V]):
                 raise RefusedError(429, f"too much from all {self._senders} together")
 
     def put(self, sender: K, make: Callable[[V | None], V]) -> None:
-        """Keep what ``make`` makes of what this sender said before, None if nothing. Raises RefusedError."""
+        """Keep the result of ``make``, which gets the last value of this sender or None. Raises RefusedError."""
         now = self._clock.monotonic()
         with self._lock:
             self._forget_silent(now)
@@ -99,7 +101,7 @@ class Mailbox(Generic[K, V]):
                     self._left_out[sender] = now
                 raise RefusedError(429, f"more {self._senders} report than ingest.clients allows")
             self._left_out.pop(sender, None)
-            if not self._buckets.setdefault(sender, _Bucket(RATE, BURST)).take(now):
+            if not self._buckets.setdefault(sender, _TokenBucket(RATE, BURST)).take(now):
                 raise RefusedError(429, f"more than {RATE:.0f} reports a second from one of the {self._senders}")
             value = make(before.value if before else None)
             size = ENTRY_BYTES + self._weigh(sender, value)
@@ -107,16 +109,16 @@ class Mailbox(Generic[K, V]):
                 self._budget.charge((self._senders, sender), size, self._senders, lambda: self._drop(sender))
             except ValueError:
                 raise RefusedError(413, "is larger than all that ingest.memory allows") from None
-            self._letters[sender] = _Letter(value, now)
+            self._letters[sender] = _LastReport(value, now)
 
     def latest(self) -> Mapping[K, V]:
-        """What those said last that are not silent."""
+        """The values of the senders that are not expired."""
         with self._lock:
             self._forget_silent(self._clock.monotonic())
             return {sender: letter.value for sender, letter in self._letters.items()}
 
     def left_out(self) -> int:
-        """How many reported lately and are not kept."""
+        """Number of senders that posted recently and are not kept."""
         with self._lock:
             self._forget_silent(self._clock.monotonic())
             return len(self._left_out)
@@ -135,7 +137,7 @@ class Mailbox(Generic[K, V]):
 
 
 def json_object(body: bytes) -> Mapping[str, Any]:
-    """What a body holds. Raises RefusedError."""
+    """Parse a body. Raises RefusedError."""
     try:
         document = parse_json(body)
     except JsonError as error:

@@ -1,8 +1,8 @@
-"""Statistics that librdkafka's clients hand in: checked, limited, and kept until the client falls silent.
+"""Statistics that librdkafka clients post: checked, limited, and kept until the client is silent for too long.
 
-librdkafka tells the state of its transactional and idempotent producer in the ``eos`` section (STATISTICS.md). Its
-``txn_stateage`` is the uptime of the machine (``ts_txn_state`` in rdkafka_int.h is never assigned), so ages are ours:
-since when a client is in the state in which it was seen last, without having been seen in another.
+librdkafka reports the state of its transactional and idempotent producer in the ``eos`` section (STATISTICS.md). Its
+``txn_stateage`` is the uptime of the machine (``ts_txn_state`` in rdkafka_int.h is never assigned), so the agent
+measures ages itself: since when a client was seen in no other state than the last.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from exporter.catalogue import RDKAFKA_IDEMPOTENCE_STATES, RDKAFKA_TXN_STATES
 from exporter.ingest.budget import Budget, text_bytes
-from exporter.ingest.latest import Mailbox, RefusedError, json_object, named
+from exporter.ingest.latest import LatestBySender, RefusedError, json_object, named
 from exporter.model import Clock
 
 UNKNOWN = "unknown"
@@ -21,7 +21,7 @@ STATE_BYTES = 500
 
 
 class ClientKey(NamedTuple):
-    """One client: the Kafka cluster as the agent calls it ("" for the only one), where it runs, what it is called."""
+    """One client: the agent's name of its Kafka cluster ("" for the only one), its host, and its client id."""
 
     cluster: str
     instance: str
@@ -30,7 +30,7 @@ class ClientKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClientState:
-    """What a client said last. Instants are Unix seconds, states those of the catalogue.
+    """The last report of a client. Instants are Unix seconds, states those of the catalogue.
 
     ``txn_state`` is None for an idempotent client that is not transactional: it stays in Init forever.
     """
@@ -51,7 +51,7 @@ class _Report(NamedTuple):
     sent: float | None
 
 
-class Inbox:
+class LibrdkafkaReceiver:
     """The clients that report, the latest report of each. Any thread may call any method."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Inbox:
         self._clusters = frozenset(clusters)
         self._clock = clock or Clock()
         self.budget = budget or Budget()
-        self._mail: Mailbox[ClientKey, ClientState] = Mailbox(
+        self._mail: LatestBySender[ClientKey, ClientState] = LatestBySender(
             clients, expire_after, self._clock, lambda key, _: STATE_BYTES + text_bytes(*key), budget=self.budget
         )
 
@@ -79,16 +79,16 @@ class Inbox:
         self._mail.put(report.key, lambda before: _next(before, report, self._clock.wall()))
 
     def clients(self) -> Mapping[ClientKey, ClientState]:
-        """Those that are not silent."""
+        """The clients that are not expired."""
         return self._mail.latest()
 
     def left_out(self) -> int:
-        """How many clients reported lately and are not kept."""
+        """Number of clients that reported recently and are not kept."""
         return self._mail.left_out()
 
 
 def _next(before: ClientState | None, report: _Report, wall: float) -> ClientState:
-    """The state of a client after a report. A transactional client that was once seen stays one."""
+    """The state of a client after a report. A client that was transactional once stays transactional."""
     transactional = report.txn_state != "init" or (before is not None and before.txn_state is not None)
     txn_state = report.txn_state if transactional else None
     same_txn = before is not None and before.txn_state == txn_state

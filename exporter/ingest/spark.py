@@ -1,7 +1,7 @@
-"""What ``listener.py`` hands in from a Spark driver: one query's state, whole, each time.
+"""What ``listener.py`` posts from a Spark driver: the whole state of one query, each time.
 
-Because each document has all that is known of a query, one that is lost is made up for by the next, and the listener
-may leave out those that the agent had no time for.
+Each document has all that is known of a query, so the next one makes up for a lost one, and the listener may skip
+documents while the agent is busy.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from exporter.ingest.budget import Budget, text_bytes
-from exporter.ingest.latest import Mailbox, RefusedError, json_object, named
+from exporter.ingest.latest import LatestBySender, RefusedError, json_object, named
 from exporter.model import Clock
 from exporter.spark.events import MOST_ENDS, EventError, batch_of
-from exporter.spark.queries import KEEP_SILENT, End, Query, State, Way
-from exporter.spark.terminations import MOST_CLASSES, Reason, reason_of
+from exporter.spark.queries import KEEP_SILENT, Origin, QueryEnd, StreamingQuery
+from exporter.spark.terminations import MOST_CLASSES, reason_of
+from exporter.words import QueryState, TerminationReason
 
 QUERY_BYTES, PARTITION_BYTES, END_BYTES = 2500, 300, 250
 
@@ -27,7 +28,7 @@ LATEST = 4_102_444_800.0
 class QueryPlace(NamedTuple):
     """A query, by its id if it has no name, and the cluster that its driver names, "" for the only one.
 
-    A driver that is started anew takes the place of the one before.
+    A restarted driver replaces the one before.
     """
 
     cluster: str
@@ -35,14 +36,14 @@ class QueryPlace(NamedTuple):
     query: str
 
 
-class SparkInbox:
+class SparkReceiver:
     """The queries that report, the latest of each. Any thread may call any method."""
 
     def __init__(self, clusters: Collection[str], queries: int, clock: Clock, budget: Budget | None = None) -> None:
-        """``clusters`` are the names that a driver may give; so many ``queries`` are kept at most."""
+        """``clusters`` are the names that a driver may give; at most ``queries`` are kept."""
         self._clusters = frozenset(clusters)
         self._clock = clock
-        self._mail: Mailbox[QueryPlace, Query] = Mailbox(
+        self._mail: LatestBySender[QueryPlace, StreamingQuery] = LatestBySender(
             queries, KEEP_SILENT, clock, _weight, senders="queries", budget=budget
         )
 
@@ -57,16 +58,16 @@ class SparkInbox:
             raise RefusedError(400, "kafka_cluster names no cluster that this agent watches")
         self._mail.put(place, lambda before: _after(before, query))
 
-    def queries(self, cluster: str) -> tuple[Query, ...]:
-        """The queries on a cluster; those that name none are on the cluster "" as long as nobody says better."""
+    def queries(self, cluster: str) -> tuple[StreamingQuery, ...]:
+        """The queries on a cluster. Queries that name no cluster belong to "" unless another document names one."""
         return tuple(query for place, query in self._mail.latest().items() if place.cluster == cluster)
 
     def left_out(self) -> int:
-        """How many queries reported lately and are not kept."""
+        """Number of queries that reported recently and are not kept."""
         return self._mail.left_out()
 
 
-def _weight(place: QueryPlace, query: Query) -> int:
+def _weight(place: QueryPlace, query: StreamingQuery) -> int:
     """Most bytes of memory that a query takes."""
     topics = {partition.topic for partition in query.offsets}
     ends = sum(END_BYTES + text_bytes(end.run_id) for end in query.ends)
@@ -74,13 +75,13 @@ def _weight(place: QueryPlace, query: Query) -> int:
     return QUERY_BYTES + names + PARTITION_BYTES * len(query.offsets) + ends
 
 
-def _after(before: Query | None, query: Query) -> Query:
-    """The query as it is now, with the ends of runs in a driver that is gone."""
+def _after(before: StreamingQuery | None, query: StreamingQuery) -> StreamingQuery:
+    """The query as it is now, with the ended runs of a previous driver."""
     ends = {end.run_id: end for end in (*(before.ends if before else ()), *query.ends)}
     return replace(query, ends=tuple(ends.values())[-MOST_ENDS:])
 
 
-def _parsed(body: bytes, now: float) -> tuple[QueryPlace, Query]:
+def _parsed(body: bytes, now: float) -> tuple[QueryPlace, StreamingQuery]:
     document = json_object(body)
     query_id, name = named(document, "id", required=True), named(document, "name", required=False)
     application = named(document, "application", required=False)
@@ -88,9 +89,9 @@ def _parsed(body: bytes, now: float) -> tuple[QueryPlace, Query]:
     ends = tuple(_end(each) for each in _list(document, "ends", MOST_ENDS))
     progress = document.get("progress")
     batch = batch_of(progress) if isinstance(progress, dict) else None
-    return place, Query(
+    return place, StreamingQuery(
         id=query_id,
-        way=Way.LISTENER,
+        way=Origin.LISTENER,
         heard=now,
         application=application,
         name=name,
@@ -105,18 +106,20 @@ def _parsed(body: bytes, now: float) -> tuple[QueryPlace, Query]:
     )
 
 
-def _state(document: Mapping[str, Any], ends: tuple[End, ...]) -> State:
+def _state(document: Mapping[str, Any], ends: tuple[QueryEnd, ...]) -> QueryState:
     match document.get("state"):
         case "running":
-            return State.RUNNING
+            return QueryState.RUNNING
         case "idle":
-            return State.IDLE
+            return QueryState.IDLE
         case "terminated":
-            return State.TERMINATED if not ends or ends[-1].reason is Reason.STOPPED else State.FAILED
+            return (
+                QueryState.TERMINATED if not ends or ends[-1].reason is TerminationReason.STOPPED else QueryState.FAILED
+            )
     raise RefusedError(400, "state must be running, idle or terminated")
 
 
-def _end(value: object) -> End:
+def _end(value: object) -> QueryEnd:
     if not isinstance(value, dict):
         raise RefusedError(400, "each of ends must be an object")
     exceptions = _list(value, "exceptions", MOST_CLASSES)
@@ -124,9 +127,9 @@ def _end(value: object) -> End:
         raise RefusedError(400, "exceptions must be texts")
     error_class = named(value, "error_class", required=False)
     reason = reason_of(error_class, [str(each) for each in exceptions])
-    if value.get("failed") is True and reason is Reason.STOPPED:
-        reason = Reason.OTHER  # by an exception without a name
-    return End(named(value, "run_id", required=True), reason, _instant(value, "at") or 0.0)
+    if value.get("failed") is True and reason is TerminationReason.STOPPED:
+        reason = TerminationReason.OTHER  # by an exception without a name
+    return QueryEnd(named(value, "run_id", required=True), reason, _instant(value, "at") or 0.0)
 
 
 def _list(document: Mapping[str, Any], key: str, most: int) -> list[object]:

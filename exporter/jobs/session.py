@@ -1,8 +1,8 @@
-"""A Spark session with the settings that the jobs need, and a clear word where it cannot be had.
+"""A Spark session with the settings that the jobs need, and a clear message where it cannot be started.
 
-Started by ``kafka-eos-exporter`` itself, Spark's own output (Ivy's resolution, log4j) goes to a file that is named and
-quoted when something fails. Under ``spark-submit`` the session is the one that was made there: its master, memory and
-jars are left alone.
+Started by ``kafka-eos-exporter`` itself, Spark's own output (Ivy's resolution, log4j) goes to a file that is quoted
+when something fails. Under ``spark-submit`` the session is the submitted one: its master, memory and jars are not
+changed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _UNRESOLVED = re.compile(r"unresolved dependency: ([^:\s]+#[^;\s]+;\S+?)(?::|\s|
 
 
 class SessionError(Exception):
-    """Spark cannot be started or used. The text is for a person, and says what to do."""
+    """Spark cannot be started or used. The text is what is wrong and what to do."""
 
 
 def kafka_connector() -> str:
@@ -103,7 +103,7 @@ def spark_session(
         # Python workers are started by this name, and must find what this Python finds.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     else:
-        # The workers of a cluster must find the driver, and have a Python of their own.
+        # The workers of a cluster must reach the driver by its address, and use their own Python.
         for key in ("spark.driver.host", "spark.driver.bindAddress"):
             if key not in (conf or {}):
                 del chosen[key]
@@ -184,12 +184,12 @@ def _start(name: str, master: str, chosen: Mapping[str, str], log: IO[str] | Non
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 -- as above
 
     conf = SparkConf(loadDefaults=False).setAppName(name).setMaster(master).setAll(list(chosen.items()))
-    # py4j logs each exception that passes it, with its traceback; whoever catches it says what it means.
+    # py4j logs each exception with its traceback; the callers report it in one line.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    # What Spark prints is no result of ours: never to standard output.
+    # Spark's output is not a result of the command: never to standard output.
     sink: IO[str] = log if log is not None else sys.stderr
     try:
-        # In a session of its own: a Ctrl-C in the terminal is for this process, which ends the workers in good order.
+        # In a separate session: a Ctrl-C in the terminal is for this process, which ends the workers in good order.
         gateway = launch_gateway(conf, {"stdout": sink, "stderr": sink, "start_new_session": True})  # type: ignore[no-untyped-call]
         context = SparkContext(conf=conf, gateway=gateway)
     except (PySparkException, OSError) as error:
@@ -212,7 +212,7 @@ def _stop(context: SparkContext) -> None:
     from pyspark.sql import SparkSession  # noqa: PLC0415 -- as above
 
     gateway: Any = context._gateway  # noqa: SLF001 -- pyspark keeps the JVM for the life of the process and has no way to end it
-    with contextlib.suppress(Exception):  # the JVM may be gone already
+    with contextlib.suppress(Exception):  # the JVM may have ended already
         active = SparkSession.getActiveSession()
         if active is not None:
             active.stop()

@@ -1,4 +1,4 @@
-"""What a JVM is asked through, and what it answers: frozen values shared by both ways."""
+"""Targets and answers of JVMs: frozen values shared by both agents."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from exporter.http import Endpoint
-from exporter.jvm.mbeans import MBean, Query, parse_object_name
+from exporter.jvm.mbeans import MBean, MBeanQuery, parse_object_name
 from exporter.model import Deadline, Fault
 
 
-class Way(StrEnum):
+class AgentKind(StrEnum):
     """How a JVM is reached."""
 
     JOLOKIA = "jolokia"
@@ -23,7 +23,7 @@ class Way(StrEnum):
 class JvmTarget:
     """A JVM to read. ``profile`` names the spelling of a jmx_exporter's series, "" to find it out."""
 
-    way: Way
+    way: AgentKind
     endpoint: Endpoint
     profile: str = ""
 
@@ -33,8 +33,8 @@ class JvmTarget:
         return self.endpoint.address
 
 
-class Reading(NamedTuple):
-    """The value of one attribute. NaN, infinities and null, by which Kafka says "nothing yet", are no readings."""
+class MBeanValue(NamedTuple):
+    """The value of one attribute. NaN, infinities and null, Kafka's "no value yet", are left out."""
 
     mbean: MBean
     attribute: str
@@ -47,33 +47,33 @@ class Missing(NamedTuple):
     ``remedy`` is the line that shows it when put first into ``rules`` of the jmx_exporter's configuration.
     """
 
-    query: Query
+    query: MBeanQuery
     attribute: str
     remedy: str
 
     @property
     def kind(self) -> str:
-        """The MBeans that lack it, without what tells one of them from the others."""
+        """The MBeans that lack it, without the properties that distinguish one from another."""
         mbean = parse_object_name(self.query.pattern)
         named = (f"{key}={mbean.properties[key]}" for key in ("type", "name") if key in mbean.properties)
         return f"{mbean.domain}:{','.join(named)}"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class JvmAnswer:
     """All that one read gave. ``failed`` are the queries that were not answered: all of them when nothing was.
 
     A value that is absent without its query having failed, or its attribute being missing, does not exist.
     """
 
-    values: tuple[Reading, ...] = ()
+    values: tuple[MBeanValue, ...] = ()
     faults: tuple[Fault, ...] = ()
     missing: tuple[Missing, ...] = ()
-    failed: tuple[Query, ...] = ()
+    failed: tuple[MBeanQuery, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the rules of the jmx_exporter leave out, in words, with the lines that would show it, each once."""
+        """What the rules of the jmx_exporter leave out, in words, with the rule that would add it, each once."""
         kinds = {each.remedy: f"{each.attribute} of {each.kind}" for each in self.missing}
         return tuple(
             f"the rules leave out {what}; put first into them (and its name into includeObjectNames, where there is "
@@ -85,5 +85,5 @@ class Answer:
 class JvmReader(Protocol):
     """Reads one JVM. Safe to call from one thread at a time; keeps no connection between calls."""
 
-    def read(self, queries: Sequence[Query], deadline: Deadline) -> Answer:
+    def read(self, queries: Sequence[MBeanQuery], deadline: Deadline) -> JvmAnswer:
         """The values of all attributes that exist. Whatever does not answer is a fault; raises only for bugs."""

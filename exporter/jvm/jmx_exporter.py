@@ -1,4 +1,4 @@
-"""A JVM through the text of a jmx_exporter that is already there, whatever its rules call things."""
+"""A JVM through the text of an existing jmx_exporter, whatever names its rules give."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from io import BytesIO
 from typing import NamedTuple
 
 from exporter.bounds.text import cut, decoded
-from exporter.http import AskError, Endpoint, ask
-from exporter.jvm.answers import Answer, Missing, Reading
-from exporter.jvm.mbeans import MBean, Query, matches, parse_object_name, unquoted
+from exporter.http import Endpoint, HttpError, ask
+from exporter.jvm.answers import JvmAnswer, MBeanValue, Missing
+from exporter.jvm.mbeans import MBean, MBeanQuery, matches, parse_object_name, unquoted
 from exporter.jvm.rule_files import PROFILES, Spelt, plain, rule_for, spelt, squashed
 from exporter.model import Deadline, Fault, Reason
 
@@ -45,30 +45,30 @@ Page = Mapping[str, Sequence[Series]]
 
 
 class ScrapeReader:
-    """See ``JvmReader``. A read is a scrape, and costs the JVM what one costs."""
+    """See ``JvmReader``. A read is a scrape, with its cost in the JVM."""
 
     def __init__(self, endpoint: Endpoint, profile: str = "") -> None:
         self._endpoint = endpoint
         self._profile = profile
 
-    def read(self, queries: Sequence[Query], deadline: Deadline) -> Answer:
-        """One scrape; see ``JvmReader.read``."""
+    def read(self, queries: Sequence[MBeanQuery], deadline: Deadline) -> JvmAnswer:
+        """Read all queries from one scrape; see ``JvmReader.read``."""
         try:
             reply = ask(self._endpoint, deadline, accept=_ACCEPT)
-        except AskError as error:
-            return Answer(faults=(error.fault,), failed=tuple(queries))
+        except HttpError as error:
+            return JvmAnswer(faults=(error.fault,), failed=tuple(queries))
         return read_page(queries, reply.body, self._endpoint.url, self._profile)
 
 
-def read_page(queries: Sequence[Query], body: bytes, url: str, profile: str = "") -> Answer:
+def read_page(queries: Sequence[MBeanQuery], body: bytes, url: str, profile: str = "") -> JvmAnswer:
     """The page's values for the queries, and what its rules drop."""
     asked = [_Asked(query, parse_object_name(query.pattern)) for query in queries]
     wanted = {name for each in asked for name in each.names(profile)}
     try:
         page, unreadable = parse_page(body, frozenset(wanted))
     except PageError as error:
-        return Answer(faults=(Fault(Reason.MALFORMED, f"{url}: {error}"),), failed=tuple(queries))
-    values: list[Reading] = []
+        return JvmAnswer(faults=(Fault(Reason.MALFORMED, f"{url}: {error}"),), failed=tuple(queries))
+    values: list[MBeanValue] = []
     lost: list[tuple[_Asked, str]] = []
     hits = dict.fromkeys(PROFILES, 0)
     for each in asked:
@@ -85,7 +85,7 @@ def read_page(queries: Sequence[Query], body: bytes, url: str, profile: str = ""
     missing = tuple(
         Missing(each.query, name, rule_for(each.mbean, name, known)) for each, name in lost if each.query not in failed
     )
-    return Answer(tuple(values), tuple(_unreadable(unreadable, url)), missing, failed)
+    return JvmAnswer(tuple(values), tuple(_unreadable(unreadable, url)), missing, failed)
 
 
 def _unreadable(lines: Mapping[str, int], url: str) -> Iterator[Fault]:
@@ -97,7 +97,7 @@ def _unreadable(lines: Mapping[str, int], url: str) -> Iterator[Fault]:
 class _Asked(NamedTuple):
     """A query, and the pattern of its MBeans."""
 
-    query: Query
+    query: MBeanQuery
     mbean: MBean
 
     def ways(self, profile: str) -> Iterator[Spelt]:
@@ -107,8 +107,8 @@ class _Asked(NamedTuple):
     def names(self, profile: str) -> set[str]:
         return {name for way in self.ways(profile) for name in way.names}
 
-    def look(self, page: Page, attribute: str, profile: str) -> tuple[Spelt | None, list[Reading]]:
-        """The first way of spelling the attribute that the page has for any MBean of the kind, and what it says."""
+    def look(self, page: Page, attribute: str, profile: str) -> tuple[Spelt | None, list[MBeanValue]]:
+        """The first spelling of the attribute that the page has for any MBean of the kind, and its values."""
         for way in spelt(self.mbean, attribute, profile):
             seen = [
                 found
@@ -120,8 +120,8 @@ class _Asked(NamedTuple):
                 return way, _plainest(found for found in seen if self._is_wanted(found.reading))
         return None, []
 
-    def _found(self, way: Spelt, attribute: str, series: Series) -> _Found | None:
-        """What a series says of an MBean of this kind; None when it is of another kind."""
+    def _found(self, way: Spelt, attribute: str, series: Series) -> _Match | None:
+        """The MBean of a series of this kind; None when it is of another kind."""
         labels = {squashed(key): value for key, value in series.labels.items() if value != _ALL_CONNECTORS}
         if any(labels.pop(squashed(key), None) != value for key, value in way.labels.items()):
             return None
@@ -138,27 +138,27 @@ class _Asked(NamedTuple):
                 properties[key] = unquoted(labels.pop(label))
             else:
                 return None
-        reading = Reading(MBean(self.mbean.domain, properties), attribute, text or series.value)
-        return _Found(reading, len(labels), series.value)
+        reading = MBeanValue(MBean(self.mbean.domain, properties), attribute, text or series.value)
+        return _Match(reading, len(labels), series.value)
 
-    def _is_wanted(self, reading: Reading) -> bool:
+    def _is_wanted(self, reading: MBeanValue) -> bool:
         return matches(self.mbean.properties, reading.mbean.properties)
 
 
-class _Found(NamedTuple):
+class _Match(NamedTuple):
     """A reading, the number of labels that are no property of its MBean, and the number that the page gives."""
 
-    reading: Reading
+    reading: MBeanValue
     further: int
     number: float
 
 
-def _plainest(found: Iterable[_Found]) -> list[Reading]:
+def _plainest(found: Iterable[_Match]) -> list[MBeanValue]:
     """One reading for each MBean.
 
     Series of two kinds of MBeans may have one name: those of one connector and those of all. The plainer is meant.
     """
-    best: dict[tuple[tuple[str, str], ...], _Found] = {}
+    best: dict[tuple[tuple[str, str], ...], _Match] = {}
     for each in found:
         if not math.isfinite(each.number) or (isinstance(each.reading.value, str) and each.number != 1):
             continue

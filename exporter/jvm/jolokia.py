@@ -1,7 +1,7 @@
-"""A JVM through its Jolokia agent: one POST for all queries, with exactly the attributes that are wanted.
+"""A JVM through its Jolokia agent: one POST for all queries, with exactly the attributes that are needed.
 
-What the agent answers is described in Jolokia's reference (protocol 8.2) and was seen on Jolokia 2.6.0: the items come
-in the order of the queries, each with a status of its own; a pattern that matches nothing is a 404; NaN is null.
+The answer is described in Jolokia's reference (protocol 8.2) and was seen on Jolokia 2.6.0: the items are in the order
+of the queries, each with its own status; a pattern without a match is a 404; NaN is null.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 from exporter.bounds.json_text import NO_JSON, JsonError, parse_json
 from exporter.bounds.text import cut
-from exporter.http import AskError, Endpoint, ask
-from exporter.jvm.answers import Answer, Reading
-from exporter.jvm.mbeans import Query, is_pattern, parse_object_name
+from exporter.http import Endpoint, HttpError, ask
+from exporter.jvm.answers import JvmAnswer, MBeanValue
+from exporter.jvm.mbeans import MBeanQuery, is_pattern, parse_object_name
 from exporter.model import Deadline, Fault, Reason
 
 _OPTIONS = {"ignoreErrors": True, "includeStackTrace": False, "serializeException": False}
 _FAILED = "ERROR: "
-"""What stands in place of a value that could not be had, with ignoreErrors."""
+"""Prefix of the text in place of an attribute that could not be read, with ignoreErrors."""
 LONGEST_TEXT = 1000
 """Characters of an attribute's text that are kept: states, versions, ids."""
 
@@ -31,18 +31,18 @@ class JolokiaReader:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
 
-    def read(self, queries: Sequence[Query], deadline: Deadline) -> Answer:
-        """One exchange; see ``JvmReader.read``."""
+    def read(self, queries: Sequence[MBeanQuery], deadline: Deadline) -> JvmAnswer:
+        """Read all queries in one exchange; see ``JvmReader.read``."""
         if not queries:
-            return Answer()
+            return JvmAnswer()
         try:
             reply = ask(self._endpoint, deadline, body=question(queries))
-        except AskError as error:
-            return Answer(faults=(error.fault,), failed=tuple(queries))
+        except HttpError as error:
+            return JvmAnswer(faults=(error.fault,), failed=tuple(queries))
         return read_answer(queries, reply.body, self._endpoint.url)
 
 
-def question(queries: Sequence[Query]) -> bytes:
+def question(queries: Sequence[MBeanQuery]) -> bytes:
     """The body of the POST."""
     return json.dumps(
         [
@@ -52,21 +52,21 @@ def question(queries: Sequence[Query]) -> bytes:
     ).encode()
 
 
-def read_answer(queries: Sequence[Query], body: bytes, url: str) -> Answer:
+def read_answer(queries: Sequence[MBeanQuery], body: bytes, url: str) -> JvmAnswer:
     """The agent's answer as values; one bad item loses only itself."""
     try:
         items = parse_json(body)
     except JsonError as error:
         what = f"{_looks_like(body)}, not JSON of a Jolokia" if str(error) == NO_JSON else f"JSON that {error}"
-        return Answer(faults=(Fault(Reason.MALFORMED, f"{url} answered {what}"),), failed=tuple(queries))
-    if isinstance(items, dict) and isinstance(items.get("status"), int):  # it refused the question as a whole
-        return Answer(faults=(_refusal(url, "the request", items),), failed=tuple(queries))
+        return JvmAnswer(faults=(Fault(Reason.MALFORMED, f"{url} answered {what}"),), failed=tuple(queries))
+    if isinstance(items, dict) and isinstance(items.get("status"), int):  # it refused the request as a whole
+        return JvmAnswer(faults=(_refusal(url, "the request", items),), failed=tuple(queries))
     if not isinstance(items, list) or len(items) != len(queries) or not all(isinstance(item, dict) for item in items):
         fault = Fault(Reason.MALFORMED, f"{url} answered JSON that is not a Jolokia's")
-        return Answer(faults=(fault,), failed=tuple(queries))
-    values: list[Reading] = []
+        return JvmAnswer(faults=(fault,), failed=tuple(queries))
+    values: list[MBeanValue] = []
     faults: list[Fault] = []
-    failed: list[Query] = []
+    failed: list[MBeanQuery] = []
     for query, item in zip(queries, items, strict=True):
         status = item.get("status")
         if status == 404:
@@ -76,15 +76,15 @@ def read_answer(queries: Sequence[Query], body: bytes, url: str) -> Answer:
             failed.append(query)
             continue
         found = list(_readings(query, item.get("value")))
-        values += (each for each in found if isinstance(each, Reading))
-        if wrong := [each for each in found if not isinstance(each, Reading)]:
+        values += (each for each in found if isinstance(each, MBeanValue))
+        if wrong := [each for each in found if not isinstance(each, MBeanValue)]:
             more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
             faults.append(Fault(Reason.MALFORMED, f"{url}, {query.pattern}: {wrong[0]}{more}"))
             failed.append(query)
-    return Answer(tuple(values), tuple(faults), failed=tuple(failed))
+    return JvmAnswer(tuple(values), tuple(faults), failed=tuple(failed))
 
 
-def _readings(query: Query, value: Any) -> Iterator[Reading | str]:  # noqa: ANN401 -- JSON
+def _readings(query: MBeanQuery, value: Any) -> Iterator[MBeanValue | str]:  # noqa: ANN401 -- JSON
     """The readings, and what is wrong with each MBean that has none."""
     by_name = value if is_pattern(query.pattern) else {query.pattern: value}
     if not isinstance(by_name, Mapping):
@@ -107,9 +107,9 @@ def _readings(query: Query, value: Any) -> Iterator[Reading | str]:  # noqa: ANN
             found = attributes.get(attribute)
             if isinstance(found, str):
                 if not found.startswith(_FAILED):
-                    yield Reading(mbean, attribute, cut(found, LONGEST_TEXT))
+                    yield MBeanValue(mbean, attribute, cut(found, LONGEST_TEXT))
             elif isinstance(found, (int, float)) and math.isfinite(found):
-                yield Reading(mbean, attribute, float(found))
+                yield MBeanValue(mbean, attribute, float(found))
 
 
 def _refusal(url: str, what: str, item: Mapping[str, Any]) -> Fault:

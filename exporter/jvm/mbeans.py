@@ -1,4 +1,4 @@
-"""MBeans, and what is asked of them: names as the JVM writes them, and as we use them."""
+"""MBeans and queries for them: ObjectNames as the JVM writes them, and parsed."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class MBean(NamedTuple):
         return self.properties.get("type", "")
 
 
-class Query(NamedTuple):
-    """Attributes wanted of the MBeans that match an ObjectName or pattern.
+class MBeanQuery(NamedTuple):
+    """The attributes to read of the MBeans that match an ObjectName or pattern.
 
     ``pattern`` is written as Kafka registers the name: ``type`` (and ``name``, where there is one) first and without
     wildcards, the others in their order, each by name with its value or ``*``:
-    ``kafka.network:type=RequestMetrics,name=ErrorsPerSec,request=*,error=*``. Only so can it be found in the text of a
-    jmx_exporter as well. ``expected`` says that every JVM of this kind has such an MBean, whatever the other
-    properties: where a jmx_exporter shows none, its rules drop it.
+    ``kafka.network:type=RequestMetrics,name=ErrorsPerSec,request=*,error=*``. A jmx_exporter's text can be searched
+    only in this form. ``expected`` means that every JVM of this kind has such an MBean, whatever the other properties:
+    where a jmx_exporter shows none, its rules drop it.
     """
 
     pattern: str

@@ -5,28 +5,30 @@ answer = reader_for(target).read([Query("kafka.server:type=ReplicaManager,name=P
 
 from __future__ import annotations
 
-from exporter.jvm.answers import Answer, JvmReader, JvmTarget, Missing, Reading, Way
+from exporter.jvm.answers import AgentKind, JvmAnswer, JvmReader, JvmTarget, MBeanValue, Missing
 from exporter.jvm.jmx_exporter import ScrapeReader
 from exporter.jvm.jolokia import JolokiaReader
-from exporter.jvm.mbeans import MBean, Query, parse_object_name
+from exporter.jvm.mbeans import MBean, MBeanQuery, parse_object_name
 
 
 def reader_for(target: JvmTarget) -> JvmReader:
     """The reader of this JVM. Connects to nothing yet."""
     return (
-        JolokiaReader(target.endpoint) if target.way is Way.JOLOKIA else ScrapeReader(target.endpoint, target.profile)
+        JolokiaReader(target.endpoint)
+        if target.way is AgentKind.JOLOKIA
+        else ScrapeReader(target.endpoint, target.profile)
     )
 
 
 __all__ = [
-    "Answer",
+    "AgentKind",
+    "JvmAnswer",
     "JvmReader",
     "JvmTarget",
     "MBean",
+    "MBeanQuery",
+    "MBeanValue",
     "Missing",
-    "Query",
-    "Reading",
-    "Way",
     "parse_object_name",
     "reader_for",
 ]

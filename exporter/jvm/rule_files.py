@@ -34,7 +34,7 @@ class Spelling(NamedTuple):
 
 
 SPELLINGS = (
-    # Meters and histograms of a broker. Only the examples tell a meter's count from a histogram's.
+    # Meters and histograms of a broker. Only the rules of the examples distinguish a meter's count from a histogram's.
     Spelling(JMX_EXPORTER, r"kafka\.(.+):(.+):(.+)PerSec:Count", r"kafka_\1_\2_\3_total"),
     Spelling(JMX_EXPORTER, r"kafka\.(.+):(.+):(.+):Count", r"kafka_\1_\2_\3_count"),
     Spelling(JMX_EXPORTER, r"kafka\.(.+):(.+):(.+):(\d+)thPercentile", r"kafka_\1_\2_\3", (("quantile", r"0.\4"),)),
@@ -67,7 +67,7 @@ SPELLINGS = (
 
 
 class Spelt(NamedTuple):
-    """What an attribute is called on a page: names that mean the same, labels that it must have, who calls it so.
+    """Names of an attribute on a page: equivalent names, labels that it must have, and the profiles that use them.
 
     ``text`` is the label that holds the attribute's text, "" for a number.
     """
@@ -79,7 +79,7 @@ class Spelt(NamedTuple):
 
 
 def spelt(mbean: MBean, attribute: str, profile: str = "") -> Iterator[Spelt]:
-    """Every spelling of an attribute, or those of one profile, in the order in which to look for them."""
+    """Every spelling of an attribute, or those of one profile, in the order in which to try them."""
     of = ":".join((mbean.domain, mbean.type, mbean.properties.get("name", ""), attribute))
     for spelling in SPELLINGS:
         match = re.fullmatch(spelling.of, of)

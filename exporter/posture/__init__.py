@@ -1,1 +1,1 @@
-"""Checks of the settings that exactly-once rests on."""
+"""Checks of the settings that exactly-once depends on."""

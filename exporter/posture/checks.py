@@ -1,7 +1,7 @@
-"""Is the cluster set up so that exactly-once can hold? Pure checks over evidence that ``sources/posture.py`` gathers.
+"""Checks of the settings that exactly-once depends on. Pure, over what ``sources/posture.py`` reads.
 
-Each check says what was found, why it matters and what to set. It is passed or failed, or unknown together with the
-error that prevented an answer: a check that could not look is never green.
+Each check has what was found, why it matters and what to set. It is passed or failed, or unknown with the error that
+prevented a result; an unknown check is never reported as passed.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ V2 = 2
 Settings = Mapping[str, str]
 
 
-class Verdict(StrEnum):
-    """What became of a check."""
+class CheckResult(StrEnum):
+    """Result of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -41,7 +41,7 @@ class Check(NamedTuple):
 
     name: str
     subject: str
-    verdict: Verdict
+    verdict: CheckResult
     found: str
     why: str
     fix: str
@@ -56,7 +56,7 @@ class Posture(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class PostureEvidence:
     """What is known. A setting that could not be read is an error text in place of the settings.
 
     ``topics`` has the internal topics and those that transactions write to; ``clients`` counts, by application, the
@@ -87,11 +87,11 @@ class Rule(NamedTuple):
     fix: str
 
     def says(self, subject: str, *, passed: bool, found: str) -> Check:
-        verdict = Verdict.PASSED if passed else Verdict.FAILED
+        verdict = CheckResult.PASSED if passed else CheckResult.FAILED
         return Check(self.name, subject, verdict, found, self.why, self.fix)
 
     def cannot(self, subject: str, error: str) -> Check:
-        return Check(self.name, subject, Verdict.UNKNOWN, "", self.why, self.fix, error)
+        return Check(self.name, subject, CheckResult.UNKNOWN, "", self.why, self.fix, error)
 
 
 LOG_REPLICATION = Rule(
@@ -107,7 +107,7 @@ LOG_MIN_ISR = Rule(
 LOG_ISR = Rule(
     "transaction_log_isr",
     "A partition of the log with fewer in-sync replicas than its minimum accepts no transactions of its ids.",
-    "bring the missing replicas back: look for brokers that are down or lag behind",
+    "restore the missing replicas: check for brokers that are down or lag behind",
 )
 MAX_TIMEOUT = Rule(
     "transaction_max_timeout",
@@ -121,7 +121,7 @@ OPEN_TIMEOUT = Rule(
 )
 UNCLEAN = Rule(
     "unclean_leader_election",
-    "An unclean leader forgets acknowledged records: committed transactions lose a part, the log loses decisions.",
+    "An unclean leader loses acknowledged records: committed transactions lose a part, the log loses decisions.",
     "unclean.leader.election.enable=false on the brokers and on the topic",
 )
 TOPIC_MIN_ISR = Rule(
@@ -131,7 +131,7 @@ TOPIC_MIN_ISR = Rule(
 )
 VERSION = Rule(
     "transaction_version",
-    "Transactions V2 (KIP-890) ends hanging transactions by design: every transaction has an epoch of its own.",
+    "Transactions V2 (KIP-890) ends hanging transactions by design: every transaction has its own epoch.",
     "Kafka 4.0 or later, and kafka-features.sh upgrade --feature transaction.version=2",
 )
 OLD_CLIENTS = Rule(
@@ -141,7 +141,7 @@ OLD_CLIENTS = Rule(
 )
 VERIFICATION = Rule(
     "partition_verification",
-    "Without verification a late write of an older client can open a transaction that nobody will ever end.",
+    "Without verification a late write of an older client can open a transaction that never ends.",
     "transaction.partition.verification.enable=true",
 )
 EXPIRATION = Rule(
@@ -171,9 +171,9 @@ OFFSETS_TOPIC = Rule(
 )
 
 
-def checks_of(evidence: Evidence) -> tuple[Check, ...]:
+def checks_of(evidence: PostureEvidence) -> tuple[Check, ...]:
     """Every check that applies, failed ones first, then unknown ones."""
-    order = {Verdict.FAILED: 0, Verdict.UNKNOWN: 1, Verdict.PASSED: 2}
+    order = {CheckResult.FAILED: 0, CheckResult.UNKNOWN: 1, CheckResult.PASSED: 2}
     found = (check for rule in _CHECKS for check in rule(evidence))
     return tuple(sorted(found, key=lambda check: (order[check.verdict], check.name, check.subject)))
 
@@ -181,14 +181,14 @@ def checks_of(evidence: Evidence) -> tuple[Check, ...]:
 # --- The cluster --------------------------------------------------------------------------------------------------
 
 
-def _replication(evidence: Evidence) -> Iterator[Check]:
+def _replication(evidence: PostureEvidence) -> Iterator[Check]:
     for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS):
         if partitions := evidence.topics.get(topic):
             fewest = min(len(each.replicas) for each in partitions.values())
             yield LOG_REPLICATION.says(topic, passed=fewest >= 3, found=f"{fewest} replicas")
 
 
-def _log_min_isr(evidence: Evidence) -> Iterator[Check]:
+def _log_min_isr(evidence: PostureEvidence) -> Iterator[Check]:
     if TRANSACTION_STATE not in evidence.topics:
         return
     settings = evidence.topic_settings.get(TRANSACTION_STATE, "its settings were not read")
@@ -203,7 +203,7 @@ def _log_min_isr(evidence: Evidence) -> Iterator[Check]:
     yield LOG_MIN_ISR.says(TRANSACTION_STATE, passed=minimum >= wanted, found=found)
 
 
-def _log_isr(evidence: Evidence) -> Iterator[Check]:
+def _log_isr(evidence: PostureEvidence) -> Iterator[Check]:
     partitions = evidence.topics.get(TRANSACTION_STATE)
     settings = evidence.topic_settings.get(TRANSACTION_STATE, "its settings were not read")
     if partitions is None:
@@ -216,13 +216,13 @@ def _log_isr(evidence: Evidence) -> Iterator[Check]:
     yield LOG_ISR.says(TRANSACTION_STATE, passed=not short, found=f"{short} of {len(partitions)} partitions below it")
 
 
-def _max_timeout(evidence: Evidence) -> Iterator[Check]:
+def _max_timeout(evidence: PostureEvidence) -> Iterator[Check]:
     yield from _broker_number(
         evidence, MAX_TIMEOUT, "transaction.max.timeout.ms", lambda value: value <= LONG_TIMEOUT_MS
     )
 
 
-def _open_timeouts(evidence: Evidence) -> Iterator[Check]:
+def _open_timeouts(evidence: PostureEvidence) -> Iterator[Check]:
     limits = _numbers(evidence, "transaction.max.timeout.ms")
     if evidence.opened is None:
         yield OPEN_TIMEOUT.cannot(evidence.cluster, evidence.opened_error or "the open transactions are not known")
@@ -240,7 +240,7 @@ def _open_timeouts(evidence: Evidence) -> Iterator[Check]:
         yield OPEN_TIMEOUT.says(application, passed=timeout <= limit, found=found)
 
 
-def _unclean(evidence: Evidence) -> Iterator[Check]:
+def _unclean(evidence: PostureEvidence) -> Iterator[Check]:
     for topic in evidence.topics:
         settings = evidence.topic_settings.get(topic, "its settings were not read")
         if isinstance(settings, str):
@@ -251,7 +251,7 @@ def _unclean(evidence: Evidence) -> Iterator[Check]:
         yield UNCLEAN.says(topic, passed=value == "false", found=found)
 
 
-def _topic_min_isr(evidence: Evidence) -> Iterator[Check]:
+def _topic_min_isr(evidence: PostureEvidence) -> Iterator[Check]:
     for topic, partitions in evidence.topics.items():
         if topic in (TRANSACTION_STATE, CONSUMER_OFFSETS) or not partitions:
             continue
@@ -265,7 +265,7 @@ def _topic_min_isr(evidence: Evidence) -> Iterator[Check]:
         yield TOPIC_MIN_ISR.says(topic, passed=2 <= minimum < replicas, found=found)
 
 
-def _version(evidence: Evidence) -> Iterator[Check]:
+def _version(evidence: PostureEvidence) -> Iterator[Check]:
     if evidence.version_error:
         yield VERSION.cannot(evidence.cluster, evidence.version_error)
         return
@@ -274,7 +274,7 @@ def _version(evidence: Evidence) -> Iterator[Check]:
     yield VERSION.says(evidence.cluster, passed=(level or 0) >= V2, found=found)
 
 
-def _clients(evidence: Evidence) -> Iterator[Check]:
+def _clients(evidence: PostureEvidence) -> Iterator[Check]:
     if (evidence.transaction_version or 0) < V2:
         return  # the cluster's own check comes first
     if evidence.clients is None:
@@ -288,7 +288,7 @@ def _clients(evidence: Evidence) -> Iterator[Check]:
             yield OLD_CLIENTS.says(application, passed=not old, found=found)
 
 
-def _verification(evidence: Evidence) -> Iterator[Check]:
+def _verification(evidence: PostureEvidence) -> Iterator[Check]:
     key = "transaction.partition.verification.enable"
     values = {settings[key] for settings in _read(evidence) if key in settings}
     if values:
@@ -298,11 +298,11 @@ def _verification(evidence: Evidence) -> Iterator[Check]:
         yield VERIFICATION.cannot(evidence.cluster, error)
 
 
-def _expiration(evidence: Evidence) -> Iterator[Check]:
+def _expiration(evidence: PostureEvidence) -> Iterator[Check]:
     yield from _broker_number(evidence, EXPIRATION, "transactional.id.expiration.ms", lambda value: value >= DAY_MS)
 
 
-def _groups(evidence: Evidence) -> Iterator[Check]:
+def _groups(evidence: PostureEvidence) -> Iterator[Check]:
     return group_checks(evidence.beyond_lso)
 
 
@@ -319,7 +319,7 @@ def group_checks(beyond_lso: frozenset[tuple[str, str]]) -> Iterator[Check]:
 # --- Connect ------------------------------------------------------------------------------------------------------
 
 
-def _connect(evidence: Evidence) -> Iterator[Check]:
+def _connect(evidence: PostureEvidence) -> Iterator[Check]:
     for state in evidence.connects:
         if not state.by_rest:
             error = (
@@ -338,7 +338,7 @@ def _connect(evidence: Evidence) -> Iterator[Check]:
                 yield from _source_connector(evidence, subject, connector.name, settings)
 
 
-def _source_connector(evidence: Evidence, subject: str, name: str, settings: Settings) -> Iterator[Check]:
+def _source_connector(evidence: PostureEvidence, subject: str, name: str, settings: Settings) -> Iterator[Check]:
     if settings.get("exactly.once.support") == "required":
         if evidence.transactional_ids is None:
             yield WORKER.cannot(subject, evidence.clients_error or "the transaction log is not read")
@@ -353,20 +353,20 @@ def _source_connector(evidence: Evidence, subject: str, name: str, settings: Set
 # --- Reading evidence ---------------------------------------------------------------------------------------------
 
 
-def _read(evidence: Evidence) -> list[Settings]:
+def _read(evidence: PostureEvidence) -> list[Settings]:
     return [settings for settings in evidence.brokers.values() if not isinstance(settings, str)]
 
 
-def _broker_error(evidence: Evidence) -> str:
+def _broker_error(evidence: PostureEvidence) -> str:
     return next((settings for settings in evidence.brokers.values() if isinstance(settings, str)), "")
 
 
-def _numbers(evidence: Evidence, key: str) -> list[int]:
+def _numbers(evidence: PostureEvidence, key: str) -> list[int]:
     values: Iterable[str] = (settings.get(key, "") for settings in _read(evidence))
     return [int(value) for value in values if value.lstrip("-").isdigit()]
 
 
-def _broker_number(evidence: Evidence, rule: Rule, key: str, passes: Callable[[int], bool]) -> Iterator[Check]:
+def _broker_number(evidence: PostureEvidence, rule: Rule, key: str, passes: Callable[[int], bool]) -> Iterator[Check]:
     values = sorted(set(_numbers(evidence, key)))
     if values:
         found = f"{key}={', '.join(map(str, values))}"
@@ -375,7 +375,7 @@ def _broker_number(evidence: Evidence, rule: Rule, key: str, passes: Callable[[i
         yield rule.cannot(evidence.cluster, _broker_error(evidence) or f"no broker told its {key}")
 
 
-_CHECKS: tuple[Callable[[Evidence], Iterator[Check]], ...] = (
+_CHECKS: tuple[Callable[[PostureEvidence], Iterator[Check]], ...] = (
     _replication,
     _log_min_isr,
     _log_isr,

@@ -1,1 +1,1 @@
-"""The settings below their root: what a section is, how its values are read, and every problem with its path."""
+"""The settings below their root: sections, values, and every problem with its path."""

@@ -59,7 +59,7 @@ class Ingest(Section):
         return bool(self.token.get_secret_value()) or self.token_file is not None
 
     def read_token(self) -> str:
-        """The token, read anew from its file; "" when there is none to be given."""
+        """The token, read again from its file; "" when none is required."""
         if self.token_file is None:
             return self.token.get_secret_value()
         try:

@@ -1,9 +1,9 @@
-"""One tree of settings out of a YAML file, the environment and flags, with where each value came from.
+"""One tree of settings from a YAML file, the environment and flags, with the origin of each value.
 
-Later layers win: defaults, then the file, then the environment, then flags. All scalars stay text, as they were
-written, so that a password of ``0123`` or a name of ``on`` is not turned into a number or a boolean on its way; the
-models of ``exporter.config`` decide what a text means. Nothing here repeats a value, a line of the file, or an odd key
-in full: any of them may be a secret.
+Later layers override: defaults, then the file, then the environment, then flags. All scalars stay text, as they were
+written, so that a password of ``0123`` or a name of ``on`` is not turned into a number or a boolean; the models of
+``exporter.config`` interpret them. No message repeats a value, a line of the file, or an odd key in full: any of them
+may be a secret.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ENVIRONMENT_PREFIX = "KAFKA_EOS_"
 Path: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = dict[Any, Any]
 
-# What a key may hold: a section, a list of sections (a tuple of one shape), Kafka's dotted properties, a list of texts,
+# The shape of a key: a section, a list of sections (a tuple of one shape), Kafka's dotted properties, a list of texts,
 # a text. A section that may be written as one text has TEXT under the key "".
 Shape: TypeAlias = "Mapping[str, Shape] | tuple[Shape] | str"
 PROPERTIES, LIST, TEXT = "properties", "list", "text"
@@ -39,7 +39,7 @@ MOST_NODES = 20_000
 
 
 class Problem(NamedTuple):
-    """One thing wrong with the settings. ``text`` says what, and what to write instead; it never holds a secret."""
+    """One problem of the settings. ``text`` has what is wrong and what to write instead; it never holds a secret."""
 
     path: Path
     text: str
@@ -60,7 +60,7 @@ class ConfigError(Exception):
 
 
 class Layer(NamedTuple):
-    """Settings of one origin: what was set, the origin of each value, and what could not be read."""
+    """Settings of one origin: the values, the origin of each, and what could not be read."""
 
     tree: Tree
     origins: Mapping[Path, str]
@@ -92,18 +92,18 @@ def _shown(key: str) -> str:
 
 
 class _TwiceError(yaml.MarkedYAMLError):
-    """A key stands twice in one mapping: YAML would silently keep the last."""
+    """A key is twice in one mapping: YAML would silently keep the last."""
 
 
 class _Texts(yaml.SafeLoader):
-    """YAML in which every scalar but null stays the text that was written, and no key may stand twice."""
+    """YAML in which every scalar but null stays text, and no key may be there twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
-                    raise _TwiceError(None, None, f"the key {_shown(key.value)} stands here twice", key.start_mark)
+                    raise _TwiceError(None, None, f"the key {_shown(key.value)} is here twice", key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep=deep)
 
@@ -132,7 +132,7 @@ def from_yaml(text: str, origin: str) -> Layer:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        # What stands in quotes is a piece of the file: an alias or a tag, and so perhaps of a password.
+        # Text in quotes is a piece of the file: an alias or a tag, and so possibly of a password.
         what = re.sub(r"'.*'", "…", error.problem or "cannot be read")
         hint = "" if isinstance(error, _TwiceError) else "; a value that begins with one of * & ! % @ ` needs quotes"
         return _refused(origin, f"{where}{what}{hint}")
@@ -218,10 +218,10 @@ def _with_text_keys(value: Any) -> Any:  # noqa: ANN401 -- a YAML tree is anythi
 
 
 def from_environment(environ: Mapping[str, str], shape: Shape) -> Layer:
-    """The settings in ``KAFKA_EOS_...`` variables: levels stand between ``__``, lists are counted from 0.
+    """The settings in ``KAFKA_EOS_...`` variables: ``__`` separates levels, lists are counted from 0.
 
     A list of texts is either one text or a YAML list in brackets. Every variable with the prefix must be a known key,
-    save those that Kubernetes makes for a Service.
+    except those that Kubernetes makes for a Service.
     """
     tree: Tree = {}
     origins: dict[Path, str] = {}

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with settings, in sentences of ours: with the path, and the nearest known key."""
+"""Validation errors of pydantic as sentences, with the path and the nearest known key."""
 
 from __future__ import annotations
 

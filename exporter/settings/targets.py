@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, SecretStr, model_validator
 
 from exporter.http import Endpoint
-from exporter.jvm.reader import JvmTarget, Way
+from exporter.jvm.reader import AgentKind, JvmTarget
 from exporter.settings.values import Duration, Lower, Section, local_path, one_or_more, wrong
 
 
 def _url(value: str) -> str:
-    """An address without credentials. What is wrong with one is said without repeating it: it may hold a secret."""
+    """An address without credentials. A message never repeats the value: it may hold a secret."""
     try:
         parts = urlsplit(value.strip())
         port_is_fine = parts.port is None or parts.port > 0
@@ -83,8 +83,8 @@ class Jvm(Access):
 
     def target(self) -> JvmTarget:
         if self.jolokia is not None:
-            return JvmTarget(Way.JOLOKIA, self.endpoint(self.jolokia))
-        return JvmTarget(Way.JMX_EXPORTER, self.endpoint(self.jmx_exporter or ""), self.profile)
+            return JvmTarget(AgentKind.JOLOKIA, self.endpoint(self.jolokia))
+        return JvmTarget(AgentKind.JMX_EXPORTER, self.endpoint(self.jmx_exporter or ""), self.profile)
 
 
 class Discovered(Jvm):
@@ -160,7 +160,7 @@ class Spark(Section):
         if (self.event_log is None) == (self.checkpoint is None):
             raise wrong("needs either event_log, such as /var/log/spark-events, or checkpoint, the folder of a query")
         if self.event_log is not None and (self.application or self.query):
-            raise wrong("has an event_log, which tells the names of applications and queries itself")
+            raise wrong("has an event_log, which has the names of applications and queries itself")
         return self
 
 

@@ -1,7 +1,7 @@
-"""What the text of a setting may mean: durations, patterns, addresses, paths, Kafka's properties.
+"""Types of settings: durations, patterns, addresses, paths, Kafka's properties.
 
-Each kind says in a sentence what is wrong with a text and what to write instead. A value is repeated only where it
-cannot be a secret.
+Each type has a sentence for a wrong text, with what to write instead. A value is repeated only where it cannot be a
+secret.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def local_path(value: object) -> object:
 def split_address(address: str) -> tuple[str, int]:
     """Host and port of a listen address in Prometheus's form: ``127.0.0.1:9090``, ``[::1]:9090``, ``:9090`` (host "").
 
-    Raises ValueError, whose text says what to write instead.
+    Raises ValueError, whose text is what to write instead.
     """
     match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\[\]:/\s]*)):([0-9]{1,5})", address.strip())
     if match is None or int(match[3]) > 65535:

@@ -1,4 +1,4 @@
-"""Audits: the latest run of each, from the files that they write and from what they hand in."""
+"""Audits: the latest run of each, from result files and posted results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from exporter import catalogue
 from exporter.audit_result.files import AuditFiles
 from exporter.audit_result.result import AuditResult, AuditResults
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
-from exporter.sources.cluster import Named
+from exporter.sources.cluster import NamedCluster
 
 MOST_AUDITS = 500
 
@@ -27,13 +27,13 @@ class AuditsSource:
 
     def __init__(
         self,
-        cluster: Named,
+        cluster: NamedCluster,
         names: Names,
         files: AuditFiles,
         posted: Callable[[], Sequence[AuditResult]] = tuple,
         left_out: Callable[[], int] = int,
     ) -> None:
-        """``posted`` gives the results that were handed in, ``left_out`` how many of them could not be kept."""
+        """``posted`` returns the posted results, ``left_out`` how many of them could not be kept."""
         self._cluster = cluster
         self._names = names
         self._files = files
@@ -75,7 +75,7 @@ class AuditsSource:
         yield AuditResults(tuple(told.values()))
 
     def _is_mine(self, result: AuditResult, names: frozenset[str]) -> bool:
-        """Whether the cluster is ours. A result without one is of the only cluster that is watched."""
+        """Whether the cluster is this one. A result without a cluster belongs to the only one that is watched."""
         if not result.kafka_cluster:
             return len(names) <= 1
         return result.kafka_cluster == self._cluster.name
@@ -91,7 +91,7 @@ def latest(results: Iterable[AuditResult]) -> Mapping[str, AuditResult]:
 
 
 def audit_samples(result: AuditResult, head: tuple[str, str, str]) -> Iterator[Sample]:
-    """What an audit says of each topic. Of a kind that it looked for and did not find there are 0."""
+    """The result of an audit by topic. A kind that was searched for and not found is 0."""
     for name, topic in result.topics.items():
         labels = (*head, name)
         counts = dict.fromkeys(result.checked, 0)

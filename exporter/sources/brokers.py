@@ -1,7 +1,7 @@
 """One broker's JVM: requests of the transaction protocol, their errors and times, and the coordinator's queues.
 
-Counters are the JVM's own, so they begin anew with the broker. Kafka makes the counter of an error at its first
-occurrence (RequestMetrics.java); here the errors that alerts look for are 0 until then.
+Counters are the JVM's own, so they restart with the broker. Kafka makes the counter of an error at its first occurrence
+(RequestMetrics.java); here the errors that alerts use are 0 until then.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from exporter import catalogue
-from exporter.jvm.reader import Answer, JvmReader, MBean, Query, parse_object_name
+from exporter.jvm.reader import JvmAnswer, JvmReader, MBean, MBeanQuery, parse_object_name
 from exporter.kafka.faults import AskError
 from exporter.kafka.requests.metadata import Metadata
 from exporter.model import Deadline, Distribution, Fact, Facts, Fault, Metric, Notes, Reason, Sample
-from exporter.sources.cluster import Named
+from exporter.sources.cluster import NamedCluster
 
 _QUANTILES = {
     "50thPercentile": 0.5,
@@ -32,56 +32,56 @@ _BOOKED_APART = "AddPartitionsToTxnVerification"
 _WITH_ERRORS = tuple(request for request in catalogue.BROKER_REQUESTS if request != _BOOKED_APART)
 
 _COUNTS = {
-    request: Query(_REQUEST.format("RequestsPerSec", request) + ",version=*", ("Count",), expected=True)
+    request: MBeanQuery(_REQUEST.format("RequestsPerSec", request) + ",version=*", ("Count",), expected=True)
     for request in catalogue.BROKER_REQUESTS
 }
 _ERRORS = {
-    request: Query(_REQUEST.format("ErrorsPerSec", request) + ",error=*", ("Count",), expected=True)
+    request: MBeanQuery(_REQUEST.format("ErrorsPerSec", request) + ",error=*", ("Count",), expected=True)
     for request in _WITH_ERRORS
 }
 _TIMES = {
-    request: Query(_REQUEST.format("TotalTimeMs", request), _HISTOGRAM, expected=True)
+    request: MBeanQuery(_REQUEST.format("TotalTimeMs", request), _HISTOGRAM, expected=True)
     for request in catalogue.BROKER_REQUESTS
 }
 _REPLICAS = "kafka.server:type=ReplicaManager,name="
 _VERIFIER = "kafka.server:type=AddPartitionsToTxnManager,name="
 _MARKERS = "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name="
-_COORDINATOR = Query(
+_COORDINATOR = MBeanQuery(
     "kafka.server:type=transaction-coordinator-metrics",
     ("partition-load-time-avg", "partition-load-time-max"),
     expected=True,
 )
-_FAILURES = Query(f"{_VERIFIER}VerificationFailureRate", ("Count",))
-_VERIFICATION = Query(f"{_VERIFIER}VerificationTimeMs", _HISTOGRAM)
-_IDENTITY = Query("kafka.server:type=app-info,id=*", ("StartTimeMs",))
+_FAILURES = MBeanQuery(f"{_VERIFIER}VerificationFailureRate", ("Count",))
+_VERIFICATION = MBeanQuery(f"{_VERIFIER}VerificationTimeMs", _HISTOGRAM)
+_IDENTITY = MBeanQuery("kafka.server:type=app-info,id=*", ("StartTimeMs",))
 
 
 class _Gauge(NamedTuple):
     """A number that is passed on as it is."""
 
-    query: Query
+    query: MBeanQuery
     metric: Metric
     labels: tuple[str, ...] = ()
 
 
 _GAUGES = (
     _Gauge(
-        Query(f"{_REPLICAS}PartitionsWithLateTransactionsCount", ("Value",), expected=True),
+        MBeanQuery(f"{_REPLICAS}PartitionsWithLateTransactionsCount", ("Value",), expected=True),
         catalogue.BROKER_LATE_TRANSACTION_PARTITIONS,
     ),
-    _Gauge(Query(f"{_REPLICAS}ProducerIdCount", ("Value",)), catalogue.BROKER_PRODUCER_IDS),
+    _Gauge(MBeanQuery(f"{_REPLICAS}ProducerIdCount", ("Value",)), catalogue.BROKER_PRODUCER_IDS),
     _Gauge(
-        Query(f"{_MARKERS}UnknownDestinationQueueSize", ("Value",), expected=True),
+        MBeanQuery(f"{_MARKERS}UnknownDestinationQueueSize", ("Value",), expected=True),
         catalogue.BROKER_TXN_MARKER_QUEUE_SIZE,
         ("unknown_destination",),
     ),
     _Gauge(
-        Query(f"{_MARKERS}LogAppendRetryQueueSize", ("Value",), expected=True),
+        MBeanQuery(f"{_MARKERS}LogAppendRetryQueueSize", ("Value",), expected=True),
         catalogue.BROKER_TXN_MARKER_QUEUE_SIZE,
         ("log_append_retry",),
     ),
     _Gauge(
-        Query("kafka.server:type=MetadataLoader,name=FinalizedLevel,featureName=transactionVersion", ("Value",)),
+        MBeanQuery("kafka.server:type=MetadataLoader,name=FinalizedLevel,featureName=transactionVersion", ("Value",)),
         catalogue.BROKER_TRANSACTION_VERSION,
     ),
 )
@@ -97,7 +97,7 @@ QUERIES = (
 )
 
 
-class Known(Named, Protocol):
+class KnownBrokers(NamedCluster, Protocol):
     """The cluster that the broker belongs to."""
 
     def metadata(self, deadline: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata: ...
@@ -119,7 +119,7 @@ class BrokersSource:
 
     name = "brokers"
 
-    def __init__(self, cluster: Known, settings: BrokerSettings, reader: JvmReader) -> None:
+    def __init__(self, cluster: KnownBrokers, settings: BrokerSettings, reader: JvmReader) -> None:
         self._cluster = cluster
         self._settings = settings
         self._reader = reader
@@ -154,8 +154,8 @@ class BrokersSource:
         elif self._cluster.name:
             yield from samples(answer, self._cluster.name, str(node_id))
 
-    def _find_node_id(self, answer: Answer, deadline: Deadline) -> int | None:
-        """The broker's node id: as configured, as the JVM says (AppInfoParser), or as its host is in the metadata."""
+    def _find_node_id(self, answer: JvmAnswer, deadline: Deadline) -> int | None:
+        """The broker's node id: as configured, by the JVM (AppInfoParser), or by its host in the metadata."""
         if self._settings.node_id is not None:
             return self._settings.node_id
         own = {reading.mbean.properties["id"] for reading in answer.values if reading.mbean.type == "app-info"}
@@ -168,7 +168,7 @@ class BrokersSource:
     def _by_host(self, deadline: Deadline) -> int | None:
         try:
             brokers = self._cluster.metadata(deadline, topics=(), max_age=self._settings.interval).brokers
-        except AskError:  # its own sources say so
+        except AskError:  # the cluster's own sources report it
             return None
         here = [
             node_id
@@ -178,9 +178,9 @@ class BrokersSource:
         return here[0] if len(here) == 1 else None
 
 
-def samples(answer: Answer, cluster: str, broker: str) -> Iterator[Sample]:
+def samples(answer: JvmAnswer, cluster: str, broker: str) -> Iterator[Sample]:
     """The samples in one broker's answer."""
-    found = _Found(answer)
+    found = _BrokerValues(answer)
     yield from _requests(found, cluster, broker)
     for request, query in _TIMES.items():
         if (duration := found.summary(query)) is not None:
@@ -197,7 +197,7 @@ def samples(answer: Answer, cluster: str, broker: str) -> Iterator[Sample]:
         yield catalogue.BROKER_TXN_VERIFICATION_SECONDS(duration, cluster, broker)
 
 
-def _requests(found: _Found, cluster: str, broker: str) -> Iterator[Sample]:
+def _requests(found: _BrokerValues, cluster: str, broker: str) -> Iterator[Sample]:
     for request, query in _COUNTS.items():
         for mbean, count in found.all(query):
             yield catalogue.BROKER_REQUESTS_TOTAL(count, cluster, broker, request, mbean.properties["version"])
@@ -211,30 +211,30 @@ def _requests(found: _Found, cluster: str, broker: str) -> Iterator[Sample]:
                 yield catalogue.BROKER_REQUEST_ERRORS_TOTAL(count, cluster, broker, request, error)
 
 
-class _Found:
-    """An answer by what was asked."""
+class _BrokerValues:
+    """The answer by query."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: JvmAnswer) -> None:
         self._unasked = {query.pattern for query in answer.failed} | {each.query.pattern for each in answer.missing}
         self._readings: dict[_Key, dict[str, list[tuple[MBean, float]]]] = {}
         for mbean, attribute, value in answer.values:
             if isinstance(value, float):
                 self._readings.setdefault(_key(mbean), {}).setdefault(attribute, []).append((mbean, value))
 
-    def asked(self, query: Query) -> bool:
-        """Whether what is absent from the answer is known not to be there."""
+    def asked(self, query: MBeanQuery) -> bool:
+        """Whether an attribute that is absent from the answer is known not to exist."""
         return query.pattern not in self._unasked
 
-    def all(self, query: Query) -> list[tuple[MBean, float]]:
+    def all(self, query: MBeanQuery) -> list[tuple[MBean, float]]:
         """The first attribute of every MBean."""
         return self._readings.get(_key(parse_object_name(query.pattern)), {}).get(query.attributes[0], [])
 
-    def one(self, query: Query, attribute: str) -> float | None:
+    def one(self, query: MBeanQuery, attribute: str) -> float | None:
         """An attribute of the only MBean."""
         readings = self._readings.get(_key(parse_object_name(query.pattern)), {}).get(attribute)
         return readings[0][1] if readings else None
 
-    def summary(self, query: Query) -> Distribution | None:
+    def summary(self, query: MBeanQuery) -> Distribution | None:
         """A histogram in milliseconds as quantiles in seconds; none of them before the first observation."""
         count = self.one(query, "Count")
         if count is None:
@@ -248,7 +248,7 @@ class _Found:
 
 
 class _Key(NamedTuple):
-    """What tells the MBeans of one query from those of the others."""
+    """The properties that distinguish the MBeans of one query."""
 
     type: str
     name: str

@@ -1,4 +1,4 @@
-"""What the sources of one cluster share: its client, its name, its settings, and what survives a restart."""
+"""What the sources of one cluster share: its client, name, settings, and state directory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from exporter.model import Clock, Deadline
 from exporter.transactions.applications import Grouping
 
 
-class Named(Protocol):
-    """All that a source which does not ask Kafka needs of a cluster: its name, "" while that is unknown."""
+class NamedCluster(Protocol):
+    """A cluster for sources that send no request to it: its name, "" while that is unknown."""
 
     @property
     def name(self) -> str: ...
@@ -41,7 +41,7 @@ class Cluster:
 
     @property
     def target(self) -> str:
-        """Value of ``target``: the name, or where it was looked for while there is none."""
+        """Value of ``target``: the name, or the bootstrap servers while there is none."""
         return self.name or self.properties.bootstrap_servers
 
     def metadata(self, deadline: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata:

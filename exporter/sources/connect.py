@@ -1,7 +1,7 @@
 """One Connect cluster: by its REST API, by its workers' MBeans, or both; one series per fact.
 
-REST wins for states, settings and reasons of failures, MBeans for numbers; commits of exactly-once source tasks come
-from the transaction log, where every task writes under an id of its own (Worker.taskTransactionalId).
+REST is preferred for states, settings and reasons of failures, MBeans for numbers. Commits of exactly-once source tasks
+come from the transaction log, where every task has its own id (Worker.taskTransactionalId).
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from functools import partial
 from typing import Protocol
 
 from exporter import catalogue
-from exporter.connect.concurrently import together
+from exporter.connect.concurrently import run_concurrently
 from exporter.connect.facts import ConnectState
-from exporter.connect.failures import FailureBook, Look, TaskKey
+from exporter.connect.failures import FailureCounter, TaskKey, TaskSnapshot
 from exporter.connect.rest import Connector, RestAnswer, Task
-from exporter.connect.trace import Cause
 from exporter.connect.workers import QUERIES, TaskNumbers, WorkerView
-from exporter.jvm.reader import Answer, JvmReader
+from exporter.jvm.reader import JvmAnswer, JvmReader
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample, TaskCommits
-from exporter.sources.cluster import Named
+from exporter.sources.cluster import NamedCluster
+from exporter.words import FailureCause
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class RestReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConnectSettings:
-    """``name`` is what the Connect cluster is called here; ``group_id`` is its workers' group.id, "" if not known."""
+    """``name`` is the configured name of the Connect cluster; ``group_id`` is its workers' group.id, "" if unknown."""
 
     name: str
     group_id: str = ""
@@ -53,16 +53,16 @@ class ConnectSettings:
 
 
 class ConnectSource:
-    """Source ``connect`` of one Connect cluster. ``rest`` or ``workers`` is None for what is not configured.
+    """Source ``connect`` of one Connect cluster. ``rest`` or ``workers`` is None where it is not configured.
 
-    ``workers`` gives the readers of the workers that there are now: they may come and go.
+    ``workers`` returns the readers of the current workers: they may come and go.
     """
 
     name = "connect"
 
     def __init__(
         self,
-        cluster: Named,
+        cluster: NamedCluster,
         settings: ConnectSettings,
         rest: RestReader | None,
         workers: Callable[[], Sequence[JvmReader]] | None,
@@ -74,7 +74,7 @@ class ConnectSource:
         self.target = settings.name
         self.pace = self.interval = settings.interval
         self.timeout = settings.timeout
-        self._failures = FailureBook()
+        self._failures = FailureCounter()
         self._written: dict[TaskKey, float] = {}
         self._commits: dict[TaskKey, int] = {}
         self._dropped: frozenset[str] = frozenset()
@@ -115,10 +115,10 @@ class ConnectSource:
 
     # --- Asking ---
 
-    def _ask(self, deadline: Deadline) -> tuple[RestAnswer | None, list[Answer]]:
-        """All at once. A question that does not come back is a fault, like any other that was not answered."""
+    def _ask(self, deadline: Deadline) -> tuple[RestAnswer | None, list[JvmAnswer]]:
+        """Read everything at once. A request that does not return in time is a fault, like any other that failed."""
         workers = self._workers() if self._workers is not None else ()
-        questions: list[Callable[[], RestAnswer | Answer]] = [
+        questions: list[Callable[[], RestAnswer | JvmAnswer]] = [
             partial(worker.read, QUERIES, deadline) for worker in workers
         ]
         if self._rest is not None:
@@ -126,23 +126,23 @@ class ConnectSource:
         late = Fault(Reason.TIMEOUT, f"a question to Connect {self.target} has not returned at the deadline")
         rest: RestAnswer | None = None if self._rest is None else RestAnswer(None, (late,))
         answers = []
-        for number, answer in enumerate(together(questions, deadline)):
+        for number, answer in enumerate(run_concurrently(questions, deadline)):
             if isinstance(answer, RestAnswer):
                 rest = answer
             elif number < len(workers):
-                answers.append(answer or Answer(faults=(late,)))
+                answers.append(answer or JvmAnswer(faults=(late,)))
         return rest, answers
 
     def _look(self, connectors: Sequence[Connector], numbers: Mapping[TaskKey, TaskNumbers], *, complete: bool) -> None:
-        looks = {}
+        snapshots = {}
         for connector in connectors:
             for task in connector.tasks:
                 key = (connector.name, task.task)
-                looks[key] = _look_at(task, numbers.get(key))
-        self._failures.look(looks, complete=complete)
+                snapshots[key] = _look_at(task, numbers.get(key))
+        self._failures.count(snapshots, complete=complete)
 
-    def _left_out(self, answers: Sequence[Answer]) -> tuple[str, ...]:
-        """What the rules of a jmx_exporter drop, with the line that would restore it; logged when it changes."""
+    def _left_out(self, answers: Sequence[JvmAnswer]) -> tuple[str, ...]:
+        """Log what the rules of a jmx_exporter drop, with the rule that would add it, when it changes."""
         notes = {
             f"a worker's jmx_exporter leaves out {missing.attribute} of {missing.query.pattern}; "
             f"put first into its rules: {missing.remedy}"
@@ -154,7 +154,7 @@ class ConnectSource:
         self._dropped = frozenset(notes)
         return tuple(sorted(notes))
 
-    # --- What it says ---
+    # --- Samples ---
 
     def _states(self, connectors: Sequence[Connector]) -> Iterator[Sample]:
         head = (self.cluster, self.target, self.target)
@@ -186,7 +186,7 @@ class ConnectSource:
         *,
         everyone: bool,
     ) -> None:
-        """Counters stand still, and stay, while who knows them does not answer."""
+        """Counters keep their last value while their source does not answer."""
         written = {
             key: count
             for key, numbers in tasks.items()
@@ -214,9 +214,11 @@ class ConnectSource:
             yield catalogue.CONNECT_TASK_COMMITS_TOTAL(float(commits), *head, *key)
 
 
-def _look_at(task: Task, numbers: TaskNumbers | None) -> Look:
+def _look_at(task: Task, numbers: TaskNumbers | None) -> TaskSnapshot:
     failed = task.state == "failed"
     if numbers is None or numbers.status not in {"", "failed"}:
         # REST is behind the worker, or ahead of it: the metrics may be those of another start of the task.
-        return Look(failed, task.cause or Cause.OTHER, task.mark)
-    return Look(failed, task.cause or Cause.OTHER, task.mark, numbers.records, numbers.get("running-ratio"))
+        return TaskSnapshot(failed, task.cause or FailureCause.OTHER, task.mark)
+    return TaskSnapshot(
+        failed, task.cause or FailureCause.OTHER, task.mark, numbers.records, numbers.get("running-ratio")
+    )

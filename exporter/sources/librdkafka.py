@@ -1,4 +1,4 @@
-"""librdkafka's clients, by the statistics that they hand in. Asks nobody: a client that is silent is forgotten."""
+"""librdkafka clients, by the statistics that they post. No request is made; a silent client expires."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from exporter import catalogue
 from exporter.ingest.budget import Budget
-from exporter.ingest.librdkafka import Inbox
+from exporter.ingest.librdkafka import LibrdkafkaReceiver
 from exporter.model import Deadline, Fact, Facts, Fault, Sample
 
 INTERVAL = 2.0
@@ -20,7 +20,9 @@ class IngestSource:
     pace = interval = INTERVAL
     timeout = 5.0
 
-    def __init__(self, inbox: Inbox, only_cluster: Callable[[], str], budget: Budget | None = None) -> None:
+    def __init__(
+        self, inbox: LibrdkafkaReceiver, only_cluster: Callable[[], str], budget: Budget | None = None
+    ) -> None:
         """``budget`` is what all that is posted shares; None where it is not exposed."""
         self._budget = budget
         self._inbox = inbox

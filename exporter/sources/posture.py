@@ -20,7 +20,7 @@ from exporter.model import (
     Sample,
     TransactionUse,
 )
-from exporter.posture.checks import Check, Evidence, Posture, Settings, Verdict, checks_of, group_checks
+from exporter.posture.checks import Check, CheckResult, Posture, PostureEvidence, Settings, checks_of, group_checks
 from exporter.sources.cluster import Cluster
 
 BROKER_KEYS = (
@@ -95,7 +95,7 @@ class PostureSource:
         version, version_error = self._version(deadline)
         opened = facts.get(OpenTransactions)
         beyond = facts.get(GroupsBeyondLso)
-        evidence = Evidence(
+        evidence = PostureEvidence(
             cluster=self.cluster,
             brokers=brokers,
             topics={name: metadata.topics[name] for name in names},
@@ -119,8 +119,8 @@ class PostureSource:
             if check.name not in self._settings.ignore and f"{check.name}:{check.subject}" not in self._settings.ignore
         )
         for check in checks:
-            if check.verdict is not Verdict.UNKNOWN:
-                passed = float(check.verdict is Verdict.PASSED)
+            if check.verdict is not CheckResult.UNKNOWN:
+                passed = float(check.verdict is CheckResult.PASSED)
                 yield catalogue.POSTURE_CHECK(passed, self.cluster, check.name, check.subject)
         yield Posture(checks)
 

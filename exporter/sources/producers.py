@@ -1,8 +1,9 @@
-"""Producers in one JVM: the time that Java clients spend in transactional calls, and what became of their records.
+"""Producers in one JVM: the time that Java clients spend in transactional calls, and the records that they sent or
+lost.
 
-Every KafkaProducer has the txn-* attributes, transactional or not (KafkaProducerMetrics.java): a transactional one is
-told by the time that its initTransactions took. They are recorded after a call succeeded, so a commit that was fenced
-or timed out leaves nothing here.
+Every KafkaProducer has the txn-* attributes, transactional or not (KafkaProducerMetrics.java); a transactional one is
+recognised by the time that its initTransactions took. The times are recorded after a call succeeded, so a commit that
+was fenced or timed out adds nothing.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from exporter import catalogue
-from exporter.jvm.reader import JvmReader, Query
+from exporter.jvm.reader import JvmReader, MBeanQuery
 from exporter.model import Deadline, Fact, Facts, Fault, Metric, Notes, Sample
-from exporter.sources.cluster import Named
+from exporter.sources.cluster import NamedCluster
 
 _OPERATIONS = {
     f"txn-{operation.replace('_', '-')}-time-ns-total": operation for operation in catalogue.PRODUCER_OPERATIONS
@@ -28,8 +29,8 @@ _RECORDS: dict[str, Metric] = {
 }
 _MBEANS = "kafka.producer:type=producer-metrics,client-id=*"
 QUERIES = (
-    Query(_MBEANS, (*(attribute for attribute in _OPERATIONS if attribute != _PREPARE), *_RECORDS), expected=True),
-    Query(_MBEANS, (_PREPARE,)),
+    MBeanQuery(_MBEANS, (*(attribute for attribute in _OPERATIONS if attribute != _PREPARE), *_RECORDS), expected=True),
+    MBeanQuery(_MBEANS, (_PREPARE,)),
 )
 
 
@@ -47,7 +48,7 @@ class ProducersSource:
 
     name = "producers"
 
-    def __init__(self, cluster: Named, settings: ProducerSettings, reader: JvmReader) -> None:
+    def __init__(self, cluster: NamedCluster, settings: ProducerSettings, reader: JvmReader) -> None:
         self._cluster = cluster
         self._reader = reader
         self.target = settings.target
@@ -69,7 +70,7 @@ class ProducersSource:
         for mbean, attribute, value in answer.values:
             if isinstance(value, float):
                 clients[mbean.properties["client-id"]][attribute] = value
-        if clients and answer.notes:  # a page without any producer says nothing of the rules
+        if clients and answer.notes:  # a page without any producer shows nothing about the rules
             yield Notes(answer.notes)
         for client_id, numbers in clients.items():
             yield from self._samples(client_id, numbers)

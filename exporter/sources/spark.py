@@ -1,7 +1,7 @@
-"""Spark Structured Streaming: folders that its drivers write, what its listeners hand in, and Kafka's own offsets.
+"""Spark Structured Streaming: folders that its drivers write, posts of its listeners, and Kafka's own offsets.
 
-A source for each folder reads it and hands on the queries that it tells of; one for each cluster puts them together
-with those that were handed in, each query once whoever tells of it, and asks the cluster how far they are.
+One source for each folder reads it and publishes its queries. One for each cluster merges them with the posted ones,
+each query once, and reads from the cluster how far they are behind.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from exporter.catalogue import SPARK_TERMINATION_REASONS
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.offsets import both_ends
 from exporter.model import Clock, Deadline, Fact, Facts, Fault, Sample, TopicPartition
-from exporter.sources.cluster import Cluster, Named
-from exporter.spark.queries import Lag, Query, QueryKey, SparkQueries, SparkView, merged
+from exporter.sources.cluster import Cluster, NamedCluster
+from exporter.spark.queries import Lag, QueryKey, SparkQueries, SparkView, StreamingQuery, merged
 
 MOST_QUERIES = 500
 MOST_COUNTED = 1000
@@ -34,7 +34,7 @@ class Folder(Protocol):
     def left_out(self) -> int:
         """How many queries, or logs of applications, it cannot tell of because there are too many."""
 
-    def read(self, deadline: Deadline, now: float) -> Iterator[Fault | Query]: ...
+    def read(self, deadline: Deadline, now: float) -> Iterator[Fault | StreamingQuery]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,9 @@ class SparkFolderSource:
 
     name = "spark"
 
-    def __init__(self, cluster: Named, settings: FolderSettings, folder: Folder, clock: Clock | None = None) -> None:
+    def __init__(
+        self, cluster: NamedCluster, settings: FolderSettings, folder: Folder, clock: Clock | None = None
+    ) -> None:
         self._cluster = cluster
         self._folder = folder
         self._clock = clock or Clock()
@@ -68,7 +70,7 @@ class SparkFolderSource:
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del facts
-        queries: list[Query] = []
+        queries: list[StreamingQuery] = []
         for item in self._folder.read(deadline, self._clock.wall()):
             if isinstance(item, Fault):
                 yield item
@@ -86,9 +88,12 @@ class SparkSource:
     timeout = 5.0
 
     def __init__(
-        self, cluster: Cluster, posted: Callable[[], Sequence[Query]] = tuple, left_out: Callable[[], int] = int
+        self,
+        cluster: Cluster,
+        posted: Callable[[], Sequence[StreamingQuery]] = tuple,
+        left_out: Callable[[], int] = int,
     ) -> None:
-        """``posted`` gives the queries that were handed in, ``left_out`` how many of them could not be kept."""
+        """``posted`` returns the posted queries, ``left_out`` how many of them could not be kept."""
         self._cluster = cluster
         self._posted = posted
         self._left_out = left_out
@@ -129,7 +134,7 @@ class SparkSource:
         yield SparkView(queries, {key: _sum(topics.values()) for key, topics in lags.items() if topics})
 
     def _lags(
-        self, queries: Mapping[QueryKey, Query], deadline: Deadline
+        self, queries: Mapping[QueryKey, StreamingQuery], deadline: Deadline
     ) -> Iterator[Fault | tuple[QueryKey, dict[str, Lag]]]:
         wanted = {partition for query in queries.values() for partition in query.offsets}
         if not wanted:
@@ -139,7 +144,7 @@ class SparkSource:
         except AskError as error:
             yield error.fault
             return
-        # What the queries completed was read before, so a lag can only be overstated. A topic that is not there was
+        # The queries' offsets were read before, so a lag can only be overstated. A topic that does not exist was
         # deleted, or is of another cluster that the query reads too.
         ends = both_ends(self._cluster.client, metadata, wanted, deadline)
         yield from ends.faults
@@ -147,8 +152,8 @@ class SparkSource:
             yield key, topic_lags(query.offsets, ends.stable, ends.high)
 
 
-def query_samples(query: Query, labels: tuple[str, str, str, str]) -> Iterator[Sample]:
-    """What is known of a query without asking Kafka."""
+def query_samples(query: StreamingQuery, labels: tuple[str, str, str, str]) -> Iterator[Sample]:
+    """The samples of a query that need no request to Kafka."""
     if query.batches is not None:
         yield catalogue.SPARK_BATCHES_TOTAL(float(query.batches), *labels)
     if query.rows is not None:
@@ -166,9 +171,9 @@ def query_samples(query: Query, labels: tuple[str, str, str, str]) -> Iterator[S
 def topic_lags(
     completed: Mapping[TopicPartition, int], stable: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[str, Lag]:
-    """Sums over the query's partitions of each topic; none for a topic of which a partition did not answer.
+    """Sums over the query's partitions of each topic; none for a topic with a partition that did not answer.
 
-    A query that reads uncommitted records goes beyond the last stable offset: what it has read is not withheld from it.
+    A query that reads uncommitted records goes beyond the last stable offset: records that it has read are not blocked.
     """
     unknown = {partition.topic for partition in completed if partition not in ends}
     lags: dict[str, list[Lag]] = {}
@@ -185,24 +190,24 @@ def _sum(lags: Iterable[Lag]) -> Lag:
 
 
 class Terminations:
-    """Counts the runs of queries that ended, each once, however many tell of it and however often."""
+    """Counts the ended runs of queries, each once, however many origins report it and however often."""
 
     def __init__(self, since: float) -> None:
-        """Ends before ``since``, Unix seconds, are history: they are told by the state and never counted."""
+        """Ends before ``since``, Unix seconds, are not counted; the state shows them."""
         self._since = since
         self._counts: dict[QueryKey, Counter[str]] = {}
         self._heard: dict[QueryKey, float] = {}
         self._counted: dict[str, float] = {}
 
-    def count(self, queries: Mapping[QueryKey, Query], now: float) -> Mapping[QueryKey, Counter[str]]:
-        """What is counted by now, of every query heard of lately.
+    def count(self, queries: Mapping[QueryKey, StreamingQuery], now: float) -> Mapping[QueryKey, Counter[str]]:
+        """The counts of every query that is not expired.
 
-        A query that nobody knew is at 0 first, so that its end is an increase: one that had ended by then is counted
-        at the next call.
+        A new query is at 0 first, so that its end is an increase: one that had ended by then is counted at the next
+        call.
         """
         for key, query in queries.items():
             if query.state is None and not query.ends and key not in self._counts:
-                continue  # a checkpoint, or a driver that was silent from the beginning: no end of theirs is told
+                continue  # a checkpoint, or a driver that was silent from the beginning: neither reports an end
             known = key in self._counts
             counts = self._counts.setdefault(key, Counter())
             self._heard[key] = now

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from exporter import catalogue
-from exporter.jvm.reader import Answer, JvmReader, Query, Reading
+from exporter.jvm.reader import JvmAnswer, JvmReader, MBeanQuery, MBeanValue
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.offsets import both_ends
 from exporter.model import Deadline, Fact, Facts, Fault, Sample, TopicPartition
@@ -18,7 +18,7 @@ from exporter.sources.cluster import Cluster
 log = logging.getLogger(__name__)
 
 CLIENT = "kafka.streams:type=stream-metrics,client-id=*"
-# Numbers in place of words, for KIP-714 (KIP-1091, Kafka 4.0): what is left where a jmx_exporter drops texts.
+# States as numbers, for KIP-714 (KIP-1091, Kafka 4.0): what remains where a jmx_exporter drops texts.
 CLIENT_NUMBER = "kafka.streams:type=stream-metrics,process-id=*,application-id=*,client-id=*"
 THREAD = "kafka.streams:type=stream-thread-metrics,thread-id=*"
 THREAD_NUMBER = "kafka.streams:type=stream-thread-metrics,process-id=*,thread-id=*"
@@ -26,12 +26,12 @@ UPDATER = "kafka.streams:type=stream-state-updater-metrics,thread-id=*"
 TASK = "kafka.streams:type=stream-task-metrics,thread-id=*,task-id=*"
 
 QUERIES = (
-    Query(CLIENT, ("state", "application-id")),
-    Query(CLIENT_NUMBER, ("client-state",)),
-    Query(THREAD, ("state", "commit-total", "commit-latency-avg", "commit-latency-max")),
-    Query(THREAD_NUMBER, ("thread-state",)),
-    Query(UPDATER, ("active-restoring-tasks", "active-paused-tasks")),
-    Query(TASK, ("restore-remaining-records-total",)),
+    MBeanQuery(CLIENT, ("state", "application-id")),
+    MBeanQuery(CLIENT_NUMBER, ("client-state",)),
+    MBeanQuery(THREAD, ("state", "commit-total", "commit-latency-avg", "commit-latency-max")),
+    MBeanQuery(THREAD_NUMBER, ("thread-state",)),
+    MBeanQuery(UPDATER, ("active-restoring-tasks", "active-paused-tasks")),
+    MBeanQuery(TASK, ("restore-remaining-records-total",)),
 )
 
 _UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
@@ -96,8 +96,8 @@ class StreamsSource:
                 lag = sum(max(0, ends.high[each] - ends.stable[each]) for each in mine)
                 yield catalogue.STREAMS_CHANGELOG_LAG_OFFSETS(float(lag), self.cluster, self.target, application, topic)
 
-    def _say_left_out(self, answer: Answer) -> None:
-        """Log what the rules of a jmx_exporter drop, with the line that would restore it, when it changes."""
+    def _say_left_out(self, answer: JvmAnswer) -> None:
+        """Log what the rules of a jmx_exporter drop, with the rule that would add it, when it changes."""
         notes = frozenset(
             f"the jmx_exporter leaves out {missing.attribute} of {missing.query.pattern}; "
             f"put first into its rules: {missing.remedy}"
@@ -108,8 +108,8 @@ class StreamsSource:
         self._dropped = notes
 
 
-def jvm_samples(head: tuple[str, str], readings: Sequence[Reading]) -> Iterator[Sample]:
-    """What MBeans say. ``head`` are the cluster's name and the target."""
+def jvm_samples(head: tuple[str, str], readings: Sequence[MBeanValue]) -> Iterator[Sample]:
+    """Samples of MBeans. ``head`` are the cluster's name and the target."""
     threads: dict[str, dict[str, float]] = defaultdict(dict)
     restoring: dict[str, float] = {}
     remaining: dict[tuple[str, str], float] = {}
@@ -127,7 +127,7 @@ def jvm_samples(head: tuple[str, str], readings: Sequence[Reading]) -> Iterator[
         readings, "stream-thread-metrics", "thread-id", "thread-state", catalogue.STREAMS_THREAD_STATES
     )
     for (thread, task), records in remaining.items():
-        # Transaction markers in the changelog are never taken off: 13 may "remain" of a task that runs (seen on 4.3.1).
+        # Transaction markers in the changelog are never subtracted: 13 may "remain" of a running task (seen on 4.3.1).
         # Its thread runs, with everything restored, and the thread's state updater has nothing to restore.
         done = (
             thread_states.get(thread, "running") == "running" and restoring.get(thread.replace(_THREAD, _UPDATER)) == 0
@@ -150,10 +150,11 @@ def jvm_samples(head: tuple[str, str], readings: Sequence[Reading]) -> Iterator[
         yield catalogue.STREAMS_CLIENT_STATE(1.0, *head, client, state)
 
 
-def states(readings: Iterable[Reading], kind: str, key: str, number: str, names: Sequence[str]) -> Mapping[str, str]:
-    """Who is in which state: as the attribute ``state`` words it, else as ``number`` counts it, the order of the enum.
+def states(readings: Iterable[MBeanValue], kind: str, key: str, number: str, names: Sequence[str]) -> Mapping[str, str]:
+    """The state of each, from the attribute ``state``, otherwise from ``number``, which counts in the order of the
+    enum.
 
-    A state that is not in ``names`` is a newer Kafka's, and left out.
+    A state that is not in ``names`` is of a newer Kafka, and left out.
     """
     worded: dict[str, str] = {}
     counted: dict[str, str] = {}
@@ -168,8 +169,8 @@ def states(readings: Iterable[Reading], kind: str, key: str, number: str, names:
     return {who: state for who, state in {**counted, **worded}.items() if state in names}
 
 
-def applications_of(readings: Iterable[Reading]) -> frozenset[str]:
-    """The application.ids in this JVM: as its clients say, else from their client ids."""
+def applications_of(readings: Iterable[MBeanValue]) -> frozenset[str]:
+    """The application.ids in this JVM: as its clients report them, otherwise from their client ids."""
     said: dict[str, str] = {}
     guessed: dict[str, str] = {}
     for mbean, attribute, value in readings:

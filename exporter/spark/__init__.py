@@ -1,1 +1,1 @@
-"""Spark Structured Streaming, as its listener, its event log and its checkpoints tell of it."""
+"""Spark Structured Streaming, from its listener, its event log and its checkpoints."""

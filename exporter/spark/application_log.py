@@ -1,9 +1,9 @@
-"""The event log of one Spark application: its files in order, and what they tell of its streaming queries.
+"""The event log of one Spark application: its files in order, and the events of its streaming queries.
 
 Two layouts (EventLogFileWriter): a folder ``eventlog_v2_<app>`` with ``events_<n>_<app>``, rolled by size, beside
-``appstatus_<app>``, which is what Spark 4 writes by itself; or one file ``<app>`` (spark.eventLog.rolling.enabled
-false). ``.inprogress`` is at the end of the name of the status, or of the file, until the application has ended. The
-history server may fold old files into ``events_<n>_<app>.compact``.
+``appstatus_<app>``, the default of Spark 4; or one file ``<app>`` (spark.eventLog.rolling.enabled false). The name of
+the status file, or of the log, ends in ``.inprogress`` until the application has ended. The history server may fold old
+files into ``events_<n>_<app>.compact``.
 """
 
 from __future__ import annotations
@@ -19,16 +19,26 @@ from exporter.bounds.json_text import JsonError, parse_json
 from exporter.model import Deadline, Fault, Reason
 from exporter.spark.events import EventError, after, mapping, name_of, parse_event
 from exporter.spark.folders import shown
-from exporter.spark.log_files import LONGEST_LINE, Decoder, Follower, Plain, Read, ReplacedError, Zstd, is_log
-from exporter.spark.queries import Query, State
+from exporter.spark.log_files import (
+    LONGEST_LINE,
+    Decoder,
+    FileChunk,
+    Follower,
+    PlainDecoder,
+    ReplacedError,
+    ZstdDecoder,
+    is_log,
+)
+from exporter.spark.queries import StreamingQuery
+from exporter.words import QueryState
 
 FOLDER_PREFIX = "eventlog_v2_"
 IN_PROGRESS = ".inprogress"
 STATUS_PREFIX = "appstatus_"
 OTHER_CODECS = (".lz4", ".lzf", ".snappy")
 MOST_CATCH_UP = 64 * 1024 * 1024
-"""Bytes of the newest files of a rolled log that are read of an application that is met late; of the others only who it
-is. A log of one file is read whole, in as many reads as that takes.
+"""Bytes of the newest files of a rolled log that are read of an application that is found late; of the other files only
+its name. A log of one file is read whole, in as many reads as that takes.
 """
 HEAD_BYTES = 1024 * 1024
 
@@ -94,7 +104,7 @@ def decoder_for(path: Path) -> Decoder:
     name = path.name.removesuffix(".compact").removesuffix(IN_PROGRESS)
     if name.endswith(OTHER_CODECS):
         raise UnsupportedCodecError(name.rpartition(".")[2])
-    return Zstd() if name.endswith((".zstd", ".zst")) else Plain()
+    return ZstdDecoder() if name.endswith((".zstd", ".zst")) else PlainDecoder()
 
 
 class _Following(NamedTuple):
@@ -106,7 +116,7 @@ class _Following(NamedTuple):
 
 
 def _next(following: _Following, layout: Layout) -> _Following | None:
-    """The file after this one. One that old files were folded into repeats them, and is passed over."""
+    """The file after this one. Files that were folded into a compact one are skipped, as it repeats them."""
     for file in layout.files:
         if file.number > following.number and not file.compact:
             return _Following(file.number, file.path, Follower(decoder_for(file.path)))
@@ -115,12 +125,12 @@ def _next(following: _Following, layout: Layout) -> _Following | None:
 
 @dataclass(slots=True)
 class ApplicationLog:
-    """What was read so far of one application's log. Call from one thread at a time."""
+    """The part of one application's log that was read. Call from one thread at a time."""
 
     name: str = ""
-    queries: dict[str, Query] = field(default_factory=dict)
+    queries: dict[str, StreamingQuery] = field(default_factory=dict)
     current: bool = False
-    """Whether all that there was has been read: what is told before is of the past."""
+    """Whether the log was read to its end once: events before that are of the past."""
     taken: int = 0
     """Bytes of its files that were read."""
     left_out: int = 0
@@ -128,11 +138,11 @@ class ApplicationLog:
     _following: _Following | None = None
 
     def follow(self, layout: Layout, now: float, most: int, deadline: Deadline) -> Iterator[Fault | int]:
-        """Read on, at most so many bytes, and yield how many each part took and what was wrong with it.
+        """Read on, at most so many bytes, and yield the size of each part and the fault in it, if any.
 
         Raises OSError and UnsupportedCodecError.
         """
-        # A log that is met late tells of when it was written to last.
+        # A log that is found late has the age of its last write.
         heard = now if self.current else layout.modified
         following = self._following
         wrong = 0
@@ -194,23 +204,23 @@ class ApplicationLog:
             for part in Follower(decoder_for(head)).read(head, HEAD_BYTES):
                 yield part.size
                 known = tuple(line for line in part.lines if line.startswith(_APPLICATION_MARK))
-                yield from self._take(Read(known), head, layout.modified)
+                yield from self._take(FileChunk(known), head, layout.modified)
         return _Following(file.number, file.path, follower)
 
     @staticmethod
-    def _rest_of(following: _Following, layout: Layout, most: int) -> Iterator[Read]:
-        """What is not read of a file; nothing if it is gone, folded into a compact one."""
+    def _rest_of(following: _Following, layout: Layout, most: int) -> Iterator[FileChunk]:
+        """The number of bytes of a file that are not read; 0 if it was folded into a compact one."""
         path = next((file.path for file in layout.files if file.number == following.number), None)
         if path is not None:
             yield from following.follower.read(path, most)
 
     def _note_alive(self, heard: float) -> None:
-        """Whatever an application writes says that its queries live: a long batch writes of its tasks only."""
+        """Any write of an application shows that its queries live: a long batch writes events of its tasks only."""
         for key, query in self.queries.items():
             if query.state is not None and not query.state.ended:
                 self.queries[key] = replace(query, heard=heard)
 
-    def _take(self, part: Read, path: Path, heard: float) -> Iterator[Fault]:
+    def _take(self, part: FileChunk, path: Path, heard: float) -> Iterator[Fault]:
         for line in part.lines:
             if not _tells(line):
                 continue
@@ -239,10 +249,10 @@ class ApplicationLog:
                     self.queries[event.id] = replace(query, application=self.name)
 
     def _end(self, heard: float) -> None:
-        """The application ended: whatever ran in it runs no more, and Spark may not have said so."""
+        """The application ended, and its queries with it, even if Spark reported no end of theirs."""
         for key, query in self.queries.items():
             if query.state is not None and not query.state.ended:
-                self.queries[key] = replace(query, state=State.TERMINATED, heard=heard)
+                self.queries[key] = replace(query, state=QueryState.TERMINATED, heard=heard)
 
     def _forget_one(self) -> None:
         """Make place for a query: of those that ended the one that began to be told of first, else the first of all."""

@@ -1,8 +1,8 @@
-"""The checkpoint folder of a streaming query: what it began, what it committed, and where that is in Kafka.
+"""The checkpoint folder of a streaming query: the batches begun and committed, and their offsets in Kafka.
 
-``metadata`` has the query's id; ``offsets/N`` is written before batch N runs, with where each source is to end, and
-``commits/N`` after it (OffsetSeqLog, CommitLog); ``sources/0/0`` holds where the first batch began. Spark writes each
-under another name and renames it, so a file is whole or not there. Nothing here needs code in the job.
+``metadata`` has the query's id; ``offsets/N`` is written before batch N runs, with the end of each source, and
+``commits/N`` after it (OffsetSeqLog, CommitLog); ``sources/0/0`` has the start of the first batch. Spark writes each
+under another name and renames it, so a file is whole or absent. The job needs no additional code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from exporter.bounds.json_text import JsonError, parse_json
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.spark.events import MOST_PARTITIONS, kafka_offsets, name_of
 from exporter.spark.folders import shown, trouble
-from exporter.spark.queries import Query, Way
+from exporter.spark.queries import Origin, StreamingQuery
 
 VERSION = b"v1"
 MOST_BYTES = 4 * 1024 * 1024
@@ -30,7 +30,7 @@ _NUMBER = re.compile("[0-9]{1,18}")
 
 
 class MalformedError(Exception):
-    """A file that is not as Spark writes it; the text names it and says why."""
+    """A file that is not in Spark's form; the text has its name and the reason."""
 
 
 class Batches(NamedTuple):
@@ -41,7 +41,7 @@ class Batches(NamedTuple):
 
 
 class CheckpointFolder:
-    """One query's checkpoint. ``application`` and ``query`` name it on the metrics, where no event tells its names."""
+    """One query's checkpoint. ``application`` and ``query`` are its labels where no event has its names."""
 
     def __init__(self, folder: Path, application: str = "", query: str = "") -> None:
         self.left_out = 0
@@ -49,8 +49,8 @@ class CheckpointFolder:
         self._application = application
         self._query = query
 
-    def read(self, deadline: Deadline, now: float) -> Iterator[Fault | Query]:
-        """The query now, or what is wrong with its checkpoint: a few small files, so it does not wait."""
+    def read(self, deadline: Deadline, now: float) -> Iterator[Fault | StreamingQuery]:
+        """Yield the query, or what is wrong with its checkpoint. A few small files: no wait."""
         del deadline, now
         folder = self._folder
         try:
@@ -65,22 +65,22 @@ class CheckpointFolder:
                 return
             yield self._query_of(batches)
         except FileNotFoundError as error:
-            # Spark removes old batches, so what was there a moment ago may be gone; the next read finds the newest.
+            # Spark removes old batches, so a file of a moment ago may be absent; the next read finds the newest.
             yield trouble(error, Path(error.filename or folder))
         except OSError as error:
             yield trouble(error, Path(error.filename or folder))
         except MalformedError as error:
             yield Fault(Reason.MALFORMED, str(error))
 
-    def _query_of(self, batches: Batches) -> Query:
+    def _query_of(self, batches: Batches) -> StreamingQuery:
         committed = batches.committed
         at = None if committed is None else (self._folder / "commits" / str(committed)).stat().st_mtime
         heard = (self._folder / "metadata").stat().st_mtime
         if batches.begun is not None:
             heard = (self._folder / "offsets" / str(batches.begun)).stat().st_mtime
-        return Query(
+        return StreamingQuery(
             id=query_id(self._folder / "metadata"),
-            way=Way.CHECKPOINT,
+            way=Origin.CHECKPOINT,
             heard=max(at or 0.0, heard),
             application=self._application,
             name=self._query,
@@ -121,9 +121,9 @@ def uncommitted(batches: Batches) -> int:
 
 
 def source_offsets(path: Path, lines: Sequence[bytes]) -> Mapping[TopicPartition, int]:
-    """Offsets in Kafka, of one line for each source; sources of other kinds are passed over.
+    """Offsets in Kafka, of one line for each source; sources of other kinds are skipped.
 
-    Raises MalformedError for a line that is neither: then there may be offsets that we fail to see.
+    Raises MalformedError for a line that is neither: it may hold offsets.
     """
     offsets: dict[TopicPartition, int] = {}
     for line in lines:

@@ -19,7 +19,7 @@ from exporter.spark.application_log import (
     single_layout,
 )
 from exporter.spark.folders import shown, trouble
-from exporter.spark.queries import KEEP_ENDED, KEEP_SILENT, Query, remembered
+from exporter.spark.queries import KEEP_ENDED, KEEP_SILENT, StreamingQuery, remembered
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class _Entry(NamedTuple):
 
 
 class EventLogFolder:
-    """What the logs in a folder tell of streaming queries. Call from one thread at a time."""
+    """The streaming queries in the logs of a folder. Call from one thread at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -50,7 +50,7 @@ class EventLogFolder:
         self._settled: dict[str, float] = {}  # logs that are over, with the time of the last change in their place
         self._left_out = 0
 
-    def read(self, deadline: Deadline, now: float) -> Iterator[Fault | Query]:
+    def read(self, deadline: Deadline, now: float) -> Iterator[Fault | StreamingQuery]:
         """Read on in every log; ``now`` is Unix seconds. Queries of a log that is not read to its end yet wait."""
         layouts: list[tuple[_Entry, Layout]] = []
         try:
@@ -143,7 +143,7 @@ class EventLogFolder:
             yield Fault(Reason.UNSUPPORTED, text)
 
     def _over(self, layout: Layout, now: float) -> bool:
-        """Whether all that a log can tell is of too long ago."""
+        """Whether all events of a log are too old to be exposed."""
         return now - layout.modified > (KEEP_ENDED if layout.finished else KEEP_SILENT)
 
     def _say_left_out(self, left_out: int) -> None:

@@ -1,6 +1,6 @@
-"""Events of a streaming query, as its listener gets them and as Spark's event log has them.
+"""Events of a streaming query, from its listener and from Spark's event log.
 
-``StreamingQueryListener$QueryStartedEvent`` and its sisters (Spark 3.5: QueryIdleEvent too). A progress event tells of
+``StreamingQueryListener$QueryStartedEvent`` and the others (Spark 3.5: QueryIdleEvent too). A progress event describes
 a trigger; offsets in it are JSON, in an event log as a text within the JSON.
 """
 
@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 from exporter.bounds.json_text import JsonError, parse_json
 from exporter.catalogue import SPARK_BATCH_PHASES
 from exporter.model import TopicPartition
-from exporter.spark.queries import End, Query, State, Way
-from exporter.spark.terminations import Reason, exceptions_in, reason_of
+from exporter.spark.queries import Origin, QueryEnd, StreamingQuery
+from exporter.spark.terminations import exceptions_in, reason_of
+from exporter.words import QueryState, TerminationReason
 
 LONGEST_NAME = 200
 LONGEST_TOPIC = 249
@@ -35,11 +36,11 @@ _LAST_PARTITION = 2**31 - 1
 
 
 class EventError(ValueError):
-    """An event that has not the form that Spark gives it; the text says what is wrong, and quotes nothing."""
+    """An event that is not in Spark's form; the text has what is wrong, and quotes nothing."""
 
 
 class Batch(NamedTuple):
-    """What a progress event tells of a trigger. ``offsets`` is empty without Kafka, ``at`` is when the trigger ended.
+    """A trigger, from a progress event. ``offsets`` is empty without Kafka, ``at`` is when the trigger ended.
 
     ``completed`` is whether it ran a batch: up to Spark 3.4 there is such an event too when there was nothing to do.
     """
@@ -69,18 +70,18 @@ class Progressed(NamedTuple):
 
 
 class Idled(NamedTuple):
-    """A trigger found nothing to do; told every 10 s at most (spark.sql.streaming.noDataProgressEventInterval)."""
+    """A trigger found nothing to do; sent every 10 s at most (spark.sql.streaming.noDataProgressEventInterval)."""
 
     id: str
     at: float
 
 
 class Ended(NamedTuple):
-    """A run of a query ended. Spark does not tell when."""
+    """A run of a query ended. The event has no time."""
 
     id: str
     run_id: str
-    reason: Reason
+    reason: TerminationReason
 
 
 Event = Started | Progressed | Idled | Ended
@@ -89,7 +90,7 @@ _PREFIX = "org.apache.spark.sql.streaming.StreamingQueryListener$"
 
 
 def parse_event(document: Mapping[str, Any]) -> Event | None:
-    """The event in one line of an event log, None for what tells of no query. Raises EventError."""
+    """The event in one line of an event log, None for other events. Raises EventError."""
     match str(document.get("Event")).removeprefix(_PREFIX):
         case "QueryStartedEvent":
             return Started(_id(document), name_of(document.get("name")), instant(document.get("timestamp")))
@@ -102,41 +103,40 @@ def parse_event(document: Mapping[str, Any]) -> Event | None:
             exception, error_class = document.get("exception"), document.get("errorClassOnException")
             exceptions = exceptions_in(exception) if isinstance(exception, str) else ()
             reason = reason_of(error_class if isinstance(error_class, str) else "", exceptions)
-            if exception and reason is Reason.STOPPED:
-                reason = Reason.OTHER  # an exception of a kind that has no class name to be found
+            if exception and reason is TerminationReason.STOPPED:
+                reason = TerminationReason.OTHER  # an exception of a kind that has no class name to be found
             return Ended(_id(document), text(document.get("runId"), "runId"), reason)
     return None
 
 
-def after(query: Query | None, event: Event, heard: float, *, live: bool) -> Query:
-    """What an event log tells of a query once this event came; ``heard`` is Unix seconds.
+def after(query: StreamingQuery | None, event: Event, heard: float, *, live: bool) -> StreamingQuery:
+    """The query after this event of an event log; ``heard`` is Unix seconds.
 
-    ``live`` is whether it came just now. Of the past, Spark does not tell when a query ended: not before it was heard
-    of last.
+    ``live`` is whether the event was written just now. An end in the past has no time: it is not before the last event.
     """
-    query = query or Query(event.id, Way.EVENT_LOG, heard)
+    query = query or StreamingQuery(event.id, Origin.EVENT_LOG, heard)
     match event:
         case Started(_, name, at):
-            return replace(query, name=name, started=at, state=State.RUNNING, heard=heard, rows=query.rows or 0)
+            return replace(query, name=name, started=at, state=QueryState.RUNNING, heard=heard, rows=query.rows or 0)
         case Progressed(_, name, batch):
             return progressed(replace(query, name=name or query.name, heard=heard), batch)
         case Idled(_, at):
-            return replace(query, state=State.IDLE, last_progress=at, heard=heard)
+            return replace(query, state=QueryState.IDLE, last_progress=at, heard=heard)
         case Ended(_, run_id, reason):
             at = heard if live else max(query.last_progress or 0.0, query.started) or heard
-            end = End(run_id, reason, at)
-            state = State.TERMINATED if reason is Reason.STOPPED else State.FAILED
+            end = QueryEnd(run_id, reason, at)
+            state = QueryState.TERMINATED if reason is TerminationReason.STOPPED else QueryState.FAILED
             return replace(query, state=state, heard=heard, ends=(*query.ends, end)[-MOST_ENDS:])
 
 
-def progressed(query: Query, batch: Batch) -> Query:
+def progressed(query: StreamingQuery, batch: Batch) -> StreamingQuery:
     """The query after a trigger."""
     query = replace(query, last_progress=max(batch.at, query.last_progress or 0.0), rows=(query.rows or 0) + batch.rows)
     if not batch.completed:
-        return replace(query, state=State.IDLE)
+        return replace(query, state=QueryState.IDLE)
     return replace(
         query,
-        state=State.RUNNING,
+        state=QueryState.RUNNING,
         batches=max(batch.number + 1, query.batches or 0),
         phases=batch.phases,
         offsets=batch.offsets or query.offsets,
@@ -144,7 +144,7 @@ def progressed(query: Query, batch: Batch) -> Query:
 
 
 def batch_of(progress: Mapping[str, Any]) -> Batch:
-    """What the ``progress`` of an event tells. Raises EventError."""
+    """Parse the ``progress`` of an event. Raises EventError."""
     durations = mapping(progress.get("durationMs", {}), "durationMs")
     phases = {
         _PHASES[key.lower()]: _number(millis, "durationMs") / 1000
@@ -193,7 +193,7 @@ def kafka_offsets(value: object) -> Mapping[TopicPartition, int] | None:
                 return None
             if int(partition) > _LAST_PARTITION or len(topic) > LONGEST_TOPIC:
                 return None
-            if offset >= 0:  # -1 and -2 stand for the end and the beginning
+            if offset >= 0:  # -1 and -2 are the end and the beginning
                 offsets[TopicPartition(topic, int(partition))] = offset
     return offsets
 
@@ -208,7 +208,7 @@ def instant(value: object) -> float:
 
 
 def name_of(value: object) -> str:
-    """A name, cut to what a label should hold; "" for none."""
+    """A name, cut to the length of a label; "" for none."""
     return value[:LONGEST_NAME] if isinstance(value, str) else ""
 
 

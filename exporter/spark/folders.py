@@ -1,4 +1,4 @@
-"""What can go wrong with a folder that Spark writes: told as faults, with what to do."""
+"""Errors of a folder that Spark writes, as faults with what to do."""
 
 from __future__ import annotations
 

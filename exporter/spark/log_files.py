@@ -38,7 +38,7 @@ _EVENT = b'{"Event":'
 
 
 class ReplacedError(Exception):
-    """The file is shorter than what was read of it: it is another one by now."""
+    """The file is shorter than what was read of it: it was replaced."""
 
 
 def is_log(path: Path) -> bool:
@@ -47,7 +47,7 @@ def is_log(path: Path) -> bool:
         return file.read(len(_EVENT)).startswith((_EVENT, _MAGIC))
 
 
-class Read(NamedTuple):
+class FileChunk(NamedTuple):
     """Part of a file: its whole lines, how many bytes of the file it took, and how often it could not be decoded.
 
     ``too_long`` are the beginnings of lines that are longer than ``LONGEST_LINE``.
@@ -91,7 +91,7 @@ class Decoder(Protocol):
         """What is in the file from the place on, of at most so many bytes of the file. Raises OSError."""
 
 
-class Plain:
+class PlainDecoder:
     """A log that is not compressed."""
 
     def pieces(self, file: FileIO, place: Place, most: int) -> Iterator[Piece]:
@@ -103,7 +103,7 @@ class Plain:
             at += len(data)
 
 
-class Zstd:
+class ZstdDecoder:
     """Frames of zstd. One that is damaged, or decodes to too much, is left out, up to the beginning of the next."""
 
     def pieces(self, file: FileIO, place: Place, most: int) -> Iterator[Piece]:
@@ -221,7 +221,7 @@ class Follower:
         """Whether the last read ended before the file did."""
         self._skipping = False  # the rest of a line that is too long
 
-    def read(self, path: Path, most: int) -> Iterator[Read]:
+    def read(self, path: Path, most: int) -> Iterator[FileChunk]:
         """What came since the last call, in parts, of about so many bytes of the file at most.
 
         ``path`` may change: Spark renames a log once its application has ended. Raises OSError and ReplacedError.
@@ -239,11 +239,11 @@ class Follower:
                     self._skipping = False
                 yield self._take(piece, begun)
 
-    def _take(self, piece: Piece, begun: bytearray) -> Read:
+    def _take(self, piece: Piece, begun: bytearray) -> FileChunk:
         if not piece.data:
             if not begun:
                 self._place = piece.place
-            return Read((), piece.size, piece.damaged)
+            return FileChunk((), piece.size, piece.damaged)
         *lines, rest = piece.data.split(b"\n")
         too_long: tuple[bytes, ...] = ()
         if lines:
@@ -262,4 +262,4 @@ class Follower:
             self._skipping = True
         if self._skipping:
             self._place = piece.place._replace(after=piece.place.after + len(piece.data))
-        return Read(tuple(lines), piece.size, piece.damaged, too_long)
+        return FileChunk(tuple(lines), piece.size, piece.damaged, too_long)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from exporter.model import Word
+from exporter.words import TerminationReason
 
 _CLASS = re.compile(
     r"^(?:Caused by: )?([A-Za-z_][\w.$]*(?:Exception|Error))(?=:|\s|$)|KafkaError\{code=(\w+)", re.MULTILINE
@@ -20,30 +20,20 @@ _CLASS = re.compile(
 MOST_CLASSES = 20
 
 
-class Reason(Word):
-    """Why a query ended: the label values of ``spark_query_terminations_total{reason}``."""
-
-    STOPPED = "stopped"
-    DATA_LOSS = "data_loss"
-    CONCURRENT_RUN = "concurrent_run"
-    FENCED = "fenced"
-    KAFKA = "kafka"
-    CHECKPOINT = "checkpoint"
-    USER_CODE = "user_code"
-    OTHER = "other"
-
-
-_BY_ERROR_CLASS: tuple[tuple[Reason, re.Pattern[str]], ...] = (
-    (Reason.CONCURRENT_RUN, re.compile(r"CONCURRENT_(STREAM_LOG_UPDATE|QUERY)")),
-    (Reason.DATA_LOSS, re.compile(r"KAFKA_DATA_LOSS")),
-    (Reason.CHECKPOINT, re.compile(r"STATE_STORE|STATEFUL_OPERATOR|CHECKPOINT|_LOG_(FILE|VERSION)|STDS_")),
+_BY_ERROR_CLASS: tuple[tuple[TerminationReason, re.Pattern[str]], ...] = (
+    (TerminationReason.CONCURRENT_RUN, re.compile(r"CONCURRENT_(STREAM_LOG_UPDATE|QUERY)")),
+    (TerminationReason.DATA_LOSS, re.compile(r"KAFKA_DATA_LOSS")),
+    (TerminationReason.CHECKPOINT, re.compile(r"STATE_STORE|STATEFUL_OPERATOR|CHECKPOINT|_LOG_(FILE|VERSION)|STDS_")),
 )
-_BY_EXCEPTION: tuple[tuple[Reason, re.Pattern[str]], ...] = (
-    (Reason.FENCED, re.compile(r"\b(ProducerFencedException|InvalidProducerEpochException|_FENCED)$")),
-    (Reason.CONCURRENT_RUN, re.compile(r"ConcurrentModificationException$")),
-    (Reason.DATA_LOSS, re.compile(r"KafkaIllegalStateException$|\b(NoOffsetForPartition|OffsetOutOfRange)Exception$")),
-    (Reason.KAFKA, re.compile(r"^org\.apache\.kafka\.|\bKafkaException$|^_?[A-Z]+(_[A-Z]+)*$")),
-    (Reason.CHECKPOINT, re.compile(r"\bStateStore\w*$")),
+_BY_EXCEPTION: tuple[tuple[TerminationReason, re.Pattern[str]], ...] = (
+    (TerminationReason.FENCED, re.compile(r"\b(ProducerFencedException|InvalidProducerEpochException|_FENCED)$")),
+    (TerminationReason.CONCURRENT_RUN, re.compile(r"ConcurrentModificationException$")),
+    (
+        TerminationReason.DATA_LOSS,
+        re.compile(r"KafkaIllegalStateException$|\b(NoOffsetForPartition|OffsetOutOfRange)Exception$"),
+    ),
+    (TerminationReason.KAFKA, re.compile(r"^org\.apache\.kafka\.|\bKafkaException$|^_?[A-Z]+(_[A-Z]+)*$")),
+    (TerminationReason.CHECKPOINT, re.compile(r"\bStateStore\w*$")),
 )
 _USER_CLASS = re.compile(r"USER_FUNCTION_ERROR|FAILED_EXECUTE_UDF|^PYTHON_")
 _USER_EXCEPTION = re.compile(r"\bPythonException$|\bPy4JException$")
@@ -55,13 +45,13 @@ def exceptions_in(trace: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))[:MOST_CLASSES]
 
 
-def reason_of(error_class: str, exceptions: Sequence[str]) -> Reason:
-    """Why a query ended; ``error_class`` is "" when Spark gave none, and without both it was stopped.
+def reason_of(error_class: str, exceptions: Sequence[str]) -> TerminationReason:
+    """Why a query ended. ``error_class`` is "" when Spark gave none; without both it was stopped.
 
-    What the user's function met counts before that it was the user's function: a fence there is a fence.
+    An exception inside the user's function is classified first: a fence there is a fence.
     """
     if not error_class and not exceptions:
-        return Reason.STOPPED
+        return TerminationReason.STOPPED
     for reason, pattern in _BY_ERROR_CLASS:
         if pattern.search(error_class):
             return reason
@@ -69,7 +59,7 @@ def reason_of(error_class: str, exceptions: Sequence[str]) -> Reason:
         if any(pattern.search(each) for each in exceptions):
             return reason
     if error_class.startswith("KAFKA_"):
-        return Reason.KAFKA
+        return TerminationReason.KAFKA
     if _USER_CLASS.search(error_class) or any(_USER_EXCEPTION.search(each) for each in exceptions):
-        return Reason.USER_CODE
-    return Reason.OTHER
+        return TerminationReason.USER_CODE
+    return TerminationReason.OTHER

@@ -51,11 +51,11 @@ _EOS_FIELDS = (
 
 
 class EosStats:
-    """A ``stats_cb``. ``url`` is where the agent listens, with its route prefix if it has one.
+    """A ``stats_cb``. ``url`` is the agent's address, with its route prefix if it has one.
 
-    ``client_id`` names the client on the metrics instead of its own ``client.id``, which is ``rdkafka`` for everybody
-    who did not set it; ``cluster`` is the agent's name of the Kafka cluster, needed only if it watches several.
-    ``token`` is the agent's ``ingest.token``. One object may serve several clients and survives ``os.fork``.
+    ``client_id`` names the client on the metrics instead of its own ``client.id``, whose default is ``rdkafka``
+    everywhere; ``cluster`` is the agent's name of the Kafka cluster, needed only if it watches several. ``token`` is
+    the agent's ``ingest.token``. One object may serve several clients and survives ``os.fork``.
     """
 
     def __init__(self, url: str, client_id: str = "", token: str = "", cluster: str = "") -> None:
@@ -81,7 +81,7 @@ class EosStats:
             log.debug("statistics were dropped", exc_info=True)
 
     def close(self, seconds: float = 1.0) -> None:
-        """Hand over what waits, for at most so long, and stop. Only short-lived programs need it."""
+        """Post what is waiting, within this time, and stop. Only short-lived programs need it."""
         self._stopping.set()
         self._news.set()
         self._thread.join(seconds)
@@ -96,7 +96,7 @@ class EosStats:
         self._thread.start()
 
     def _run(self) -> None:
-        # No proxy and no redirect: the token goes to the agent and to nobody else.
+        # No proxy and no redirect: the token goes only to the agent.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
         complained = False
         while True:

@@ -1,16 +1,15 @@
-"""Hand the progress of your streaming queries to kafka-eos-exporter: ONE file, pyspark and the standard library only.
+"""Post the progress of your streaming queries to kafka-eos-exporter: ONE file, pyspark and the standard library only.
 
     from exporter.listener import EosListener  # or, with --py-files listener.py: from listener import EosListener
 
     spark.streams.addListener(EosListener("http://127.0.0.1:10618", token=...))
 
-Spark calls it when a query starts, ends a batch, finds nothing to do, and ends. It notes that here and returns; a
-thread in the background posts what is known of each query to ``/ingest/spark``: states, times, the last batch's numbers
-and its offsets in Kafka, and of an exception its class. No record, no text of an exception, no setting leaves the
-driver.
+Spark calls it when a query starts, ends a batch, finds nothing to do, and ends. It records the event and returns. A
+background thread posts the state of each query to ``/ingest/spark``: states, times, the last batch's numbers and its
+offsets in Kafka, and the class of an exception. No record, no text of an exception and no setting leaves the driver.
 
-Nothing here blocks or raises. Each post has all that is known of a query, so while the agent is away nothing piles up
-and nothing is lost but what was in between; ``skipped`` counts that.
+Nothing here blocks or raises. Each post has all that is known of a query, so while the agent is away nothing
+accumulates, and only intermediate states are lost; ``skipped`` counts those.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ __all__ = ["EosListener"]
 log = logging.getLogger(__name__)
 
 MOST_QUERIES = 200
-"""Queries that are known at once; of more, those that ended first are forgotten, then the oldest."""
+"""Queries that are kept; of more, those that ended first are dropped, then the oldest."""
 
 MOST_BYTES = 60_000
 """The agent takes 64 KB. Offsets of very many partitions are left out to stay below."""
@@ -50,7 +49,7 @@ WAIT_SECONDS = 5.0
 """For one answer of the agent, and between two tries while it is away."""
 
 SIGN_OF_LIFE_SECONDS = 30.0
-"""A query in a long batch has nothing to tell: that it is there is told again after so long."""
+"""Seconds after which the state of a query in a long batch is posted again, as a sign of life."""
 
 MOST_ENDS = 10
 _SOURCE_FIELDS = ("description", "endOffset", "numInputRows")
@@ -60,11 +59,11 @@ _EXCEPTION = re.compile(
 
 
 class EosListener(StreamingQueryListener):
-    """A StreamingQueryListener. ``url`` is where the agent listens, with its route prefix if it has one.
+    """A StreamingQueryListener. ``url`` is the agent's address, with its route prefix if it has one.
 
     ``token`` is the agent's ``ingest.token``; ``cluster`` its name of the Kafka cluster, needed only if it watches
-    several; ``application`` stands on the metrics instead of the session's ``spark.app.name``; ``ca_file`` is the
-    authority of an agent with TLS. Raises OSError and ssl.SSLError when that cannot be read; nothing else ever raises.
+    several; ``application`` replaces the session's ``spark.app.name`` on the metrics; ``ca_file`` is the authority of
+    an agent with TLS. Raises OSError and ssl.SSLError when that cannot be read; nothing else ever raises.
     """
 
     def __init__(self, url: str, token: str = "", cluster: str = "", application: str = "", ca_file: str = "") -> None:
@@ -84,12 +83,12 @@ class EosListener(StreamingQueryListener):
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-eos-listener", daemon=True)
         self._thread.start()
-        atexit.register(self.close)  # the end of a query that fails is told even if the driver ends with it
+        atexit.register(self.close)  # the end of a failed query is posted even if the driver ends with it
 
     def __repr__(self) -> str:
         return f"EosListener({self._url!r}, application={self._application!r})"
 
-    # --- What Spark calls, one call at a time, on a thread of its own -------------------------------------------------
+    # --- Called by Spark, one call at a time, on its own thread -------------------------------------------------------
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 -- Spark's name
         """A run begins. Spark's ``start()`` waits for this: it only takes note."""
@@ -108,7 +107,7 @@ class EosListener(StreamingQueryListener):
         self._note(self._ended, event)
 
     def close(self, seconds: float = 2.0) -> None:
-        """Hand over what waits, for at most so long, and stop. Called by itself when the driver ends."""
+        """Post what is waiting, within this time, and stop. Called automatically when the driver ends."""
         self._stopping.set()
         self._news.set()
         self._thread.join(seconds)
@@ -181,11 +180,11 @@ class EosListener(StreamingQueryListener):
     # --- The thread that posts ----------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        # No proxy and no redirect: the token goes to the agent and to nobody else.
+        # No proxy and no redirect: the token goes only to the agent.
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}),
             urllib.request.HTTPSHandler(context=self._tls),
-            _NoRedirect(),
+            _RefuseRedirects(),
         )
         complained = False
         while True:
@@ -248,7 +247,7 @@ class EosListener(StreamingQueryListener):
         return content
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
+class _RefuseRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:  # noqa: ANN401
         """Never: a redirect is an error."""
 

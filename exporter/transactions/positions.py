@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from exporter.kafka.requests.leader_epochs import EpochEnd, epoch_ends
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import log_end_offsets, start_offsets
-from exporter.kafka.requests.routing import Cluster
+from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.transactions.progress import NO_EPOCH, PartitionProgress
 from exporter.transactions.records import TOPIC
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 def check_positions(
-    client: Cluster,
+    client: BrokerAccess,
     metadata: Metadata,
     progress: Mapping[int, PartitionProgress],
     deadline: Deadline,

@@ -25,7 +25,8 @@ from exporter.model import (
     UncleanEnd,
     UncleanEnds,
 )
-from exporter.spark.queries import Lag, Query, QueryKey, SparkView, State
+from exporter.spark.queries import Lag, QueryKey, SparkView, StreamingQuery
+from exporter.words import QueryState
 
 Document = dict[str, Any]
 
@@ -237,13 +238,13 @@ def _failed(connector: str, task: Task | None, told: Connector | Task) -> Docume
     }
 
 
-def _query(key: QueryKey, query: Query, lag: Lag | None, now: float) -> Document:
+def _query(key: QueryKey, query: StreamingQuery, lag: Lag | None, now: float) -> Document:
     """A streaming query; ``state`` is None where nobody told it lately, ``lag_offsets`` where it is not known."""
     return {
         "application": key.application,
         "query": key.query,
         "state": str(query.state) if query.state else None,
-        "ended_by": str(query.ends[-1].reason) if query.state is State.FAILED and query.ends else None,
+        "ended_by": str(query.ends[-1].reason) if query.state is QueryState.FAILED and query.ends else None,
         "last_progress": instant(query.last_progress),
         "last_progress_timestamp": query.last_progress,
         "seconds": None if query.last_progress is None else max(0.0, now - query.last_progress),

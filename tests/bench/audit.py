@@ -21,10 +21,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from demo.cluster import KafkaCluster
 from demo.jars import say
-from exporter.jobs.audit.fold import Span
+from exporter.jobs.audit.fold import OffsetSpan
 from exporter.jobs.audit.job import Audit
-from exporter.jobs.audit.outcome import Settings, audit_once
-from exporter.jobs.audit.read import Access, Reader
+from exporter.jobs.audit.outcome import AuditSettings, audit_once
+from exporter.jobs.audit.read import Reader, TopicAccess
 from exporter.jobs.session import kafka_connector, spark_session
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
@@ -147,14 +147,14 @@ def measure(cluster: KafkaCluster, records: int) -> list[Row]:
             conf = {"spark.sql.ansi.enabled": "false", "spark.driver.memory": "3g"}
             packages = [kafka_connector()]
             with spark_session("bench", master=f"local[{cores}]", packages=packages, conf=conf) as session:
-                rows += _audits(session, Access(client, properties), records, cores)
+                rows += _audits(session, TopicAccess(client, properties), records, cores)
     finally:
         client.close()
     return rows
 
 
-def _audits(session: SparkSession, access: Access, records: int, cores: int) -> Iterator[Row]:
-    spans = {number: Span(number, 0, records // PARTITIONS) for number in range(PARTITIONS)}
+def _audits(session: SparkSession, access: TopicAccess, records: int, cores: int) -> Iterator[Row]:
+    spans = {number: OffsetSpan(number, 0, records // PARTITIONS) for number in range(PARTITIONS)}
     reader = Reader(session, access, TOPIC)
 
     def raw() -> None:
@@ -172,7 +172,7 @@ def _audits(session: SparkSession, access: Access, records: int, cores: int) -> 
 
         def audit(expression: str = expression) -> None:
             question = Audit(TOPIC, id=expression)
-            report = audit_once(session, access, question, Settings(TOPIC), lambda _: None)
+            report = audit_once(session, access, question, AuditSettings(TOPIC), lambda _: None)
             counts = {each.kind: each.count for each in report.result.findings}
             if counts != {"duplicate": TWICE} or report.result.records != records:
                 raise ValueError(f"found {counts} in {report.result.records} records")

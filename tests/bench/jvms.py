@@ -11,7 +11,7 @@ from demo.cluster import KafkaCluster
 from demo.jars import require
 from demo.settings import free_ports
 from exporter.http import Endpoint
-from exporter.jvm.reader import JvmTarget, Way, reader_for
+from exporter.jvm.reader import AgentKind, JvmTarget, reader_for
 from exporter.kafka.client import AskError, Metadata
 from exporter.model import Deadline, Facts, Fault, Reason, Sample
 from exporter.sources.brokers import BrokerSettings, BrokersSource
@@ -50,7 +50,7 @@ def attach_jolokia(cluster: KafkaCluster) -> int:
     return port
 
 
-def read(cluster: KafkaCluster, way: Way, url: str) -> Cost:
+def read(cluster: KafkaCluster, way: AgentKind, url: str) -> Cost:
     """The cheapest of some reads."""
     target = JvmTarget(way, Endpoint(url))
     settings = BrokerSettings(target.name, "127.0.0.1", node_id=1, timeout=SCRAPE_SECONDS)

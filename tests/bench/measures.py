@@ -9,7 +9,7 @@ from demo.agent import Agent
 from demo.jars import say
 from demo.processes import poll
 from exporter.catalogue import LSO_BLOCKER_INFO, TRANSACTION_LOG_TAIL_LAG_RECORDS
-from exporter.jvm.reader import Way
+from exporter.jvm.reader import AgentKind
 from exporter.model import Deadline
 from tests.bench import jmx, jvms, log_tail
 from tests.bench.events import blocker_delays, event_delays
@@ -125,8 +125,8 @@ class Bench:
     def _jvm_readers(self, jmx_exporter_port: int) -> None:
         say("one broker's facts through Jolokia and through jmx_exporter")
         url = f"http://127.0.0.1:{jvms.attach_jolokia(self._cluster)}/jolokia"
-        jolokia = jvms.read(self._cluster, Way.JOLOKIA, url)
-        scraped = jvms.read(self._cluster, Way.JMX_EXPORTER, f"http://127.0.0.1:{jmx_exporter_port}/metrics")
+        jolokia = jvms.read(self._cluster, AgentKind.JOLOKIA, url)
+        scraped = jvms.read(self._cluster, AgentKind.JMX_EXPORTER, f"http://127.0.0.1:{jmx_exporter_port}/metrics")
         note = f"{jolokia.samples} samples, and {scraped.samples} through jmx_exporter"
         what, beside = "one broker's facts through Jolokia", "the same through jmx_exporter, catch-all"
         self._row(f"{what}, wall clock", jolokia.wall, "s", None, (scraped.wall, beside), note=note)

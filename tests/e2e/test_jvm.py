@@ -22,8 +22,8 @@ from demo.processes import poll
 from demo.workloads.producers import EndedError, JavaProducer, RdkafkaProducer
 from exporter import catalogue
 from exporter.http import Endpoint
-from exporter.jvm.answers import Answer, JvmTarget, Way
-from exporter.jvm.mbeans import Query
+from exporter.jvm.answers import AgentKind, JvmAnswer, JvmTarget
+from exporter.jvm.mbeans import MBeanQuery
 from exporter.jvm.reader import reader_for
 from exporter.model import Deadline, Reason
 from exporter.sources import brokers, producers
@@ -41,20 +41,20 @@ class Jvms:
         self.cluster = cluster
         self.agents = agents
 
-    def jolokia(self, name: str, queries: tuple[Query, ...]) -> Answer:
-        return _read(JvmTarget(Way.JOLOKIA, Endpoint(self.agents.jolokia(name))), queries)
+    def jolokia(self, name: str, queries: tuple[MBeanQuery, ...]) -> JvmAnswer:
+        return _read(JvmTarget(AgentKind.JOLOKIA, Endpoint(self.agents.jolokia(name))), queries)
 
-    def scrape(self, name: str, queries: tuple[Query, ...], spelling: str) -> Answer:
+    def scrape(self, name: str, queries: tuple[MBeanQuery, ...], spelling: str) -> JvmAnswer:
         """The answer with these rules; the agent rereads them once their file is a second newer."""
         self.agents.use(name, RULES / f"{spelling}.yml")
         until = Deadline.after(20)
-        target = JvmTarget(Way.JMX_EXPORTER, Endpoint(self.agents.jmx_exporter(name)), spelling)
+        target = JvmTarget(AgentKind.JMX_EXPORTER, Endpoint(self.agents.jmx_exporter(name)), spelling)
         while not (answer := _read(target, queries)).values:
             assert poll(until, 0.3), f"no values in the spelling {spelling}: {answer.faults}"
         return answer
 
 
-def _read(target: JvmTarget, queries: tuple[Query, ...]) -> Answer:
+def _read(target: JvmTarget, queries: tuple[MBeanQuery, ...]) -> JvmAnswer:
     return reader_for(target).read(queries, Deadline.after(READ_SECONDS))
 
 
@@ -79,7 +79,7 @@ def settings(tmp_path: Path, cluster: KafkaCluster, **more: Any) -> str:
     return str(file)
 
 
-def texts(answer: Answer) -> dict[tuple[str, ...], float | str]:
+def texts(answer: JvmAnswer) -> dict[tuple[str, ...], float | str]:
     """Readings by name, without those that move by themselves on an idle broker."""
     return {
         (reading.mbean.domain, *map(str, sorted(reading.mbean.properties.items())), reading.attribute): reading.value
@@ -128,7 +128,7 @@ def test_the_rule_that_a_note_gives_shows_what_was_missing(jvms: Jvms, tmp_path:
     file = tmp_path / "rules.yml"
     file.write_text(yaml.safe_dump(rules, sort_keys=False))
     jvms.agents.use(BROKER, file)
-    target = JvmTarget(Way.JMX_EXPORTER, Endpoint(jvms.agents.jmx_exporter(BROKER)))
+    target = JvmTarget(AgentKind.JMX_EXPORTER, Endpoint(jvms.agents.jmx_exporter(BROKER)))
     until = Deadline.after(20)
     while _read(target, brokers.QUERIES).missing:
         assert poll(until, 0.3)
@@ -213,7 +213,7 @@ def test_a_jolokia_with_tls_and_a_password_answers_who_knows_both_and_says_why_t
         ("s3cret", theirs, refused),
         ("s3cret", None, refused),
     ):
-        answer = _read(JvmTarget(Way.JOLOKIA, Endpoint(url, "eos", password, ca_file=known)), producers.QUERIES)
+        answer = _read(JvmTarget(AgentKind.JOLOKIA, Endpoint(url, "eos", password, ca_file=known)), producers.QUERIES)
         assert {fault.reason for fault in answer.faults} == expected, answer.faults
         assert bool(answer.values) == (not expected)
         assert "s3cret" not in repr(answer.faults)

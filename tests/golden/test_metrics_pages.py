@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from exporter import catalogue
-from exporter.core.runner import Fleet, Group
+from exporter.core.runner import Group, Runner
 from exporter.exposition.process_metrics import ProcessMetrics
 from exporter.exposition.render import Exposition
 from exporter.exposition.text_format import Format
@@ -43,7 +43,7 @@ def pages(groups: list[Group]) -> dict[Format, str]:
     clock = Clock(lambda: 1000.0, lambda: WALL)
     exposition = Exposition(clock)
     watched = Watched(exposition, sum(len(group.sources) for group in groups))
-    fleet = Fleet(groups, watched, clock)
+    fleet = Runner(groups, watched, clock)
     fleet.start()
     assert watched.complete.wait(20)
     fleet.stop(Deadline.after(20))

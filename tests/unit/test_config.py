@@ -140,7 +140,7 @@ def test_texts_stay_what_was_written(load: Load) -> None:
 
 def test_a_key_that_stands_twice_is_a_problem(load: Load) -> None:
     [problem] = problems(load, "log: {level: info, level: debug}")
-    assert "the key level stands here twice" in problem
+    assert "the key level is here twice" in problem
 
 
 def test_a_file_that_is_not_there_is_one_problem() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from exporter import catalogue
-from exporter.ingest.admission import IngestDoor
+from exporter.ingest.admission import IngestApp
 from exporter.ingest.latest import BURST, RefusedError
-from exporter.ingest.librdkafka import ClientKey, Inbox
+from exporter.ingest.librdkafka import ClientKey, LibrdkafkaReceiver
 from exporter.model import Clock, Deadline, Facts, Sample
 from exporter.sources.librdkafka import IngestSource
 from exporter.web.messages import Request
@@ -45,8 +45,8 @@ def time() -> Time:
 
 
 @pytest.fixture
-def inbox(time: Time) -> Inbox:
-    return Inbox(["prod", "dr"], clients=3, expire_after=60.0, clock=time.clock)
+def inbox(time: Time) -> LibrdkafkaReceiver:
+    return LibrdkafkaReceiver(["prod", "dr"], clients=3, expire_after=60.0, clock=time.clock)
 
 
 def body(client_id: str = "checkout", txn_state: str = "Ready", **others: Any) -> bytes:
@@ -54,18 +54,18 @@ def body(client_id: str = "checkout", txn_state: str = "Ready", **others: Any) -
     return json.dumps({**document, **others}).encode()
 
 
-def series(inbox: Inbox, only_cluster: str = "prod") -> dict[tuple[str, tuple[str, ...]], Any]:
+def series(inbox: LibrdkafkaReceiver, only_cluster: str = "prod") -> dict[tuple[str, tuple[str, ...]], Any]:
     items = list(IngestSource(inbox, lambda: only_cluster).read(Deadline.after(1), Facts()))
     return {(item.metric.name, item.labels): item.value for item in items if isinstance(item, Sample)}
 
 
-def refusal(inbox: Inbox, content: bytes) -> RefusedError:
+def refusal(inbox: LibrdkafkaReceiver, content: bytes) -> RefusedError:
     with pytest.raises(RefusedError) as caught:
         inbox.take(content)
     return caught.value
 
 
-def test_a_client_s_state_is_told_with_the_time_since_which_it_is_in_it(inbox: Inbox, time: Time) -> None:
+def test_a_client_s_state_is_told_with_the_time_since_which_it_is_in_it(inbox: LibrdkafkaReceiver, time: Time) -> None:
     inbox.take(body(txn_state="InTransaction", txmsgs=7))
     began = time.clock.wall()
     time.now += 20
@@ -80,7 +80,7 @@ def test_a_client_s_state_is_told_with_the_time_since_which_it_is_in_it(inbox: I
     }
 
 
-def test_a_new_state_has_a_new_age_and_the_other_keeps_its_own(inbox: Inbox, time: Time) -> None:
+def test_a_new_state_has_a_new_age_and_the_other_keeps_its_own(inbox: LibrdkafkaReceiver, time: Time) -> None:
     inbox.take(body(txn_state="InTransaction"))
     time.now += 20
     inbox.take(body(txn_state="AbortableError"))
@@ -98,19 +98,19 @@ def test_a_new_state_has_a_new_age_and_the_other_keeps_its_own(inbox: Inbox, tim
         ("Nova", "unknown"),
     ],
 )
-def test_states_are_told_in_lower_case_from_a_closed_list(inbox: Inbox, written: str, told: str) -> None:
+def test_states_are_told_in_lower_case_from_a_closed_list(inbox: LibrdkafkaReceiver, written: str, told: str) -> None:
     inbox.take(body(txn_state=written))
     assert [state.txn_state for state in inbox.clients().values()] == [told]
     assert told in catalogue.RDKAFKA_TXN_STATES
 
 
-def test_a_client_that_is_idempotent_only_has_no_transactional_state(inbox: Inbox) -> None:
+def test_a_client_that_is_idempotent_only_has_no_transactional_state(inbox: LibrdkafkaReceiver) -> None:
     inbox.take(body(txn_state="Init"))
     assert not any("txn_state" in name for name, _ in series(inbox))
     assert any("idempotence_state" in name for name, _ in series(inbox))
 
 
-def test_a_silent_client_is_forgotten_and_makes_room(inbox: Inbox, time: Time) -> None:
+def test_a_silent_client_is_forgotten_and_makes_room(inbox: LibrdkafkaReceiver, time: Time) -> None:
     for number in range(3):
         inbox.take(body(f"client-{number}"))
     assert refusal(inbox, body("client-3")).status == 429
@@ -121,7 +121,7 @@ def test_a_silent_client_is_forgotten_and_makes_room(inbox: Inbox, time: Time) -
     assert (catalogue.SERIES_DROPPED.name, (catalogue.PRODUCER_TXN_STATE.name,)) not in series(inbox)
 
 
-def test_a_client_that_floods_is_held_back_and_others_are_not(inbox: Inbox, time: Time) -> None:
+def test_a_client_that_floods_is_held_back_and_others_are_not(inbox: LibrdkafkaReceiver, time: Time) -> None:
     for _ in range(int(BURST)):
         inbox.take(body())
     assert refusal(inbox, body()).status == 429
@@ -130,7 +130,7 @@ def test_a_client_that_floods_is_held_back_and_others_are_not(inbox: Inbox, time
     inbox.take(body())
 
 
-def test_a_client_may_name_a_cluster_that_is_watched_and_no_other(inbox: Inbox) -> None:
+def test_a_client_may_name_a_cluster_that_is_watched_and_no_other(inbox: LibrdkafkaReceiver) -> None:
     inbox.take(body(kafka_cluster="dr"))
     assert {labels[0] for _, labels in series(inbox, "")} == {"dr"}
     assert refusal(inbox, body(kafka_cluster="made-up")).status == 400
@@ -155,13 +155,13 @@ def test_a_client_may_name_a_cluster_that_is_watched_and_no_other(inbox: Inbox) 
         body("x" * 201),
     ],
 )
-def test_what_is_no_statistics_is_refused_and_leaves_nothing(inbox: Inbox, content: bytes) -> None:
+def test_what_is_no_statistics_is_refused_and_leaves_nothing(inbox: LibrdkafkaReceiver, content: bytes) -> None:
     assert refusal(inbox, content).status == 400
     assert inbox.clients() == {}
 
 
 @pytest.mark.parametrize("sent", [-1, True, "7", 2**70, None, 1.5])
-def test_a_count_that_is_none_is_absent(inbox: Inbox, sent: object) -> None:
+def test_a_count_that_is_none_is_absent(inbox: LibrdkafkaReceiver, sent: object) -> None:
     inbox.take(body(txmsgs=sent))
     assert not any(name == catalogue.PRODUCER_RECORDS_SENT_TOTAL.name for name, _ in series(inbox))
 
@@ -172,15 +172,15 @@ def test_a_count_that_is_none_is_absent(inbox: Inbox, sent: object) -> None:
 class Visit:
     """One request and what came of it."""
 
-    def __init__(self, door: IngestDoor, content: bytes = b"", method: str = "POST", **headers: str) -> None:
+    def __init__(self, door: IngestApp, content: bytes = b"", method: str = "POST", **headers: str) -> None:
         given = {"content_type": "application/json", "content_length": str(len(content)), **headers}
         request = Request(method, "/ingest/x", headers={key.replace("_", "-"): text for key, text in given.items()})
         answer = door(request, content)
         self.status, self.headers, self.text = answer.status, answer.headers, answer.body.decode()
 
 
-def test_good_statistics_are_taken_without_a_word(inbox: Inbox) -> None:
-    visit = Visit(IngestDoor(inbox, lambda: ""), body())
+def test_good_statistics_are_taken_without_a_word(inbox: LibrdkafkaReceiver) -> None:
+    visit = Visit(IngestApp(inbox, lambda: ""), body())
     assert (visit.status, visit.text) == (204, "")
     assert len(inbox.clients()) == 1
 
@@ -196,18 +196,18 @@ def test_good_statistics_are_taken_without_a_word(inbox: Inbox) -> None:
         ("bearer t0ken", 204),
     ],
 )
-def test_the_token_is_asked_for_where_there_is_one(inbox: Inbox, given: str, status: int) -> None:
-    visit = Visit(IngestDoor(inbox, lambda: "t0ken"), body(), authorization=given)
+def test_the_token_is_asked_for_where_there_is_one(inbox: LibrdkafkaReceiver, given: str, status: int) -> None:
+    visit = Visit(IngestApp(inbox, lambda: "t0ken"), body(), authorization=given)
     assert visit.status == status
     assert ("WWW-Authenticate" in visit.headers) == (status == 401)
     assert "t0ken" not in visit.text
 
 
-def test_a_token_that_cannot_be_read_lets_nobody_in(inbox: Inbox) -> None:
+def test_a_token_that_cannot_be_read_lets_nobody_in(inbox: LibrdkafkaReceiver) -> None:
     def broken() -> str:
         raise ValueError("token_file cannot be read")
 
-    assert Visit(IngestDoor(inbox, broken), body()).status == 503
+    assert Visit(IngestApp(inbox, broken), body()).status == 503
     assert inbox.clients() == {}
 
 
@@ -224,20 +224,20 @@ def test_a_token_that_cannot_be_read_lets_nobody_in(inbox: Inbox) -> None:
         ({"content_length": "9" * 5000}, 413),
     ],
 )
-def test_a_request_of_another_kind_is_refused(inbox: Inbox, asked: dict[str, str], status: int) -> None:
-    assert Visit(IngestDoor(inbox, lambda: ""), body(), **asked).status == status
+def test_a_request_of_another_kind_is_refused(inbox: LibrdkafkaReceiver, asked: dict[str, str], status: int) -> None:
+    assert Visit(IngestApp(inbox, lambda: ""), body(), **asked).status == status
 
 
 @pytest.mark.parametrize(
     "sent",
     [b"[" * 60_000, b'{"a":' * 12_000, b"", b"\xff", b'{"a":' + b"9" * 60_000 + b"}", b'{"client_id":"\\ud800"}'],
 )
-def test_a_body_that_no_parser_should_trip_over_is_refused(inbox: Inbox, sent: bytes) -> None:
-    assert Visit(IngestDoor(inbox, lambda: ""), sent).status == 400
+def test_a_body_that_no_parser_should_trip_over_is_refused(inbox: LibrdkafkaReceiver, sent: bytes) -> None:
+    assert Visit(IngestApp(inbox, lambda: ""), sent).status == 400
 
 
-def test_a_flood_is_told_to_come_back_later(inbox: Inbox) -> None:
-    door = IngestDoor(inbox, lambda: "")
+def test_a_flood_is_told_to_come_back_later(inbox: LibrdkafkaReceiver) -> None:
+    door = IngestApp(inbox, lambda: "")
     visits = [Visit(door, body()) for _ in range(int(BURST) + 1)]
     assert [visit.status for visit in visits[-2:]] == [204, 429]
     assert visits[-1].headers["Retry-After"]

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from exporter import catalogue
-from exporter.ingest.audit import AuditInbox
+from exporter.ingest.audit import AuditReceiver
 from exporter.ingest.budget import Budget
 from exporter.ingest.latest import RefusedError
-from exporter.ingest.librdkafka import Inbox
-from exporter.ingest.spark import SparkInbox
+from exporter.ingest.librdkafka import LibrdkafkaReceiver
+from exporter.ingest.spark import SparkReceiver
 from exporter.model import Clock, Deadline, Facts, Sample
 from exporter.sources.librdkafka import IngestSource
 
@@ -29,9 +29,9 @@ class World:
         self.now = 1000.0
         clock = Clock(lambda: self.now, lambda: self.now + 1_700_000_000)
         self.budget = Budget(most)
-        self.clients = Inbox([], senders, 180.0, clock, self.budget)
-        self.queries = SparkInbox([], senders, clock, self.budget)
-        self.audits = AuditInbox([], senders, clock, self.budget)
+        self.clients = LibrdkafkaReceiver([], senders, 180.0, clock, self.budget)
+        self.queries = SparkReceiver([], senders, clock, self.budget)
+        self.audits = AuditReceiver([], senders, clock, self.budget)
 
     def post(self, inbox: Any, document: Any) -> None:
         self.now += 1

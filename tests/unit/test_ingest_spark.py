@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from exporter.ingest.latest import RefusedError
-from exporter.ingest.spark import SparkInbox
+from exporter.ingest.spark import SparkReceiver
 from exporter.model import TopicPartition
-from exporter.spark.queries import KEEP_SILENT, State
-from exporter.spark.terminations import Reason
+from exporter.spark.queries import KEEP_SILENT
+from exporter.words import QueryState, TerminationReason
 from tests.world import Time
 
 PROGRESS = {
@@ -41,24 +41,24 @@ def time() -> Time:
 
 
 @pytest.fixture
-def inbox(time: Time) -> SparkInbox:
-    return SparkInbox(["prod", "dr"], 3, time.clock)
+def inbox(time: Time) -> SparkReceiver:
+    return SparkReceiver(["prod", "dr"], 3, time.clock)
 
 
 def body(**fields: Any) -> bytes:
     return json.dumps({**DOCUMENT, **fields}).encode()
 
 
-def refusal(inbox: SparkInbox, content: bytes) -> RefusedError:
+def refusal(inbox: SparkReceiver, content: bytes) -> RefusedError:
     with pytest.raises(RefusedError) as caught:
         inbox.take(content)
     return caught.value
 
 
-def test_what_is_told_is_kept(inbox: SparkInbox, time: Time) -> None:
+def test_what_is_told_is_kept(inbox: SparkReceiver, time: Time) -> None:
     inbox.take(body())
     (query,) = inbox.queries("")
-    assert (query.id, query.application, query.name, query.state) == ("id-1", "billing", "orders", State.RUNNING)
+    assert (query.id, query.application, query.name, query.state) == ("id-1", "billing", "orders", QueryState.RUNNING)
     assert (query.batches, query.rows, query.heard) == (5, 150, time.wall)
     assert query.last_progress == 1_790_000_060.5
     assert query.offsets == {TopicPartition("orders", 0): 47, TopicPartition("orders", 1): 103}
@@ -66,30 +66,30 @@ def test_what_is_told_is_kept(inbox: SparkInbox, time: Time) -> None:
     assert inbox.queries("prod") == ()
 
 
-def test_a_query_that_has_only_just_started_has_nothing_but_its_state(inbox: SparkInbox) -> None:
+def test_a_query_that_has_only_just_started_has_nothing_but_its_state(inbox: SparkReceiver) -> None:
     inbox.take(b'{"id": "id-1", "application": "billing", "state": "running", "rows": 0}')
     (query,) = inbox.queries("")
     assert (query.name, query.batches, query.rows, query.last_progress, query.offsets) == ("", None, 0, None, {})
 
 
-def test_an_end_is_told_with_its_reason_and_stays_when_the_driver_is_started_anew(inbox: SparkInbox) -> None:
+def test_an_end_is_told_with_its_reason_and_stays_when_the_driver_is_started_anew(inbox: SparkReceiver) -> None:
     end = {"run_id": "r1", "at": 1_790_000_070.0, "failed": True, "error_class": "KAFKA_DATA_LOSS", "exceptions": []}
     inbox.take(body(state="terminated", ends=[end]))
     (query,) = inbox.queries("")
-    assert (query.state, [each.reason for each in query.ends]) == (State.FAILED, [Reason.DATA_LOSS])
+    assert (query.state, [each.reason for each in query.ends]) == (QueryState.FAILED, [TerminationReason.DATA_LOSS])
     inbox.take(body(state="running", ends=[]))
     (query,) = inbox.queries("")
-    assert (query.state, [each.run_id for each in query.ends]) == (State.RUNNING, ["r1"])
+    assert (query.state, [each.run_id for each in query.ends]) == (QueryState.RUNNING, ["r1"])
 
 
-def test_an_exception_without_a_name_is_no_stop(inbox: SparkInbox) -> None:
+def test_an_exception_without_a_name_is_no_stop(inbox: SparkReceiver) -> None:
     inbox.take(body(state="terminated", ends=[{"run_id": "r1", "at": 1.0, "failed": True}]))
-    assert inbox.queries("")[0].ends[0].reason is Reason.OTHER
+    assert inbox.queries("")[0].ends[0].reason is TerminationReason.OTHER
     inbox.take(body(state="terminated", ends=[{"run_id": "r2", "at": 2.0, "failed": False}]))
-    assert inbox.queries("")[0].state is State.TERMINATED
+    assert inbox.queries("")[0].state is QueryState.TERMINATED
 
 
-def test_each_cluster_gets_its_own(inbox: SparkInbox) -> None:
+def test_each_cluster_gets_its_own(inbox: SparkReceiver) -> None:
     inbox.take(body(kafka_cluster="dr"))
     assert [len(inbox.queries(cluster)) for cluster in ("", "prod", "dr")] == [0, 0, 1]
     assert refusal(inbox, body(kafka_cluster="moon")).status == 400
@@ -131,7 +131,7 @@ def test_each_cluster_gets_its_own(inbox: SparkInbox) -> None:
         body(progress={}),
     ],
 )
-def test_what_is_misshapen_is_refused_and_changes_nothing(inbox: SparkInbox, content: bytes) -> None:
+def test_what_is_misshapen_is_refused_and_changes_nothing(inbox: SparkReceiver, content: bytes) -> None:
     assert refusal(inbox, content).status == 400
     assert inbox.queries("") == ()
 
@@ -139,12 +139,12 @@ def test_what_is_misshapen_is_refused_and_changes_nothing(inbox: SparkInbox, con
 @pytest.mark.parametrize(
     "offsets", [None, "no json", {"orders": 7}, {"orders": {"x": 1}}, {"orders": {"0": "1"}}, {"orders": {"0": True}}]
 )
-def test_offsets_that_are_none_of_kafka_s_are_left_out(inbox: SparkInbox, offsets: object) -> None:
+def test_offsets_that_are_none_of_kafka_s_are_left_out(inbox: SparkReceiver, offsets: object) -> None:
     inbox.take(body(progress={**PROGRESS, "sources": [{"description": "KafkaV2[x]", "endOffset": offsets}]}))
     assert inbox.queries("")[0].offsets == {}
 
 
-def test_more_queries_than_allowed_are_refused_and_said(inbox: SparkInbox) -> None:
+def test_more_queries_than_allowed_are_refused_and_said(inbox: SparkReceiver) -> None:
     for number in range(3):
         inbox.take(body(id=f"id-{number}", name=f"q{number}"))
     assert refusal(inbox, body(id="id-9", name="q9")).status == 429
@@ -152,13 +152,13 @@ def test_more_queries_than_allowed_are_refused_and_said(inbox: SparkInbox) -> No
     inbox.take(body(id="id-0", name="q0"))
 
 
-def test_a_driver_that_is_started_again_and_again_takes_one_place(inbox: SparkInbox) -> None:
+def test_a_driver_that_is_started_again_and_again_takes_one_place(inbox: SparkReceiver) -> None:
     for number in range(20):
         inbox.take(body(id=f"id-{number}"))
     assert [query.id for query in inbox.queries("")] == ["id-19"]
 
 
-def test_a_query_that_fell_silent_is_kept_for_a_day(inbox: SparkInbox, time: Time) -> None:
+def test_a_query_that_fell_silent_is_kept_for_a_day(inbox: SparkReceiver, time: Time) -> None:
     inbox.take(body())
     time.pass_(KEEP_SILENT - 1)
     assert inbox.queries("")

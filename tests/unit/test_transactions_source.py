@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter import catalogue
-from exporter.core.facts import Board
-from exporter.core.runner import take
+from exporter.core.facts import FactStore
+from exporter.core.runner import read_source
 from exporter.model import (
     ClockBounds,
     ClusterIdentity,
@@ -213,12 +213,12 @@ def test_the_open_transactions_are_published_once_whether_the_tail_serves_them_o
     cluster = world.cluster()
     publishing: Source = TransactionsSource(cluster, TransactionsSettings())
     tail: Source = TxnlogSource(cluster, TxnlogSettings(), world.tail)
-    board = Board()
+    board = FactStore()
     origins: list[str] = []
 
     def take_turn(source: Source) -> None:
         deadline = Deadline.after(1.0, world.time.clock.monotonic)
-        snapshot = take(source, deadline, board.facts(world.time.monotonic), world.time.clock)
+        snapshot = read_source(source, deadline, board.facts(world.time.monotonic), world.time.clock)
         published = any(sample.metric is OPEN for sample in snapshot.samples)
         assert published == (source is publishing)
         origins.extend(fact.origin for fact in snapshot.facts if isinstance(fact, OpenTransactions))

@@ -1,4 +1,4 @@
-"""The columns that an operator's expressions see, and the check that they are expressions and nothing more."""
+"""The columns that an operator's expressions may use, and the check that they are plain expressions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KINDS = {
 
 
 class ExpressionError(SessionError):
-    """An expression cannot be used; the text has the expression and what it may be made of."""
+    """An expression cannot be used; the text has the expression and what it may contain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def named(raw: DataFrame, shape: Shape) -> DataFrame:
 def _avro(schema: str, confluent: bool) -> Column:
     from pyspark.sql.avro.functions import from_avro  # noqa: PLC0415 -- only where there is a schema
 
-    # PERMISSIVE: what is no such record is null, and a null id makes the answer unknown.
+    # PERMISSIVE: a value that is not such a record becomes null, and a null id makes the verdict unknown.
     options = {"mode": "PERMISSIVE"}
     if not confluent:
         return from_avro(f.col("value"), schema, options)
@@ -87,12 +87,14 @@ def _avro(schema: str, confluent: bool) -> Column:
 
 
 def uses_headers(expressions: Mapping[str, str]) -> bool:
-    """Whether any of these needs the headers: Spark reads them only when asked to."""
+    """Whether any of these needs the headers: Spark reads them only on request."""
     return any(re.search(r"\bheaders\b", text, re.IGNORECASE) for text in expressions.values())
 
 
 def checked(frame: DataFrame, flag: str, text: str) -> Column:
-    """The column of one expression over ``named`` records. Raises ExpressionError for what is none, or does more."""
+    """The column of one expression over ``named`` records. Raises ExpressionError for anything but one plain
+    expression.
+    """
     if not text.strip():
         raise ExpressionError(f"{flag} is empty: give a Spark SQL expression over {COLUMNS}")
     session: Any = frame.sparkSession._jsparkSession  # noqa: SLF001 -- Spark's parser and plans have no way in from Python
@@ -144,7 +146,7 @@ def columns_of(frame: DataFrame) -> str:
 
 
 def reason(error: Exception) -> str:
-    """What Spark says, in one sentence: without the class, the plan and the trace."""
+    """Spark's error message in one sentence, without the class, the plan and the trace."""
     text = str(error)
     first = text.split("\n== SQL", 1)[0].split(";\n", 1)[0].split("\n\n", 1)[0]
     first = re.sub(r"\s+", " ", first).strip()
@@ -158,7 +160,7 @@ def position_column() -> Column:
 
 
 def identity(column: Column) -> Column:
-    """What is compared: the expression's value as text. A binary's bytes are kept as they are."""
+    """The value that is compared: the expression's value as text. A binary's bytes are kept as they are."""
     return column.cast("string")
 
 
@@ -178,7 +180,7 @@ def hash_columns(id_column: Column | None, key: Column | None, sequence: Column 
 
 
 def sequence_number(sequence: Column) -> Column:
-    """The number in a sequence; null for what is none."""
+    """The number in a sequence; null for a value that is not a number."""
     return sequence.cast("bigint")
 
 

@@ -1,6 +1,6 @@
-"""From suspicion to evidence: the suspects' records are read again, and compared themselves.
+"""Evidence for suspects: their records are read again and compared themselves.
 
-Hashes say where to look and never what is found. Each function gives rows of ``EVIDENCE``, one for each finding.
+Hashes select what to read and never decide. Each function returns rows of ``EVIDENCE``, one for each finding.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ EVIDENCE = {
     "first_offset": "bigint",
     "before_sequence": "bigint",
 }
-"""Columns of a finding: what it is and where; of a repetition the record it repeats and how often it is there; of a gap
-the number before it and how many are missing. ``key`` is the record's, or what ``--key`` makes of it.
+"""Columns of a finding: its kind and place; of a repetition the record that it repeats and the number of repetitions;
+of a gap the number before it and how many are missing. ``key`` is the record's, or the value of ``--key``.
 """
 
 ALL = "true"
@@ -50,15 +50,16 @@ def rows(frame: DataFrame, kind: str, topic: str) -> DataFrame:
 
 
 def shown(column: Column) -> Column:
-    """A value as text that can be shown: what is no UTF-8 as hexadecimal digits."""
+    """A value as text; bytes that are not UTF-8 as hexadecimal digits."""
     text = column.cast("string")
     return f.when(f.is_valid_utf8(text), text).otherwise(f.concat(f.lit("0x"), f.hex(text.cast("binary"))))
 
 
 def duplicates(records: DataFrame, id_column: Column, fresh: str = ALL) -> DataFrame:
-    """Records whose id an earlier one has: every one but the first. Equal ids, not equal hashes.
+    """Records whose id an earlier record has: every one but the first. Equal ids, not equal hashes.
 
-    ``fresh`` is a condition on partition and offset: only such records are told of, and all others are before them.
+    ``fresh`` is a condition on partition and offset: only records that satisfy it are returned, and all others count as
+    earlier.
     """
     columns: list[Column | str] = [identity(id_column).alias("it"), *_PLACE, shown(f.col("key_bytes")).alias("key")]
     chosen: DataFrame = records.select(*columns).where("it IS NOT NULL")
@@ -109,7 +110,7 @@ def sequence_findings(records: DataFrame, key: Column, sequence: Column, fresh: 
 
 
 def located(records: DataFrame, positions: DataFrame) -> DataFrame:
-    """Positions with what is known of the records there; one that is not there any more keeps its place."""
+    """Positions with the records there; a position without a record any more stays in the result."""
     places = positions.withColumns(
         {
             "partition": f.shiftright("position", OFFSET_BITS).cast("int"),

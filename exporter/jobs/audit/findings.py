@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 
 from exporter.audit_result.result import Finding
 from exporter.jobs.audit.evidence import EVIDENCE
-from exporter.jobs.audit.job import Evidence
+from exporter.jobs.audit.job import FindingFrame
 from exporter.kafka.log.record_places import Writer
 
 LOOKED_UP = 200
-"""Of each kind, so many findings have their producer looked up, and all that are shown."""
+"""Findings of each kind for which the producer is looked up, those shown included."""
 BATCH = 5_000
 
 _TYPES = {
@@ -49,7 +49,7 @@ class Findings:
         self._counts: dict[str, int] = {}
         self._worst: dict[str, list[Row]] = {}
 
-    def take(self, evidence: Evidence) -> None:
+    def take(self, evidence: FindingFrame) -> None:
         """Reads the whole frame, a part of it at a time."""
         kind = evidence.kind
         every = (_row(each.asDict()) for each in evidence.frame.toLocalIterator())
@@ -62,7 +62,7 @@ class Findings:
             self._write(rows)
 
     def result(self) -> tuple[Finding, ...]:
-        """What was found, most frequent first."""
+        """The findings, most frequent kind first."""
         kinds = sorted(self._counts, key=lambda kind: (-self._counts[kind], kind))
         return tuple(
             Finding(
@@ -117,7 +117,7 @@ def _weight(row: Row) -> tuple[int, int, int]:
 def _row(values: Mapping[str, Any]) -> Row:
     row = dict(values)
     instant: datetime | None = row["timestamp"]
-    # Spark gives the machine's own time, without saying so.
+    # Spark returns local time, without a time zone.
     row["timestamp"] = None if instant is None else instant.astimezone(UTC)
     return row
 

@@ -1,11 +1,12 @@
-"""What the audit's Python workers do: fold records into few large rows, and look for what is suspicious in each part.
+"""The audit's Python workers: fold records into few large rows, and find suspects in each part.
 
 Spark shuffles 10 million small rows in many seconds and a hundred large ones in none. So the first stage folds the
-records of a task into blobs of numpy arrays, one for each part of the hash space, and the second takes one part at a
-time: sorted, a repeated id stands beside itself. Hashes only raise suspicion; what is a finding is decided by comparing
-the records themselves (``audit_evidence``).
+records of a task into blobs of numpy arrays, one for each part of the hash space, and the second sorts one part at a
+time, which puts equal ids beside each other. Hashes only select suspects; a finding is decided by comparing the records
+themselves (``evidence.py``).
 
-A worker receives these functions by value: it needs numpy and pyarrow, not this package. So nothing here imports ours.
+A worker receives these functions by value: it needs numpy and pyarrow, not this package. So this module imports nothing
+of it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ OFFSET_BITS = 44
 """A position is one integer: the partition above, the offset below. 17 trillion offsets, half a million partitions."""
 CHUNK_BITS = 18
 CHUNK = 1 << CHUNK_BITS
-"""Offsets of a partition are compared in chunks: a bitmap of 32 kB says which of them hold a record."""
+"""Offsets of a partition are compared in chunks: a bitmap of 32 kB marks those that hold a record."""
 FOLD_RECORDS = 1 << 20
 """Records that a worker keeps before it folds them: some tens of megabytes."""
 
@@ -33,7 +34,7 @@ ARROW_SCHEMA = pa.schema([("kind", pa.int8()), ("part", pa.int32()), ("place", p
 
 
 class Fold(IntEnum):
-    """What a row holds."""
+    """Kinds of rows."""
 
     IDS = 0  # hash, position: of the topic's ids
     SOURCE_IDS = 1  # the same of the source topic
@@ -60,7 +61,7 @@ class Fold(IntEnum):
     WAITING = 20  # records that the sink may still get, in ``place``
 
 
-class Span(NamedTuple):
+class OffsetSpan(NamedTuple):
     """Half-open range of offsets of one partition."""
 
     partition: int
@@ -70,11 +71,11 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the first stage makes of a record batch, whose columns are position, then those that it needs:
-    id_hash; key_hash, key_hash_2 and sequence. Null is what an expression gave for a record that has none.
+    """What the first stage makes of a record batch. Its columns are position, then those that are needed: id_hash;
+    key_hash, key_hash_2 and sequence. Null is the value of an expression for a record that has none.
 
     ``parts`` are the values of ``part`` that lead to each task of the second stage (``parts_of``). ``mask`` keeps fewer
-    bits of the hashes: with a few, everything collides, and the answer must still be right.
+    bits of the hashes, for tests: with a few, everything collides, and the result must be the same.
     """
 
     parts: tuple[int, ...]
@@ -128,7 +129,7 @@ def place(packed: int) -> tuple[int, int]:
 
 
 def folder(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for ``mapInArrow``; the records of a partition come in the order of its log."""
+    """The function for ``mapInArrow``; the records of a partition arrive in the order of its log."""
 
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kept = Bitmaps(plan)
@@ -204,7 +205,7 @@ def runs_of(key: Array, key_2: Array, sequence: Array, positions: Array) -> tupl
 
 
 class Bitmaps:
-    """Which offsets of each chunk were seen. A chunk is given away when the task has moved on to another."""
+    """The offsets of each chunk that have a record. A chunk is emitted when the task has moved on to another."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -214,7 +215,7 @@ class Bitmaps:
         if self._plan.offsets is None:
             return
         chunks = positions >> CHUNK_BITS
-        # Records come in the order of the log: a chunk is a stretch.
+        # Records arrive in the order of the log: a chunk is one contiguous range.
         starts = np.append(0, np.flatnonzero(chunks[1:] != chunks[:-1]) + 1)
         for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(chunks)], strict=True):
             chunk = int(chunks[start])

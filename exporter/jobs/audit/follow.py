@@ -1,13 +1,12 @@
-"""An audit that goes on: Structured Streaming says what is new, and a window of the past is kept beside it.
+"""A continuous audit: Structured Streaming finds new offsets, and a window of past batches is kept beside it.
 
-Spark's checkpoint decides which offsets a batch has, so a batch that is repeated after a crash is the same one: it
+Spark's checkpoint decides the offsets of each batch, so a batch that is repeated after a crash is the same one: it
 replaces its own files. Memory and disk are bounded by the window: 16 bytes for each record in it.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -21,12 +20,21 @@ from pyspark.errors import PySparkException
 
 from exporter import __version__
 from exporter.audit_result.result import Finding
+from exporter.core.files import replace_file
 from exporter.jobs.audit.findings import Findings, merged
-from exporter.jobs.audit.fold import Span, parts_of
-from exporter.jobs.audit.job import Audit, Outcome, Portion, Say, check_expressions, failure, run
+from exporter.jobs.audit.fold import OffsetSpan, parts_of
+from exporter.jobs.audit.job import Audit, AuditOutcome, Portion, Say, check_expressions, failure, run
 from exporter.jobs.audit.offset_range import cover
-from exporter.jobs.audit.outcome import EVIDENCE_FILE, Report, Settings, described, report_of, unfinished, who_wrote
-from exporter.jobs.audit.read import Access, Reader
+from exporter.jobs.audit.outcome import (
+    EVIDENCE_FILE,
+    AuditReport,
+    AuditSettings,
+    described,
+    report_of,
+    unfinished,
+    who_wrote,
+)
+from exporter.jobs.audit.read import Reader, TopicAccess
 from exporter.jobs.session import SessionError
 
 if TYPE_CHECKING:
@@ -41,7 +49,7 @@ LOOK_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """``checkpoint`` is the folder of Spark's and of ours; ``window`` and ``interval`` are seconds."""
+    """``checkpoint`` is the folder for Spark's state and the audit's; ``window`` and ``interval`` are seconds."""
 
     checkpoint: Path
     window: float
@@ -49,7 +57,7 @@ class Following:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class FollowState:
     """All that is known after a batch; kept beside its fold."""
 
     batch: int
@@ -71,27 +79,27 @@ class Standing:
 
 
 class Follow:
-    """One audit that goes on. ``told`` gets the report after each batch."""
+    """One continuous audit. ``on_report`` is called with the report after each batch."""
 
     def __init__(
         self,
         session: SparkSession,
-        access: Access,
+        access: TopicAccess,
         audit: Audit,
-        settings: Settings,
+        settings: AuditSettings,
         following: Following,
-        told: Callable[[Report], None],
+        on_report: Callable[[AuditReport], None],
         say: Say,
     ) -> None:
         self._session, self._access, self._audit = session, access, audit
-        self._settings, self._following, self._told, self._say = settings, following, told, say
+        self._settings, self._following, self._on_report, self._say = settings, following, on_report, say
         self._folder = following.checkpoint / "audit"
         self._query_folder = following.checkpoint / "query"
         self._failed: Exception | None = None
         self._reader = Reader(session, access, audit.topic)
 
-    def run(self, over: Event) -> Standing | None:
-        """Goes on until ``over`` is set; gives how it stands then. Raises SessionError, AskError."""
+    def run(self, over: Event) -> FollowState | None:
+        """Run until ``over`` is set. Returns the state after the last batch. Raises SessionError, AskError."""
         check_expressions(self._reader, self._audit)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -139,14 +147,14 @@ class Follow:
             raise
 
     def _audited(self, number: int) -> None:
-        before = self._standing(number - 1)
+        before = self._state(number - 1)
         ends, instant = planned(self._query_folder / "offsets" / str(number), self._audit.topic)
         began = dict(self._starts if before is None else {int(key): value[1] for key, value in before.fresh.items()})
-        fresh = {each: Span(each, began.get(each, 0), end) for each, end in ends.items()}
+        fresh = {each: OffsetSpan(each, began.get(each, 0), end) for each, end in ends.items()}
         known = self._before(number)
         past = [each for each in known if each.batch_ms >= instant - self._following.window * 1000]
         window = {
-            each: Span(
+            each: OffsetSpan(
                 each, min([span.start, *(one.fresh[str(each)][0] for one in past if str(each) in one.fresh)]), span.end
             )
             for each, span in fresh.items()
@@ -163,26 +171,26 @@ class Follow:
                 findings.close()
             if file is not None and not findings.result():
                 file.unlink()
-            standing = self._added(before, number, instant, fresh, outcome, findings.result())
-            report = self._report(standing)
+            state = self._added(before, number, instant, fresh, outcome, findings.result())
+            report = self._report(state)
             if folder is not None:
                 report.write(folder, self._settings.name)
-        self._keep(standing)
-        # What is out of the window is needed by no batch any more, a repeated one included.
-        self._forget(one for one in known if one not in past and one.batch != number - 1)
-        self._told(report)
+        self._keep(state)
+        # Batches outside of the window are needed by no later batch, a repeated one included.
+        self._delete(one for one in known if one not in past and one.batch != number - 1)
+        self._on_report(report)
 
     def _added(
         self,
-        before: Standing | None,
+        before: FollowState | None,
         number: int,
         instant: int,
-        fresh: Mapping[int, Span],
-        outcome: Outcome,
+        fresh: Mapping[int, OffsetSpan],
+        outcome: AuditOutcome,
         found: tuple[Finding, ...],
-    ) -> Standing:
+    ) -> FollowState:
         known = before.found if before else ()
-        return Standing(
+        return FollowState(
             number,
             instant,
             {str(each): [span.start, span.end] for each, span in fresh.items()},
@@ -194,23 +202,23 @@ class Follow:
             described(self._audit),
         )
 
-    def _report(self, standing: Standing) -> Report:
+    def _report(self, state: FollowState) -> AuditReport:
         spans = {
-            int(number): Span(int(number), standing.begun.get(number, start), end)
-            for number, (start, end) in standing.fresh.items()
+            int(number): OffsetSpan(int(number), state.begun.get(number, start), end)
+            for number, (start, end) in state.fresh.items()
         }
-        outcome = Outcome(standing.records, standing.aborted, spans, tuple(standing.unknown), ())
-        return report_of(self._audit, self._settings, outcome, standing.found, time.time(), 0.0, __version__)
+        outcome = AuditOutcome(state.records, state.aborted, spans, tuple(state.unknown), ())
+        return report_of(self._audit, self._settings, outcome, state.found, time.time(), 0.0, __version__)
 
     # --- Files ---
 
     def _store(self, number: int) -> Path:
         return self._folder / f"fold-{number}"
 
-    def _standing(self, number: int) -> Standing | None:
+    def _state(self, number: int) -> FollowState | None:
         file = self._folder / f"{number}.json"
         try:
-            return Standing(**json.loads(file.read_text(encoding="utf-8")))
+            return FollowState(**json.loads(file.read_text(encoding="utf-8")))
         except FileNotFoundError:
             if number < 0:
                 return None
@@ -220,22 +228,20 @@ class Follow:
         except (ValueError, TypeError):
             raise SessionError(f"{file} cannot be read: begin with a new checkpoint") from None
 
-    def _before(self, number: int) -> list[Standing]:
+    def _before(self, number: int) -> list[FollowState]:
         numbers = sorted(int(file.stem) for file in self._folder.glob("*.json") if file.stem.isdecimal())
-        return [one for each in numbers if each < number and (one := self._standing(each)) is not None]
+        return [one for each in numbers if each < number and (one := self._state(each)) is not None]
 
-    def _last(self) -> Standing | None:
+    def _last(self) -> FollowState | None:
         known = self._before(1 << 62)
         return known[-1] if known else None
 
-    def _keep(self, standing: Standing) -> None:
-        file = self._folder / f"{standing.batch}.json"
-        partial = file.with_suffix(".partial")
-        partial.write_text(json.dumps(asdict(standing)), encoding="utf-8")
-        os.replace(partial, file)  # noqa: PTH105 -- Path.replace is the same, this one says it
+    def _keep(self, state: FollowState) -> None:
+        file = self._folder / f"{state.batch}.json"
+        replace_file(file, json.dumps(asdict(state)))
 
-    def _forget(self, standings: Iterable[Standing]) -> None:
-        for one in standings:
+    def _delete(self, states: Iterable[FollowState]) -> None:
+        for one in states:
             shutil.rmtree(self._store(one.batch), ignore_errors=True)
             (self._folder / f"{one.batch}.json").unlink()
 

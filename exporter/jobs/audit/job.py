@@ -1,4 +1,4 @@
-"""One audit from question to report: fold, search, compare, and read again what is suspicious."""
+"""One audit: fold, search, compare, and read suspects again."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from exporter.jobs.audit import fold as audit_fold
 from exporter.jobs.audit import search as audit_search
 from exporter.jobs.audit.columns import Shape, checked, hash_columns, named, reason, uses_headers
 from exporter.jobs.audit.evidence import ALL, duplicates, located, rows, sequence_findings
-from exporter.jobs.audit.fold import SCHEMA, Fold, Plan, Span, folder, parts_of
+from exporter.jobs.audit.fold import SCHEMA, Fold, OffsetSpan, Plan, folder, parts_of
 from exporter.jobs.audit.offset_range import BEGINNING, Bound, Covered, cover, described, lost_since
-from exporter.jobs.audit.read import Access, Reader, exploded
+from exporter.jobs.audit.read import Reader, TopicAccess, exploded
 from exporter.jobs.audit.search import Comparison, Search, comparer, fold_sink, searcher
-from exporter.jobs.audit.sink import Sink, stored
+from exporter.jobs.audit.sink import SinkTable, stored
 from exporter.jobs.audit.summary import Summary, before, dealt, newest_of, spans_between, up_to, within
 from exporter.jobs.session import SessionError
 from exporter.kafka.client import AskError
@@ -48,12 +48,12 @@ _CAUSES = (
 )
 
 Say = Callable[[str], None]
-Deliver = Callable[["Evidence"], None]
+Deliver = Callable[["FindingFrame"], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The question. With ``source_topic``, the bounds are the source's, and the topic is read whole."""
+    """What to audit. With ``source_topic``, the bounds are the source's, and the topic is read whole."""
 
     topic: str
     id: str = ""
@@ -65,7 +65,7 @@ class Audit:
     source_topic: str = ""
     source_id: str = ""
     source_group: str = ""
-    sink: Sink | None = None
+    sink: SinkTable | None = None
     hash_bits: int = 64
     """Fewer make hashes collide, which must change nothing but the time it takes."""
 
@@ -77,7 +77,7 @@ class Audit:
 
     @property
     def checks(self) -> tuple[str, ...]:
-        """The kinds of finding that are looked for."""
+        """The kinds of finding that are searched for."""
         kinds = ["duplicate"] if self.id or self.key else []
         if self.key:
             kinds += ["gap", "reordered"]
@@ -93,7 +93,7 @@ class Audit:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class FindingFrame:
     """Findings of one kind as a frame of ``EVIDENCE``; ``topic`` is where the records are that it points at."""
 
     kind: str
@@ -102,40 +102,40 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What was looked at, and what of it cannot be told. The findings were delivered one kind at a time."""
+class AuditOutcome:
+    """What was read, and why the verdict is unknown, if so. The findings were delivered one kind at a time."""
 
     records: int
     aborted: int
-    spans: Mapping[int, Span]
+    spans: Mapping[int, OffsetSpan]
     unknown: tuple[str, ...]
     notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """A batch of an audit that goes on: ``fresh`` offsets, looked at beside the folds of the batches before it.
+    """A batch of a continuous audit: ``fresh`` offsets, compared with the folds of the batches before it.
 
-    ``window`` are the offsets that all these folds cover; the batch's own goes to the folder ``store``.
+    ``window`` are the offsets that all these folds cover. The batch's own fold is written to the folder ``store``.
     """
 
-    fresh: Mapping[int, Span]
-    window: Mapping[int, Span]
+    fresh: Mapping[int, OffsetSpan]
+    window: Mapping[int, OffsetSpan]
     store: str
     past: tuple[str, ...]
     parts: tuple[int, ...]
 
 
 def check_expressions(reader: Reader, audit: Audit) -> None:
-    """Raises ExpressionError for one that cannot be used, before anything is read."""
+    """Raises ExpressionError for an expression that cannot be used, before anything is read."""
     empty = named(reader.nothing(), audit.shape)
     for flag, text in {**audit.expressions, **({"--source-id": audit.source_id} if audit.source_id else {})}.items():
         checked(empty, flag, text)
 
 
 def run(
-    session: SparkSession, access: Access, audit: Audit, deliver: Deliver, say: Say, portion: Portion | None = None
-) -> Outcome:
+    session: SparkSession, access: TopicAccess, audit: Audit, deliver: Deliver, say: Say, portion: Portion | None = None
+) -> AuditOutcome:
     """Audits once, all or one portion. Raises AskError and SessionError."""
     try:
         return _Run(session, access, audit, deliver, say, portion).run()
@@ -144,7 +144,7 @@ def run(
 
 
 def failure(error: Exception) -> str:
-    """What went wrong on the way, from the depths of a Java trace: the first cause that says something of Kafka."""
+    """The reason of a failure, from a Java trace: the first cause that concerns Kafka."""
     text = str(error)
     for pattern, meaning in _CAUSES:
         if pattern in text:
@@ -153,12 +153,12 @@ def failure(error: Exception) -> str:
 
 
 class _Run:
-    """One run. Frames that are read twice are kept on the workers' disks, and let go at the end."""
+    """One run. Frames that are read twice are cached on the workers' disks, and released at the end."""
 
     def __init__(
         self,
         session: SparkSession,
-        access: Access,
+        access: TopicAccess,
         audit: Audit,
         deliver: Deliver,
         say: Say,
@@ -173,25 +173,25 @@ class _Run:
         self._source = Reader(session, access, audit.source_topic, headers) if audit.source_topic else None
         self._unknown: list[str] = []
         self._notes: list[str] = []
-        self._covered: Mapping[int, Span] = {}
+        self._covered: Mapping[int, OffsetSpan] = {}
         self._kept = contextlib.ExitStack()
 
-    def run(self) -> Outcome:
+    def run(self) -> AuditOutcome:
         with by_value(), self._kept:
             return self._run()
 
-    def _run(self) -> Outcome:
+    def _run(self) -> AuditOutcome:
         audit, access = self._audit, self._access
         check_expressions(self._reader, audit)
-        # What is downstream is read first: it can only know less than what it was made of does a moment later. But the
-        # source topic is bounded before its output is: by then the output has all that the source's end says it must.
+        # Downstream is read first: it can only have less than its source has a moment later. But the source topic is
+        # bounded before its output is: by then the output has everything that the source's end requires.
         sink = self._sink_folded() if audit.sink is not None else None
         source = self._source_covered() if self._source is not None else None
         covered = self._topic_covered(whole=source is not None)
         total = covered.offsets + (source.offsets if source is not None else 0)
         if not total and sink is None and self._portion is None:
             self._unknown.append(self._empty())
-            return Outcome(0, 0, covered.spans, tuple(self._unknown), tuple(self._notes))
+            return AuditOutcome(0, 0, covered.spans, tuple(self._unknown), tuple(self._notes))
         parts = self._portion.parts if self._portion else parts_of(self._reader.tasks(total, PART_RECORDS))
         self._say(f"reading {total:,} offsets of {' and '.join(filter(None, [audit.topic, audit.source_topic]))}")
         folded = self._keep(self._folded(covered, source, parts))
@@ -208,7 +208,7 @@ class _Run:
         self._unknown += lost
         if not audit.checks:
             self._unknown.append("nothing was asked: give --id, --key with --sequence, --source-topic or --sink")
-        return Outcome(summary.records, aborted, covered.spans, tuple(self._unknown), tuple(self._notes))
+        return AuditOutcome(summary.records, aborted, covered.spans, tuple(self._unknown), tuple(self._notes))
 
     def _topic_covered(self, *, whole: bool) -> Covered:
         if self._portion is not None:
@@ -248,7 +248,9 @@ class _Run:
             search = Search(covered.spans, fresh=self._portion.fresh)
         return folded.repartition(len(parts), "part").mapInArrow(searcher(search), SCHEMA)  # type: ignore[arg-type]
 
-    def _fold(self, reader: Reader, spans: Mapping[int, Span], expressions: Mapping[str, str], plan: Plan) -> DataFrame:
+    def _fold(
+        self, reader: Reader, spans: Mapping[int, OffsetSpan], expressions: Mapping[str, str], plan: Plan
+    ) -> DataFrame:
         frame = named(reader.records(spans), self._audit.shape)
         columns = {flag: checked(frame, flag, text) for flag, text in expressions.items()}
         hashed = hash_columns(columns.get("--id"), columns.get("--key"), columns.get("--sequence"))
@@ -290,11 +292,11 @@ class _Run:
         ).join(suspects.select("key_hash", "key_hash_2"), ["key_hash", "key_hash_2"], "left_semi")
         hashed = self._keep(hashed)
         for kind, found in sequence_findings(hashed, key, sequence, self._fresh).items():
-            # A repeated number of a key is told by --id where there is one: never twice.
+            # A repeated number of a key is reported by --id where there is one: never twice.
             if kind != "duplicate" or not self._audit.id:
                 self._found(kind, self._audit.topic, found)
 
-    # --- Offsets: what was aborted, and the sink ---
+    # --- Offsets: aborted records, and the sink ---
 
     def _sink_folded(self) -> DataFrame:
         sink = self._audit.sink
@@ -395,7 +397,7 @@ class _Run:
         audit, access = self._audit, self._access
         self._say(f"looking for {strange:,} records in what {source.topic} has besides")
         now = cover(access.client, source.topic, Bound("earliest", earliest=True), None, access.deadline())
-        beyond = {number: Span(number, span.start, now.high[number]) for number, span in now.spans.items()}
+        beyond = {number: OffsetSpan(number, span.start, now.high[number]) for number, span in now.spans.items()}
         positions = exploded(folded, Fold.UNSOURCED, ("hash", "position")).select("position")
         frame = named(self._reader.at(positions, strange), audit.shape)
         mine = self._keep(
@@ -420,13 +422,13 @@ class _Run:
                 f"{rest:,} records of {audit.topic} have ids that {source.topic} has no more, or never had"
             )
 
-    def _ids(self, source: Reader, spans: Mapping[int, Span], *, committed: bool) -> DataFrame:
+    def _ids(self, source: Reader, spans: Mapping[int, OffsetSpan], *, committed: bool) -> DataFrame:
         frame = named(source.records(spans, committed=committed), self._audit.shape)
         column: Column = checked(frame, "--source-id", self._audit.source_id or self._audit.id)
         return frame.select(column.cast("string").alias("it"), "partition", "offset")
 
     def _found(self, kind: str, topic: str, frame: DataFrame) -> None:
-        self._deliver(Evidence(kind, topic, rows(frame, kind, topic)))
+        self._deliver(FindingFrame(kind, topic, rows(frame, kind, topic)))
 
 
 @contextlib.contextmanager

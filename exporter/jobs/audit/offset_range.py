@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from exporter.jobs.audit.fold import OFFSET_BITS, Span
+from exporter.jobs.audit.fold import OFFSET_BITS, OffsetSpan
 from exporter.kafka.answers import Answers
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.requests.metadata import Metadata
@@ -23,12 +23,14 @@ _PLACES = re.compile(r"\d+:\d+(,\d+:\d+)*")
 
 
 class BoundError(ValueError):
-    """No offset and no instant; the text says what would be one."""
+    """Neither an offset nor an instant; the text is what would be one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One end of a range, see ``parse_bound``: ``whole`` is the very beginning, ``earliest`` what is still there."""
+    """One end of a range, see ``parse_bound``: ``whole`` is the very beginning, ``earliest`` the first offset that
+    still exists.
+    """
 
     text: str
     whole: bool = False
@@ -42,7 +44,7 @@ BEGINNING = Bound("beginning", whole=True)
 
 
 def parse_bound(text: str) -> Bound:
-    """``beginning``, ``earliest``, an offset, ``PARTITION:OFFSET,...`` or an ISO 8601 instant (UTC unless it says so).
+    """Parse ``beginning``, ``earliest``, an offset, ``PARTITION:OFFSET,...`` or an ISO 8601 instant (UTC by default).
 
     Raises BoundError.
     """
@@ -75,11 +77,11 @@ def _offset(text: str) -> int:
 
 
 class Covered(NamedTuple):
-    """``spans`` and high watermarks by partition. ``unknown`` says in sentences what cannot be told of what was asked
-    for, ``notes`` what is worth knowing.
+    """``spans`` and high watermarks by partition. ``unknown`` has sentences on what was asked for and cannot be
+    determined, ``notes`` other remarks.
     """
 
-    spans: Mapping[int, Span]
+    spans: Mapping[int, OffsetSpan]
     high: Mapping[int, int]
     unknown: tuple[str, ...]
     notes: tuple[str, ...]
@@ -100,7 +102,7 @@ def cover(
     """The offsets to audit. ``at_most`` bounds their ends further, by partition. Raises AskError."""
     metadata = described(client, topic, deadline)
     partitions = [TopicPartition(topic, number) for number in sorted(metadata.topics[topic])]
-    # The LSO first: the high watermark, read later, can then only say that more is undecided than was.
+    # The LSO first: the high watermark, read later, can then only overstate what is undecided.
     stable = _all(end_offsets(client, metadata, partitions, Isolation.READ_COMMITTED, deadline))
     high = _all(end_offsets(client, metadata, partitions, Isolation.READ_UNCOMMITTED, deadline))
     starts = _all(start_offsets(client, metadata, partitions, deadline))
@@ -112,7 +114,7 @@ def cover(
         if at_most is not None:
             stop = min(stop, at_most.get(each.partition, 0))
         start = max(asked_start[each], starts[each])
-        spans[each.partition] = Span(each.partition, start, max(start, stop))
+        spans[each.partition] = OffsetSpan(each.partition, start, max(start, stop))
     unknown = [*_retention(begin, asked_start, starts), *_policy(client, topic, deadline)]
     undecided = sum(max(0, high[each] - stable[each]) for each in partitions)
     notes = []
@@ -125,7 +127,9 @@ def cover(
     return Covered(spans, {each.partition: high[each] for each in partitions}, tuple(unknown), tuple(notes))
 
 
-def lost_since(client: ClusterClient, topic: str, spans: Mapping[int, Span], deadline: Deadline) -> tuple[str, ...]:
+def lost_since(
+    client: ClusterClient, topic: str, spans: Mapping[int, OffsetSpan], deadline: Deadline
+) -> tuple[str, ...]:
     """What retention or a delete took of the spans while they were read. Raises AskError."""
     metadata = described(client, topic, deadline)
     partitions = [TopicPartition(topic, number) for number, span in spans.items() if span.end > span.start]
@@ -179,7 +183,7 @@ def _policy(client: ClusterClient, topic: str, deadline: Deadline) -> Iterable[s
     if isinstance(config, Fault):
         yield f"whether {topic} is compacted could not be asked: {config.detail}"
     elif "compact" in config.get(POLICY, ""):
-        yield f"{topic} is compacted: records that were there may be gone, so that nothing can be said of all of them"
+        yield f"{topic} is compacted: records may have been removed, so no result covers all of them"
 
 
 def _all(answers: Answers[TopicPartition, int]) -> Mapping[TopicPartition, int]:

@@ -1,8 +1,7 @@
-"""From one run to what is kept of it: the result, the files, none of them half written."""
+"""From one run to its result and files, none of them half written."""
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import tempfile
@@ -14,15 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exporter import __version__
-from exporter.audit_result.result import AuditResult, Finding, TopicResult, Verdict, dump_result
+from exporter.audit_result.result import AuditResult, Finding, TopicResult, dump_result
 from exporter.jobs.audit.findings import Findings, WhoWrote
-from exporter.jobs.audit.job import Audit, Outcome, Say, run
+from exporter.jobs.audit.job import Audit, AuditOutcome, Say, run
 from exporter.jobs.audit.page import page_of
-from exporter.jobs.audit.read import Access
+from exporter.jobs.audit.read import TopicAccess
 from exporter.jobs.report.page import render
 from exporter.jobs.session import SessionError
 from exporter.kafka.client import AskError
 from exporter.kafka.log.record_places import Writer, writers_at
+from exporter.words import AuditVerdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AuditSettings:
     """How one audit is kept: ``name`` is that of its files and its label; ``folder`` None keeps nothing."""
 
     name: str
@@ -42,7 +42,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AuditReport:
     """A result with its page."""
 
     result: AuditResult
@@ -60,7 +60,9 @@ def is_name(text: str) -> bool:
     return bool(_NAME.fullmatch(text)) and not text.startswith(".")
 
 
-def audit_once(session: SparkSession, access: Access, audit: Audit, settings: Settings, say: Say) -> Report:
+def audit_once(
+    session: SparkSession, access: TopicAccess, audit: Audit, settings: AuditSettings, say: Say
+) -> AuditReport:
     """Runs the audit, and replaces the files of its last run when it is done. Raises SessionError, AskError."""
     began = time.monotonic()
     with unfinished(settings) as folder:
@@ -77,8 +79,8 @@ def audit_once(session: SparkSession, access: Access, audit: Audit, settings: Se
     return report
 
 
-def who_wrote(access: Access) -> WhoWrote:
-    """Looks up producers; those that cannot be asked for are left out of the evidence."""
+def who_wrote(access: TopicAccess) -> WhoWrote:
+    """Look up producers. Those that cannot be read are left out of the evidence."""
 
     def ask(topic: str, places: Sequence[tuple[int, int]]) -> Mapping[tuple[int, int], Writer]:
         deadline = access.deadline()
@@ -93,23 +95,28 @@ def who_wrote(access: Access) -> WhoWrote:
 
 def report_of(
     audit: Audit,
-    settings: Settings,
-    outcome: Outcome,
+    settings: AuditSettings,
+    outcome: AuditOutcome,
     findings: tuple[Finding, ...],
     now: float,
     seconds: float,
     version: str,
-) -> Report:
+) -> AuditReport:
     """The result, and the page of it."""
     result = result_of(audit, settings, outcome, findings, now, seconds)
-    return Report(result, outcome.notes, render(page_of(result, described(audit), outcome.notes, version)))
+    return AuditReport(result, outcome.notes, render(page_of(result, described(audit), outcome.notes, version)))
 
 
 def result_of(
-    audit: Audit, settings: Settings, outcome: Outcome, findings: tuple[Finding, ...], now: float, seconds: float
+    audit: Audit,
+    settings: AuditSettings,
+    outcome: AuditOutcome,
+    findings: tuple[Finding, ...],
+    now: float,
+    seconds: float,
 ) -> AuditResult:
-    """Judges: what was found is found, whatever else is not known; and clean is only what nothing is unknown of."""
-    verdict = Verdict.FINDINGS if findings else Verdict.UNKNOWN if outcome.unknown else Verdict.CLEAN
+    """The result: findings count whatever else is unknown; ``clean`` requires that nothing is unknown."""
+    verdict = AuditVerdict.FINDINGS if findings else AuditVerdict.UNKNOWN if outcome.unknown else AuditVerdict.CLEAN
     offsets = {str(number): [span.start, span.end] for number, span in sorted(outcome.spans.items())}
     return AuditResult(
         audit=settings.name,
@@ -132,7 +139,7 @@ def result_of(
 
 
 def described(audit: Audit) -> dict[str, str]:
-    """The question, by flag, without secrets."""
+    """What was audited, by flag, without secrets."""
     given = {
         **audit.expressions,
         "--source-topic": audit.source_topic,
@@ -146,7 +153,7 @@ def described(audit: Audit) -> dict[str, str]:
 
 
 @contextmanager
-def unfinished(settings: Settings) -> Iterator[Path | None]:
+def unfinished(settings: AuditSettings) -> Iterator[Path | None]:
     """A folder whose files take the place of the last run's when the block ends well, the result itself at last.
 
     Raises SessionError when it cannot be written to.
@@ -162,7 +169,7 @@ def unfinished(settings: Settings) -> Iterator[Path | None]:
     try:
         yield partial
         for file in sorted(partial.iterdir(), key=lambda each: each.suffix == ".json"):
-            os.replace(file, settings.folder / file.name)  # noqa: PTH105 -- Path.replace is the same, this one says it
+            file.replace(settings.folder / file.name)
     except OSError as error:
         raise SessionError(f"--output-dir {settings.folder}: {error.strerror}") from None
     finally:

@@ -1,4 +1,4 @@
-"""An audit's result as an HTML page, and the words in which people are told of it."""
+"""An audit's result as an HTML page, and its words on the terminal."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from exporter.audit_result.result import AuditResult, Finding, Verdict
-from exporter.jobs.report.page import Note, Page, Section, Table
+from exporter.audit_result.result import AuditResult, Finding
+from exporter.jobs.report.page import Note, PageSection, ReportPage, Table
+from exporter.words import AuditVerdict
 
-LEVELS = {Verdict.CLEAN: "good", Verdict.FINDINGS: "bad", Verdict.UNKNOWN: "blind"}
+LEVELS = {AuditVerdict.CLEAN: "good", AuditVerdict.FINDINGS: "bad", AuditVerdict.UNKNOWN: "blind"}
 
 MEANING = {
     "duplicate": "the same id, or the same number of a key, is there more than once",
     "gap": "numbers of a key are missing between two that are there",
-    "reordered": "a record stands behind a later number of its key in the same partition",
-    "aborted_visible": "a record of an aborted transaction was taken for good downstream",
+    "reordered": "a record is after a later number of its key in the same partition",
+    "aborted_visible": "a record of an aborted transaction was taken as committed downstream",
     "missing": "a committed record did not arrive downstream",
     "repeated": "the sink stored a record more than once",
     "ahead": "downstream has a record that is not decided yet: the last stable offset is before it",
@@ -26,7 +27,7 @@ _NOUNS = {
     "duplicate": ("duplicate", "duplicates"),
     "gap": ("gap", "gaps"),
     "reordered": ("record out of order", "records out of order"),
-    "aborted_visible": ("aborted record taken for good", "aborted records taken for good"),
+    "aborted_visible": ("aborted record taken as committed", "aborted records taken as committed"),
     "missing": ("missing record", "missing records"),
     "repeated": ("repeated record", "repeated records"),
     "ahead": ("record ahead of the LSO", "records ahead of the LSO"),
@@ -47,15 +48,15 @@ def counted(finding: Finding) -> str:
 def sentence(result: AuditResult) -> str:
     """The verdict in one line."""
     topics = ", ".join(result.topics)
-    if result.verdict is Verdict.FINDINGS:
+    if result.verdict is AuditVerdict.FINDINGS:
         return f"{topics}: {', '.join(map(counted, result.findings))}"
-    if result.verdict is Verdict.UNKNOWN:
+    if result.verdict is AuditVerdict.UNKNOWN:
         return f"{topics}: cannot be told"
     return f"{topics}: clean"
 
 
 def aborted(result: AuditResult) -> str:
-    """What aborts cost, for people."""
+    """The cost of aborts, in words."""
     records, lost = result.records or 0, result.aborted_records or 0
     share = f" ({100 * lost / (records + lost):.2g} % of all that was written)" if lost else ""
     return f"{lost:,}{share}"
@@ -72,7 +73,7 @@ def cell(example: Mapping[str, Any], column: str) -> str:
     return "" if value is None else str(value)
 
 
-def page_of(result: AuditResult, settings: Mapping[str, str], notes: Sequence[str], version: str) -> Page:
+def page_of(result: AuditResult, settings: Mapping[str, str], notes: Sequence[str], version: str) -> ReportPage:
     """The report."""
     ended = datetime.fromtimestamp(result.finished_at, UTC)
     facts = [
@@ -83,18 +84,18 @@ def page_of(result: AuditResult, settings: Mapping[str, str], notes: Sequence[st
         *settings.items(),
         ("ended", ended.isoformat(sep=" ", timespec="seconds").replace("+00:00", " UTC")),
     ]
-    found = [Section(counted(each), _blocks(each)) for each in result.findings]
+    found = [PageSection(counted(each), _blocks(each)) for each in result.findings]
     kinds = {each.kind for each in result.findings}
     others = [(kind, MEANING[kind]) for kind in result.checked if kind not in kinds]
-    none = [Section("Looked for and not found", [Table(("kind", "meaning"), others)])] if others else []
+    none = [PageSection("Looked for and not found", [Table(("kind", "meaning"), others)])] if others else []
     covered = [_covered(topic, parts) for topic, parts in result.more.get("offsets", {}).items()]
-    return Page(
+    return ReportPage(
         title="Exactly-once audit",
         level=LEVELS[result.verdict],
         verdict=sentence(result),
         details=[*result.unknown, *notes],
         facts=facts,
-        sections=[*found, *none, Section("What was read", covered)],
+        sections=[*found, *none, PageSection("What was read", covered)],
         footer=f"kafka-eos-exporter {version}",
     )
 

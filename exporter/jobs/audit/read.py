@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 
 from exporter.jobs.audit.columns import RAW_SCHEMA, position_column
-from exporter.jobs.audit.fold import Fold, Span, place, unpack
+from exporter.jobs.audit.fold import Fold, OffsetSpan, place, unpack
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.log.record_places import FoundRecord, records_at
 from exporter.kafka.properties.client import Properties
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 TASK_OFFSETS = 2_000_000
 """Offsets for one task of the first stage, about."""
 SMALL = 100_000
-"""So many offsets are one task's: another one would cost more than it saves."""
+"""Offsets for one task: another task would cost more than it saves."""
 FEW = 300
-"""So many records are looked up one by one; for more, Spark reads what lies between them."""
+"""Records that are looked up one by one; for more, Spark reads the range that contains them."""
 
 # Measured: twice the speed of the defaults, for some 70 MB of buffers in each task.
 FAST_FETCH = {
@@ -42,24 +42,24 @@ FAST_FETCH = {
 
 
 @dataclass(frozen=True)
-class Access:
-    """A cluster: our own client for questions, and the properties for Spark's. ``timeout`` is for each question."""
+class TopicAccess:
+    """A cluster: the client for requests, and the properties for Spark's source. ``timeout`` is for each request."""
 
     client: ClusterClient
     properties: Properties
     timeout: float = 30.0
 
     def deadline(self) -> Deadline:
-        """A new one, for one question."""
+        """A new deadline, for one request."""
         return Deadline.after(self.timeout)
 
 
 @dataclass(frozen=True)
 class Reader:
-    """The records of one topic as Spark sees them."""
+    """The records of one topic as Spark reads them."""
 
     session: SparkSession
-    access: Access
+    access: TopicAccess
     topic: str
     headers: bool = False
 
@@ -69,11 +69,13 @@ class Reader:
         return max(1, self.session.sparkContext.defaultParallelism)
 
     def tasks(self, offsets: int, most: int) -> int:
-        """Tasks for so many offsets, with at most ``most`` in each: one for a few, else enough for all cores."""
+        """Number of tasks for so many offsets, with at most ``most`` in each: one for a few, otherwise enough for all
+        cores.
+        """
         return 1 if offsets <= SMALL else max(self.cores, -(-offsets // most))
 
-    def records(self, spans: Mapping[int, Span], *, committed: bool = True) -> DataFrame:
-        """What a read_committed (or read_uncommitted) reader gets between these offsets."""
+    def records(self, spans: Mapping[int, OffsetSpan], *, committed: bool = True) -> DataFrame:
+        """The records between these offsets, as a read_committed (or read_uncommitted) reader gets them."""
         full = [span for span in spans.values() if span.end > span.start]
         if not full:
             return self.nothing()
@@ -114,7 +116,7 @@ class Reader:
         partition, offset = f.shiftright("position", 44), f.col("position").bitwiseAND((1 << 44) - 1)
         between = positions.groupBy(partition.alias("p")).agg(f.min(offset), f.max(offset))
         for row in between.collect():
-            spans[int(row[0])] = Span(int(row[0]), int(row[1]), int(row[2]) + 1)
+            spans[int(row[0])] = OffsetSpan(int(row[0]), int(row[1]), int(row[2]) + 1)
         wanted = positions.distinct()
         raw = self.records(spans, committed=False)
         return raw.withColumn("position", position_column()).join(wanted, "position", "left_semi").drop("position")

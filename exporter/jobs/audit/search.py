@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from exporter.jobs.audit.fold import CHUNK, CHUNK_BITS, OFFSET_BITS, Array, Fold, Span, place, rows, unpack
+from exporter.jobs.audit.fold import CHUNK, CHUNK_BITS, OFFSET_BITS, Array, Fold, OffsetSpan, place, rows, unpack
 
 Row = tuple[int, int, int, bytes]
 _COLUMNS = {Fold.IDS: 2, Fold.SOURCE_IDS: 2, Fold.RUNS: 6}
@@ -20,14 +20,14 @@ _COLUMNS = {Fold.IDS: 2, Fold.SOURCE_IDS: 2, Fold.RUNS: 6}
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is searched for. ``spans`` are the audited offsets by partition; ``fresh`` those that are new.
+    """What to search for. ``spans`` are the audited offsets by partition; ``fresh`` those that are new.
 
-    Without ``fresh`` all are new; with it (``--follow``) what was there before raises no suspicion by itself.
+    Without ``fresh`` all are new; with it (``--follow``) older records alone are no suspects.
     """
 
-    spans: Mapping[int, Span] = field(default_factory=dict)
+    spans: Mapping[int, OffsetSpan] = field(default_factory=dict)
     source: bool = False
-    fresh: Mapping[int, Span] | None = None
+    fresh: Mapping[int, OffsetSpan] | None = None
 
     def is_fresh(self, positions: Array) -> Array:
         """Which of these positions are new."""
@@ -81,7 +81,7 @@ def repeated(hashes: Array, positions: Array, search: Search) -> tuple[Array, ..
 
 
 def broken(runs: list[Array], search: Search) -> tuple[Array, ...]:
-    """Keys whose sequence is not one that goes up by one: key, key_2, lowest and highest position."""
+    """Keys whose sequence does not go up by one: key, key_2, lowest and highest position."""
     key, key_2, first, last, begin, end = runs
     if not len(key):
         return key, key_2, begin, end
@@ -95,7 +95,7 @@ def broken(runs: list[Array], search: Search) -> tuple[Array, ...]:
     here = _same(key[order], key_2[order]) & (begin[order][1:] >> OFFSET_BITS == begin[order][:-1] >> OFFSET_BITS)
     bad[order[1:]] |= here & (first[order][1:] <= last[order][:-1])
     if search.fresh is not None:
-        # What was broken before was told before, so a key counts only when it goes on.
+        # An old break was reported before: a key counts only when it has new records.
         fresh = search.is_fresh(end)
         bad &= np.isin(key, key[fresh])
     if not bad.any():
@@ -141,7 +141,7 @@ def _count(search: Search, chunk: int, bits: Array) -> bytes:
 class Comparison:
     """``spans`` as audited; ``expected`` is the offset of each partition before which the sink must have all."""
 
-    spans: Mapping[int, Span]
+    spans: Mapping[int, OffsetSpan]
     sink: bool = False
     expected: Mapping[int, int] = field(default_factory=dict)
 
@@ -201,7 +201,7 @@ def _positions(chunk: int, bits: Array) -> Array:
     return np.flatnonzero(bits).astype(np.int64) + (chunk << CHUNK_BITS)
 
 
-def _window(spans: Mapping[int, Span], chunk: int) -> tuple[int, Array]:
+def _window(spans: Mapping[int, OffsetSpan], chunk: int) -> tuple[int, Array]:
     """The first offset of a chunk, and which of its offsets are audited."""
     partition, first = place(chunk << CHUNK_BITS)
     span = spans.get(partition)

@@ -1,4 +1,4 @@
-"""What a sink stored of a topic: positions from a table that keeps ``kafka_topic, kafka_partition, kafka_offset``."""
+"""Rows of a sink for a topic: positions from a table with ``kafka_topic, kafka_partition, kafka_offset``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FETCH_ROWS = "50000"
 
 
 @dataclass(frozen=True, slots=True)
-class Sink:
+class SinkTable:
     """A table by JDBC, or a folder of Parquet files (``table`` is "")."""
 
     url: str
@@ -43,14 +43,14 @@ class Sink:
 
     @property
     def name(self) -> str:
-        """For people, without credentials in it."""
+        """Its name for reports, without credentials."""
         return f"{self.url.partition('?')[0]} {self.table}".strip()
 
 
-def stored(session: SparkSession, sink: Sink, topic: str) -> DataFrame:
+def stored(session: SparkSession, sink: SinkTable, topic: str) -> DataFrame:
     """The position of each of the sink's rows of this topic, null where a row has none.
 
-    One connection, so that it is one snapshot. Raises SessionError when it cannot be read.
+    Read over one connection, so that it is one snapshot. Raises SessionError when it cannot be read.
     """
     try:
         rows = _jdbc(session, sink) if sink.jdbc else session.read.parquet(sink.url)
@@ -66,9 +66,9 @@ def stored(session: SparkSession, sink: Sink, topic: str) -> DataFrame:
         raise SessionError(f"{sink.name} cannot be read: {reason(error)}") from None
 
 
-def _jdbc(session: SparkSession, sink: Sink) -> DataFrame:
+def _jdbc(session: SparkSession, sink: SinkTable) -> DataFrame:
     options = {"url": sink.url, "dbtable": sink.table, "fetchsize": _FETCH_ROWS}
-    # The driver by name each time: DriverManager does not find one that came with spark.jars.packages.
+    # The driver's class is named each time: DriverManager does not find one that came with spark.jars.packages.
     for prefix, name in _DRIVERS.items():
         if sink.url.startswith(prefix):
             options["driver"] = name

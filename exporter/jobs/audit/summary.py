@@ -1,4 +1,4 @@
-"""What the stages gave, as the driver sees it: a few small rows for each task."""
+"""Results of the stages in the driver: a few small rows for each task."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from exporter.jobs.audit.fold import CHUNK, CHUNK_BITS, OFFSET_BITS, Fold, Span, place, position, unpack
+from exporter.jobs.audit.fold import CHUNK, CHUNK_BITS, OFFSET_BITS, Fold, OffsetSpan, place, position, unpack
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,10 +33,10 @@ class Summary:
     def records(self) -> int:
         return sum(int(unpack(data, 3)[0][0]) for fold, _, _, data in self._small if fold is Fold.COUNT)
 
-    def gaps(self, spans: Mapping[int, Span]) -> dict[int, Span]:
+    def gaps(self, spans: Mapping[int, OffsetSpan]) -> dict[int, OffsetSpan]:
         """By partition, the offsets from the first to the last of these spans that hold no record."""
         counted = {chunk: unpack(data, 3) for fold, _, chunk, data in self._small if fold is Fold.COUNT}
-        found: dict[int, Span] = {}
+        found: dict[int, OffsetSpan] = {}
         for number, span in spans.items():
             for at in range(span.start & ~(CHUNK - 1), span.end, CHUNK):
                 first, last = max(at, span.start), min(at + CHUNK, span.end) - 1
@@ -44,12 +44,12 @@ class Summary:
                     # A chunk without any record has no row at all.
                     _, first, last = (int(column[0]) for column in counted[chunk])
                 if first >= 0:
-                    known = found.get(number, Span(number, first, last + 1))
-                    found[number] = Span(number, min(known.start, first), max(known.end, last + 1))
+                    known = found.get(number, OffsetSpan(number, first, last + 1))
+                    found[number] = OffsetSpan(number, min(known.start, first), max(known.end, last + 1))
         return found
 
     def blanks(self) -> Iterator[str]:
-        """What has no id, key or number, in sentences."""
+        """Records without id, key or number, in sentences."""
         for kind in (Fold.IDS, Fold.RUNS, Fold.SOURCE_IDS):
             mine = [(where, data) for fold, part, where, data in self._small if fold is Fold.BLANK and part == kind]
             if mine:
@@ -67,7 +67,7 @@ class Summary:
         return found
 
 
-def spans_between(suspects: DataFrame, spans: Mapping[int, Span]) -> dict[int, Span]:
+def spans_between(suspects: DataFrame, spans: Mapping[int, OffsetSpan]) -> dict[int, OffsetSpan]:
     """The offsets of each partition in which the suspects' records lie; all of them for a key in several partitions."""
     ends = suspects.selectExpr(
         f"shiftright(lowest, {OFFSET_BITS}) AS partition",
@@ -81,7 +81,7 @@ def spans_between(suspects: DataFrame, spans: Mapping[int, Span]) -> dict[int, S
         number = int(row["partition"])
         if int(row["max(last_partition)"]) != number:
             return dict(spans)
-        between[number] = Span(number, place(row["min(lowest)"])[1], place(row["max(highest)"])[1] + 1)
+        between[number] = OffsetSpan(number, place(row["min(lowest)"])[1], place(row["max(highest)"])[1] + 1)
     return between
 
 
@@ -123,7 +123,7 @@ def before(ends: Mapping[int, int]) -> str:
     return " OR ".join(tests) or "false"
 
 
-def within(spans: Mapping[int, Span]) -> str:
+def within(spans: Mapping[int, OffsetSpan]) -> str:
     """A condition on ``partition`` and ``offset``: in the span of its partition."""
     tests = [
         f"(partition = {span.partition} AND offset >= {span.start} AND offset < {span.end})" for span in spans.values()

@@ -1,8 +1,8 @@
-"""Who held which partition's last stable offset, and when. Pure.
+"""Which transaction held which partition's last stable offset, and when. Pure.
 
-The LSO of a partition stands at the first offset of its oldest open transaction. The log tells when transactions began
-and completed, not their offsets: so the one that began first is the holder, from the end of the holder before it. A
-transaction may have come to a partition after it began; then it held it for less.
+The LSO of a partition is the first offset of its oldest open transaction. The log has the times at which transactions
+began and completed, not their offsets. So the one that began first is the holder, from the end of the previous holder.
+A transaction may have written to a partition later than it began; then it held it for less.
 """
 
 from __future__ import annotations

@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 1
 SETTLE_SECONDS = 30.0
-"""How long a run to the end of the log waits for aborts to be told from fences, at most."""
+"""Longest wait of a run to the end of the log for aborts that may still become fences."""
 START_TRIES = 5
 _SLOW_START = "Python worker failed to connect back"
 _RESULT = "result string"
 _RESULT_ARROW = pa.schema([("result", pa.string())])
-# What the source said in a Python process of its own comes back as the last line of a traceback in a Java exception.
+# An error of the source's Python process is the last line of a traceback in a Java exception.
 _SAID = re.compile(r"(?:TransactionLogError|HistoryError): (.+)")
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """What a task needs to know: pickled and sent to it. Folders are on a file system that all workers mount."""
+    """Parameters of a task: pickled and sent to it. Folders are on a file system that all workers mount."""
 
     made: Path
     standings: Mapping[int, Standing]
@@ -55,7 +55,7 @@ class BatchPlan:
         rows = RowFiles(self.made / ROWS)
         starts: dict[int, int] = {}
         for batch in batches:
-            # Spark cuts batches of its own: marks and records come mixed, in the order in which they were read.
+            # Spark makes its own batches: marker rows and records arrive mixed, in the order in which they were read.
             for kind, number, offset, instant, key, value in zip(*map(pa.Array.to_pylist, batch.columns), strict=True):
                 if kind == RECORD:
                     if starts:
@@ -103,7 +103,7 @@ class BatchPlan:
         except (OSError, pa.ArrowException, ValueError) as error:
             where = ", ".join(str(path) for path in self.kept)
             raise HistoryError(
-                f"{where}: cannot be read ({str(error).splitlines()[0]}); restore it from a copy, or begin anew with"
+                f"{where}: cannot be read ({str(error).splitlines()[0]}); restore it from a copy, or start again with"
                 " another --output and --checkpoint"
             ) from None
         return {
@@ -118,7 +118,7 @@ class BatchPlan:
 
 
 def _grouping(patterns: Sequence[str]) -> Callable[[str], str]:
-    """As the agent's books do: the leader's id of a Connect cluster tells which ids are its tasks'."""
+    """As in the agent: the leader's id of a Connect cluster identifies the ids of its tasks."""
     grouping = Grouping(patterns)
 
     def group(transactional_id: str) -> str:
@@ -129,15 +129,15 @@ def _grouping(patterns: Sequence[str]) -> Callable[[str], str]:
 
 
 def check_together(store: HistoryStore, folder: Path) -> Checkpoint:
-    """The checkpoint in the folder, if it is the one that the store's last batch was written with.
+    """The checkpoint in the folder, if the store's last batch was written with it.
 
-    Raises HistoryError else: rows would be lost or repeated.
+    Raises HistoryError otherwise: rows would be lost or repeated.
     """
     try:
         found = read_checkpoint(folder)
     except CheckpointError as error:
         raise HistoryError(
-            f"--checkpoint is damaged: {error}; restore it from a copy, or begin anew with another --output and"
+            f"--checkpoint is damaged: {error}; restore it from a copy, or start again with another --output and"
             " --checkpoint"
         ) from None
     last = store.last
@@ -145,19 +145,19 @@ def check_together(store: HistoryStore, folder: Path) -> Checkpoint:
         if found.committed >= 0:
             text = f"has batches up to {found.committed}, and --output {store.folder} has none"
             raise HistoryError(
-                f"--checkpoint {folder}: {text}: give the --output that it was written with, or begin anew"
+                f"--checkpoint {folder}: {text}: give the --output that it was written with, or start again"
             )
         return found
     if found.query != last.checkpoint or found.committed not in (last.batch, last.batch - 1):
         text = f"is not the one that --output {store.folder} was written with"
         how = f"it stands at batch {found.committed}, the output at {last.batch}" if found.query else "it is empty"
-        advice = "give that one, or begin anew with another --output and --checkpoint"
+        advice = "give that one, or start again with another --output and --checkpoint"
         raise HistoryError(f"--checkpoint {folder}: {text} ({how}): {advice}")
     return found
 
 
 class HistoryJob:
-    """One query on one session. ``told`` hears of each batch, in Spark's own thread."""
+    """Run one streaming query. ``on_batch`` is called after each batch, in Spark's thread."""
 
     def __init__(
         self,
@@ -166,16 +166,16 @@ class HistoryJob:
         store: HistoryStore,
         checkpoint: Path,
         patterns: Sequence[str],
-        told: Callable[[Index], None],
+        on_batch: Callable[[Index], None],
     ) -> None:
         self._spark = spark
         self._access = access
         self._store = store
         self._checkpoint = checkpoint
         self._patterns = tuple(patterns)
-        self._told = told
+        self._on_batch = on_batch
         self._failure: HistoryError | None = None
-        # A name of its own: the registry belongs to the session, which may be the user's.
+        # A unique name: the registry belongs to the session, which may be the user's.
         spark.dataSource.register(transaction_log(access))
 
     def run(self, interval: float, over: threading.Event) -> None:
@@ -183,7 +183,7 @@ class HistoryJob:
         self._query(over, processingTime=f"{max(1, round(interval * 1000))} milliseconds")
 
     def run_once(self, ends: Mapping[int, int], over: threading.Event) -> None:
-        """Read to these ends, and a little on where aborts before them wait to be told from fences."""
+        """Read to these ends, and a little further where earlier aborts may still become fences."""
         settled_by = None
         while not over.is_set():
             before = self._store.last
@@ -237,7 +237,7 @@ class HistoryJob:
         if last is not None and batch == last.batch:
             return
         try:
-            self._told(self._folded(frame, batch, last))
+            self._on_batch(self._folded(frame, batch, last))
         except HistoryError as error:
             self._failure = error
             raise

@@ -1,7 +1,7 @@
-"""Where a stream over the transaction log stands, and what it reads next. No I/O, no clock.
+"""Where a stream over the transaction log is, and what it reads next. No I/O, no clock.
 
-A stream's offset is a ``Mark`` for each partition of the log. Spark writes it to its checkpoint before it reads, so
-that all that a batch makes of the log, the settling of fences by the clock included, is the same when it is replayed.
+The offset of the stream is one ``PartitionOffset`` for each partition of the log. Spark writes it to its checkpoint
+before it reads. So a replayed batch gives the same result, including the aborts that are settled by the clock.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from exporter.transactions.log_range import Range
 from exporter.transactions.outcome import DELIVERY_SLACK_MS, FENCE_WINDOW_MS
 
 SETTLED_MS = FENCE_WINDOW_MS + DELIVERY_SLACK_MS + 1
-"""How long after a partition last moved another look settles every abort in it."""
+"""Time without a move of a partition after which another read settles every abort in it."""
 
 
-class Mark(NamedTuple):
+class PartitionOffset(NamedTuple):
     """``next`` is the offset to read next in one partition.
 
     ``seen_ms`` is the instant, in Unix milliseconds, at which the partition was known to end there, and -1 when more
@@ -28,12 +28,12 @@ class Mark(NamedTuple):
     moved_ms: int = -1
 
 
-Marks: TypeAlias = Mapping[int, Mark]
+StreamOffset: TypeAlias = Mapping[int, PartitionOffset]
 
-START = Mark(0)
+START = PartitionOffset(0)
 
 
-class Piece(NamedTuple):
+class BatchRange(NamedTuple):
     """What one batch reads of one partition, and for how long nothing had come behind it, in ms; -1: more was waiting.
 
     A span of time, and not an instant: the clock here and the brokers' need not agree.
@@ -43,15 +43,15 @@ class Piece(NamedTuple):
     quiet_ms: int
 
 
-def to_json(marks: Marks) -> dict[str, list[int]]:
+def to_json(marks: StreamOffset) -> dict[str, list[int]]:
     """The form in which Spark keeps the marks: equal marks have equal texts."""
     return {str(number): list(marks[number]) for number in sorted(marks)}
 
 
-def from_json(found: Mapping[str, Sequence[int]]) -> dict[int, Mark]:
+def from_json(found: Mapping[str, Sequence[int]]) -> dict[int, PartitionOffset]:
     """As ``to_json`` wrote it. Raises ValueError for anything else."""
     try:
-        return {int(number): Mark(*map(int, mark)) for number, mark in found.items()}
+        return {int(number): PartitionOffset(*map(int, mark)) for number, mark in found.items()}
     except (AttributeError, TypeError) as error:
         raise ValueError(f"no marks of the transaction log: {error}") from None
 
@@ -68,7 +68,7 @@ class Look(NamedTuple):
     answered_ms: int
 
 
-def advanced(marks: Marks, look: Look, most: int) -> dict[int, Mark]:
+def advanced(marks: StreamOffset, look: Look, most: int) -> dict[int, PartitionOffset]:
     """The marks to which the next batch reads, at most ``most`` offsets on: equal marks mean that nothing is to do.
 
     A partition stays where it is without an answer, and with an end below what was read: that is of a broker that is
@@ -82,7 +82,7 @@ def advanced(marks: Marks, look: Look, most: int) -> dict[int, Mark]:
         mark = marks.get(number, START)
         if end > mark.next or number not in marks:
             stop = min(end, mark.next + shares.get(number, 0))
-            found[number] = Mark(stop, now_ms if stop == end and number in whole else -1, look.answered_ms)
+            found[number] = PartitionOffset(stop, now_ms if stop == end and number in whole else -1, look.answered_ms)
         elif end == mark.next and number in whole and mark.seen_ms < mark.moved_ms + SETTLED_MS <= now_ms:
             found[number] = mark._replace(seen_ms=now_ms)
     return found
@@ -99,19 +99,19 @@ def shared_out(wanted: Mapping[int, int], most: int) -> dict[int, int]:
     return shares
 
 
-def planned(start: Marks, end: Marks, tasks: int) -> list[tuple[Piece, ...]]:
-    """The pieces of a batch, for at most so many tasks of about the same size. Every partition has one, if empty.
+def planned(start: StreamOffset, end: StreamOffset, tasks: int) -> list[tuple[BatchRange, ...]]:
+    """The ranges of a batch, for at most so many tasks of about the same size. Every partition has one, even if empty.
 
     A partition of the log is never split: its records are folded in their order.
     """
     pieces = [
-        Piece(
+        BatchRange(
             Range(number, start.get(number, START).next, mark.next),
             max(0, mark.seen_ms - mark.moved_ms) if mark.seen_ms >= 0 else -1,
         )
         for number, mark in end.items()
     ]
-    bins: list[list[Piece]] = [[] for _ in range(max(1, min(tasks, len(pieces))))]
+    bins: list[list[BatchRange]] = [[] for _ in range(max(1, min(tasks, len(pieces))))]
     sizes = [0] * len(bins)
     for piece in sorted(pieces, key=lambda piece: piece.range.start - piece.range.end):
         smallest = sizes.index(min(sizes))

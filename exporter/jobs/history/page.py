@@ -7,10 +7,17 @@ from datetime import UTC, datetime
 
 from exporter.core.durations import format_age
 from exporter.jobs.history.holders import Hold
-from exporter.jobs.history.report import MOST, OUTCOMES, Application, Counts, Fenced, Report, Transaction
-from exporter.jobs.report.page import Block, Note, Page, Plot, Section, Table
-from exporter.jobs.report.plots import Span, bars, lanes
-from exporter.model import TopicPartition
+from exporter.jobs.history.report import (
+    MOST,
+    ApplicationSummary,
+    Counts,
+    Fenced,
+    HistoryReport,
+    TransactionSummary,
+)
+from exporter.jobs.report.page import Block, Note, PageSection, Plot, ReportPage, Table
+from exporter.jobs.report.plots import PlotSpan, bars, lanes
+from exporter.model import Outcome, TopicPartition
 
 MOST_PLOTTED = 12
 MOST_LANES = 20
@@ -21,7 +28,7 @@ _NUMBERS = frozenset({
 })  # fmt: skip
 
 
-def verdict(found: Report) -> tuple[str, str]:
+def verdict(found: HistoryReport) -> tuple[str, str]:
     """Level and first line: what did not end by its own client's will."""
     if not found.counts.total:
         return "blind", "No transactions in this time"
@@ -35,7 +42,7 @@ def verdict(found: Report) -> tuple[str, str]:
     return "bad", ", ".join(f"{count:,} {what}" for count, what in parts if count)
 
 
-def page_of(found: Report, version: str) -> Page:
+def page_of(found: HistoryReport, version: str) -> ReportPage:
     """The whole report."""
     level, text = verdict(found)
     counts = found.counts
@@ -44,12 +51,12 @@ def page_of(found: Report, version: str) -> Page:
         f"Completed from {instant(found.begin_ms)} to {instant(found.end_ms)} (UTC).",
         *(f"Beware: {caveat}." for caveat in found.caveats),
     ]
-    facts = [(name.replace("_", " "), f"{getattr(counts, name):,}") for name in OUTCOMES]
+    facts = [(name.replace("_", " "), f"{getattr(counts, name):,}") for name in Outcome]
     facts += [
         (f"{name} ratio", ratio(counts.ratio(key))) for name, key in (("abort", "aborted"), ("timeout", "timed_out"))
     ]
     facts.append(("last batch written", "never" if found.until_ms is None else instant(found.until_ms)))
-    return Page(
+    return ReportPage(
         f"kafka-eos-exporter · history · {found.cluster}",
         level,
         text,
@@ -60,40 +67,42 @@ def page_of(found: Report, version: str) -> Page:
     )
 
 
-def _sections(found: Report) -> Sequence[Section]:
+def _sections(found: HistoryReport) -> Sequence[PageSection]:
     return [
-        Section("Transactions over time", _over_time(found)),
-        Section("Applications", _applications(found)),
-        Section("Who held the last stable offset", _holds(found)),
-        Section("Ends that no client asked for, newest first", [_transactions(found.unclean, "none")]),
-        Section("Ids that were fenced", [_fenced(found)]),
-        Section("Longest transactions", [_transactions(found.longest, "none whose begin is known")]),
+        PageSection("Transactions over time", _over_time(found)),
+        PageSection("Applications", _applications(found)),
+        PageSection("Who held the last stable offset", _holds(found)),
+        PageSection("Ends that no client asked for, newest first", [_transactions(found.unclean, "none")]),
+        PageSection("Ids that were fenced", [_fenced(found)]),
+        PageSection("Longest transactions", [_transactions(found.longest, "none whose begin is known")]),
     ]
 
 
-def _plot(timeline: Sequence[Counts], found: Report, kinds: Sequence[str], caption: str, height: int = 220) -> Plot:
+def _plot(
+    timeline: Sequence[Counts], found: HistoryReport, kinds: Sequence[str], caption: str, height: int = 220
+) -> Plot:
     stacks = {kind: [getattr(each, kind) for each in timeline] for kind in kinds}
     return Plot(bars(found.starts, found.width_ms, stacks, height=height), f"{caption} {_step(found)}")
 
 
-def _step(found: Report) -> str:
+def _step(found: HistoryReport) -> str:
     step = f"{found.width_ms} ms" if found.width_ms < 1000 else format_age(found.width_ms / 1000)
     return f"One bar is {step}."
 
 
-# The rare ones stand at the bottom, on the line, where a pixel is seen.
+# The rare outcomes are at the bottom, on the line, where a pixel is visible.
 _OTHERS = ("fenced", "timed_out", "aborted")
 _ALL = (*_OTHERS, "committed")
 
 
-def _over_time(found: Report) -> list[Block]:
+def _over_time(found: HistoryReport) -> list[Block]:
     blocks: list[Block] = [_plot(found.timeline, found, _ALL, "All applications, by outcome.")]
     if found.counts.total > found.counts.committed:
         blocks.append(_plot(found.timeline, found, _OTHERS, "The same without those that were committed.", 150))
     return blocks
 
 
-def _applications(found: Report) -> list[Block]:
+def _applications(found: HistoryReport) -> list[Block]:
     rows = [application_row(each) for each in found.applications]
     marks = [
         "bad" if each.counts.fenced or each.counts.timed_out or each.by_server else "" for each in found.applications
@@ -105,7 +114,7 @@ def _applications(found: Report) -> list[Block]:
     return blocks
 
 
-def _holds(found: Report) -> list[Block]:
+def _holds(found: HistoryReport) -> list[Block]:
     if not found.holds:
         return [Note("No transaction held a partition's last stable offset for a second or longer.")]
     worst = [partition for partition, _ in found.held_seconds[:MOST_LANES]]
@@ -113,7 +122,7 @@ def _holds(found: Report) -> list[Block]:
         (
             str(partition),
             [
-                Span(
+                PlotSpan(
                     hold.begin_ms,
                     hold.end_ms,
                     hold.holder.outcome,
@@ -141,13 +150,13 @@ def _holds(found: Report) -> list[Block]:
     return [plot, table, Note(note)]
 
 
-def _fenced(found: Report) -> Block:
+def _fenced(found: HistoryReport) -> Block:
     if not found.fenced:
         return Note("None.")
     return Table(FENCED_COLUMNS, [fenced_row(each) for each in found.fenced], _NUMBERS)
 
 
-def _transactions(rows: Sequence[Transaction], nothing: str) -> Block:
+def _transactions(rows: Sequence[TransactionSummary], nothing: str) -> Block:
     if not rows:
         return Note(nothing.capitalize() + ".")
     marks = ["" if each.outcome in {"committed", "aborted"} else "bad" for each in rows]
@@ -167,7 +176,7 @@ HOLD_COLUMNS = ("partition", "transactional.id", "pid", "epoch", "outcome", "fro
 FENCED_COLUMNS = ("transactional.id", "application", "times", "last")
 
 
-def application_row(each: Application) -> tuple[object, ...]:
+def application_row(each: ApplicationSummary) -> tuple[object, ...]:
     """Cells of ``APPLICATION_COLUMNS``."""
     counts = each.counts
     shown = (counts.total, counts.committed, counts.aborted, counts.timed_out, counts.fenced, each.by_server)
@@ -180,7 +189,7 @@ def application_row(each: Application) -> tuple[object, ...]:
     )
 
 
-def transaction_row(each: Transaction) -> tuple[object, ...]:
+def transaction_row(each: TransactionSummary) -> tuple[object, ...]:
     """Cells of ``TRANSACTION_COLUMNS``."""
     return (
         each.transactional_id,
@@ -239,12 +248,12 @@ def seconds(value: float | None) -> str:
 
 
 def ratio(value: float) -> str:
-    """A share in percent; what is there is never shown as nothing."""
+    """A share in percent; more than nothing is never shown as 0 %."""
     if 0 < value < 0.0001:
         return "< 0.01 %"
     return f"{value:.2%}".replace("%", " %")
 
 
 def more(shown: int, found: int) -> str:
-    """What of a list is not shown."""
+    """The number of rows of a list that are not shown."""
     return f"{found - shown:,} shorter ones are not shown." if found > shown else ""

@@ -1,6 +1,6 @@
-"""What a history says of a span of time: outcomes, fences, the longest transactions, who held which partition.
+"""A report of a history over a time range: outcomes, fences, the longest transactions, holders of partitions.
 
-By pyarrow, without a JVM: only the columns and days that are asked for are read.
+By pyarrow, without a JVM: only the columns and days that are needed are read.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ from exporter.jobs.history.table import BATCH, DAY, SCHEMA
 from exporter.jobs.report.plots import bucket_ms
 from exporter.model import Outcome, TopicPartition
 
-OUTCOMES = tuple(outcome.value for outcome in Outcome)
 MOST = 50
-"""Rows of a list in a report; what is beyond them is counted."""
+"""Rows of a list in a report; the others are counted."""
 MOST_HOLDS = 2_000
 MOST_LASTING = 200_000
 LEAST_HOLD_MS = 1000
 
 
-class Span(NamedTuple):
-    """What is asked for: completed from ``begin_ms`` to before ``end_ms``, of one application or of all."""
+class ReportRange(NamedTuple):
+    """What to report: transactions completed from ``begin_ms`` to before ``end_ms``, of one application or of all."""
 
     begin_ms: int | None = None
     end_ms: int | None = None
@@ -54,7 +53,7 @@ class Counts(NamedTuple):
         return count / self.total if self.total else 0.0
 
 
-class Application(NamedTuple):
+class ApplicationSummary(NamedTuple):
     """One application. ``median`` to ``longest`` are seconds open, None where no begin is known."""
 
     name: str
@@ -66,7 +65,7 @@ class Application(NamedTuple):
     timeline: tuple[Counts, ...]
 
 
-class Transaction(NamedTuple):
+class TransactionSummary(NamedTuple):
     """A row that a report shows."""
 
     transactional_id: str
@@ -92,11 +91,11 @@ class Fenced(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """All that is told. Lists are the worst first, at most ``MOST`` (``MOST_HOLDS``); ``holds_found`` counts all.
+class HistoryReport:
+    """A report. Lists have the worst first, at most ``MOST`` (``MOST_HOLDS``); ``holds_found`` counts all.
 
-    ``begin_ms`` and ``end_ms`` bound what was found, ``width_ms`` is that of a step of the timelines. ``until_ms`` is
-    when the last batch was written, ``caveats`` what may be missing.
+    ``begin_ms`` and ``end_ms`` bound what was found, ``width_ms`` is the width of a step of the timelines. ``until_ms``
+    is when the last batch was written, ``caveats`` has sentences on what may be missing.
     """
 
     cluster: str
@@ -108,10 +107,10 @@ class Report:
     by_server: int
     starts: tuple[int, ...]
     timeline: tuple[Counts, ...]
-    applications: tuple[Application, ...]
+    applications: tuple[ApplicationSummary, ...]
     fenced: tuple[Fenced, ...]
-    longest: tuple[Transaction, ...]
-    unclean: tuple[Transaction, ...]
+    longest: tuple[TransactionSummary, ...]
+    unclean: tuple[TransactionSummary, ...]
     holds: tuple[Hold, ...]
     holds_found: int
     held_seconds: tuple[tuple[TopicPartition, float], ...]
@@ -123,11 +122,11 @@ class Report:
         return self.counts.timed_out + self.counts.fenced + self.by_server
 
 
-def report(folder: Path, span: Span) -> Report:
+def report(folder: Path, span: ReportRange) -> HistoryReport:
     """Read the history in the folder. Raises HistoryError where there is none."""
     whose = identity(folder)
     if whose is None:
-        raise HistoryError(f"--input {folder}: is no history; give the --output of `history run`")
+        raise HistoryError(f"--input {folder}: is not a history; give the --output of `history run`")
     table = _read(folder, span)
     until_ms, caveats = _coverage(folder)
     counts = _counts(table)
@@ -145,7 +144,7 @@ def report(folder: Path, span: Span) -> Report:
         held[hold.partition] = held.get(hold.partition, 0.0) + hold.seconds
     if capped:
         caveats += (f"holds rest on the {MOST_LASTING:,} transactions that were open longest",)
-    return Report(
+    return HistoryReport(
         str(whose.get("cluster_name") or whose["cluster_id"]),
         until_ms,
         begin_ms,
@@ -166,7 +165,7 @@ def report(folder: Path, span: Span) -> Report:
     )
 
 
-def _read(folder: Path, span: Span) -> pa.Table:
+def _read(folder: Path, span: ReportRange) -> pa.Table:
     partitioning = ds.partitioning(pa.schema([(BATCH, pa.int64()), (DAY, pa.string())]), flavor="hive")
     try:
         dataset = ds.dataset(folder / TABLE, format="parquet", partitioning=partitioning, schema=_WITH_DAY)
@@ -195,7 +194,7 @@ _WITH_DAY = pa.schema([*SCHEMA, pa.field(BATCH, pa.int64()), pa.field(DAY, pa.st
 
 
 def _coverage(folder: Path) -> tuple[int | None, tuple[str, ...]]:
-    """When the last batch was written, and what the batches say is missing."""
+    """When the last batch was written, and what is missing according to the batches."""
     newest: int | None = None
     missing, undecodable, truncated = 0, 0, 0
     files = [*folder.glob(f"{TABLE}/{BATCH}=*/{BATCH_FILE}"), *folder.glob("_batches/*/index.json")]
@@ -208,7 +207,7 @@ def _coverage(folder: Path) -> tuple[int | None, tuple[str, ...]]:
         if file.name == BATCH_FILE:
             undecodable += index.undecodable
             truncated += len(index.truncated)
-            # What was compacted before the history began is no gap in it.
+            # Records that were compacted before the history began are no gap in it.
             missing += index.missing if index.batch else 0
     caveats = []
     if missing:
@@ -224,7 +223,7 @@ def _coverage(folder: Path) -> tuple[int | None, tuple[str, ...]]:
 
 def _counts(table: pa.Table) -> Counts:
     found = {row["values"]: row["counts"] for row in pc.value_counts(table["outcome"].combine_chunks()).to_pylist()}
-    return Counts(*(found.get(outcome, 0) for outcome in OUTCOMES))
+    return Counts(*(found.get(outcome, 0) for outcome in Outcome))
 
 
 def _unclean(table: pa.Table) -> Any:  # noqa: ANN401 -- pyarrow ships no types
@@ -246,7 +245,7 @@ def _timeline(table: pa.Table, starts: Sequence[int], width: int) -> tuple[Count
     return tuple(Counts(**found.get(step, {})) for step in range(len(starts)))
 
 
-def _applications(table: pa.Table, starts: Sequence[int], width: int) -> tuple[Application, ...]:
+def _applications(table: pa.Table, starts: Sequence[int], width: int) -> tuple[ApplicationSummary, ...]:
     """The ones with unclean ends first, then the busiest."""
     found = []
     for name in pc.unique(table["application"]).to_pylist():
@@ -254,7 +253,7 @@ def _applications(table: pa.Table, starts: Sequence[int], width: int) -> tuple[A
         median, p99, longest = pc.quantile(mine["open_seconds"], [0.5, 0.99, 1.0]).to_pylist()
         counts = _counts(mine)
         by_server = pc.sum(mine["ended_by_server"]).as_py() or 0
-        found.append(Application(name, counts, by_server, median, p99, longest, _timeline(mine, starts, width)))
+        found.append(ApplicationSummary(name, counts, by_server, median, p99, longest, _timeline(mine, starts, width)))
     found.sort(key=lambda each: (-(each.counts.fenced + each.counts.timed_out + each.by_server), -each.counts.total))
     return tuple(found)
 
@@ -273,9 +272,9 @@ def _top(table: pa.Table, column: str) -> pa.Table:
     return table.take(pc.select_k_unstable(table, k=min(MOST, table.num_rows), sort_keys=[(column, "descending")]))
 
 
-def _rows(table: pa.Table) -> tuple[Transaction, ...]:
+def _rows(table: pa.Table) -> tuple[TransactionSummary, ...]:
     return tuple(
-        Transaction(
+        TransactionSummary(
             row["transactional_id"],
             row["application"],
             row["producer_id"],
@@ -328,7 +327,7 @@ def _ms(instant: datetime) -> int:
     return round(instant.timestamp() * 1000)
 
 
-def document(found: Report) -> dict[str, Any]:
+def document(found: HistoryReport) -> dict[str, Any]:
     """The report for programs: instants as Unix seconds, as in ``/api/v1/status``."""
     return {
         "kafka_cluster": found.cluster,
@@ -387,7 +386,7 @@ def document(found: Report) -> dict[str, Any]:
     }
 
 
-def _transaction(each: Transaction) -> dict[str, Any]:
+def _transaction(each: TransactionSummary) -> dict[str, Any]:
     fields = {
         key: value for key, value in each._asdict().items() if key not in {"begin_ms", "complete_ms", "timeout_ms"}
     }

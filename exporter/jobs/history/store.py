@@ -1,15 +1,15 @@
-"""The folder of a history: what makes a batch visible at once, and never twice.
+"""The folder of a history: a batch becomes visible at once, and exactly once.
 
 ::
 
     DIR/transactions/batch=N/day=YYYY-MM-DD/*.parquet   the table: read this, with any reader
     DIR/_batches/N/index.json, ids-*.parquet            where batch N ended, for N+1; the last few are kept
-    DIR/_history.json, DIR/_lock, DIR/_tmp/             whose history it is; one writer at a time; what is under way
+    DIR/_history.json, DIR/_lock, DIR/_tmp/             the cluster of the history; one writer at a time; drafts
 
-A batch is written below ``_tmp``: its rows and what is kept for the next one. Renaming that folder to ``_batches/N``
-commits both at once; renaming ``_batches/N/rows`` to ``transactions/batch=N`` then shows the rows. Both renames are
-atomic. A writer that was killed between them finds the rows still in ``_batches/N`` and shows them; one that was killed
-before leaves nothing but rubbish in ``_tmp``, and Spark replays the batch.
+A batch is written below ``_tmp``: its rows and the state for the next one. Renaming that folder to ``_batches/N``
+commits both at once; renaming ``_batches/N/rows`` to ``transactions/batch=N`` then publishes the rows. Both renames are
+atomic. A writer that was killed between them finds the rows still in ``_batches/N`` and publishes them; one that was
+killed before leaves only a draft in ``_tmp``, and Spark replays the batch.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from exporter.core.files import replace_file, sync
 from exporter.jobs.history.fold import Standing
-from exporter.jobs.history.table import sync
 
 FORMAT = 1
 KEEP_BATCHES = 3
@@ -37,7 +37,7 @@ _BATCHES, _TMP, _LOCK, _INDEX, ROWS = "_batches", "_tmp", "_lock", "index.json",
 
 
 class HistoryError(Exception):
-    """The history cannot be written or read. The text is for a person, and says what to do."""
+    """The history cannot be written or read. The text is what is wrong and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A batch that is committed. ``checkpoint`` is the id of the query that it belongs to.
+    """A committed batch. ``checkpoint`` is the id of the query that it belongs to.
 
-    ``pending`` has, by partition of the log, the lowest offset of an abort that waits to be told from a fence;
-    ``missing`` counts offsets that compaction took before they were read; ``total_`` is since the beginning.
+    ``pending`` has, by partition of the log, the lowest offset of an abort that may still become a fence; ``missing``
+    counts offsets that compaction took before they were read; ``total_`` is since the beginning.
     """
 
     batch: int
@@ -91,7 +91,7 @@ class Index:
 
     @classmethod
     def from_json(cls, text: str) -> Index:
-        """Raises ValueError for what is no index."""
+        """Raises ValueError for another form."""
         try:
             found = json.loads(text)
             if found["format"] != FORMAT:
@@ -126,7 +126,7 @@ class HistoryStore:
 
     @contextmanager
     def under_way(self) -> Iterator[Path]:
-        """A folder for the next batch, with ``rows`` in it. What is not committed at the end is removed."""
+        """A folder for the next batch, with ``rows`` in it. It is removed at the end unless it was committed."""
         made = self.folder / _TMP / uuid.uuid4().hex
         (made / ROWS).mkdir(parents=True)
         try:
@@ -171,8 +171,8 @@ class HistoryStore:
         made.rename(target)
         sync(target.parent)
         self.last = index
-        self._show(batch)
-        self._forget(batch)
+        self._publish(batch)
+        self._delete_old(batch)
         return index
 
     def _keep_only(self, made: Path, results: Iterable[TaskResult]) -> None:
@@ -189,13 +189,13 @@ class HistoryStore:
     def _batch(self, number: int) -> Path:
         return self.folder / _BATCHES / str(number)
 
-    def _show(self, number: int) -> None:
+    def _publish(self, number: int) -> None:
         rows = self._batch(number) / ROWS
         if rows.exists():
             rows.rename(self.folder / TABLE / f"batch={number}")
             sync(self.folder / TABLE)
 
-    def _forget(self, number: int) -> None:
+    def _delete_old(self, number: int) -> None:
         for path in (self.folder / _BATCHES).iterdir():
             if path.name.isdecimal() and int(path.name) <= number - KEEP_BATCHES:
                 shutil.rmtree(path, ignore_errors=True)
@@ -219,7 +219,7 @@ class HistoryStore:
             self.last = Index.from_json(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise HistoryError(f"{file} cannot be used ({_reason(error)}): {_ANEW}") from None
-        self._show(last)
+        self._publish(last)
 
 
 @contextmanager
@@ -266,30 +266,26 @@ def identity(folder: Path) -> Mapping[str, Any] | None:
 def _claim(folder: Path, cluster_id: str, cluster_name: str, now_ms: int) -> None:
     known = identity(folder)
     if known is None:
-        # A draft of a writer that was killed at its first step begins with an underscore, as all of ours.
+        # A draft of a writer that was killed at its first step begins with an underscore, as all files of the job do.
         strangers = sorted(path.name for path in folder.iterdir() if not path.name.startswith("_"))
         if strangers:
-            raise HistoryError(f"--output {folder}: holds {strangers[0]} and is no history; give a folder of its own")
+            raise HistoryError(f"--output {folder}: holds {strangers[0]} and is not a history; give an empty folder")
         whose = {"format": FORMAT, "cluster_id": cluster_id, "cluster_name": cluster_name, "begun_ms": now_ms}
         _write(folder / IDENTITY, json.dumps(whose, indent=1))
         sync(folder)
     elif known["cluster_id"] != cluster_id:
         raise HistoryError(
             f"--output {folder}: is the history of cluster {known['cluster_id']}, and the brokers are those of"
-            f" {cluster_id}: give each cluster a folder of its own"
+            f" {cluster_id}: give each cluster its own folder"
         )
 
 
 def _write(path: Path, text: str) -> None:
-    """All of it or nothing, and on disk."""
-    draft = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
-    draft.write_text(text + "\n", encoding="utf-8")
-    sync(draft)
-    draft.rename(path)
+    replace_file(path, text + "\n", durable=True)
 
 
 def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-_ANEW = "restore it from a copy, or begin anew with another --output and --checkpoint"
+_ANEW = "restore it from a copy, or start again with another --output and --checkpoint"

@@ -1,6 +1,6 @@
-"""The history's table: its columns, and how rows and what is kept between batches become Parquet files.
+"""The history's table: its columns, and how rows and the state between batches become Parquet files.
 
-Files carry checksums of their pages, are synced before they count, and are never changed afterwards.
+Files have checksums of their pages, are synced before a batch is committed, and are never changed afterwards.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from exporter.transactions.events import Ended
 ROWS_AT_ONCE = 50_000
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of the table; its name is that of a field of ``Row``."""
 
     type: Any
@@ -30,32 +30,34 @@ class Column(NamedTuple):
 
 
 _INSTANT = pa.timestamp("ms", tz="UTC")
-COLUMNS: dict[str, Column] = {
-    "transactional_id": Column(pa.string(), "its transactional.id"),
-    "application": Column(pa.string(), "the id's group, as in the metrics"),
-    "producer_id": Column(pa.int64(), "the producer id that it was written with"),
-    "producer_epoch": Column(pa.int16(), "the epoch that it was written with, where the log showed it"),
-    "client_transaction_version": Column(pa.int8(), "2 for a client of Transactions V2, else 0; null unknown"),
-    "outcome": Column(pa.string(), "committed, aborted, timed_out or fenced, as in the metrics"),
-    "ended_by_server": Column(pa.bool_(), "false: such aborts are fences; true in older rows of clients before V2"),
-    "begin": Column(_INSTANT, "when it began, by the coordinator; null unknown"),
-    "prepare": Column(_INSTANT, "when its end was decided"),
-    "complete": Column(_INSTANT, "when its markers were written"),
-    "open_seconds": Column(pa.float64(), "begin to prepare: how long it held the last stable offset"),
-    "completion_seconds": Column(pa.float64(), "prepare to complete: the markers"),
-    "partitions": Column(
+COLUMNS: dict[str, TableColumn] = {
+    "transactional_id": TableColumn(pa.string(), "its transactional.id"),
+    "application": TableColumn(pa.string(), "the id's group, as in the metrics"),
+    "producer_id": TableColumn(pa.int64(), "the producer id that it was written with"),
+    "producer_epoch": TableColumn(pa.int16(), "the epoch that it was written with, where the log showed it"),
+    "client_transaction_version": TableColumn(pa.int8(), "2 for a client of Transactions V2, else 0; null unknown"),
+    "outcome": TableColumn(pa.string(), "committed, aborted, timed_out or fenced, as in the metrics"),
+    "ended_by_server": TableColumn(
+        pa.bool_(), "false: such aborts are fences; true in older rows of clients before V2"
+    ),
+    "begin": TableColumn(_INSTANT, "when it began, by the coordinator; null unknown"),
+    "prepare": TableColumn(_INSTANT, "when its end was decided"),
+    "complete": TableColumn(_INSTANT, "when its markers were written"),
+    "open_seconds": TableColumn(pa.float64(), "begin to prepare: how long it held the last stable offset"),
+    "completion_seconds": TableColumn(pa.float64(), "prepare to complete: the markers"),
+    "partitions": TableColumn(
         pa.list_(pa.struct([("topic", pa.string()), ("partition", pa.int32())])),
         "what it wrote to; null where compaction had taken the records that say so",
     ),
-    "timeout_ms": Column(pa.int32(), "its transaction.timeout.ms; null without one (two-phase commit)"),
-    "log_partition": Column(pa.int32(), "partition of __transaction_state"),
-    "log_offset": Column(pa.int64(), "offset of its Complete record: with log_partition, the row's name"),
+    "timeout_ms": TableColumn(pa.int32(), "its transaction.timeout.ms; null without one (two-phase commit)"),
+    "log_partition": TableColumn(pa.int32(), "partition of __transaction_state"),
+    "log_offset": TableColumn(pa.int64(), "offset of its Complete record: with log_partition, the row's name"),
 }
 DAY = "day"
 BATCH = "batch"
 SCHEMA = pa.schema([(name, column.type) for name, column in COLUMNS.items()])
 
-# What of an Entry is kept between batches; its application is told anew, and its view is made when asked for.
+# Fields of an Entry that are kept between batches. The application is derived again, the view is made on demand.
 KEPT_FIELDS: dict[str, Any] = {
     "transactional_id": pa.string(), "log_partition": pa.int32(), "status": pa.int8(), "producer_id": pa.int64(),
     "epoch": pa.int32(), "previous_epoch": pa.int32(), "client_version": pa.int16(), "timeout_ms": pa.int32(),
@@ -124,7 +126,7 @@ def table_of(rows: Sequence[Row]) -> pa.Table:
 
 
 def write_kept(kept: Iterable[Kept], folder: Path) -> str:
-    """What is kept between two batches, as a file of the folder; gives back its name."""
+    """Write the state between two batches as a file of the folder. Returns its name."""
     all_kept = list(kept)
     columns = [pa.array([getattr(each.entry, name) for each in all_kept], type_) for name, type_ in KEPT_FIELDS.items()]
     pending = [None if each.entry.pending is None else _pending(each.entry.pending) for each in all_kept]
@@ -138,7 +140,7 @@ def write_kept(kept: Iterable[Kept], folder: Path) -> str:
 
 
 def read_kept(files: Iterable[Path], numbers: Sequence[int], group: Callable[[str], str]) -> list[Kept]:
-    """What was kept of these partitions of the log. Raises OSError or pyarrow's errors when a file is damaged."""
+    """Read the state of these partitions of the log. Raises OSError or pyarrow's errors when a file is damaged."""
     found = []
     for file in files:
         table = pq.read_table(
@@ -168,7 +170,7 @@ def _ended(entry: Entry, pending: dict[str, Any]) -> Ended:
 
 
 def sync(path: Path) -> None:
-    """Have what was written to a file, or the names in a folder, on disk."""
+    """Sync a file, or the names in a folder, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

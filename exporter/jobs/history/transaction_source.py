@@ -1,6 +1,6 @@
 """``__transaction_state`` as a PySpark data source, batch and streaming: Arrow batches of raw records.
 
-Spark's own Kafka source drops internal topics in silence. Credentials travel inside the pickled source, never as an
+Spark's own Kafka source omits internal topics without an error. Credentials are in the pickled source, never in an
 option or a setting: plans, the web UI and event logs show both.
 """
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from exporter.jobs.history.log_offsets import Look, Mark, Piece, advanced, from_json, planned, to_json
+from exporter.jobs.history.log_offsets import BatchRange, Look, PartitionOffset, advanced, from_json, planned, to_json
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.log.tail import Polled
 from exporter.kafka.properties.client import Properties
@@ -27,8 +27,8 @@ from exporter.transactions.records import TOPIC
 
 NAME = "kafka_eos_transaction_log"
 RECORD, BEGIN, END = 0, 1, 2
-"""Kinds of rows. Around the records of each partition stand marks: BEGIN with the planned start as its offset, END with
-the planned end, and as its timestamp for how long nothing had come behind it, in milliseconds, -1 when more waited.
+"""Kinds of rows. Marker rows surround the records of each partition: BEGIN has the planned start as its offset; END has
+the planned end, and as its timestamp the milliseconds for which nothing had come behind it, -1 when more was waiting.
 """
 SCHEMA = "kind tinyint, log_partition int, offset bigint, timestamp bigint, key binary, value binary"
 ARROW = pa.schema([
@@ -39,15 +39,15 @@ ASK_SECONDS = 15.0
 
 
 class TransactionLogError(Exception):
-    """The log cannot be read. One line for a person: Spark hands on nothing but the text."""
+    """The log cannot be read. One line: Spark passes on only the text."""
 
 
 @dataclass(frozen=True)
 class LogAccess:
-    """How to read the log. ``patience`` is how long a broken connection may take to heal, in seconds.
+    """How to read the log. ``patience`` is the longest interruption of a connection, in seconds.
 
-    ``cluster_id`` is the cluster that must answer; ``most`` bounds the offsets of one batch; ``tasks`` says how many
-    read at once.
+    ``cluster_id`` is the cluster that must answer; ``most`` bounds the offsets of one batch; ``tasks`` is the number of
+    readers.
     """
 
     properties: Properties = field(repr=False)
@@ -79,10 +79,10 @@ def transaction_log(access: LogAccess) -> type[DataSource]:
     return TransactionLog
 
 
-class Planned(InputPartition):
+class TaskPlan(InputPartition):
     """What one task reads."""
 
-    def __init__(self, pieces: tuple[Piece, ...]) -> None:
+    def __init__(self, pieces: tuple[BatchRange, ...]) -> None:
         super().__init__(pieces)
         self.pieces = pieces
 
@@ -94,31 +94,31 @@ class LogReader(DataSourceReader):
         self._access = access
 
     def partitions(self) -> Sequence[InputPartition]:
-        with closing(Ends(self._access)) as log:
+        with closing(LogEnds(self._access)) as log:
             look = log.ask(Deadline.after(self._access.patience))
-        marks = {number: Mark(end, look.asked_ms, look.answered_ms) for number, end in look.ends.items()}
-        return [Planned(pieces) for pieces in planned({}, marks, self._access.tasks)]
+        marks = {number: PartitionOffset(end, look.asked_ms, look.answered_ms) for number, end in look.ends.items()}
+        return [TaskPlan(pieces) for pieces in planned({}, marks, self._access.tasks)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         return read_pieces(self._access, partition)
 
 
 class LogStream(DataSourceStreamReader):
-    """The log as it grows. A look at its end that fails leaves the stream where it is, for ``patience`` seconds."""
+    """The log as a stream. A failed read of its end leaves the stream where it is, for ``patience`` seconds."""
 
     def __init__(self, access: LogAccess) -> None:
         self._access = access
-        self._ends: Ends | None = None
-        self._marks: dict[int, Mark] = {}
+        self._ends: LogEnds | None = None
+        self._marks: dict[int, PartitionOffset] = {}
         self._answered_at = time.monotonic()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 -- pyspark's name
         return to_json({})
 
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802 -- pyspark's name
-        # Spark asks this first of all, before initialOffset: without marks it is a first start, from the beginning.
+        # Spark calls this before initialOffset: without offsets it is a first start, from the beginning.
         if self._ends is None:
-            self._ends = Ends(self._access)
+            self._ends = LogEnds(self._access)
         try:
             look = self._ends.ask(Deadline.after(ASK_SECONDS))
         except TransactionLogError:
@@ -130,7 +130,7 @@ class LogStream(DataSourceStreamReader):
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
         self._marks = from_json(end)
-        return [Planned(pieces) for pieces in planned(from_json(start), self._marks, self._access.tasks)]
+        return [TaskPlan(pieces) for pieces in planned(from_json(start), self._marks, self._access.tasks)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         return read_pieces(self._access, partition)
@@ -140,7 +140,7 @@ class LogStream(DataSourceStreamReader):
             self._ends.close()
 
 
-class Ends:
+class LogEnds:
     """Asks for the ends of the log, over connections that are kept."""
 
     def __init__(self, access: LogAccess) -> None:
@@ -183,7 +183,7 @@ def read_pieces(access: LogAccess, partition: InputPartition | None) -> Iterator
 
     Raises TransactionLogError when reading is refused or nothing comes.
     """
-    pieces: tuple[Piece, ...] = partition.pieces if isinstance(partition, Planned) else ()
+    pieces: tuple[BatchRange, ...] = partition.pieces if isinstance(partition, TaskPlan) else ()
     if not pieces:
         return
     yield _marks(BEGIN, [(piece.range.partition, piece.range.start, -1) for piece in pieces])

@@ -1,6 +1,6 @@
-"""The HTML page of a report: one file, no script, no other host, as good on paper as on a screen.
+"""The HTML page of a report: one file, no script, no other host, for screen and print.
 
-A report is data (``Page``); what it shows is escaped here and nowhere else. Plots are SVG from ``plots.py``.
+A report is data (``ReportPage``), which is escaped here and nowhere else. Plots are SVG from ``plots.py``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STYLES = (_HERE.parents[1] / "web" / "templates" / "status.css", _HERE / "repor
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``numbers`` are the columns that stand to the right; ``marks`` gives a row a level: good, bad, blind or ""."""
+    """``numbers`` are the columns that are aligned right; ``marks`` gives a row a level: good, bad, blind or ""."""
 
     columns: tuple[str, ...]
     rows: Sequence[Sequence[object]]
@@ -29,7 +29,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A drawing of ``plots.py``, with the sentence that says what is seen."""
+    """A drawing of ``plots.py``, with a sentence that describes it."""
 
     svg: Markup
     caption: str
@@ -37,7 +37,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A paragraph; a ``command`` stands below it on a line of its own."""
+    """A paragraph, and a ``command`` below it on its own line."""
 
     text: str
     command: str = ""
@@ -47,27 +47,27 @@ Block = Table | Plot | Note
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """A heading and what stands below it."""
+class PageSection:
+    """A heading and its content."""
 
     heading: str
     blocks: Sequence[Block]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """A whole report. ``level`` of the verdict is good, bad or blind: it cannot be told."""
+class ReportPage:
+    """A whole report. ``level`` of the verdict is good, bad or blind (unknown)."""
 
     title: str
     level: str
     verdict: str
     details: Sequence[str]
     facts: Sequence[tuple[str, str]]
-    sections: Sequence[Section]
+    sections: Sequence[PageSection]
     footer: str
 
 
-def render(page: Page) -> str:
+def render(page: ReportPage) -> str:
     """The page as one HTML document."""
     return _ENVIRONMENT.get_template("report.html").render(page=page, style=Markup(_STYLE))  # noqa: S704 -- our own CSS
 

@@ -19,8 +19,8 @@ _STEPS_MS = (
 )  # fmt: skip
 
 
-class Span(NamedTuple):
-    """Something that lasted, in Unix milliseconds; ``kind`` is its colour's name, ``title`` what a pointer shows."""
+class PlotSpan(NamedTuple):
+    """An interval, in Unix milliseconds; ``kind`` is its colour's name, ``title`` its tooltip."""
 
     begin_ms: int
     end_ms: int
@@ -44,7 +44,7 @@ def bars(starts_ms: Sequence[int], width_ms: int, stacks: Mapping[str, Sequence[
         for kind, counts in stacks.items():
             if not counts[at]:
                 continue
-            # A single fence beside ten thousand commits must be seen, too.
+            # A single fence beside ten thousand commits must be visible.
             tall = max(2.0, plot * counts[at] / highest)
             base -= tall
             title = f"{clock(start, width_ms)}: {counts[at]:,} {kind.replace('_', ' ')}"
@@ -55,8 +55,8 @@ def bars(starts_ms: Sequence[int], width_ms: int, stacks: Mapping[str, Sequence[
     return Markup("\n".join([*out, "</svg>"]))  # noqa: S704 -- numbers, and texts that were escaped
 
 
-def lanes(rows: Sequence[tuple[str, Sequence[Span]]], begin_ms: int, end_ms: int) -> Markup:
-    """One lane for each name, with what lasted when. What is shorter than a pixel is drawn a pixel and a half wide."""
+def lanes(rows: Sequence[tuple[str, Sequence[PlotSpan]]], begin_ms: int, end_ms: int) -> Markup:
+    """One lane for each name, with its intervals. An interval shorter than a pixel is drawn a pixel and a half wide."""
     height = _TOP + _LANE * len(rows) + _BOTTOM
     left = _NAME_WIDTH
     scale_x = (WIDTH - left - _RIGHT) / max(1, end_ms - begin_ms)

@@ -28,7 +28,7 @@ _OPTIONS = {
 
 
 def parse_jaas(text: str) -> dict[str, str]:
-    """The properties that a JAAS entry stands for. Raises ValueError, whose text holds no value of the entry."""
+    """The properties of a JAAS entry. Raises ValueError, whose text holds no value of the entry."""
     entry = _ENTRY.match(text)
     if entry is None:
         raise ValueError('is not of the form: LoginModule required username="..." password="...";')

@@ -30,7 +30,7 @@ def installed() -> bool:
 
 
 def region_of(bootstrap_servers: str) -> str | None:
-    """The region in a broker's name; else of the environment. None when neither tells."""
+    """The region in a broker's name, otherwise of the environment. None without either."""
     for server in bootstrap_servers.split(","):
         if found := _REGION.search(server.strip()):
             return found["region"]
@@ -56,8 +56,8 @@ def _sign(region: str) -> tuple[str, int]:
     try:
         token, expires = MSKAuthTokenProvider.generate_auth_token(region)
     except (BotoCoreError, ClientError, AttributeError, ValueError, OSError) as error:
-        # AttributeError is what the signer makes of no credentials at all. The texts of the others are not ours to
-        # vouch for: the class is enough.
+        # AttributeError is the signer's result without credentials. Texts of other exceptions may hold anything: only
+        # the class is reported.
         text = f"no AWS credentials ({type(error).__name__}): does this host or pod have a role?"
         raise TokenError(Reason.AUTHENTICATION, text) from None
     return str(token), int(expires)

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import ssl
+import tempfile
 import threading
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
-from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from exporter.http import Endpoint, HttpError, Reply, ask, causes
 from exporter.model import Deadline, Reason
 
 TIMEOUT = 5.0
 EARLY = 0.8
 """A token is replaced after this part of its life, so that none expires on its way to a broker."""
 PAUSE = 2.0
-"""Seconds for which a failure stands: the connections to a hundred brokers must not all ask in vain."""
+"""Seconds for which a failure is remembered: the connections to a hundred brokers must not all repeat it."""
+
+MAX_ANSWER_BYTES = 1_000_000
 
 _REFUSED = frozenset({400, 401, 403})  # RFC 6749, 5.2; 403 is what gateways say
 _ERROR_CODE = re.compile(r"[a-z_]{1,40}")
 
-Fetch = Callable[[urllib.request.Request, ssl.SSLContext | None, float], bytes]
-"""Sends a request within so many seconds and gives the body of a good answer. Raises as urlopen does."""
+Fetch = Callable[[Endpoint, bytes, Deadline], Reply]
+"""Posts a form to the endpoint by the deadline, and returns a successful answer. Raises HttpError."""
 
 
 class TokenError(Exception):
@@ -40,13 +43,13 @@ class TokenError(Exception):
 
 
 Ask = Callable[[float], tuple[str, float]]
-"""Gets a token within so many seconds: the token, and for how many seconds it is good. Raises TokenError."""
+"""Gets a token within so many seconds. Returns the token, and its lifetime in seconds. Raises TokenError."""
 
 
 class TokenProvider(AbstractTokenProvider):
-    """One token for all connections of a cluster, asked for again when it grows old. Thread-safe.
+    """One token for all connections of a cluster, renewed before it expires. Thread-safe.
 
-    ``remedy`` says what to look at when a broker does not take a token; ``extensions`` go with it (KIP-342).
+    ``remedy`` is what to check when a broker refuses a token; ``extensions`` go with it (KIP-342).
     """
 
     def __init__(
@@ -101,7 +104,7 @@ class TokenProvider(AbstractTokenProvider):
         return self._extensions
 
     def forget(self) -> None:
-        """A broker refused the token: ask for a new one next time."""
+        """A broker refused the token: get a new one next time."""
         with self._lock:
             self._token = ""
 
@@ -111,12 +114,12 @@ def client_credentials(
     fetch: Fetch | None = None,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> TokenProvider:
-    """Tokens of the endpoint in the properties, which are looked up each time: a secret may change in its file."""
+    """Tokens of the endpoint in the properties, which are read each time: a secret may change in its file."""
     first = properties()
     where = f"the token endpoint {urllib.parse.urlsplit(first['sasl.oauthbearer.token.endpoint.url']).hostname}"
     pairs = (pair.partition("=") for pair in first.get("sasl.oauthbearer.extensions", "").split(","))
     return TokenProvider(
-        lambda seconds: _ask(where, properties(), fetch or _fetch, seconds),
+        lambda seconds: _ask(where, properties(), fetch or _post, seconds),
         f"does it expect the audience, issuer and scope of the tokens of {where}?",
         {key.strip(): value.strip() for key, found, value in pairs if found},
         monotonic,
@@ -124,66 +127,73 @@ def client_credentials(
 
 
 def _ask(where: str, properties: Mapping[str, str], fetch: Fetch, seconds: float) -> tuple[str, float]:
+    form = {"grant_type": "client_credentials"}
+    if scope := properties.get("sasl.oauthbearer.scope"):
+        form["scope"] = scope
     try:
-        answer: Any = json.loads(fetch(_request(properties), _trust(properties), seconds))
+        with _endpoint(properties) as endpoint:
+            reply = fetch(endpoint, urllib.parse.urlencode(form).encode(), Deadline.after(seconds))
+        answer: Any = json.loads(reply.body)
         return str(answer["access_token"]), float(answer.get("expires_in", 60))
-    except urllib.error.HTTPError as error:
-        raise _refusal(where, error) from None
+    except HttpError as error:
+        raise (_refusal if error.status else _silence)(where, error) from None
     except OSError as error:
-        raise _silence(where, error) from None
-    except (ValueError, KeyError, TypeError):
+        text = f"https.ca.pem cannot be written to a file for {where}: {error.strerror}"
+        raise TokenError(Reason.INTERNAL, text) from None
+    except (ValueError, KeyError, TypeError, RecursionError):
         text = f"{where} gave no access_token: check sasl.oauthbearer.token.endpoint.url"
         raise TokenError(Reason.MALFORMED, text) from None
 
 
-def _request(properties: Mapping[str, str]) -> urllib.request.Request:
-    client = properties["sasl.oauthbearer.client.id"], properties["sasl.oauthbearer.client.secret"]
-    form = {"grant_type": "client_credentials"}
-    if scope := properties.get("sasl.oauthbearer.scope"):
-        form["scope"] = scope
-    # Not URL-encoded, though RFC 6749 (2.3.1) says so: neither librdkafka nor Java's clients do unless told to, and the
-    # tail of the log is librdkafka's.
-    basic = b64encode(":".join(client).encode()).decode()
-    return urllib.request.Request(  # noqa: S310  # the address is the operator's own setting
-        properties["sasl.oauthbearer.token.endpoint.url"],
-        urllib.parse.urlencode(form).encode(),
-        {"Authorization": f"Basic {basic}", "Accept": "application/json"},
-    )
+@contextlib.contextmanager
+def _endpoint(properties: Mapping[str, str]) -> Iterator[Endpoint]:
+    """The token endpoint, with the client's credentials as basic authentication.
+
+    They are not URL-encoded, though RFC 6749 (2.3.1) requires it: neither librdkafka nor Java's clients do so by
+    default, and the tail of the log is librdkafka's.
+    """
+    with contextlib.ExitStack() as files:
+        authorities = properties.get("https.ca.location")
+        if pem := properties.get("https.ca.pem"):
+            file = files.enter_context(tempfile.NamedTemporaryFile("w", suffix=".pem"))
+            file.write(pem)
+            file.flush()
+            authorities = file.name
+        yield Endpoint(
+            properties["sasl.oauthbearer.token.endpoint.url"],
+            properties["sasl.oauthbearer.client.id"],
+            properties["sasl.oauthbearer.client.secret"],
+            ca_file=Path(authorities) if authorities else None,
+        )
 
 
-def _trust(properties: Mapping[str, str]) -> ssl.SSLContext | None:
-    """The endpoint's authorities where they are not the system's. Raises OSError."""
-    location, pem = properties.get("https.ca.location"), properties.get("https.ca.pem")
-    return ssl.create_default_context(cafile=location, cadata=pem) if location or pem else None
-
-
-def _refusal(where: str, error: urllib.error.HTTPError) -> TokenError:
-    with error:
-        try:
-            code = str(json.loads(error.read(100_000))["error"])
-        except (OSError, ValueError, KeyError, TypeError):
-            code = ""
-    # Only what looks like a code of the RFC's is repeated: the rest of an answer may hold anything.
-    said = f"{where} answered {error.code}" + (f" {code}" if _ERROR_CODE.fullmatch(code) else "")
-    if error.code in _REFUSED:
+def _refusal(where: str, error: HttpError) -> TokenError:
+    try:
+        code = str(json.loads(error.body)["error"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        code = ""
+    # Only a code in the RFC's form is repeated: the rest of an answer may hold anything.
+    said = f"{where} answered {error.status}" + (f" {code}" if _ERROR_CODE.fullmatch(code) else "")
+    if error.status in _REFUSED:
         names = "sasl.oauthbearer.client.id, client.secret and scope"
         return TokenError(Reason.AUTHENTICATION, f"{said}: check {names}")
-    if error.code < 500:
+    if error.status < 500:
         return TokenError(Reason.AUTHENTICATION, f"{said}: check sasl.oauthbearer.token.endpoint.url")
     return TokenError(Reason.UNREACHABLE, f"{said}: it is in trouble itself")
 
 
-def _silence(where: str, error: OSError) -> TokenError:
-    cause = getattr(error, "reason", error)
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        text = f"{where} has a certificate that is not trusted ({cause.verify_message}): set https.ca.location"
+def _silence(where: str, error: HttpError) -> TokenError:
+    untrusted = next((each for each in causes(error) if isinstance(each, ssl.SSLCertVerificationError)), None)
+    if untrusted is not None:
+        text = f"{where} has a certificate that is not trusted ({untrusted.verify_message}): set https.ca.location"
         return TokenError(Reason.AUTHENTICATION, text)
-    if isinstance(cause, TimeoutError):
+    if error.fault.reason is Reason.TIMEOUT:
         return TokenError(Reason.TIMEOUT, f"{where} did not answer in time")
-    why = (getattr(cause, "strerror", None) or str(cause)).lower()
-    return TokenError(Reason.UNREACHABLE, f"{where} cannot be reached: {why}")
+    why = str(error.fault.detail).rpartition(": ")[2].lower()
+    return TokenError(error.fault.reason, f"{where} cannot be reached: {why}")
 
 
-def _fetch(request: urllib.request.Request, trust: ssl.SSLContext | None, seconds: float) -> bytes:
-    with urllib.request.urlopen(request, timeout=seconds, context=trust) as answer:  # noqa: S310  # the operator's own setting
-        return bytes(answer.read(1_000_000))
+def _post(endpoint: Endpoint, form: bytes, deadline: Deadline) -> Reply:
+    return ask(
+        endpoint, deadline, body=form, content_type="application/x-www-form-urlencoded", max_bytes=MAX_ANSWER_BYTES
+    )

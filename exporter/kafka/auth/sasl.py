@@ -21,9 +21,9 @@ class SaslRefusedError(Exception):
 
 
 def authenticate(exchange: Exchange, mechanism_name: str, settings: Mapping[str, object], remedy: str) -> float:
-    """Seconds until the broker ends the session (KIP-368), 0 for never.
+    """Authenticate. Returns the seconds until the broker ends the session (KIP-368), 0 for never.
 
-    ``settings`` are kafka-python's keywords; ``remedy`` says what to look at when they are refused. Raises
+    ``settings`` are kafka-python's keywords; ``remedy`` is what to check when they are refused. Raises
     SaslRefusedError, TokenError, and what ``exchange`` raises.
     """
     handshake = exchange(SaslHandshakeRequest(mechanism=mechanism_name))

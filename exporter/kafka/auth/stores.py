@@ -1,6 +1,8 @@
-"""Java's key and trust stores: PKCS#12 as PEM texts, which both clients take; the old JKS is told how to become one.
+"""Java's key and trust stores: PKCS#12 as PEM texts for both clients; the old JKS is refused with the command that
+converts it.
 
-The one home of ``cryptography``, which is loaded only when needed: it weighs more than the rest of this package.
+The only module that imports ``cryptography``, which is loaded only when needed: it takes more memory than the rest of
+this package.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ class TlsError(ValueError):
 
 
 def is_binary(path: str) -> bool:
-    """Whether a file is a store of Java's, by what is in it: keytool has made PKCS#12 of ``.jks`` since Java 9."""
+    """Whether a file is a Java store, by its content: keytool has written PKCS#12 to ``.jks`` files since Java 9."""
     try:
         with Path(path).open("rb") as file:
             return file.read(4).startswith((_JKS, _SEQUENCE))
@@ -39,7 +41,7 @@ def is_binary(path: str) -> bool:
 
 
 def open_stores(properties: Mapping[str, str]) -> Mapping[str, str]:
-    """The properties with PEM texts in place of stores, read anew. Raises TlsError."""
+    """The properties with PEM texts in place of stores, which are read again. Raises TlsError."""
     if KEY_STORE not in properties and TRUST_STORE not in properties:
         return properties
     values = {name: text for name, text in properties.items() if not name.startswith(("ssl.keystore.", "ssl.trust"))}

@@ -44,7 +44,7 @@ def tls_context(properties: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def tls_advice(error: ssl.SSLError, properties: Mapping[str, str]) -> str:
-    """A failure to agree on TLS as one sentence: what is wrong, and what to do about it."""
+    """A failed TLS handshake as one sentence: what is wrong, and what to do about it."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _untrusted(error, properties)
     reason = error.reason or str(error)

@@ -18,7 +18,7 @@ from exporter.kafka.log.tail import ONLOOKER, fault_of, is_end
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import CONSUMER, Isolation
-from exporter.kafka.requests.routing import Cluster
+from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, Reason
 
 FETCH_BYTES = 1 << 20
@@ -45,7 +45,7 @@ class Writer(NamedTuple):
 
 
 def writers_at(
-    client: Cluster, metadata: Metadata, topic: str, places: Iterable[tuple[int, int]], deadline: Deadline
+    client: BrokerAccess, metadata: Metadata, topic: str, places: Iterable[tuple[int, int]], deadline: Deadline
 ) -> dict[tuple[int, int], Writer]:
     """Who wrote the records at these ``(partition, offset)`` places; those that gave no answer are left out.
 

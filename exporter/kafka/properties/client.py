@@ -1,7 +1,7 @@
 """Kafka's client properties in their usual dotted names, checked once and translated for both clients.
 
-librdkafka's names are canonical; Java's are understood where they mean the same. What has no counterpart is refused by
-name, with what to do instead, before any client is made.
+librdkafka's names are canonical; Java's are accepted where they mean the same. A property without a counterpart is
+refused by name, with what to do instead, before any client is made.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from exporter.kafka.properties.rules import NUMBERS, SECRETS, check, read_secret
 
 HIDDEN = "[hidden]"
 
-# librdkafka waits up to 10 s between connection attempts; a broker that is back should be seen sooner.
+# librdkafka waits up to 10 s between connection attempts; this finds a broker that is back sooner.
 _CONFLUENT_DEFAULTS = {"reconnect.backoff.max.ms": "3000", "socket.keepalive.enable": "true"}
 _FROM_JAAS = ("sasl.username", "sasl.password", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret",
               "sasl.oauthbearer.scope", "sasl.oauthbearer.extensions")  # fmt: skip
@@ -33,7 +33,7 @@ _NOT_FOR_CONFLUENT = frozenset({"request.timeout.ms", "connections.max.idle.ms",
 
 
 class PropertiesError(ValueError):
-    """The properties cannot be used. ``problems`` has every one: the property, and what is wrong and what to do."""
+    """The properties cannot be used. ``problems`` has each property, what is wrong with it and what to do."""
 
     def __init__(self, problems: tuple[tuple[str, str], ...]) -> None:
         super().__init__("; ".join(f"{name}: {text}" for name, text in problems))
@@ -90,7 +90,7 @@ class Properties:
         return hash(frozenset(self._settings().items()))
 
     def _settings(self) -> dict[str, str]:
-        """What was set, without what only stands in files."""
+        """The properties that were set, without the values of files."""
         settings = dict(self.raw)
         for name, path in self.secret_files.items():
             settings[f"{name}.file"] = path
@@ -99,7 +99,7 @@ class Properties:
         return settings
 
     def stamp(self) -> tuple[tuple[int, int, int] | None, ...]:
-        """Changes when a secret, a certificate or a store is replaced; None stands for a file that is not there."""
+        """Changes when a secret, a certificate or a store is replaced; None is a missing file."""
         paths = (*self.secret_files.values(), *(self.raw[name] for name in _FILES if name in self.raw))
         return tuple(map(_stamp, paths))
 
@@ -115,7 +115,7 @@ class Properties:
         return values
 
     def where(self, name: str) -> str:
-        """A setting by its name, and by its file when it stands in one: where to look when it is wrong."""
+        """A setting by its name, or by the name of its file form: the place to look at when it is wrong."""
         path = self.secret_files.get(name) or self.secret_files.get("sasl.jaas.config")
         return f"{name}.file {path}" if path and name in SECRETS else name
 

@@ -1,7 +1,7 @@
-"""The checked properties as Kafka's own Java client takes them: for Spark's Kafka source.
+"""The checked properties in the form of Kafka's Java client: for Spark's Kafka source.
 
-Java (3.x clients) reads PEM from texts as well as from files (KIP-651); a certificate and its key in two files are
-handed over as texts, since Java wants them in one.
+Java (3.x clients) reads PEM from texts as well as from files (KIP-651). A certificate and its key in two files become
+texts, since Java requires them in one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Which Kafka properties are understood, what each must be, and what to do about one that is not.
+"""The Kafka properties that are accepted, their values, and what to do about the others.
 
-Tables first: librdkafka's names are canonical, Java's are understood where they mean the same.
+Tables first: librdkafka's names are canonical, Java's are accepted where they mean the same.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _USELESS = {
 }
 _USELESS_FAMILIES = {
     "sasl.kerberos.": "Kerberos is not supported; use SCRAM, PLAIN, OAUTHBEARER or TLS client certificates",
-    "sasl.login.": "remove it: logging in keeps to times of its own here",
+    "sasl.login.": "remove it: the time of a login is fixed here",
     "sasl.oauthbearer.assertion.": "only client credentials are supported: set sasl.oauthbearer.client.id and "
     "sasl.oauthbearer.client.secret",
     "sasl.oauthbearer.jwks.": "remove it: it is for brokers",
@@ -186,7 +186,7 @@ def _canonical(texts: Mapping[str, str], problems: list[Problem]) -> dict[str, s
 
 
 def _stores(texts: Mapping[str, str], values: dict[str, str]) -> None:
-    """Java's stores in PEM are librdkafka's files; PKCS#12 stays as it is, to be opened anew whenever it is used."""
+    """Java's stores in PEM become librdkafka's files; PKCS#12 stays as it is, and is opened whenever it is used."""
     for store, names in _STORES.items():
         path = texts.get(f"{store}.location")
         if path is None:
@@ -277,7 +277,7 @@ def _iam_needs(values: Mapping[str, str], protocol: str) -> Iterator[str]:
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """``host:port``, ``[v6]:port`` or ``host`` as host and port. Raises ValueError saying what it must be."""
+    """``host:port``, ``[v6]:port`` or ``host`` as host and port. Raises ValueError with the expected form."""
     text = text.strip().rpartition("://")[2]
     if text.startswith("["):
         host, closed, rest = text[1:].partition("]")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
-from exporter.kafka.requests.routing import Cluster
+from exporter.kafka.requests.routing import BrokerAccess
 from exporter.kafka.requests.transactions import (
     Description,
     coordinator_partition,
@@ -38,7 +38,7 @@ class Asked(NamedTuple):
 
 
 def ask_coordinators(
-    client: Cluster,
+    client: BrokerAccess,
     deadline: Deadline,
     application_of: Callable[[str], str],
     *,

@@ -22,7 +22,7 @@ from exporter.kafka.faults import (
 )
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.kafka.requests.routing import (
-    Cluster,
+    BrokerAccess,
     Item,
     Question,
     ask_brokers,
@@ -42,7 +42,7 @@ SHARE = "share"
 DESCRIBE_GROUPS = "DESCRIBE on Group:*"
 
 
-def list_groups(client: Cluster, metadata: Metadata, deadline: Deadline) -> Answers[int, tuple[str, ...]]:
+def list_groups(client: BrokerAccess, metadata: Metadata, deadline: Deadline) -> Answers[int, tuple[str, ...]]:
     """The groups that each broker coordinates, share groups left out. By node id.
 
     Groups without DESCRIBE are left out silently by the broker, unless DESCRIBE on the cluster is granted.
@@ -57,7 +57,7 @@ def list_groups(client: Cluster, metadata: Metadata, deadline: Deadline) -> Answ
 
 
 def committed_offsets(
-    client: Cluster, metadata: Metadata, groups: Iterable[str], deadline: Deadline
+    client: BrokerAccess, metadata: Metadata, groups: Iterable[str], deadline: Deadline
 ) -> Answers[str, Mapping[TopicPartition, int]]:
     """All committed offsets of each group, from its coordinator.
 
@@ -92,7 +92,7 @@ def committed_offsets(
 
 
 def group_members(
-    client: Cluster, metadata: Metadata, groups: Iterable[str], deadline: Deadline
+    client: BrokerAccess, metadata: Metadata, groups: Iterable[str], deadline: Deadline
 ) -> Answers[str, frozenset[str]]:
     """The member ids of each group, from its coordinator; none for an empty group and one that it does not describe.
 
@@ -123,7 +123,7 @@ def _read_members(response: DescribeGroupsResponse) -> Iterator[Item[str, frozen
         yield Item(key, group.error_code, members, f"DESCRIBE on Group:{key}" if group.error_code else "")
 
 
-def describe_group_grant(client: Cluster, metadata: Metadata, deadline: Deadline) -> Fault | None:
+def describe_group_grant(client: BrokerAccess, metadata: Metadata, deadline: Deadline) -> Fault | None:
     """Whether DESCRIBE on all groups is proven: None when it is, else what is missing.
 
     As ``describe_grant`` of the transactions: a broker authorizes first (KafkaApis.handleDescribeGroupsRequest), so

@@ -10,7 +10,7 @@ from kafka.protocol.consumer import OffsetForLeaderEpochRequest, OffsetForLeader
 from exporter.kafka.answers import Answers
 from exporter.kafka.faults import LEADER_MOVED
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.requests.routing import Cluster, Item, Question, ask_leaders
+from exporter.kafka.requests.routing import BrokerAccess, Item, Question, ask_leaders
 from exporter.model import Deadline, TopicPartition
 
 CONSUMER = -1
@@ -25,7 +25,7 @@ class EpochEnd(NamedTuple):
 
 
 def epoch_ends(
-    client: Cluster, metadata: Metadata, epochs: Mapping[TopicPartition, int], deadline: Deadline
+    client: BrokerAccess, metadata: Metadata, epochs: Mapping[TopicPartition, int], deadline: Deadline
 ) -> Answers[TopicPartition, EpochEnd]:
     """OffsetForLeaderEpoch: where the epoch of each partition ends in its leader's log.
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
+from exporter.catalogue import INTERNAL_TOPICS
 from exporter.kafka.faults import refusal
 from exporter.model import Fault, Reason, TopicPartition
 
-TRANSACTION_STATE = "__transaction_state"
-CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE, CONSUMER_OFFSETS = INTERNAL_TOPICS
 
 
 NO_EPOCH = -1

@@ -11,7 +11,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from exporter.kafka.answers import Answers
 from exporter.kafka.faults import LEADER_MOVED
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.requests.routing import Cluster, Item, Question, ask_leaders
+from exporter.kafka.requests.routing import BrokerAccess, Item, Question, ask_leaders
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 LATEST = -1
@@ -40,7 +40,9 @@ class Ends(NamedTuple):
     gone: frozenset[TopicPartition]
 
 
-def both_ends(client: Cluster, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline) -> Ends:
+def both_ends(
+    client: BrokerAccess, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline
+) -> Ends:
     """The last stable offset of each partition, and after it the high watermark.
 
     In this order what moves in between makes the high watermark too high: a lag can only be overstated.
@@ -59,7 +61,11 @@ def both_ends(client: Cluster, metadata: Metadata, partitions: Iterable[TopicPar
 
 
 def end_offsets(
-    client: Cluster, metadata: Metadata, partitions: Iterable[TopicPartition], isolation: Isolation, deadline: Deadline
+    client: BrokerAccess,
+    metadata: Metadata,
+    partitions: Iterable[TopicPartition],
+    isolation: Isolation,
+    deadline: Deadline,
 ) -> Answers[TopicPartition, int]:
     """The high watermark (READ_UNCOMMITTED) or the last stable offset (READ_COMMITTED) of each partition.
 
@@ -71,7 +77,7 @@ def end_offsets(
 
 
 def log_end_offsets(
-    client: Cluster, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline
+    client: BrokerAccess, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline
 ) -> Answers[TopicPartition, int]:
     """The log end offset of each partition: after the last record that its leader has, replicated or not.
 
@@ -83,14 +89,14 @@ def log_end_offsets(
 
 
 def start_offsets(
-    client: Cluster, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline
+    client: BrokerAccess, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline
 ) -> Answers[TopicPartition, int]:
     """The log start offsets: what is before them, retention or a delete took."""
     return list_offsets(client, metadata, dict.fromkeys(partitions, EARLIEST), deadline)
 
 
 def list_offsets(
-    client: Cluster,
+    client: BrokerAccess,
     metadata: Metadata,
     timestamps: Mapping[TopicPartition, int],
     deadline: Deadline,

@@ -26,7 +26,7 @@ NAMED_TOPICS = 200
 """A refresh names the topics that moved; beyond this many it asks for all."""
 
 
-class Cluster(Protocol):
+class BrokerAccess(Protocol):
     """What the questions of this package need of a cluster. ``ClusterClient`` is the real one."""
 
     def metadata(self, deadline: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata: ...
@@ -63,7 +63,7 @@ class Question(Generic[K, V]):
 
 
 def ask_leaders(
-    cluster: Cluster, metadata: Metadata, question: Question[K, V], keys: Iterable[K], deadline: Deadline
+    cluster: BrokerAccess, metadata: Metadata, question: Question[K, V], keys: Iterable[K], deadline: Deadline
 ) -> Answers[K, V]:
     """Asks the leaders, and once more those that lead since. Raises nothing when brokers do not answer."""
     tally: Tally[K, V] = Tally(question.name, question.noun)
@@ -86,7 +86,7 @@ def _has_moved(before: Metadata, after: Metadata, home: TopicPartition, asked: i
 
 
 def ask_everyone(
-    cluster: Cluster, metadata: Metadata, question: Question[K, V], keys: Sequence[K], deadline: Deadline
+    cluster: BrokerAccess, metadata: Metadata, question: Question[K, V], keys: Sequence[K], deadline: Deadline
 ) -> Answers[K, V]:
     """Asks every broker about all keys, and takes the word of the one that does not say "another one knows".
 
@@ -118,7 +118,7 @@ def ask_everyone(
 
 
 def ask_brokers(
-    cluster: Cluster,
+    cluster: BrokerAccess,
     metadata: Metadata,
     name: str,
     request: Callable[[], Request],
@@ -158,7 +158,7 @@ def _leader(metadata: Metadata, partition: TopicPartition) -> int | None:
 
 
 def _ask_once(
-    cluster: Cluster,
+    cluster: BrokerAccess,
     metadata: Metadata,
     question: Question[K, V],
     keys: Sequence[K],

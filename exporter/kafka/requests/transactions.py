@@ -28,7 +28,7 @@ from exporter.kafka.faults import (
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.routing import (
-    Cluster,
+    BrokerAccess,
     Item,
     Question,
     ask_brokers,
@@ -112,7 +112,7 @@ class ProducerState(NamedTuple):
 
 
 def list_transactions(
-    client: Cluster,
+    client: BrokerAccess,
     metadata: Metadata,
     deadline: Deadline,
     *,
@@ -138,7 +138,7 @@ def list_transactions(
 
 
 def describe_transactions(
-    client: Cluster, metadata: Metadata, ids: Iterable[str], deadline: Deadline
+    client: BrokerAccess, metadata: Metadata, ids: Iterable[str], deadline: Deadline
 ) -> Answers[str, Description]:
     """Asks the coordinator of each id. An id that it does not know is neither in values nor in unanswered.
 
@@ -173,7 +173,7 @@ def describe_transactions(
 
 
 def describe_producers(
-    client: Cluster, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline
+    client: BrokerAccess, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline
 ) -> Answers[TopicPartition, tuple[ProducerState, ...]]:
     """The producers that each partition's leader remembers, those with an open transaction among them.
 
@@ -230,7 +230,7 @@ def _believed(
     return Answers(values, unanswered, tuple(dict.fromkeys(faults)), described.brokers)
 
 
-def describe_grant(client: Cluster, metadata: Metadata, deadline: Deadline) -> Fault | None:
+def describe_grant(client: BrokerAccess, metadata: Metadata, deadline: Deadline) -> Fault | None:
     """Whether DESCRIBE on all transactional ids is proven: None when it is, else what is missing.
 
     Brokers leave ids without that grant out of ListTransactions in silence, so that every live transaction would look

@@ -13,8 +13,8 @@ from confluent_kafka import Producer
 from demo.cluster import KafkaCluster
 from exporter.audit_result.result import AuditResult, Finding
 from exporter.jobs.audit.job import Audit
-from exporter.jobs.audit.outcome import Report, Settings, audit_once
-from exporter.jobs.audit.read import Access
+from exporter.jobs.audit.outcome import AuditReport, AuditSettings, audit_once
+from exporter.jobs.audit.read import TopicAccess
 from exporter.jobs.session import POSTGRESQL, kafka_connector, spark_session
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
@@ -41,13 +41,13 @@ class Auditor:
 
     session: SparkSession
     kafka: KafkaCluster
-    access: Access
+    access: TopicAccess
 
     def audit(self, topic: str, folder: Path | None = None, **question: Any) -> AuditResult:
         return self.report(topic, folder, **question).result
 
-    def report(self, topic: str, folder: Path | None = None, **question: Any) -> Report:
-        settings = Settings(topic, folder=folder, most_shown=50)
+    def report(self, topic: str, folder: Path | None = None, **question: Any) -> AuditReport:
+        settings = AuditSettings(topic, folder=folder, most_shown=50)
         return audit_once(self.session, self.access, Audit(topic, **question), settings, lambda _: None)
 
 
@@ -61,7 +61,7 @@ def auditor(kafka: KafkaCluster) -> Iterator[Auditor]:
     conf = {"spark.sql.ansi.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
     try:
         with spark_session("audits", master="local[2]", packages=packages, conf=conf) as session:
-            yield Auditor(session, kafka, Access(client, properties))
+            yield Auditor(session, kafka, TopicAccess(client, properties))
     finally:
         client.close()
 

@@ -23,7 +23,7 @@ from exporter.audit_result.result import AuditResult, parse_result
 from exporter.cli import main
 from exporter.jobs.audit.columns import ExpressionError, Shape
 from exporter.jobs.audit.offset_range import parse_bound
-from exporter.jobs.audit.sink import Sink
+from exporter.jobs.audit.sink import SinkTable
 from exporter.model import Deadline
 from tests.e2e.conftest import Keep, StartAgent
 from tests.e2e.spark.auditing import Auditor, Planned, auditor, by_kind, part, places, write
@@ -235,14 +235,14 @@ def test_a_sink_is_compared_record_by_record(
     topic = history(steps(), aborted=frozenset({3}))
     committed = [(key % 2, offset_of(key, sequence)) for sequence in range(12) if sequence != 3 for key in range(KEYS)]
 
-    def sink(rows: list[tuple[int, int]]) -> Sink:
+    def sink(rows: list[tuple[int, int]]) -> SinkTable:
         values = ",".join(f"('{topic}',{partition},{offset})" for partition, offset in rows)
         postgres.execute(
             "DROP TABLE IF EXISTS orders;"  # noqa: S608 -- numbers, and a name of our own
             "CREATE TABLE orders (kafka_topic text, kafka_partition int, kafka_offset bigint);"
             f"INSERT INTO orders VALUES ('other', 0, 1), {values};"
         )
-        return Sink(postgres.jdbc_url, "orders", "postgres")
+        return SinkTable(postgres.jdbc_url, "orders", "postgres")
 
     assert audits.audit(topic, sink=sink(committed)).verdict == "clean"
     planted = [each for each in committed if each != (1, offset_of(3, 6))]
@@ -263,7 +263,7 @@ def test_a_sink_is_compared_record_by_record(
     audits.session.createDataFrame(
         [(topic, *place) for place in committed], "kafka_topic string, kafka_partition int, kafka_offset bigint"
     ).write.parquet(str(parquet))
-    assert audits.audit(topic, sink=Sink(str(parquet))).verdict == "clean"
+    assert audits.audit(topic, sink=SinkTable(str(parquet))).verdict == "clean"
 
 
 def test_the_command_prints_the_result_and_the_agent_shows_it(

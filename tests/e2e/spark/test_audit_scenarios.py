@@ -14,7 +14,7 @@ from demo.cluster import KafkaCluster
 from demo.connect import ConnectCluster
 from demo.processes import poll
 from demo.workloads.producers import EndedError, JavaProducer, RdkafkaProducer
-from exporter.jobs.audit.sink import Sink
+from exporter.jobs.audit.sink import SinkTable
 from exporter.model import Deadline
 from tests.e2e.conftest import Keep
 from tests.e2e.spark.auditing import Auditor, auditor, by_kind, places
@@ -105,7 +105,7 @@ def test_a_reader_that_takes_uncommitted_records_for_good_is_found_out_by_its_si
         folder = str(tmp_path / level)
         schema = "kafka_topic string, kafka_partition int, kafka_offset bigint"
         audits.session.createDataFrame(rows, schema).write.parquet(folder)
-        found = by_kind(audits.audit(topic, sink=Sink(folder)))
+        found = by_kind(audits.audit(topic, sink=SinkTable(folder)))
         assert {kind: places(finding) for kind, finding in found.items()} == expected
     producer.abort()
 

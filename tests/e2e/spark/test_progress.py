@@ -10,7 +10,7 @@ from demo.agent import Metrics
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue as c
 from exporter.model import Metric
-from exporter.spark.terminations import Reason
+from exporter.words import TerminationReason
 from tests.e2e.conftest import Keep
 from tests.e2e.spark.conftest import WAYS, SparkStage
 
@@ -124,10 +124,10 @@ def test_a_query_that_is_stopped_ends_without_a_fault_of_its_own(spark_stage: Sp
     spark_stage.driver.start("brief", TOPIC)
     views = [View(spark_stage, way, "brief") for way in EVENTS]
     for view in views:
-        view.wait(0, c.SPARK_QUERY_TERMINATIONS_TOTAL, reason=Reason.STOPPED)
+        view.wait(0, c.SPARK_QUERY_TERMINATIONS_TOTAL, reason=TerminationReason.STOPPED)
     spark_stage.driver.stop("brief")
     for view in views:
-        view.wait(1, c.SPARK_QUERY_TERMINATIONS_TOTAL, reason=Reason.STOPPED)
+        view.wait(1, c.SPARK_QUERY_TERMINATIONS_TOTAL, reason=TerminationReason.STOPPED)
         view.wait(1, c.SPARK_QUERY_STATE, state="terminated")
     assert ended(views[-1].metrics, "brief") == len(EVENTS)
 
@@ -137,7 +137,7 @@ def test_a_query_that_fails_and_takes_its_driver_with_it_is_told_with_the_reason
     assert spark_stage.driver.die_with("bad") != 0
     views = [View(spark_stage, way, "bad") for way in EVENTS]
     for view in views:
-        view.wait(1, c.SPARK_QUERY_TERMINATIONS_TOTAL, reason=Reason.USER_CODE)
+        view.wait(1, c.SPARK_QUERY_TERMINATIONS_TOTAL, reason=TerminationReason.USER_CODE)
         view.wait(1, c.SPARK_QUERY_STATE, state="failed")
     assert ended(views[-1].metrics, "bad") == len(EVENTS), "once for each way, and by no other reason"
     assert "not to our taste" not in spark_stage.agent.log, "texts of exceptions may hold records"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.commands.hanging import CONFIRM_AFTER, search
-from exporter.commands.report import Look
+from exporter.commands.report import ClusterReport
 from exporter.lso.next_step import next_step
 from exporter.model import BlockerKind, Deadline, Stall, TopicPartition
 from tests.unit.commands.world import World
@@ -12,7 +12,7 @@ LEDGER = TopicPartition("ledger", 0)
 ORPHAN = (777, 4, 90.0)
 
 
-def found(world: World, older_than: float = 60.0) -> Look[Stall]:
+def found(world: World, older_than: float = 60.0) -> ClusterReport[Stall]:
     return search(world.cluster(), Deadline.after(30), older_than, world.sleep)
 
 

@@ -7,14 +7,14 @@ import json
 import pytest
 
 from exporter.commands.output import print_table, printable
-from exporter.commands.report import Form, Look, exit_code, show
+from exporter.commands.report import ClusterReport, ReportFormat, exit_code, show
 from exporter.commands.transactions import Seen, _look
 from exporter.lso.next_step import NextStep
 from exporter.model import BlockerKind, Deadline, TopicPartition
 from tests.unit.commands.world import World
 
 LONG = "kafka-transactions.sh " + "x" * 500
-FORM: Form[str] = Form(
+FORM: ReportFormat[str] = ReportFormat(
     "things",
     "no things",
     ("thing",),
@@ -24,12 +24,12 @@ FORM: Form[str] = Form(
 )
 
 
-def run(*looks: Look[str], output: str = "text") -> int:
+def run(*looks: ClusterReport[str], output: str = "text") -> int:
     return show(argparse.Namespace(output=output), looks, FORM)
 
 
-def look(*found: str, not_asked: tuple[str, ...] = (), undecided: tuple[str, ...] = ()) -> Look[str]:
-    return Look(World().cluster(), found, not_asked, undecided)
+def look(*found: str, not_asked: tuple[str, ...] = (), undecided: tuple[str, ...] = ()) -> ClusterReport[str]:
+    return ClusterReport(World().cluster(), found, not_asked, undecided)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def look(*found: str, not_asked: tuple[str, ...] = (), undecided: tuple[str, ...
         (look("a", not_asked=("broker 2",)), 1),
     ],
 )
-def test_exit_codes_tell_clean_found_and_could_not_tell_apart(seen: Look[str], code: int) -> None:
+def test_exit_codes_tell_clean_found_and_could_not_tell_apart(seen: ClusterReport[str], code: int) -> None:
     assert exit_code([seen]) == code
 
 

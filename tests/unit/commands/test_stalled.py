@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from exporter.commands.report import Look
+from exporter.commands.report import ClusterReport
 from exporter.commands.stalled import look_twice
 from exporter.config import ConfigSource
 from exporter.model import BlockerKind, Deadline, Stall, TopicPartition
@@ -10,7 +10,7 @@ ORDERS = TopicPartition("orders", 0)
 SETTINGS = ConfigSource(None, {"KAFKA_EOS_CLUSTERS__0__KAFKA__BOOTSTRAP_SERVERS": "k1:9092"}).load().clusters[0]
 
 
-def look(world: World) -> Look[Stall]:
+def look(world: World) -> ClusterReport[Stall]:
     return look_twice(world.cluster(), SETTINGS, 10.0, Deadline.after(30), world.sleep)
 
 

@@ -173,7 +173,7 @@ def test_everything_wrong_is_told_at_once(read: Read, authority: Authority) -> N
     ("text", "told"),
     [
         (f"basic_auth_users: {{ann: {HASH.replace('$04$', '$15$')}}}", "has a cost of 15, and 4 to 14 are taken"),
-        (f"basic_auth_users: {{ann: {HASH}, ann: {HASH}}}", "the key ann stands here twice"),
+        (f"basic_auth_users: {{ann: {HASH}, ann: {HASH}}}", "the key ann is here twice"),
         (f"basic_auth_users: {{'a:b': {HASH}}}", "must not be empty nor have a colon in it"),
         ("basic_auth_users: [ann]", "must be a section: a mapping of keys"),
         ("http_server_config: {headers: {Set-Cookie: a}}", "'Set-Cookie' cannot be set; known here: Content-Sec"),

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from exporter.exposition.render import Exposition
-from exporter.ingest.admission import IngestDoor
+from exporter.ingest.admission import IngestApp
 from exporter.settings.sections import EndpointConfig
 from exporter.web.app import App
 from exporter.web.hosts import foreign, from_browser, is_host, name_of, reload_refusal
@@ -42,7 +42,7 @@ class Behind:
     def __init__(self, hosts: tuple[str, ...] = ()) -> None:
         self.inbox = Inbox()
         self.reloads = 0
-        door = IngestDoor(self.inbox, lambda: "")
+        door = IngestApp(self.inbox, lambda: "")
         doors = {"/ingest/librdkafka": door}
         app = App(Exposition(), lambda: STATUS, lambda: True, self.reload, doors=doors, hosts=hosts)
         self.server = Server([("127.0.0.1", 0), ("", 0)], app)

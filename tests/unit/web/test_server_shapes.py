@@ -11,7 +11,7 @@ import bcrypt
 import pytest
 
 from exporter.exposition.render import Exposition
-from exporter.ingest.admission import IngestDoor
+from exporter.ingest.admission import IngestApp
 from exporter.web.app import App
 from exporter.web.authentication import Guard
 from exporter.web.config import WebConfig
@@ -46,7 +46,7 @@ def listener() -> Iterator[Server]:
 
 def guarded(*, token: str) -> Server:
     """Asks for users, and takes statistics with this token, "" for none."""
-    door = IngestDoor(Anything(), lambda: token)
+    door = IngestApp(Anything(), lambda: token)
     guard = Guard(lambda: WebConfig(users=USERS))
     app = App(Exposition(), dict, lambda: True, list, "", {PATH: door}, guard, doors_have_keys=bool(token))
     listener = Server([("127.0.0.1", 0)], app)

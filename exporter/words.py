@@ -1,0 +1,51 @@
+"""Closed lists of words: label values that are decided outside of Kafka's own rooms. The catalogue lists them.
+
+Those of transactions are in ``exporter.model``, beside the facts that hold them.
+"""
+
+from __future__ import annotations
+
+from exporter.model import Word
+
+
+class FailureCause(Word):
+    """Why a Connect task failed: the label values of ``connect_task_failures_total{cause}``."""
+
+    FENCED = "fenced"
+    INVALID_EPOCH = "invalid_epoch"
+    TIMEOUT = "timeout"
+    OTHER = "other"
+
+
+class QueryState(Word):
+    """The label values of ``spark_query_state{state}``."""
+
+    RUNNING = "running"
+    IDLE = "idle"  # the last trigger found nothing to do
+    TERMINATED = "terminated"  # stopped, or its application ended
+    FAILED = "failed"  # ended by an error
+
+    @property
+    def ended(self) -> bool:
+        return self in {QueryState.TERMINATED, QueryState.FAILED}
+
+
+class TerminationReason(Word):
+    """Why a query ended: the label values of ``spark_query_terminations_total{reason}``."""
+
+    STOPPED = "stopped"  # on purpose
+    DATA_LOSS = "data_loss"  # offsets that it needed are deleted from the topic
+    CONCURRENT_RUN = "concurrent_run"  # another run writes the same checkpoint
+    FENCED = "fenced"  # a transactional producer in it was fenced
+    KAFKA = "kafka"  # any other error of Kafka's client
+    CHECKPOINT = "checkpoint"  # its checkpoint or state cannot be read or does not fit
+    USER_CODE = "user_code"  # a function of the user raised
+    OTHER = "other"
+
+
+class AuditVerdict(Word):
+    """Result of an audit for a topic: the label values of ``audit_verdict{verdict}``."""
+
+    CLEAN = "clean"
+    FINDINGS = "findings"
+    UNKNOWN = "unknown"

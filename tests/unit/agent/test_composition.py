@@ -1,0 +1,176 @@
+"""The whole agent, on clusters that do not answer: it serves, says so, takes new settings and stops."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter import __version__
+from exporter.agent.composition import Agent
+from exporter.config import ConfigSource
+
+DEAD = "127.0.0.1:1"  # tcpmux: nobody listens there
+
+
+class Settings:
+    """A settings file that a test rewrites."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.source = ConfigSource(file, {})
+
+    def write(self, *clusters: str, **others: str) -> None:
+        lines = ["web: {listen_address: '127.0.0.1:0'}", *(f"{key}: {value}" for key, value in others.items())]
+        lines += ["clusters:", *(f"  - {{{cluster}, kafka: {{bootstrap.servers: '{DEAD}'}}}}" for cluster in clusters)]
+        self.file.write_text("\n".join(lines))
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(tmp_path / "settings.yml")
+
+
+@pytest.fixture
+def start(settings: Settings) -> Iterator[Callable[[], Agent]]:
+    agents: list[Agent] = []
+
+    def start() -> Agent:
+        agent = Agent(settings.source.load(), settings.source.load)
+        agent.start()
+        agents.append(agent)
+        return agent
+
+    yield start
+    for agent in agents:
+        agent.stop()
+
+
+def get(agent: Agent, path: str, method: str = "GET") -> tuple[int, str]:
+    request = urllib.request.Request(f"http://127.0.0.1:{agent.ports[0]}{path}", method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as response:  # noqa: S310 -- ours
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # the test's own time limit ends this
+        time.sleep(0.02)
+
+
+def clusters(agent: Agent) -> dict[str, Any]:
+    return {cluster["name"]: cluster for cluster in json.loads(get(agent, "/api/v1/status")[1])["clusters"]}
+
+
+def test_a_cluster_that_is_down_is_said_everywhere_and_makes_nothing_unready(
+    settings: Settings, start: Callable[[], Agent]
+) -> None:
+    settings.write("name: prod")
+    agent = start()
+    until(lambda: get(agent, "/-/ready")[0] == 200)
+    until(lambda: 'source_up{kafka_cluster="prod",source="lso",target="prod"} 0.0' in get(agent, "/metrics")[1])
+    metrics = get(agent, "/metrics")[1]
+    assert f'kafka_eos_exporter_build_info{{version="{__version__}",' in metrics
+    assert "process_cpu_seconds_total " in metrics
+    assert 'reason="unreachable"} 0.0' not in [line for line in metrics.splitlines() if 'source="lso"' in line][-1]
+    assert "kafka_eos_topic_lso_lag_offsets" not in metrics
+    assert {source["up"] for source in clusters(agent)["prod"]["sources"]} == {False}
+    assert "Cannot see everything" in get(agent, "/")[1]
+
+
+def test_a_reload_keeps_what_did_not_change_drops_what_went_and_reads_what_came(
+    settings: Settings, start: Callable[[], Agent]
+) -> None:
+    settings.write("name: stays", "name: goes")
+    agent = start()
+    until(lambda: "goes" in get(agent, "/metrics")[1])
+    workers = agent._runner._members["stays"].workers
+    settings.write("name: stays", "name: comes")
+    assert get(agent, "/-/reload", "POST") == (200, "Reloaded.\n")
+    assert agent._runner._members["stays"].workers is workers
+    assert list(clusters(agent)) == ["stays", "comes"]
+    until(lambda: 'kafka_cluster="comes"' in get(agent, "/metrics")[1])
+    assert 'kafka_cluster="goes"' not in get(agent, "/metrics")[1]
+
+
+def test_a_changed_cluster_is_read_anew(settings: Settings, start: Callable[[], Agent]) -> None:
+    settings.write("name: prod")
+    agent = start()
+    workers = agent._runner._members["prod"].workers
+    settings.write("name: prod, lso: {stall_after: 7s}")
+    agent.reload()
+    assert agent._runner._members["prod"].workers is not workers
+    assert all(worker.join(20) for worker in workers)
+
+
+def test_refused_settings_are_told_and_the_old_ones_stay(settings: Settings, start: Callable[[], Agent]) -> None:
+    settings.write("name: prod")
+    agent = start()
+    workers = agent._runner._members["prod"].workers
+    settings.write("name: prod, lso: {stall_after: soon}", nonsense="1")
+    status, text = get(agent, "/-/reload", "POST")
+    assert status == 400
+    assert "stall_after" in text
+    assert "nonsense" in text
+    assert agent._runner._members["prod"].workers is workers
+    settings.write("name: prod")
+    assert get(agent, "/-/reload", "POST")[0] == 200
+    assert agent._runner._members["prod"].workers is workers
+
+
+# --- As a process -----------------------------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def run(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "exporter", "run", "--bootstrap-server", DEAD, *arguments]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def test_sigterm_ends_it_cleanly_and_sighup_rereads() -> None:
+    port = free_port()
+    agent = run("--web.listen-address", f"127.0.0.1:{port}")
+    try:
+        until(lambda: is_listening(port))
+        os.kill(agent.pid, signal.SIGHUP)
+        os.kill(agent.pid, signal.SIGTERM)
+        output, log = agent.communicate(timeout=5)
+    finally:
+        agent.kill()
+    assert agent.returncode == 0
+    assert output == ""
+    assert "settings reread: 1 cluster(s) as before" in log
+    assert "msg=stopped" in log
+
+
+def test_a_port_in_use_is_one_clear_line_and_exit_code_2() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        agent = run("--web.listen-address", address)
+        output, log = agent.communicate(timeout=20)
+    assert agent.returncode == 2
+    assert output == ""
+    assert f"cannot listen on {address}: address already in use" in log
+    assert len(log.splitlines()) == 1

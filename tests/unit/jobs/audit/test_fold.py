@@ -1,0 +1,144 @@
+"""The audit's fold and search over arrays: suspicious is exactly what a plain check finds, however it is cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.jobs.audit import fold as audit_fold
+from exporter.jobs.audit.fold import Fold, OffsetSpan, Plan, folder, parts_of, place, position, rows, runs_of, unpack
+from exporter.jobs.audit.search import Comparison, Search, comparer, fold_sink, searcher
+
+PARTS = (0,)
+SPANS = {0: OffsetSpan(0, 0, 40)}
+
+Row = tuple[int, int, int, bytes]
+
+
+def batches(columns: dict[str, list[int | None]], size: int) -> Iterator[pa.RecordBatch]:
+    table = pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
+    return iter(table.to_batches(size))
+
+
+def searched(folded: Iterable[pa.RecordBatch], search: Search) -> list[Row]:
+    found = searcher(search)(iter(folded))
+    return [tuple(row.values()) for batch in found for row in batch.to_pylist()]
+
+
+def suspects(found: Iterable[Row], kind: Fold, columns: int) -> list[tuple[int, ...]]:
+    return [
+        tuple(int(value) for value in values)
+        for each, _, _, data in found
+        if each == kind
+        for values in zip(*unpack(data, columns), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 8, 100])
+def test_parts_lead_to_each_task_once(count: int) -> None:
+    parts = parts_of(count)
+    assert sorted(audit_fold._murmur3(part) % count for part in parts) == list(range(count))
+
+
+def test_murmur3_is_sparks() -> None:
+    # SELECT hash(0), hash(1), hash(42), hash(-1) on Spark 4.0.0
+    assert [audit_fold._murmur3(value) for value in (0, 1, 42)] == [933211791, -559580957, 29417773]
+
+
+@given(st.integers(0, 2**19 - 1), st.integers(0, 2**44 - 1))
+def test_a_position_is_its_partition_and_offset(partition: int, offset: int) -> None:
+    assert place(position(partition, offset)) == (partition, offset)
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=40), st.integers(1, 7))
+def test_suspects_are_the_records_whose_hash_is_there_twice(hashes: list[int | None], size: int) -> None:
+    columns: dict[str, list[int | None]] = {"position": list(range(len(hashes))), "id_hash": hashes}
+    folded = folder(Plan(PARTS, Fold.IDS, offsets=Fold.KEPT))(batches(columns, size))
+    found = searched(folded, Search(SPANS))
+    counts = Counter(hashes)
+    expected = [(each, at) for at, each in enumerate(hashes) if each is not None and counts[each] > 1]
+    assert sorted(suspects(found, Fold.SUSPECT_IDS, 2)) == sorted(expected)
+    assert sum(where for kind, _, where, _ in found if kind == Fold.BLANK) == counts[None]
+    assert sum(int(unpack(data, 3)[0][0]) for kind, _, _, data in found if kind == Fold.COUNT) == len(hashes)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12)), max_size=40), st.integers(1, 7))
+def test_a_key_is_suspicious_when_its_numbers_do_not_go_up_by_one(records: list[tuple[int, int]], size: int) -> None:
+    columns: dict[str, list[int | None]] = {
+        "position": list(range(len(records))),
+        "key_hash": [key for key, _ in records],
+        "key_hash_2": [key + 7 for key, _ in records],
+        "sequence": [number for _, number in records],
+    }
+    found = searched(folder(Plan(PARTS, keys=True))(batches(columns, size)), Search())
+    expected = set()
+    for key in {key for key, _ in records}:
+        numbers = [number for each, number in records if each == key]
+        if any(after != before + 1 for before, after in pairwise(numbers)):
+            at = [offset for offset, (each, _) in enumerate(records) if each == key]
+            expected.add((key, key + 7, at[0], at[-1]))
+    assert set(suspects(found, Fold.SUSPECT_KEYS, 4)) == expected
+
+
+def test_a_key_without_an_anomaly_is_one_run_however_often_it_is_there() -> None:
+    count = 100_000
+    zeros = np.zeros(count, dtype=np.int64)
+    runs = runs_of(zeros, zeros, np.arange(count), np.arange(count))
+    assert [column.tolist() for column in runs] == [[0], [0], [0], [count - 1], [0], [count - 1]]
+
+
+def test_a_batch_tells_only_of_what_it_brings() -> None:
+    columns: dict[str, list[int | None]] = {"position": [0, 1, 2, 3, 4], "id_hash": [7, 7, 8, 9, 8]}
+    folded = list(folder(Plan(PARTS, Fold.IDS))(batches(columns, 9)))
+    found = searched(folded, Search(fresh={0: OffsetSpan(0, 3, 5)}))
+    assert sorted(suspects(found, Fold.SUSPECT_IDS, 2)) == [(8, 2), (8, 4)]
+
+
+def test_the_first_and_the_last_offset_without_a_record_are_told() -> None:
+    columns: dict[str, list[int | None]] = {"position": [0, 1, 3, 5, 6]}
+    found = searched(folder(Plan(PARTS, offsets=Fold.KEPT))(batches(columns, 2)), Search({0: OffsetSpan(0, 0, 7)}))
+    (count,) = [unpack(data, 3) for kind, _, _, data in found if kind == Fold.COUNT]
+    assert [int(column[0]) for column in count] == [5, 2, 4]
+
+
+@given(
+    st.lists(st.sampled_from("KHN"), min_size=1, max_size=30),  # kept, held (aborted), nothing
+    st.lists(st.integers(0, 34), max_size=30),
+    st.integers(0, 31),
+)
+def test_a_sink_is_told_apart_offset_by_offset(log: list[str], stored: list[int], due: int) -> None:
+    end = len(log)
+    spans = {0: OffsetSpan(0, 0, end)}
+    kept, held = ([at for at, what in enumerate(log) if what in wanted] for wanted in ("K", "KH"))
+    folded = [
+        *folder(Plan(PARTS, offsets=Fold.KEPT))(batches({"position": list(kept)}, 3)),
+        *folder(Plan(PARTS, offsets=Fold.HELD))(batches({"position": list(held)}, 3)),
+        *fold_sink(PARTS)(batches({"position": list(stored)}, 4)),
+    ]
+    wanted = (int(Fold.KEPT), int(Fold.HELD), int(Fold.SINK))
+    input_ = [rows([tuple(row.values())]) for batch in folded for row in batch.to_pylist() if row["kind"] in wanted]
+    compared = comparer(Comparison(spans, sink=True, expected={0: due}))(iter(input_))
+    found = [tuple(row.values()) for batch in compared for row in batch.to_pylist()]
+
+    def offsets(kind: Fold, columns: int = 1) -> list[int]:
+        return sorted(values[0] for values in suspects(found, kind, columns))
+
+    counts = Counter(stored)
+    assert offsets(Fold.ABORTED) == [at for at in held if at not in kept]
+    assert offsets(Fold.SINK_REPEATED, 2) == sorted(at for at, times in counts.items() if times > 1)
+    assert offsets(Fold.SINK_AHEAD) == sorted(at for at in counts if at >= end)
+    assert offsets(Fold.SINK_ABORTED) == sorted(at for at in counts if at < end and log[at] == "H")
+    assert offsets(Fold.SINK_STRANGE) == sorted(at for at in counts if at < end and log[at] == "N")
+    assert offsets(Fold.SINK_MISSING) == [at for at in kept if at not in counts and at < due]
+
+
+def test_rows_of_a_sink_without_a_position_are_counted() -> None:
+    found = [row for batch in fold_sink(PARTS)(batches({"position": [3, None, None]}, 9)) for row in batch.to_pylist()]
+    assert [row["place"] for row in found if row["kind"] == Fold.BLANK] == [2]

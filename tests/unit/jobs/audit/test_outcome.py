@@ -1,0 +1,192 @@
+"""Bounds, verdicts, evidence and files of an audit, without Spark."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter.audit_result.result import Finding, dump_result, parse_result
+from exporter.cli import main
+from exporter.commands.audit_settings import AgentAddress, agent_of
+from exporter.commands.settings import UsageError
+from exporter.jobs.audit.findings import merged, worst_of
+from exporter.jobs.audit.fold import OffsetSpan
+from exporter.jobs.audit.follow import planned
+from exporter.jobs.audit.job import Audit, AuditOutcome, failure
+from exporter.jobs.audit.offset_range import BoundError, parse_bound
+from exporter.jobs.audit.outcome import AuditSettings, is_name, report_of, unfinished
+from exporter.jobs.audit.sink import SinkTable
+from exporter.jobs.session import SessionError
+from exporter.words import AuditVerdict
+
+SPANS = {0: OffsetSpan(0, 10, 20)}
+
+
+def report(*findings: Finding, unknown: tuple[str, ...] = (), **question: Any) -> Any:
+    outcome = AuditOutcome(9, 1, SPANS, unknown, ("2 offsets at the end are not decided yet",))
+    return report_of(Audit("orders", **question), AuditSettings("nightly"), outcome, findings, 1795255200.0, 2.0, "1.0")
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "value"),
+    [
+        ("beginning", "whole", True),
+        ("earliest", "earliest", True),
+        ("100", "offset", 100),
+        ("0:100,12:7", "offsets", {0: 100, 12: 7}),
+        ("2026-11-21T10:00:00Z", "instant_ms", 1795255200000),
+        ("2026-11-21T11:00+01:00", "instant_ms", 1795255200000),
+        ("2026-11-21T10:00", "instant_ms", 1795255200000),
+    ],
+)
+def test_a_bound_is_an_offset_or_an_instant(text: str, field: str, value: object) -> None:
+    assert getattr(parse_bound(text), field) == value
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "-1", "0:", "1:2,", "2026-13-01", "99999999999999999999"])
+def test_what_is_no_bound_is_refused(text: str) -> None:
+    with pytest.raises(BoundError):
+        parse_bound(text)
+
+
+def test_a_finding_outweighs_what_is_not_known_and_clean_is_only_what_is_known() -> None:
+    found = Finding("duplicate", "orders", 1, ({"partition": 0, "offset": 12},))
+    assert report(found, unknown=("x",), id="key").result.verdict is AuditVerdict.FINDINGS
+    assert report(unknown=("x",), id="key").result.verdict is AuditVerdict.UNKNOWN
+    assert report(id="key").result.verdict is AuditVerdict.CLEAN
+
+
+def test_what_was_looked_for_is_said_so_that_nothing_found_means_none() -> None:
+    assert report(id="key").result.checked == ("duplicate",)
+    assert report(key="key", sequence="offset").result.checked == ("duplicate", "gap", "reordered")
+    assert report(id="key", source_topic="s").result.checked == ("duplicate", "missing", "aborted_visible", "ahead")
+    assert report(sink=SinkTable("/data")).result.checked == ("missing", "repeated", "aborted_visible", "ahead")
+
+
+def test_the_page_shows_hostile_keys_as_text() -> None:
+    evil = Finding("duplicate", "orders", 7, ({"partition": 0, "offset": 12, "key": "<script>x</script>"},))
+    html = report(evil, id="key").html
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+    assert "and 6 more" in html
+
+
+def test_a_password_is_in_no_text_of_a_sink() -> None:
+    sink = SinkTable("jdbc:postgresql://db/x?user=a&password=hunter2", "orders", "a", "hunter2")
+    assert "hunter2" not in repr(sink) + sink.name + report(sink=sink).html
+    assert "sesame" not in repr(AgentAddress("http://a", "sesame"))
+
+
+def test_files_are_replaced_at_the_end_or_not_at_all(tmp_path: Path) -> None:
+    settings = AuditSettings("nightly", folder=tmp_path)
+    done = report(id="key")
+    with unfinished(settings) as folder:
+        assert folder is not None
+        done.write(folder, "nightly")
+    kept = (tmp_path / "nightly.json").read_bytes()
+    assert parse_result(kept).audit == "nightly"
+
+    def fails() -> None:
+        with unfinished(settings) as folder:
+            assert folder is not None
+            (folder / "nightly.json").write_text("half")
+            raise SessionError("a broker was lost")
+
+    with pytest.raises(SessionError):
+        fails()
+    assert (tmp_path / "nightly.json").read_bytes() == kept
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["nightly.html", "nightly.json"]
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(SessionError, match="--output-dir"),
+        unfinished(AuditSettings("x", folder=tmp_path / "file" / "x")),
+    ):
+        pass
+
+
+def test_the_worst_are_those_repeated_most_then_the_earliest() -> None:
+    found = [{"partition": 1, "offset": 1, "times": 2}, {"partition": 0, "offset": 5, "times": 2},
+             {"partition": 3, "offset": 9, "times": 4}]  # fmt: skip
+    assert [row["partition"] for row in worst_of(found, 2)] == [3, 0]
+
+
+def test_findings_of_two_batches_add_up() -> None:
+    first = [Finding("gap", "t", 3, ({"partition": 0, "offset": 1, "missing": 2},))]
+    second = [Finding("gap", "t", 2, ({"partition": 0, "offset": 9, "missing": 5},)), Finding("duplicate", "t", 9)]
+    both = merged(first, second, 1)
+    assert [(each.kind, each.count) for each in both] == [("duplicate", 9), ("gap", 5)]
+    assert both[1].examples[0]["offset"] == 9
+
+
+def test_a_batch_ends_where_sparks_checkpoint_says(tmp_path: Path) -> None:
+    file = tmp_path / "0"
+    file.write_text('v1\n{"batchWatermarkMs":0,"batchTimestampMs":1795255200000,"conf":{}}\n{"orders":{"0":17,"1":3}}')
+    assert planned(file, "orders") == ({0: 17, 1: 3}, 1795255200000)
+    for broken in ("", "v1\n{}\n{}", "v1\n{\n", 'v1\n{"batchTimestampMs":1}\n{"other":{}}'):
+        file.write_text(broken)
+        with pytest.raises(SessionError, match="begin with a new checkpoint"):
+            planned(file, "orders")
+
+
+@pytest.mark.parametrize(
+    ("trace", "said"),
+    [
+        ("Caused by: org.apache.kafka.common.errors.UnknownTopicOrPartitionException: x", "was deleted while"),
+        ("java.util.concurrent.TimeoutException: Cannot fetch record", "did not answer in time"),
+        ("java.lang.OutOfMemoryError: Java heap space", "spark.driver.memory"),
+    ],
+)
+def test_a_failure_on_the_way_is_one_sentence(trace: str, said: str) -> None:
+    text = failure(RuntimeError(f"Job aborted\n\tat x\n{trace}\n\tat y"))
+    assert said in text
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--sequence", "offset"], "--sequence needs --key"),
+        (["--source-topic", "s"], "--source-topic needs --id"),
+        (["--source-topic", "orders", "--id", "key"], "is --topic itself"),
+        (["--sink", "jdbc:postgresql://x/y"], "with --sink-table"),
+        (["--follow", "--id", "key"], "--follow needs --checkpoint"),
+        (["--follow", "--checkpoint", "c", "--sink", "d"], "--follow is for --id"),
+        (["--id", "key", "--name", "../x"], "--name"),
+        (["--id", "key", "--agent", "agent:1"], "must begin with http"),
+        (["--id", "key", "--value-schema", "no.avsc"], "--value-schema no.avsc: cannot be read"),
+    ],
+)
+def test_a_question_that_contradicts_itself_is_refused_in_one_line(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", "--bootstrap-server", "127.0.0.1:1", "--topic", "orders", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_a_token_is_read_from_its_file(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(" sesame\n")
+    options = argparse.Namespace(agent="http://agent:10618/", agent_token_file=tmp_path / "token")
+    assert agent_of(options) == AgentAddress("http://agent:10618", "sesame")
+    with pytest.raises(UsageError):
+        agent_of(argparse.Namespace(agent="", agent_token_file=tmp_path / "token"))
+
+
+@pytest.mark.parametrize(("name", "good"), [("orders", True), ("a.b-c_1", True), (".x", False), ("a/b", False)])
+def test_a_name_is_one_that_a_file_can_have(name: str, good: bool) -> None:
+    assert is_name(name) is good
+
+
+def test_the_result_has_what_was_covered() -> None:
+    document = json.loads(dump_result(report(id="key").result))
+    assert document["offsets"] == {"orders": {"0": [10, 20]}}
+    assert datetime.fromtimestamp(document["finished_at"], UTC).year == 2026

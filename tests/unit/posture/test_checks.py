@@ -1,0 +1,163 @@
+"""The posture checks: each passes on a sound cluster, fails when its subject is broken, and is never green unseen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from exporter.connect.facts import ConnectState
+from exporter.connect.rest import Connector
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
+from exporter.model import OpenTransaction, TopicPartition, TransactionState
+from exporter.posture.checks import Check, CheckResult, PostureEvidence, checks_of
+
+SOUND_PARTITION = PartitionMetadata(1, (1, 2, 3), (1, 2, 3), offline=False)
+SOUND_TOPIC = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
+SOUND_BROKER = {
+    "transaction.state.log.min.isr": "2",
+    "transaction.max.timeout.ms": "900000",
+    "transactional.id.expiration.ms": "604800000",
+    "transaction.partition.verification.enable": "true",
+}
+TOPICS = (TRANSACTION_STATE, CONSUMER_OFFSETS, "orders")
+SINK = Connector("to-db", "sink", settings={"consumer.override.isolation.level": "read_committed"})
+SOURCE = Connector("orders", "source", settings={"exactly.once.support": "required", "offsets.storage.topic": "mine"})
+
+
+def _open(timeout: float) -> OpenTransaction:
+    partitions = frozenset({TopicPartition("orders", 0)})
+    return OpenTransaction("pay-1", "pay", 1, 0, TransactionState.ONGOING, 0.0, timeout, None, partitions)
+
+
+SOUND = PostureEvidence(
+    cluster="prod",
+    brokers={1: SOUND_BROKER, 2: SOUND_BROKER, 3: SOUND_BROKER},
+    topics={topic: {0: SOUND_PARTITION, 1: SOUND_PARTITION} for topic in TOPICS},
+    topic_settings=dict.fromkeys(TOPICS, SOUND_TOPIC),
+    transaction_version=2,
+    opened=(_open(60),),
+    clients={"pay": {2: 3}},
+    connects=(ConnectState("main", (SINK, SOURCE), by_rest=True),),
+    transactional_ids=frozenset({"etl-orders-0"}),
+)
+
+
+def _failed(evidence: PostureEvidence) -> set[tuple[str, str]]:
+    return {(check.name, check.subject) for check in checks_of(evidence) if check.verdict is CheckResult.FAILED}
+
+
+def _topic(name: str, partition: PartitionMetadata) -> PostureEvidence:
+    return replace(SOUND, topics={**SOUND.topics, name: {0: SOUND_PARTITION, 1: partition}})
+
+
+def _topic_settings(name: str, **settings: str) -> PostureEvidence:
+    changed = SOUND_TOPIC | {key.replace("_", "."): value for key, value in settings.items()}
+    return replace(SOUND, topic_settings={**SOUND.topic_settings, name: changed})
+
+
+def _broker(**settings: str) -> PostureEvidence:
+    changed = SOUND_BROKER | {key.replace("_", "."): value for key, value in settings.items()}
+    return replace(SOUND, brokers={**SOUND.brokers, 2: changed})
+
+
+def _connector(connector: Connector) -> PostureEvidence:
+    return replace(SOUND, connects=(ConnectState("main", (connector,), by_rest=True),))
+
+
+def test_a_sound_cluster_passes_every_check() -> None:
+    checks = checks_of(SOUND)
+    assert {check.verdict for check in checks} == {CheckResult.PASSED}
+    assert len({check.name for check in checks}) == 14
+
+
+BROKEN = {
+    ("internal_topic_replication", TRANSACTION_STATE): _topic(
+        TRANSACTION_STATE, PartitionMetadata(1, (1, 2), (1, 2), offline=False)
+    ),
+    ("internal_topic_replication", CONSUMER_OFFSETS): _topic(
+        CONSUMER_OFFSETS, PartitionMetadata(1, (1,), (1,), offline=False)
+    ),
+    ("transaction_log_isr", TRANSACTION_STATE): _topic(
+        TRANSACTION_STATE, PartitionMetadata(1, (1, 2, 3), (1,), offline=False)
+    ),
+    ("transaction_log_min_isr", TRANSACTION_STATE): _topic_settings(TRANSACTION_STATE, min_insync_replicas="1"),
+    ("unclean_leader_election", "orders"): _topic_settings("orders", unclean_leader_election_enable="true"),
+    ("topic_min_isr", "orders"): _topic_settings("orders", min_insync_replicas="3"),
+    ("transaction_max_timeout", "prod"): _broker(transaction_max_timeout_ms="3600000"),
+    ("transactional_id_expiration", "prod"): _broker(transactional_id_expiration_ms="3600000"),
+    ("partition_verification", "prod"): _broker(transaction_partition_verification_enable="false"),
+    ("transaction_timeout", "pay"): replace(SOUND, opened=(_open(60), _open(901))),
+    ("transaction_version", "prod"): replace(SOUND, transaction_version=None),
+    ("transaction_clients", "pay"): replace(SOUND, clients={"pay": {2: 3, 0: 1}}),
+    ("group_isolation", "reader"): replace(SOUND, beyond_lso=frozenset({("reader", "orders")})),
+    ("connect_sink_isolation", "main/to-db"): _connector(Connector("to-db", "sink", settings={})),
+    ("connect_offsets_topic", "main/orders"): _connector(Connector("orders", "source", settings={})),
+    ("connect_worker_exactly_once", "main/orders"): replace(SOUND, transactional_ids=frozenset()),
+}
+
+
+@pytest.mark.parametrize(("failure", "evidence"), BROKEN.items(), ids=["-".join(key) for key in BROKEN])
+def test_each_check_fails_when_its_subject_is_broken_and_no_other_does(
+    failure: tuple[str, str], evidence: PostureEvidence
+) -> None:
+    assert _failed(evidence) == {failure}
+    check = checks_of(evidence)[0]
+    assert check.verdict is CheckResult.FAILED
+    assert check.found
+    assert check.why
+    assert check.fix
+
+
+def _unknown(evidence: PostureEvidence) -> dict[str, Check]:
+    return {check.name: check for check in checks_of(evidence) if check.verdict is CheckResult.UNKNOWN}
+
+
+def test_what_could_not_be_asked_is_unknown_with_its_error_and_never_green() -> None:
+    refused = "DescribeConfigs of broker 1: refused: grant DESCRIBE_CONFIGS on Cluster"
+    unknown = _unknown(replace(SOUND, brokers={1: refused}))
+    assert set(unknown) == {
+        "transaction_max_timeout",
+        "transaction_timeout",
+        "transactional_id_expiration",
+        "partition_verification",
+    }
+    assert {check.error for check in unknown.values()} == {refused}
+
+
+def test_topic_settings_that_were_refused_leave_their_checks_unknown() -> None:
+    unknown = _unknown(replace(SOUND, topic_settings=dict.fromkeys(TOPICS, "grant DESCRIBE_CONFIGS on Topic:*")))
+    assert set(unknown) == {
+        "transaction_log_min_isr",
+        "transaction_log_isr",
+        "unclean_leader_election",
+        "topic_min_isr",
+    }
+
+
+def test_without_the_log_what_it_would_tell_is_unknown() -> None:
+    unknown = _unknown(replace(SOUND, clients=None, opened=None, transactional_ids=None, clients_error="no READ"))
+    assert set(unknown) == {"transaction_clients", "transaction_timeout", "connect_worker_exactly_once"}
+
+
+def test_connect_without_rest_says_what_would_tell_its_settings() -> None:
+    unknown = _unknown(replace(SOUND, connects=(ConnectState("main", (), by_rest=False),)))
+    assert set(unknown) == {"connect_worker_exactly_once", "connect_sink_isolation", "connect_offsets_topic"}
+    assert all("REST" in check.error for check in unknown.values())
+
+
+def test_a_cluster_that_never_ran_a_transaction_has_only_its_own_settings_checked() -> None:
+    fresh = replace(SOUND, topics={}, topic_settings={}, opened=(), clients={}, connects=())
+    assert {check.name for check in checks_of(fresh)} == {
+        "transaction_max_timeout",
+        "transaction_version",
+        "partition_verification",
+        "transactional_id_expiration",
+    }
+
+
+def test_failed_checks_come_first() -> None:
+    verdicts = [
+        check.verdict for check in checks_of(replace(SOUND, clients=None, transaction_version=2, opened=(_open(999),)))
+    ]
+    assert verdicts == sorted(verdicts, key=[CheckResult.FAILED, CheckResult.UNKNOWN, CheckResult.PASSED].index)

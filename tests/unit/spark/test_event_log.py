@@ -1,0 +1,451 @@
+"""Spark's event logs: both layouts, as they grow, roll, end, and are damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from exporter.model import Deadline, Fault, Reason, TopicPartition
+from exporter.spark import application_log, event_log, log_files
+from exporter.spark.event_log import EventLogFolder
+from exporter.spark.queries import KEEP_ENDED, KEEP_SILENT, StreamingQuery
+from exporter.words import QueryState, TerminationReason
+from tests.fakes.recordings import RECORDINGS
+
+CAPTURE = RECORDINGS / "spark" / "events-4.0.0.jsonl"
+LINES = CAPTURE.read_bytes().splitlines(keepends=True)
+NOW = 1_795_272_600.0
+"""Shortly after the capture."""
+PREFIX = "org.apache.spark.sql.streaming.StreamingQueryListener$"
+COPY = "cbb8ccf7-68b1-441a-8a88-b5928436b904"
+APP = "local-1795272534811"
+
+
+def frames(*lines: bytes) -> bytes:
+    """Each line in a frame of its own, as Spark flushes them."""
+    return b"".join(zstandard.compress(line) for line in lines)
+
+
+class Log:
+    """A rolled log that is written by a test."""
+
+    def __init__(self, folder: Path, app: str = APP) -> None:
+        self.app = app
+        self.folder = folder / f"eventlog_v2_{app}"
+        self.folder.mkdir(parents=True)
+        (self.folder / f"appstatus_{app}.inprogress").touch()
+        self.at = NOW
+
+    def write(self, *lines: bytes, number: int = 1, suffix: str = ".zstd") -> Path:
+        path = self.folder / f"events_{number}_{self.app}{suffix}"
+        with path.open("ab") as file:
+            file.write(frames(*lines) if suffix.startswith(".zstd") else b"".join(lines))
+        os.utime(path, (self.at, self.at))
+        return path
+
+    def finish(self) -> None:
+        (self.folder / f"appstatus_{self.app}.inprogress").rename(self.folder / f"appstatus_{self.app}")
+
+
+class Look:
+    """What one read gave."""
+
+    def __init__(self, folder: EventLogFolder, now: float = NOW) -> None:
+        items = list(folder.read(Deadline.after(10), now))
+        self.faults = [item for item in items if isinstance(item, Fault)]
+        self.queries = {item.name or item.id: item for item in items if isinstance(item, StreamingQuery)}
+
+    @property
+    def reasons(self) -> list[Reason]:
+        return [fault.reason for fault in self.faults]
+
+
+def event(kind: str, **fields: Any) -> bytes:
+    return json.dumps({"Event": PREFIX + kind, "id": "q1", "runId": "r1", **fields}).encode() + b"\n"
+
+
+def progress(number: int, rows: int = 10, **fields: Any) -> bytes:
+    document = {
+        "id": "q1",
+        "runId": "r1",
+        "name": "orders",
+        "timestamp": "2026-11-21T14:49:14.000Z",
+        "batchId": number,
+        "durationMs": {"triggerExecution": 500, "addBatch": 400},
+        "sources": [
+            {
+                "description": "KafkaV2[Subscribe[orders]]",
+                "endOffset": json.dumps({"orders": {"0": number * 10}}),
+                "numInputRows": rows,
+            }
+        ],
+    }
+    return event("QueryProgressEvent", progress={**document, **fields})
+
+
+START = b'{"Event":"SparkListenerApplicationStart","App Name":"billing","App ID":"a","Timestamp":1,"User":"u"}\n'
+
+
+@pytest.fixture(params=["rolled", "rolled plain", "single", "single plain", "ended single"])
+def capture(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The capture in each layout."""
+    plain = request.param.endswith("plain")
+    if request.param.startswith("rolled"):
+        Log(tmp_path).write(*LINES, suffix="" if plain else ".zstd")
+        return tmp_path
+    suffix = ("" if plain else ".zstd") + ("" if request.param.startswith("ended") else ".inprogress")
+    path = tmp_path / f"{APP}{suffix}"
+    path.write_bytes(b"".join(LINES) if plain else frames(*LINES))
+    (tmp_path / f".{APP}.crc").write_bytes(b"crc")
+    os.utime(path, (NOW, NOW))
+    return tmp_path
+
+
+def test_what_a_real_log_tells_is_told_whatever_its_layout(capture: Path) -> None:
+    look = Look(EventLogFolder(capture))
+    assert not look.faults
+    assert look.queries.keys() == {"orders-copy", "bad", "0698d44d-fde9-4ef9-b6a8-3e5442555021"}
+    copy = look.queries["orders-copy"]
+    assert (copy.id, copy.application, copy.state) == (COPY, "billing", QueryState.TERMINATED)
+    assert (copy.batches, copy.rows) == (2, 150)
+    assert copy.offsets == {TopicPartition("orders", 0): 47, TopicPartition("orders", 1): 103}
+    assert copy.phases["trigger_execution"] == 0.735
+    assert copy.phases["commit_offsets"] == 0.057
+    assert copy.last_progress == 1_795_272_552.0, "idle at 14:49:12"
+    assert [end.reason for end in copy.ends] == [TerminationReason.STOPPED]
+    bad = look.queries["bad"]
+    assert (bad.state, bad.batches, bad.last_progress) == (QueryState.FAILED, None, None)
+    assert [end.reason for end in bad.ends] == [TerminationReason.USER_CODE]
+
+
+def test_a_log_is_followed_as_it_grows_and_nothing_is_counted_twice(tmp_path: Path) -> None:
+    log, folder = Log(tmp_path), EventLogFolder(tmp_path)
+    log.write(START, event("QueryStartedEvent", name="orders", timestamp="2026-11-21T14:49:00.000Z"), progress(0))
+    assert Look(folder).queries["orders"].rows == 10
+    assert Look(folder).queries["orders"].rows == 10
+    log.write(progress(1))
+    assert Look(folder).queries["orders"].rows == 20
+    log.write(event("QueryIdleEvent", timestamp="2026-11-21T14:50:00.000Z"))
+    assert Look(folder).queries["orders"].state is QueryState.IDLE
+
+
+def test_half_a_frame_and_half_a_line_wait_for_the_rest(tmp_path: Path) -> None:
+    log, folder = Log(tmp_path), EventLogFolder(tmp_path)
+    whole = frames(START, progress(0), progress(1))
+    path = log.write()
+    for end in range(0, len(whole) + 1, 7):
+        path.write_bytes(whole[:end])
+        look = Look(folder)
+        assert not look.faults
+        assert look.queries.keys() <= {"orders"}
+    path.write_bytes(whole)
+    assert Look(folder).queries["orders"].rows == 20
+
+
+def test_files_are_read_in_the_order_of_their_numbers_as_they_roll(tmp_path: Path) -> None:
+    log, folder = Log(tmp_path), EventLogFolder(tmp_path)
+    log.write(START, progress(0), number=9)
+    assert Look(folder).queries["orders"].batches == 1
+    log.write(progress(1), number=9)
+    log.write(progress(2), number=10)
+    log.write(progress(3), number=11)
+    query = Look(folder).queries["orders"]
+    assert (query.batches, query.rows) == (4, 40)
+
+
+def test_files_folded_by_the_history_server_are_not_read_twice(tmp_path: Path) -> None:
+    log, folder = Log(tmp_path), EventLogFolder(tmp_path)
+    log.write(START, progress(0), number=1)
+    log.write(progress(1), number=2)
+    assert Look(folder).queries["orders"].rows == 20
+    log.write(START, progress(0), number=1, suffix=".zstd.compact")
+    (log.folder / f"events_1_{APP}.zstd").unlink()
+    log.write(progress(2), number=3)
+    assert Look(folder).queries["orders"].rows == 30
+    # Whoever comes later begins with what was folded.
+    assert Look(EventLogFolder(tmp_path)).queries["orders"].rows == 30
+
+
+def test_of_a_long_log_that_is_met_late_the_newest_part_is_read_and_who_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log(tmp_path)
+    log.write(START, progress(0), number=1)
+    log.write(progress(1), number=2)
+    newest = log.write(progress(2), number=3)
+    monkeypatch.setattr(application_log, "MOST_CATCH_UP", newest.stat().st_size)
+    query = Look(EventLogFolder(tmp_path)).queries["orders"]
+    assert (query.application, query.batches, query.rows) == ("billing", 3, 10)
+
+
+def test_a_long_log_of_one_file_is_read_in_parts_and_told_of_once_its_end_is_reached(tmp_path: Path) -> None:
+    path = tmp_path / f"{APP}.inprogress"
+    path.write_bytes(START + b"".join(progress(number) for number in range(3000)))
+    os.utime(path, (NOW, NOW))
+    log = application_log.ApplicationLog()
+    layout = application_log.single_layout(path)
+    reads = 0
+    while not log.current:
+        assert sum(part for part in log.follow(layout, NOW, 300_000, Deadline.after(10)) if isinstance(part, int))
+        reads += 1
+    assert reads == -(-layout.size // 300_000)
+    assert log.queries["q1"].rows == 30_000
+
+
+def test_a_line_that_cannot_be_understood_is_a_fault_and_the_others_are_read(tmp_path: Path) -> None:
+    log, folder = Log(tmp_path), EventLogFolder(tmp_path)
+    log.write(START, progress(0), b'{"Event":"' + PREFIX.encode() + b"QueryIdleEvent", b"}\n", progress(1))
+    log.write(progress(2, batchId="two"), progress(3))
+    look = Look(folder)
+    assert look.reasons == [Reason.MALFORMED, Reason.MALFORMED]
+    assert "batchId is no count" in look.faults[1].detail
+    assert look.queries["orders"].batches == 4
+    assert not Look(folder).faults, "it is told once"
+
+
+def test_a_damaged_frame_costs_what_was_in_it(tmp_path: Path) -> None:
+    log, folder = Log(tmp_path), EventLogFolder(tmp_path)
+    path = log.write(START, progress(0))
+    broken = bytearray(zstandard.compress(progress(1)))
+    broken[8:40] = b"\xff" * 32
+    with path.open("ab") as file:
+        file.write(broken)
+    log.write(progress(2))
+    look = Look(folder)
+    assert look.reasons == [Reason.MALFORMED]
+    assert look.queries["orders"].batches == 3
+    assert look.queries["orders"].rows == 20
+
+
+def test_several_applications_are_followed_and_one_that_cannot_be_read_costs_no_other(tmp_path: Path) -> None:
+    Log(tmp_path, "app-1").write(START, progress(0))
+    Log(tmp_path, "app-2").write(START.replace(b"billing", b"shipping"), progress(0, id="q2", name="parcels"))
+    Log(tmp_path, "app-3").write(START, suffix=".lz4")
+    look = Look(EventLogFolder(tmp_path))
+    assert {name: query.application for name, query in look.queries.items()} == {
+        "orders": "billing",
+        "parcels": "shipping",
+    }
+    assert look.reasons == [Reason.UNSUPPORTED]
+    assert "spark.eventLog.compression.codec to zstd" in look.faults[0].detail
+
+
+def test_an_application_that_ended_has_no_running_query_and_no_end_of_one_is_made_up(tmp_path: Path) -> None:
+    log, folder = Log(tmp_path), EventLogFolder(tmp_path)
+    log.write(START, progress(0))
+    assert Look(folder).queries["orders"].state is QueryState.RUNNING
+    log.write(b'{"Event":"SparkListenerApplicationEnd","Timestamp":1795272556366}\n')
+    log.finish()
+    query = Look(folder).queries["orders"]
+    assert query.state is QueryState.TERMINATED
+    assert query.ends == ()
+
+
+def test_logs_of_long_ago_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended, killed = Log(tmp_path, "ended"), Log(tmp_path, "killed")
+    ended.write(START, progress(0))
+    ended.finish()
+    killed.write(START, progress(0, id="q2", name="dead"))
+    folder = EventLogFolder(tmp_path)
+    assert Look(folder).queries.keys() == {"orders", "dead"}
+    assert Look(folder, NOW + KEEP_ENDED + 1).queries.keys() == {"dead"}
+    assert not Look(folder, NOW + KEEP_SILENT + 1).queries
+    monkeypatch.setattr(Path, "open", lambda *_: pytest.fail("an old log is opened"))
+    assert not Look(folder, NOW + KEEP_SILENT + 2).faults
+    assert not Look(EventLogFolder(tmp_path), NOW + KEEP_SILENT + 2).faults
+
+
+def test_an_end_that_is_seen_happen_has_its_time_and_one_of_the_past_the_last_that_is_known(tmp_path: Path) -> None:
+    log, folder = Log(tmp_path), EventLogFolder(tmp_path)
+    log.write(START, progress(0))
+    Look(folder)
+    log.write(event("QueryTerminatedEvent", exception=None))
+    (live,) = Look(folder, NOW + 60).queries["orders"].ends
+    (past,) = Look(EventLogFolder(tmp_path), NOW + 60).queries["orders"].ends
+    assert live.at == NOW + 60
+    assert past.at == 1_795_272_554.5, "its last batch ended then"
+
+
+def test_what_else_lies_in_the_folder_is_let_be(tmp_path: Path) -> None:
+    (tmp_path / "README.txt").write_text("not a log\n")
+    (tmp_path / "big.bin").write_bytes(os.urandom(100_000))
+    (tmp_path / "empty.inprogress").touch()
+    (tmp_path / "folder").mkdir()
+    for path in tmp_path.iterdir():
+        os.utime(path, (NOW, NOW))
+    look = Look(EventLogFolder(tmp_path))
+    assert (look.faults, look.queries) == ([], {})
+
+
+def test_a_folder_that_is_not_there_is_a_fault_and_read_once_it_comes(tmp_path: Path) -> None:
+    folder = EventLogFolder(tmp_path / "events")
+    look = Look(folder)
+    assert look.reasons == [Reason.UNREACHABLE]
+    assert str(tmp_path / "events") in look.faults[0].detail
+    Log(tmp_path / "events").write(START, progress(0))
+    assert Look(folder).queries.keys() == {"orders"}
+
+
+def test_a_log_that_is_replaced_by_a_shorter_one_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / f"{APP}.inprogress"
+    path.write_bytes(START + progress(0) + progress(1))
+    os.utime(path, (NOW, NOW))
+    folder = EventLogFolder(tmp_path)
+    assert Look(folder).queries["orders"].rows == 20
+    path.write_bytes(START + progress(5))
+    os.utime(path, (NOW, NOW))
+    Look(folder)
+    query = Look(folder).queries["orders"]
+    assert (query.batches, query.rows) == (6, 10)
+
+
+def test_offsets_of_other_sources_are_no_offsets_in_kafka(tmp_path: Path) -> None:
+    lookalike = {"description": "MySource", "endOffset": '{"orders": {"0": 3}}', "numInputRows": 4}
+    Log(tmp_path).write(START, progress(0, sources=[lookalike]))
+    query = Look(EventLogFolder(tmp_path)).queries["orders"]
+    assert query.offsets == {}
+    assert query.rows == 4
+
+
+def test_an_idle_trigger_of_older_versions_of_spark_is_no_batch(tmp_path: Path) -> None:
+    idle = progress(1, rows=0, durationMs={"triggerExecution": 3, "latestOffset": 2})
+    Log(tmp_path).write(START, progress(0), idle)
+    query = Look(EventLogFolder(tmp_path)).queries["orders"]
+    assert (query.batches, query.state) == (1, QueryState.IDLE)
+    assert query.phases["add_batch"] == 0.4, "those of the last batch"
+
+
+# --- What is not written by Spark -------------------------------------------------------------------------------------
+
+
+def bomb(megabytes: int, head: bytes = b'{"Event":"x","a":"') -> bytes:
+    """A frame that decodes to so much, without a line's end."""
+    compressor = zstandard.ZstdCompressor().compressobj()
+    parts = [compressor.compress(head), *(compressor.compress(b"a" * 2**20) for _ in range(megabytes))]
+    return b"".join([*parts, compressor.flush()])
+
+
+def test_a_bomb_takes_no_memory_and_costs_only_its_frame(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    path = log.write(START, progress(1))
+    with path.open("ab") as file:
+        file.write(bomb(200))
+    log.write(progress(2))
+    folder = EventLogFolder(tmp_path)
+    tracemalloc.start()
+    try:
+        look = Look(folder)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 30_000_000
+    assert look.reasons == [Reason.MALFORMED]
+    assert look.queries["orders"].batches == 3, "what stands behind the bomb is read"
+    assert not Look(folder).faults, "and the fault is told once"
+
+
+def test_what_one_read_decodes_is_bounded_and_the_next_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_files, "MOST_DECODED", 100_000)
+    log = Log(tmp_path)
+    log.write(START, *(progress(number) for number in range(1000)))
+    folder = EventLogFolder(tmp_path)
+    reads = 1
+    while not (look := Look(folder)).queries:
+        assert not look.faults
+        reads += 1
+    assert look.queries["orders"].batches == 1000
+    assert look.queries["orders"].rows == 10_000, "no line is taken twice"
+    assert reads > 3
+
+
+@pytest.mark.parametrize("suffix", ["", ".zstd"])
+def test_a_line_without_an_end_costs_only_itself(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_files, "LONGEST_LINE", 300_000)
+    log = Log(tmp_path)
+    mark = b'{"Event":"' + PREFIX.encode() + b'QueryProgressEvent","a":"'
+    log.write(START, progress(1), mark + b"x" * 1_000_000 + b'"}\n', progress(2), suffix=suffix)
+    log.write(b'{"Event":"SparkListenerJobStart","a":"' + b"x" * 1_000_000, suffix=suffix)
+    folder = EventLogFolder(tmp_path)
+    look = Look(folder)
+    assert [fault.detail.rpartition("has ")[2] for fault in look.faults] == [
+        "a line of a query that is longer than 4 MB"
+    ]
+    assert look.queries["orders"].batches == 3
+    log.write(b'"}\n', progress(3), suffix=suffix)
+    look = Look(folder)
+    assert (look.faults, look.queries["orders"].batches) == ([], 4)
+
+
+def test_a_file_without_any_frame_costs_a_bounded_time(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    path = log.write(START, progress(1))
+    with path.open("ab") as file:
+        file.write(b"\x28\xb5\x2f\xfd" * 100_000)
+    folder = EventLogFolder(tmp_path)
+    assert Look(folder).reasons == [Reason.MALFORMED]
+    assert Look(folder).queries == {}, "it is not read to its end yet"
+
+
+def test_a_pipe_named_as_a_log_blocks_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "application")
+    log = Log(tmp_path)
+    os.mkfifo(log.folder / f"events_1_{APP}")
+    log.write(START, progress(1), number=2)
+    look = Look(EventLogFolder(tmp_path))
+    assert look.queries["orders"].batches == 2
+
+
+def test_of_very_many_queries_of_an_application_those_that_run_are_remembered() -> None:
+    log = application_log.ApplicationLog()
+    running = event("QueryStartedEvent", id="runs", name="runs", timestamp="2026-11-21T14:49:14.000Z").rstrip()
+    lines = [running]
+    for number in range(2 * application_log.MOST_QUERIES):
+        started = event("QueryStartedEvent", id=f"q{number}", name=None, timestamp="2026-11-21T14:49:14.000Z")
+        lines += [started.rstrip(), event("QueryTerminatedEvent", id=f"q{number}").rstrip()]
+    assert list(log._take(log_files.FileChunk(tuple(lines)), Path("x"), NOW)) == []
+    assert len(log.queries) == application_log.MOST_QUERIES
+    assert "runs" in log.queries
+    assert log.left_out == 0, "what ended is of no more use"
+
+
+@pytest.mark.parametrize("number", ["9" * 401, "1e999", "9" * 5000])
+def test_a_number_beyond_a_float_costs_its_line(tmp_path: Path, number: str) -> None:
+    log = Log(tmp_path)
+    wrong = progress(2).replace(b'"triggerExecution": 500', f'"triggerExecution": {number}'.encode())
+    log.write(START, progress(1), wrong, progress(3))
+    look = Look(EventLogFolder(tmp_path))
+    assert look.reasons == [Reason.MALFORMED]
+    assert look.queries["orders"].batches == 4
+
+
+def test_offsets_of_very_many_partitions_are_forgotten_where_there_are_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_log, "MOST_PARTITIONS", 100)
+    sources = [{"description": "KafkaV2[x]", "endOffset": {"t": {str(at): at for at in range(150)}}, "numInputRows": 1}]
+    Log(tmp_path, "a").write(START, progress(1, name="many", sources=sources))
+    Log(tmp_path, "b").write(START, progress(1))
+    look = Look(EventLogFolder(tmp_path))
+    assert look.reasons == [Reason.UNSUPPORTED]
+    assert (len(look.queries["many"].offsets), len(look.queries["orders"].offsets)) == (0, 1)
+
+
+def test_a_log_that_is_never_read_to_its_end_takes_no_other_s_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_log, "MOST_BYTES", 4000)
+    flood = Log(tmp_path, "flood")
+    flood.at = NOW + 100  # written to last
+    flood.write(START, *(progress(number, name="flood") for number in range(5000)))
+    Log(tmp_path, "other").write(START, progress(1))
+    folder = EventLogFolder(tmp_path)
+    reads = 0
+    while "orders" not in Look(folder).queries:
+        reads += 1
+        assert reads < 5
