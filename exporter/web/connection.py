@@ -175,7 +175,7 @@ class Connection(HttpToolsProtocol):
         if self._at_rest:
             self._at_rest = False
             self.cut_in(self._limits.arrival)
-        if (self._whole or not self._requests) and not data[:1].isupper():  # llhttp skips empty lines before a method
+        if not self._requests and not data[:1].isupper():  # llhttp skips empty lines before a method
             self.send_400_response("")
             return
         try:

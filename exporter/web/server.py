@@ -46,10 +46,11 @@ MAX_SLOW = 16
 BACKLOG = 1024
 """What the kernel accepts for us meanwhile; more would have to try again, a second later."""
 
-ACCEPTS_AT_ONCE = 32
+ACCEPTS_AT_ONCE = 16
 STOP_SECONDS = 1.0
 TLS_READ_BYTES = 16 * 1024
 
+_HANDSHAKE = b"\x16"
 _PLAIN_ON_TLS = (
     b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
     b"This port speaks HTTPS only.\n"
@@ -202,20 +203,23 @@ class Server:
         if conn.tls is None:
             self._enter(conn, sock)
         else:
-            # A session of TLS is made once there is a byte for it.
-            self._loop.add_reader(sock, self._begin_tls, conn, sock)
+            self._begin_tls(conn, sock)
 
     def _begin_tls(self, conn: Connection, sock: socket.socket) -> None:
+        """Make a session of TLS once there is a byte for it, and the byte begins a handshake."""
         assert self._loop is not None  # noqa: S101 -- as above
         self._loop.remove_reader(sock)
         try:
             first = sock.recv(1, socket.MSG_PEEK)
-            if first.isupper():  # a method of HTTP; a handshake begins with 0x16
+            if first.isupper():  # a method of HTTP
                 sock.send(_PLAIN_ON_TLS)
                 sock.shutdown(socket.SHUT_WR)
+        except BlockingIOError:
+            self._loop.add_reader(sock, self._begin_tls, conn, sock)
+            return
         except OSError:
             first = b""
-        if first and not first.isupper():
+        if first == _HANDSHAKE:
             self._enter(conn, sock)
         else:
             conn.drop()
