@@ -93,7 +93,6 @@ class TxnlogSource:
         # one that has just been elected may answer with an empty list.
         self._forget_at = cluster.clock.monotonic() + HOUR
         self._known_ids = KnownIds({})
-        self._as_of: float | None = None  # monotonic instant as of which all that was there had been read
         self._use: TransactionUse | None = None
         self._used_at = 0.0
         self._looked_at: float | None = None
@@ -172,6 +171,10 @@ class TxnlogSource:
         found = {partition.partition: end for partition, end in ends.values.items()}
         if self._log is not None:
             self._log.asked(found, asked_at)
+            whole = [TopicPartition(TOPIC, number) for number in self._log.with_open() if number in found]
+            log_ends = log_end_offsets(self._cluster.client, metadata, whole, deadline)
+            answered = {partition.partition: end for partition, end in log_ends.values.items()}
+            self._log.log_ends_asked(answered, asked_at)
         self._start(metadata, self._saved, found, asked_at, deadline)
         self._check_gone(metadata, deadline)
 
@@ -312,10 +315,9 @@ class TxnlogSource:
         yield from self._transaction_use(wall)
         transactions = tuple(entry.transaction() for entry in self._log.open()) if self._log is not None else ()
         yield from self._aggregates.gauges(self.cluster, wall)
-        if self._log is not None and self._log.current:
-            self._as_of = self._log.looked_at
         missing = self._missing()
-        opened = OpenTransactions(self.name, transactions, not missing, missing, self._as_of)
+        as_of = self._log.as_of if self._log is not None else None
+        opened = OpenTransactions(self.name, transactions, not missing, missing, as_of)
         bounds = self._log.clock_bounds if self._log is not None else ClockBounds()
         yield LoggedTransactions(opened, bounds, frozenset(self._aggregates.applications))
         yield UncleanEnds(self._aggregates.unclean_ends(wall))

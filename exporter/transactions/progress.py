@@ -27,11 +27,14 @@ class PartitionProgress:
         "end",
         "epoch",
         "gone",
+        "log_end",
+        "log_end_asked_at",
         "lost",
         "next",
         "position",
         "refused",
         "unsettled",
+        "whole_at",
     )
 
     def __init__(
@@ -49,6 +52,9 @@ class PartitionProgress:
         self.epoch = epoch  # the leader epoch of the record before ``next``; NO_EPOCH when it is not known
         self.end: int | None = None  # the high watermark when it was last asked for; None: no answer
         self.asked_at: float | None = None  # monotonic instant at which it was asked for
+        self.log_end: int | None = None  # when it was last asked for and answered
+        self.log_end_asked_at = 0.0  # monotonic
+        self.whole_at: float | None = None  # the latest instant by which all that was written is known to be read
         self.lost = lost
         self.refused = False
         self.gone = False  # the broker says that the log does not have ``next``
@@ -87,6 +93,15 @@ class PartitionProgress:
         """The high watermark, asked for at ``monotonic``; None when there was no answer."""
         self.end = end
         self.asked_at = monotonic
+
+    def log_end_asked(self, log_end: int, monotonic: float) -> None:
+        """The log end, replicated or not, asked for at ``monotonic``."""
+        self.log_end, self.log_end_asked_at = log_end, monotonic
+
+    def note_whole(self) -> None:
+        """Take note when the log end that was asked for is read."""
+        if self.log_end is not None and self.next >= self.log_end:
+            self.whole_at = self.log_end_asked_at
 
     @property
     def current(self) -> bool:

@@ -112,10 +112,28 @@ class LogTail:
         return self._coordinators.bounds(self._clock.monotonic())
 
     @property
-    def looked_at(self) -> float | None:
-        """The monotonic instant of the last look at the log's end, of the partition where it was first; None: none."""
-        asked = [progress.asked_at for progress in self.progress.values() if progress.asked_at is not None]
-        return min(asked, default=None)
+    def as_of(self) -> float | None:
+        """The monotonic instant as of which what ``open`` gives was open; None where that is not known.
+
+        A coordinator may have ended a transaction whose record waits for replication, so it is the log end that counts.
+        """
+        reading = [(number, progress) for number, progress in self.progress.items() if progress.current]
+        has_open = [progress for number, progress in reading if self.machine(number).open]
+        instants = [
+            # Before the first answer, the high watermark is all that was asked for.
+            progress.asked_at if progress.whole_at is None else progress.whole_at
+            for progress in has_open or [progress for _, progress in reading]
+        ]
+        return min((instant for instant in instants if instant is not None), default=None)
+
+    def log_ends_asked(self, log_ends: Mapping[int, int], asked_at: float) -> None:
+        """Take in the log ends that were asked for at ``asked_at``, monotonic."""
+        for number, end in log_ends.items():
+            self.progress[number].log_end_asked(end, asked_at)
+
+    def with_open(self) -> list[int]:
+        """The partitions in which a transaction is open."""
+        return [number for number in self.progress if self.machine(number).open]
 
     def stamped(self, timestamp: float, received: float) -> None:
         """A coordinator said at ``received``, monotonic, that its clock had shown this (Unix seconds) before."""
@@ -174,6 +192,7 @@ class LogTail:
         now = self._clock.monotonic()
         for number, progress in self.progress.items():
             progress.timed(self.machine(number).log_ms, now)
+            progress.note_whole()
             if number in self._restoring and progress.next >= progress.position:
                 self._restore(number, progress.next)
         return self._faults

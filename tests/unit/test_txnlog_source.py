@@ -656,6 +656,29 @@ def test_after_an_outage_nothing_is_said_of_what_is_open_until_the_log_was_read(
     assert fact(seen, LoggedTransactions).opened.transactions == ()
 
 
+def test_what_is_open_is_known_as_of_the_log_end_and_not_of_the_high_watermark() -> None:
+    """The coordinator's abort is in the log and waits for replication: nothing shows that the transaction is late."""
+    world = world_of()
+    story = Story(world, "app-1")
+    source = source_of(world)
+    story["app-1"].initialise()
+    story["app-1"].add("orders", 0)
+    story.write()
+    for _ in range(3):
+        world.time.pass_(5.0)
+        read(world, source)
+    known = world.time.monotonic
+    assert fact(read(world, source), LoggedTransactions).opened.as_of == known
+    partition = world.topics[LOG][0]
+    partition.log_end = partition.high_watermark + 1
+    for _ in range(4):
+        world.time.pass_(5.0)
+        assert fact(read(world, source), LoggedTransactions).opened.as_of == known
+    partition.log_end = None
+    world.time.pass_(5.0)
+    assert fact(read(world, source), LoggedTransactions).opened.as_of == world.time.monotonic
+
+
 def test_the_lag_is_absent_while_the_end_of_a_partition_is_not_known() -> None:
     world, _ = two_partitions()
     source = source_of(world)
