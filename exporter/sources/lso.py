@@ -36,7 +36,7 @@ from exporter.sources.cluster import Cluster
 
 JITTER = 0.05
 """Share of an interval by which a look may come too early."""
-CONFIRM_SECONDS = 30.0
+CONFIRM_SECONDS = 10.0
 """How often the leaders of stalled partitions are asked of all brokers."""
 MOMENT = 0.15
 """Share of an interval for which a look is put off, so that a stall that is nearly one is seen to be."""

@@ -543,7 +543,7 @@ def test_all_brokers_are_asked_for_the_leaders_of_stalled_partitions_only_and_no
     world.time.pass_(5.0)
     source = source_of(world)
     go_on(world, source, 120)
-    assert world.confirmed_topics == [["orders"]] * 4
+    assert world.confirmed_topics == [["orders"]] * 10
 
 
 # --- Decided transactions whose markers do not arrive ---

@@ -39,6 +39,9 @@ _SETTINGS: dict[str, object] = {
     "fetch.message.max.bytes": 262144,
     "fetch.wait.max.ms": 200,
     "reconnect.backoff.max.ms": 2000,
+    # A deposed leader that is cut off from the controller goes on answering: five minutes, the default, would pass
+    # until another broker is asked who leads.
+    "topic.metadata.refresh.interval.ms": 5000,
 }
 LOOK_INTERVAL = 1.0
 """Seconds between two looks at the files that secrets and certificates come from."""
