@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from exporter.bounds.json_text import NO_JSON, JsonError, parse_json
+from exporter.bounds.json_text import NO_JSON, JsonError, one_heavy_at_a_time, parse_json
 from exporter.bounds.text import cut
 from exporter.connect.trace import cause_of, last_line, secrets_of
 from exporter.http import Endpoint, HttpError, ask
@@ -36,6 +36,8 @@ KEPT_SETTINGS = (
 )
 """Keys of a connector's configuration that are kept: those that concern exactly-once. None is a secret."""
 
+MOST_BYTES = 16 * 1024 * 1024
+"""Greatest answer. A connector with a long configuration and a failed task has 10 kB."""
 MOST_CONNECTORS = 2000
 MOST_TASKS = 20_000
 """Connectors and tasks of one Connect cluster that are kept."""
@@ -118,11 +120,12 @@ class ConnectRest:
         for number, endpoint in enumerate(self._endpoints):
             share = deadline.within(deadline.remaining() / (len(self._endpoints) - number))
             try:
-                reply = ask(endpoint, share, path=PATH)
+                reply = ask(endpoint, share, path=PATH, max_bytes=MOST_BYTES)
             except HttpError as error:
                 faults.append(error.fault)
                 continue
-            answer = parse(reply.body, endpoint.address)
+            with one_heavy_at_a_time(reply.body):
+                answer = parse(reply.body, endpoint.address)
             if answer.connectors is None:
                 faults.extend(answer.faults)
                 continue

@@ -10,6 +10,7 @@ import contextlib
 import socket
 import ssl
 import threading
+from io import BytesIO
 from typing import Any
 
 import requests
@@ -165,7 +166,7 @@ def _content(reply: requests.Response, max_bytes: int) -> bytes:
         raise HttpError(
             Fault(Reason.MALFORMED, f"{reply.url} answered in the encoding {encoding!r:.40}: not asked for")
         )
-    chunks = []
+    content = BytesIO()  # grows in place, and gives its bytes without a second copy
     size = 0
     for chunk in reply.iter_content(CHUNK_BYTES):
         size += len(chunk)
@@ -174,8 +175,8 @@ def _content(reply: requests.Response, max_bytes: int) -> bytes:
         if size > max_bytes:
             limit = f"{max_bytes / 1024 / 1024:.0f} MB"
             raise HttpError(Fault(Reason.MALFORMED, f"{reply.url} answered with more than {limit}: stopped reading"))
-        chunks.append(chunk)
-    return b"".join(chunks)
+        content.write(chunk)
+    return content.getvalue()
 
 
 def _refusal(url: str, reply: requests.Response) -> Fault:

@@ -24,7 +24,7 @@ _ALL_CONNECTORS = "aggregate"
 
 MOST_LINES = 500_000
 """Lines of a page. One of a broker with 10,000 partitions, by a catch-all rule, has 110,000."""
-MOST_SERIES = 200_000
+MOST_SERIES = 50_000
 """Series of a page that are asked for."""
 LONGEST_LINE = 16 * 1024
 NO_NAME = "no name of a metric"

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from exporter.bounds.json_text import NO_JSON, JsonError, parse_json
+from exporter.bounds.json_text import NO_JSON, JsonError, one_heavy_at_a_time, parse_json
 from exporter.bounds.text import cut
 from exporter.http import Endpoint, HttpError, ask
 from exporter.jvm.answers import JvmAnswer, MBeanValue
@@ -21,6 +21,8 @@ from exporter.model import Deadline, Fault, Reason
 _OPTIONS = {"ignoreErrors": True, "includeStackTrace": False, "serializeException": False}
 _FAILED = "ERROR: "
 """Prefix of the text in place of an attribute that could not be read, with ignoreErrors."""
+MOST_BYTES = 16 * 1024 * 1024
+"""Greatest answer. For three attributes of 10,000 partitions it has 3 MB."""
 LONGEST_TEXT = 1000
 """Characters of an attribute's text that are kept: states, versions, ids."""
 
@@ -36,10 +38,11 @@ class JolokiaReader:
         if not queries:
             return JvmAnswer()
         try:
-            reply = ask(self._endpoint, deadline, body=question(queries))
+            reply = ask(self._endpoint, deadline, body=question(queries), max_bytes=MOST_BYTES)
         except HttpError as error:
             return JvmAnswer(faults=(error.fault,), failed=tuple(queries))
-        return read_answer(queries, reply.body, self._endpoint.url)
+        with one_heavy_at_a_time(reply.body):
+            return read_answer(queries, reply.body, self._endpoint.url)
 
 
 def question(queries: Sequence[MBeanQuery]) -> bytes:
