@@ -16,7 +16,7 @@ from exporter.catalogue import (
     TRANSACTION_LOG_TAIL_LAG_RECORDS,
     TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL,
 )
-from exporter.dashboards.board import Board, Line, Row
+from exporter.dashboards.board import Board, Line, PanelRow
 from exporter.dashboards.panels import GREEN, RED, YELLOW, Column, Query, lines, stat, table, timeline
 from exporter.dashboards.queries import age, dropped, now, own, own_per_second, total
 from exporter.model import Kind, Metric
@@ -35,11 +35,11 @@ def board() -> Board:
         title="Kafka EOS / The exporter itself",
         description="What the exporter reads, what did not answer, and what it costs.",
         rows=(
-            Row("Can it be trusted now?", (Line(4, _now()),)),
-            Row("What it reads", (Line(9, (_sources(),)), Line(8, (_faults(), _last_success()), (10, 14)))),
-            Row("The tail of the transaction log", (Line(7, (_tail(), _clock(), _records())),)),
-            Row("What it costs", (Line(7, (_durations(), _cpu(), _memory())),)),
-            Row("Who watches what", (Line(6, (_clusters(), _builds(), _dropped()), (10, 8, 6)),)),
+            PanelRow("Can it be trusted now?", (Line(4, _now()),)),
+            PanelRow("What it reads", (Line(9, (_sources(),)), Line(8, (_faults(), _last_success()), (10, 14)))),
+            PanelRow("The tail of the transaction log", (Line(7, (_tail(), _clock(), _records())),)),
+            PanelRow("What it costs", (Line(7, (_durations(), _cpu(), _memory())),)),
+            PanelRow("Who watches what", (Line(6, (_clusters(), _builds(), _dropped()), (10, 8, 6)),)),
         ),
     )
 

@@ -11,7 +11,7 @@ from exporter.catalogue import (
     AUDIT_VERDICT,
     AUDIT_VERDICTS,
 )
-from exporter.dashboards.board import Board, Line, Row, Variable
+from exporter.dashboards.board import Board, Line, PanelRow, Variable
 from exporter.dashboards.engines import topics_of, topics_with_findings
 from exporter.dashboards.panels import (
     GREEN,
@@ -50,9 +50,9 @@ def board() -> Board:
             Variable("topic", "Topic", AUDIT_LAST_RUN_TIMESTAMP_SECONDS),
         ),
         rows=(
-            Row("Now", (Line(4, _now()),)),
-            Row("Audits", (Line(7, (_audits(), _kinds()), (14, 10)),)),
-            Row("Over time", (Line(8, (_verdicts(), _findings())), Line(7, (_records(), _ages())))),
+            PanelRow("Now", (Line(4, _now()),)),
+            PanelRow("Audits", (Line(7, (_audits(), _kinds()), (14, 10)),)),
+            PanelRow("Over time", (Line(8, (_verdicts(), _findings())), Line(7, (_records(), _ages())))),
         ),
         since="now-7d",
     )

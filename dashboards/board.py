@@ -23,7 +23,7 @@ ANY = ".+"
 _ON_TIME_RANGE_CHANGE = 2
 
 
-class Row(NamedTuple):
+class PanelRow(NamedTuple):
     """A heading and what stands under it: lines of panels, each with its height; a line shares the width evenly unless
     ``widths`` says otherwise.
     """
@@ -61,7 +61,7 @@ class Board:
     uid: str
     title: str
     description: str
-    rows: Sequence[Row]
+    rows: Sequence[PanelRow]
     variables: Sequence[Variable] = ()
     since: str = "now-1h"
 
@@ -87,7 +87,7 @@ class Board:
         ).auto_panel_ids()
 
 
-def _placed(rows: Sequence[Row]) -> Iterator[core.Panel]:
+def _placed(rows: Sequence[PanelRow]) -> Iterator[core.Panel]:
     y = 0
     for row in rows:
         yield core.RowPanel(title=row.title, gridPos=core.GridPos(h=1, w=WIDTH, x=0, y=y))

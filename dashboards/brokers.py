@@ -19,7 +19,7 @@ from exporter.catalogue import (
     POSTURE_CHECK,
     TRANSACTIONAL_IDS_UNAVAILABLE,
 )
-from exporter.dashboards.board import Board, Line, Row, Variable
+from exporter.dashboards.board import Board, Line, PanelRow, Variable
 from exporter.dashboards.engines import failed_checks
 from exporter.dashboards.panels import BLUE, GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
 from exporter.dashboards.queries import gained, now, per_second, total
@@ -38,13 +38,13 @@ def board() -> Board:
         description="Internal topics and posture of the cluster, and what brokers say of the transaction protocol.",
         variables=(Variable("broker", "Broker", BROKER_PRODUCER_IDS, all_value=".*"),),
         rows=(
-            Row("Now", (Line(4, _now()),)),
-            Row("What exactly-once rests on", (Line(8, (_internal(), _posture(), _unavailable()), (8, 10, 6)),)),
-            Row(
+            PanelRow("Now", (Line(4, _now()),)),
+            PanelRow("What exactly-once rests on", (Line(8, (_internal(), _posture(), _unavailable()), (8, 10, 6)),)),
+            PanelRow(
                 "Requests of the transaction protocol (needs JMX)",
                 (Line(8, (_errors(), _requests())), Line(8, (_durations(), _versions()))),
             ),
-            Row(
+            PanelRow(
                 "Coordinators and partitions (needs JMX)",
                 (
                     Line(7, (_queues(), _loads(), _late())),

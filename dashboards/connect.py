@@ -15,7 +15,7 @@ from exporter.catalogue import (
     CONNECT_TASK_TRANSACTION_SIZE_RECORDS,
     TASK_STATES,
 )
-from exporter.dashboards.board import Board, Line, Row, Variable
+from exporter.dashboards.board import Board, Line, PanelRow, Variable
 from exporter.dashboards.engines import failed_tasks
 from exporter.dashboards.panels import (
     BLUE,
@@ -52,9 +52,13 @@ def board() -> Board:
             Variable("connector", "Connector", CONNECT_TASK_STATE),
         ),
         rows=(
-            Row("Now", (Line(4, _now()),)),
-            Row("Tasks", (Line(8, (_states(), _failures()), (14, 10)), Line(7, (_failed(), _connectors()), (10, 14)))),
-            Row("Transactions and commits", (Line(8, (_commits(), _size(), _written())), Line(8, (_ratio(), _time())))),
+            PanelRow("Now", (Line(4, _now()),)),
+            PanelRow(
+                "Tasks", (Line(8, (_states(), _failures()), (14, 10)), Line(7, (_failed(), _connectors()), (10, 14)))
+            ),
+            PanelRow(
+                "Transactions and commits", (Line(8, (_commits(), _size(), _written())), Line(8, (_ratio(), _time())))
+            ),
         ),
     )
 

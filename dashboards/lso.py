@@ -18,7 +18,7 @@ from exporter.catalogue import (
     TOPIC_LSO_LAG_OFFSETS,
     TOPIC_THRESHOLD_SECONDS,
 )
-from exporter.dashboards.board import Board, Line, Row, Variable
+from exporter.dashboards.board import Board, Line, PanelRow, Variable
 from exporter.dashboards.panels import (
     GREEN,
     KIND_COLOURS,
@@ -52,8 +52,8 @@ def board() -> Board:
             Variable("group", "Consumer group", GROUP_READ_COMMITTED_LAG_OFFSETS),
         ),
         rows=(
-            Row("Now", (Line(4, _now()),)),
-            Row(
+            PanelRow("Now", (Line(4, _now()),)),
+            PanelRow(
                 "Stalls",
                 (
                     Line(7, (_transactions(),)),
@@ -63,7 +63,7 @@ def board() -> Board:
                     Line(5, (_ignored(),)),
                 ),
             ),
-            Row("Consumer groups", (Line(8, (_blocked(), _lag())), Line(8, (_groups(),)))),
+            PanelRow("Consumer groups", (Line(8, (_blocked(), _lag())), Line(8, (_groups(),)))),
         ),
     )
 

@@ -14,7 +14,7 @@ from exporter.catalogue import (
     TRANSACTIONS_OPEN,
     TRANSACTIONS_TOTAL,
 )
-from exporter.dashboards.board import Board, Line, Row
+from exporter.dashboards.board import Board, Line, PanelRow
 from exporter.dashboards.engines import (
     failed_checks,
     failed_queries,
@@ -54,10 +54,12 @@ def board() -> Board:
         title="Kafka EOS / Overview",
         description="Is exactly-once healthy on these clusters; if not, where, and who.",
         rows=(
-            Row("Is it healthy?", (Line(4, _health()), Line(3, _figures()))),
-            Row("Where, and who", (Line(7, (holders(),)), Line(8, (stalls_over_time(), _blocked_groups()), (14, 10)))),
-            Row("What rests on it", (Line(3, _engines()),)),
-            Row(
+            PanelRow("Is it healthy?", (Line(4, _health()), Line(3, _figures()))),
+            PanelRow(
+                "Where, and who", (Line(7, (holders(),)), Line(8, (stalls_over_time(), _blocked_groups()), (14, 10)))
+            ),
+            PanelRow("What rests on it", (Line(3, _engines()),)),
+            PanelRow(
                 "What becomes of transactions",
                 (
                     Line(8, (outcomes(), _by_application()), (10, 14)),

@@ -14,7 +14,7 @@ from exporter.catalogue import (
     PRODUCER_TXN_STATE,
     PRODUCER_TXN_STATE_SINCE_TIMESTAMP_SECONDS,
 )
-from exporter.dashboards.board import Board, Line, Row, Variable
+from exporter.dashboards.board import Board, Line, PanelRow, Variable
 from exporter.dashboards.panels import GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
 from exporter.dashboards.queries import age, gained, now, per_second, total
 from exporter.dashboards.shared import PRODUCERS, WINDOW
@@ -32,10 +32,10 @@ def board() -> Board:
         description="What transactional producers say of themselves: where their time goes, what they could not send.",
         variables=(Variable("client_id", "Client", PRODUCER_RECORDS_SENT_TOTAL),),
         rows=(
-            Row("Now", (Line(4, _now()),)),
-            Row("Time in the transactional API (Java)", (Line(8, (_share(), _slowest())),)),
-            Row("Records", (Line(8, (_sent(), _retries(), _errors())),)),
-            Row("States (librdkafka)", (Line(8, (_states(), _idempotence())),)),
+            PanelRow("Now", (Line(4, _now()),)),
+            PanelRow("Time in the transactional API (Java)", (Line(8, (_share(), _slowest())),)),
+            PanelRow("Records", (Line(8, (_sent(), _retries(), _errors())),)),
+            PanelRow("States (librdkafka)", (Line(8, (_states(), _idempotence())),)),
         ),
     )
 

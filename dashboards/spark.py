@@ -16,7 +16,7 @@ from exporter.catalogue import (
     SPARK_SOURCE_LAG_OFFSETS,
     SPARK_UNCOMMITTED_BATCHES,
 )
-from exporter.dashboards.board import Board, Line, Row, Variable
+from exporter.dashboards.board import Board, Line, PanelRow, Variable
 from exporter.dashboards.engines import failed_queries, starved_queries
 from exporter.dashboards.panels import (
     BLUE,
@@ -56,10 +56,10 @@ def board() -> Board:
             Variable("query", "Query", SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS),
         ),
         rows=(
-            Row("Now", (Line(4, _now()),)),
-            Row("Which queries", (Line(7, (_queries(),)), Line(8, (_states(), _ends()), (14, 10)))),
-            Row("What they wait for", (Line(8, (_lag(), _blocked())),)),
-            Row("Batches", (Line(8, (_batches(), _rows(), _phases())),)),
+            PanelRow("Now", (Line(4, _now()),)),
+            PanelRow("Which queries", (Line(7, (_queries(),)), Line(8, (_states(), _ends()), (14, 10)))),
+            PanelRow("What they wait for", (Line(8, (_lag(), _blocked())),)),
+            PanelRow("Batches", (Line(8, (_batches(), _rows(), _phases())),)),
         ),
     )
 

@@ -15,7 +15,7 @@ from exporter.catalogue import (
     STREAMS_THREAD_STATE,
     STREAMS_THREAD_STATES,
 )
-from exporter.dashboards.board import Board, Line, Row, Variable
+from exporter.dashboards.board import Board, Line, PanelRow, Variable
 from exporter.dashboards.engines import records_to_restore
 from exporter.dashboards.panels import (
     BLUE,
@@ -48,10 +48,10 @@ def board() -> Board:
         description="Exactly-once Kafka Streams: who runs, who commits, who restores and how far it has come.",
         variables=(Variable("target", "JVM", STREAMS_CLIENT_STATE),),
         rows=(
-            Row("Now", (Line(4, _now()),)),
-            Row("States", (Line(8, (_clients(), _threads())),)),
-            Row("Commits", (Line(8, (_commits(), _latency())),)),
-            Row("Restoration", (Line(8, (_remaining(), _restoring(), _changelogs())),)),
+            PanelRow("Now", (Line(4, _now()),)),
+            PanelRow("States", (Line(8, (_clients(), _threads())),)),
+            PanelRow("Commits", (Line(8, (_commits(), _latency())),)),
+            PanelRow("Restoration", (Line(8, (_remaining(), _restoring(), _changelogs())),)),
         ),
     )
 

@@ -20,7 +20,7 @@ from exporter.catalogue import (
     TRANSACTIONS_OPEN,
     TRANSACTIONS_TOTAL,
 )
-from exporter.dashboards.board import APPLICATION, Board, Line, Row
+from exporter.dashboards.board import APPLICATION, Board, Line, PanelRow
 from exporter.dashboards.panels import (
     BLUE,
     GREEN,
@@ -48,19 +48,19 @@ def board() -> Board:
         description="Rates, outcomes and durations of transactions by application; what is open; who fences whom.",
         variables=(APPLICATION,),
         rows=(
-            Row("Now", (Line(4, _now()),)),
-            Row(
+            PanelRow("Now", (Line(4, _now()),)),
+            PanelRow(
                 "Outcomes",
                 (
                     Line(8, (outcomes(OF_APPLICATION), _commits())),
                     Line(8, (_failures(), unclean_ends(OF_APPLICATION)), (10, 14)),
                 ),
             ),
-            Row("Open transactions", (Line(8, (_open_table(),)), Line(8, (_open(), _oldest())))),
-            Row(
+            PanelRow("Open transactions", (Line(8, (_open_table(),)), Line(8, (_open(), _oldest())))),
+            PanelRow(
                 "Durations", (Line(8, (_open_heat(), _open_seconds())), Line(8, (_completion(), _oldest_completion())))
             ),
-            Row("Producers", (Line(8, (_fences(), fenced_ids(OF_APPLICATION), _applications()), (8, 8, 8)),)),
+            PanelRow("Producers", (Line(8, (_fences(), fenced_ids(OF_APPLICATION), _applications()), (8, 8, 8)),)),
         ),
     )
 

@@ -9,16 +9,16 @@ from exporter.client_settings.rule import (
     BOTH,
     EXACTLY,
     OFF,
+    ClientRule,
     Context,
     Found,
-    Rule,
+    Level,
     Scope,
-    Severity,
     chosen,
     idempotent_by_default,
     is_transactional,
 )
-from exporter.client_settings.views import Kind, Library, View
+from exporter.client_settings.views import Client, Library, View
 
 DEFAULT_TRANSACTION_TIMEOUT_MS = 60_000
 """ProducerConfig.TRANSACTION_TIMEOUT_CONFIG; librdkafka has the same."""
@@ -97,10 +97,10 @@ def _transaction_timeout(view: View, context: Context) -> Iterator[Found]:
             setting,
             f"is above the brokers' transaction.max.timeout.ms of {context.max_timeout_ms} {whose}: the first "
             "InitProducerId fails with INVALID_TRANSACTION_TIMEOUT",
-            Severity.ERROR if context.max_timeout_known else Severity.WARNING,
+            Level.ERROR if context.max_timeout_known else Level.WARNING,
         )
-    elif timeout > _LONG_TIMEOUT_MS and context.file.kind is not Kind.FLINK:
-        yield Found(setting, "a client that dies holds back read_committed readers for this long", Severity.INFO)
+    elif timeout > _LONG_TIMEOUT_MS and context.file.kind is not Client.FLINK:
+        yield Found(setting, "a client that dies holds back read_committed readers for this long", Level.INFO)
 
 
 def _delivery_timeout(view: View, context: Context) -> Iterator[Found]:
@@ -134,7 +134,7 @@ def isolation(view: View, context: Context) -> Iterator[Found]:
     if level == "read_committed" or (level and _PLACEHOLDER.search(level)):
         return
     if level is None:
-        if view.library is Library.LIBRDKAFKA or context.file.kind in {Kind.STREAMS, Kind.KSQLDB}:
+        if view.library is Library.LIBRDKAFKA or context.file.kind in {Client.STREAMS, Client.KSQLDB}:
             return  # librdkafka's default is read_committed; Streams sets it under exactly-once
         yield Found(None, "isolation.level is not set, and Java's default is read_uncommitted")
     else:
@@ -142,10 +142,16 @@ def isolation(view: View, context: Context) -> Iterator[Found]:
 
 
 def _auto_commit(view: View, context: Context) -> Iterator[Found]:
-    if context.file.kind in {Kind.STREAMS, Kind.KSQLDB, Kind.CONNECTOR, Kind.CONNECT_WORKER, Kind.FLINK}:
+    if context.file.kind in {
+        Client.STREAMS,
+        Client.KSQLDB,
+        Client.CONNECTOR,
+        Client.CONNECT_WORKER,
+        Client.FLINK,
+    }:
         return  # these set it themselves
     value = view.lower("enable.auto.commit")
-    if value is None and context.file.kind is Kind.SPRING:
+    if value is None and context.file.kind is Client.SPRING:
         return  # Spring's container turns it off unless it is set
     if value is None:
         yield Found(None, "enable.auto.commit is not set, and its default is true")
@@ -160,48 +166,48 @@ def _offset_reset(view: View, _: Context) -> Iterator[Found]:
         )
 
 
-CLIENT_RULES: tuple[Rule, ...] = (
-    Rule("idempotence-off", Scope.PRODUCER, Severity.ERROR, _idempotence_off,
+CLIENT_RULES: tuple[ClientRule, ...] = (
+    ClientRule("idempotence-off", Scope.PRODUCER, Level.ERROR, _idempotence_off,
          "Without idempotence a retry after a lost answer writes the record twice or out of order.",
          "enable.idempotence=true", "KIP-98, KIP-679; ProducerConfig, librdkafka CONFIGURATION.md", EXACTLY),
-    Rule("acks-not-all", Scope.PRODUCER, Severity.ERROR, _acks,
+    ClientRule("acks-not-all", Scope.PRODUCER, Level.ERROR, _acks,
          "A record that only the leader has is lost with it.",
          "acks=all", "KIP-679; ProducerConfig.postProcessAndValidateIdempotenceConfigs", BOTH),
-    Rule("retries-zero", Scope.PRODUCER, Severity.ERROR, _retries,
+    ClientRule("retries-zero", Scope.PRODUCER, Level.ERROR, _retries,
          "The first error of a broker that changes leaders loses the record.",
          "remove retries, and bound the time by delivery.timeout.ms", "KIP-91; ProducerConfig", BOTH),
-    Rule("in-flight-above-5", Scope.PRODUCER, Severity.ERROR, _in_flight,
+    ClientRule("in-flight-above-5", Scope.PRODUCER, Level.ERROR, _in_flight,
          "A broker remembers the last five batches of a producer: beyond that it cannot recognise a duplicate.",
          "max.in.flight.requests.per.connection=5", "KIP-679; ProducerStateEntry.NUM_BATCHES_TO_RETAIN", EXACTLY),
-    Rule("no-transactional-id", Scope.PRODUCER, Severity.ERROR, _no_transactional_id,
+    ClientRule("no-transactional-id", Scope.PRODUCER, Level.ERROR, _no_transactional_id,
          "Idempotence covers one session of one producer: after a restart, and across partitions, only a transaction "
          "is exactly-once.",
          "set transactional.id, stable over restarts and one for each instance", "KIP-98", EXACTLY,
-         (Kind.PRODUCER, Kind.LIBRDKAFKA, Kind.SPRING)),
-    Rule("unstable-transactional-id", Scope.PRODUCER, Severity.WARNING, _unstable_transactional_id,
+         (Client.PRODUCER, Client.LIBRDKAFKA, Client.SPRING)),
+    ClientRule("unstable-transactional-id", Scope.PRODUCER, Level.WARNING, _unstable_transactional_id,
          "A new id at each start fences no zombie, leaves open transactions to their timeout, and fills the "
          "coordinator with ids for seven days.",
          "derive it from what is stable: the partition, the ordinal of a StatefulSet", "KIP-98, KIP-447", EXACTLY,
-         (Kind.PRODUCER, Kind.LIBRDKAFKA, Kind.SPRING)),
-    Rule("transaction-timeout", Scope.PRODUCER, Severity.ERROR, _transaction_timeout,
+         (Client.PRODUCER, Client.LIBRDKAFKA, Client.SPRING)),
+    ClientRule("transaction-timeout", Scope.PRODUCER, Level.ERROR, _transaction_timeout,
          "The coordinator refuses a timeout above its own limit, and aborts late for a dead client below it.",
          "lower transaction.timeout.ms, or raise the brokers' transaction.max.timeout.ms",
          "TransactionCoordinator.handleInitProducerId", BOTH),
-    Rule("delivery-timeout", Scope.PRODUCER, Severity.ERROR, _delivery_timeout,
+    ClientRule("delivery-timeout", Scope.PRODUCER, Level.ERROR, _delivery_timeout,
          "The client checks that its timeouts fit into each other when it is made.",
          "raise delivery.timeout.ms (Java), or lower message.timeout.ms to at most transaction.timeout.ms (librdkafka)",
          "KIP-91; KafkaProducer.configureDeliveryTimeout; rdkafka_conf.c rd_kafka_topic_conf_finalize", BOTH),
-    Rule("isolation-read-uncommitted", Scope.CONSUMER, Severity.ERROR, isolation,
+    ClientRule("isolation-read-uncommitted", Scope.CONSUMER, Level.ERROR, isolation,
          "A read_uncommitted reader processes records of transactions that are aborted later.",
          "isolation.level=read_committed (consumer.override.isolation.level for one connector)",
          "KIP-98; ConsumerConfig", EXACTLY,
-         (Kind.CONSUMER, Kind.LIBRDKAFKA, Kind.SPRING, Kind.STREAMS, Kind.KSQLDB, Kind.FLINK)),
-    Rule("offsets-outside-transaction", Scope.CONSUMER, Severity.WARNING, _auto_commit,
+         (Client.CONSUMER, Client.LIBRDKAFKA, Client.SPRING, Client.STREAMS, Client.KSQLDB, Client.FLINK)),
+    ClientRule("offsets-outside-transaction", Scope.CONSUMER, Level.WARNING, _auto_commit,
          "Offsets that are committed outside the transaction can be ahead of or behind its results: records are lost "
          "or processed twice after a crash.",
          "enable.auto.commit=false, and sendOffsetsToTransaction before the commit", "KIP-98, KIP-447", EXACTLY,
-         (Kind.CONSUMER, Kind.LIBRDKAFKA, Kind.SPRING)),
-    Rule("offset-reset-latest", Scope.CONSUMER, Severity.INFO, _offset_reset,
+         (Client.CONSUMER, Client.LIBRDKAFKA, Client.SPRING)),
+    ClientRule("offset-reset-latest", Scope.CONSUMER, Level.INFO, _offset_reset,
          "Offsets expire after offsets.retention.minutes of an empty group; a reset to the end then skips records.",
          "auto.offset.reset=earliest, or none to be stopped", "ConsumerConfig", BOTH),
 )  # fmt: skip

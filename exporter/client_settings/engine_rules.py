@@ -8,16 +8,16 @@ from exporter.client_settings.client_rules import DEFAULT_TRANSACTION_TIMEOUT_MS
 from exporter.client_settings.rule import (
     BOTH,
     EXACTLY,
+    ClientRule,
     Context,
     Found,
-    Rule,
+    Level,
     Scope,
-    Severity,
     chosen,
     flink_guarantee,
     is_transactional,
 )
-from exporter.client_settings.views import Kind, View
+from exporter.client_settings.views import Client, View
 
 STREAMS_TRANSACTION_TIMEOUT_MS = 10_000
 """StreamsConfig.DEFAULT_TRANSACTION_TIMEOUT."""
@@ -26,7 +26,7 @@ FLINK_TRANSACTION_TIMEOUT_MS = 3_600_000
 
 # --- Streams and ksqlDB -----------------------------------------------------------------------------------------------
 
-_STREAMS = (Kind.STREAMS, Kind.KSQLDB)
+_STREAMS = (Client.STREAMS, Client.KSQLDB)
 
 
 def _streams_guarantee(view: View, _: Context) -> Iterator[Found]:
@@ -48,7 +48,11 @@ def _streams_removed(view: View, _: Context) -> Iterator[Found]:
             if value == "exactly_once"
             else "; from exactly_once_beta the value can change in the same rolling bounce"
         )
-        yield Found(chosen(view, "processing.guarantee"), text + step, Severity.ERROR if gone else Severity.WARNING)
+        yield Found(
+            chosen(view, "processing.guarantee"),
+            text + step,
+            Level.ERROR if gone else Level.WARNING,
+        )
 
 
 def _streams_commit_interval(view: View, context: Context) -> Iterator[Found]:
@@ -93,7 +97,7 @@ def _worker_exactly_once(view: View, _: Context) -> Iterator[Found]:
         yield Found(
             chosen(view, "exactly.once.source.support"),
             "is the first of two rolling restarts; exactly-once begins with `enabled` on every worker",
-            Severity.WARNING,
+            Level.WARNING,
         )
 
 
@@ -156,7 +160,7 @@ def _insert_mode(view: View, _: Context) -> Iterator[Found]:
 
 # --- Flink ------------------------------------------------------------------------------------------------------------
 
-_FLINK = (Kind.FLINK,)
+_FLINK = (Client.FLINK,)
 
 
 def _flink_sink(view: View, _: Context) -> Iterator[Found]:
@@ -190,7 +194,7 @@ def _flink_timeout(view: View, context: Context) -> Iterator[Found]:
             setting,
             f"is below two checkpoint intervals ({interval} ms): a checkpoint that fails once loses what was "
             "precommitted",
-            Severity.WARNING,
+            Level.WARNING,
         )
 
 
@@ -201,73 +205,73 @@ def _flink_checkpoints(view: View, _: Context) -> Iterator[Found]:
         yield Found(
             None,
             "execution.checkpointing.interval is not in this file: without checkpoints nothing is ever committed",
-            Severity.WARNING,
+            Level.WARNING,
         )
     if (view.lower("execution.checkpointing.mode") or "exactly_once").replace("-", "_") != "exactly_once":
         yield Found(chosen(view, "execution.checkpointing.mode"), "contradicts the sink's exactly-once")
 
 
-ENGINE_RULES: tuple[Rule, ...] = (
-    Rule("streams-at-least-once", Scope.MAIN, Severity.ERROR, _streams_guarantee,
+ENGINE_RULES: tuple[ClientRule, ...] = (
+    ClientRule("streams-at-least-once", Scope.MAIN, Level.ERROR, _streams_guarantee,
          "Without exactly_once_v2 a restart repeats outputs and state updates since the last commit.",
          "processing.guarantee=exactly_once_v2", "KIP-129, KIP-447; StreamsConfig", EXACTLY, _STREAMS),
-    Rule("streams-guarantee-removed", Scope.MAIN, Severity.ERROR, _streams_removed,
+    ClientRule("streams-guarantee-removed", Scope.MAIN, Level.ERROR, _streams_removed,
          "exactly_once and exactly_once_beta are names of older protocols.",
          "processing.guarantee=exactly_once_v2 (brokers 2.5 or later)", "KIP-732; Streams upgrade guide", BOTH,
          _STREAMS),
-    Rule("streams-commit-interval", Scope.MAIN, Severity.ERROR, _streams_commit_interval,
+    ClientRule("streams-commit-interval", Scope.MAIN, Level.ERROR, _streams_commit_interval,
          "A transaction is open for a commit interval, and must end before its timeout.",
          "lower commit.interval.ms or raise producer.transaction.timeout.ms",
          "StreamsConfig.verifyEOSTransactionTimeoutCompatibility", BOTH, _STREAMS),
-    Rule("handler-continues", Scope.MAIN, Severity.WARNING, _handlers,
+    ClientRule("handler-continues", Scope.MAIN, Level.WARNING, _handlers,
          "A record that cannot be read or written is lost with a log line.",
          "fail, or write such records to a dead letter topic", "KIP-161, KIP-210", BOTH, _STREAMS),
-    Rule("replication-factor", Scope.MAIN, Severity.WARNING, _replication,
+    ClientRule("replication-factor", Scope.MAIN, Level.WARNING, _replication,
          "Changelogs, offsets and configurations are what exactly-once resumes from.",
          "3, with min.insync.replicas 2 on the topics", "StreamsConfig, DistributedConfig", BOTH,
-         (*_STREAMS, Kind.CONNECT_WORKER)),
-    Rule("worker-exactly-once", Scope.MAIN, Severity.ERROR, _worker_exactly_once,
+         (*_STREAMS, Client.CONNECT_WORKER)),
+    ClientRule("worker-exactly-once", Scope.MAIN, Level.ERROR, _worker_exactly_once,
          "Source connectors get transactions only on workers that have it enabled, all of them.",
          "exactly.once.source.support=preparing on every worker, then =enabled on every worker", "KIP-618", EXACTLY,
-         (Kind.CONNECT_WORKER,)),
-    Rule("override-policy", Scope.MAIN, Severity.INFO, _override_policy,
+         (Client.CONNECT_WORKER,)),
+    ClientRule("override-policy", Scope.MAIN, Level.INFO, _override_policy,
          "A sink's isolation level and a source's transaction timeout are set by such overrides.",
-         "connector.client.config.override.policy=All", "KIP-458, KIP-722", EXACTLY, (Kind.CONNECT_WORKER,)),
-    Rule("worker-sinks-read-uncommitted", Scope.CONSUMER, Severity.WARNING, isolation,
+         "connector.client.config.override.policy=All", "KIP-458, KIP-722", EXACTLY, (Client.CONNECT_WORKER,)),
+    ClientRule("worker-sinks-read-uncommitted", Scope.CONSUMER, Level.WARNING, isolation,
          "Sink tasks read with the worker's consumer settings.",
-         "consumer.isolation.level=read_committed", "ConsumerConfig", EXACTLY, (Kind.CONNECT_WORKER,)),
-    Rule("source-not-required", Scope.MAIN, Severity.WARNING, _source_required,
+         "consumer.isolation.level=read_committed", "ConsumerConfig", EXACTLY, (Client.CONNECT_WORKER,)),
+    ClientRule("source-not-required", Scope.MAIN, Level.WARNING, _source_required,
          "The default `requested` accepts a worker and a connector that cannot do it.",
-         "exactly.once.support=required", "KIP-618; SourceConnectorConfig", EXACTLY, (Kind.CONNECTOR,)),
-    Rule("boundary-interval", Scope.MAIN, Severity.ERROR, _boundary_interval,
+         "exactly.once.support=required", "KIP-618; SourceConnectorConfig", EXACTLY, (Client.CONNECTOR,)),
+    ClientRule("boundary-interval", Scope.MAIN, Level.ERROR, _boundary_interval,
          "A transaction by interval must end before its timeout.",
          "transaction.boundary.interval.ms well below producer.override.transaction.timeout.ms",
-         "KIP-618; seen on Connect 4.3.1", BOTH, (Kind.CONNECTOR,)),
-    Rule("override-transactional-id", Scope.PRODUCER, Severity.ERROR, _override_transactional_id,
+         "KIP-618; seen on Connect 4.3.1", BOTH, (Client.CONNECTOR,)),
+    ClientRule("override-transactional-id", Scope.PRODUCER, Level.ERROR, _override_transactional_id,
          "The ids <group.id>-<connector>-<task> are what fences zombie tasks.",
-         "remove producer.override.transactional.id", "KIP-618; Worker", BOTH, (Kind.CONNECTOR,)),
-    Rule("sink-read-uncommitted", Scope.CONSUMER, Severity.WARNING,
+         "remove producer.override.transactional.id", "KIP-618; Worker", BOTH, (Client.CONNECTOR,)),
+    ClientRule("sink-read-uncommitted", Scope.CONSUMER, Level.WARNING,
          lambda view, context: isolation(view, context) if _is_sink(context.file.main) else iter(()),
          "A sink that reads uncommitted records writes what is aborted later.",
          "consumer.override.isolation.level=read_committed, or consumer.isolation.level at the worker",
-         "ConsumerConfig", EXACTLY, (Kind.CONNECTOR,)),
-    Rule("errors-dropped", Scope.MAIN, Severity.WARNING, _tolerance,
+         "ConsumerConfig", EXACTLY, (Client.CONNECTOR,)),
+    ClientRule("errors-dropped", Scope.MAIN, Level.WARNING, _tolerance,
          "errors.tolerance=all goes on without the record.",
-         "errors.tolerance=none, or errors.deadletterqueue.topic.name (sinks)", "KIP-298", BOTH, (Kind.CONNECTOR,)),
-    Rule("sink-inserts", Scope.MAIN, Severity.WARNING, _insert_mode,
+         "errors.tolerance=none, or errors.deadletterqueue.topic.name (sinks)", "KIP-298", BOTH, (Client.CONNECTOR,)),
+    ClientRule("sink-inserts", Scope.MAIN, Level.WARNING, _insert_mode,
          "Sinks are at-least-once: only an idempotent write makes the result exactly-once.",
-         "insert.mode=upsert with a primary key", "the JDBC sinks' documentation", EXACTLY, (Kind.CONNECTOR,)),
-    Rule("flink-guarantee", Scope.MAIN, Severity.ERROR, _flink_sink,
+         "insert.mode=upsert with a primary key", "the JDBC sinks' documentation", EXACTLY, (Client.CONNECTOR,)),
+    ClientRule("flink-guarantee", Scope.MAIN, Level.ERROR, _flink_sink,
          "Only exactly-once writes in transactions that end with the checkpoint.",
          "sink.delivery-guarantee=exactly-once", "flink-connector-kafka KafkaSink", EXACTLY, _FLINK),
-    Rule("flink-prefix", Scope.MAIN, Severity.ERROR, _flink_prefix,
+    ClientRule("flink-prefix", Scope.MAIN, Level.ERROR, _flink_prefix,
          "The prefix names the job's transactions; two jobs with one prefix fence each other.",
          "sink.transactional-id-prefix, one for each job", "flink-connector-kafka KafkaSinkBuilder", EXACTLY, _FLINK),
-    Rule("flink-timeout", Scope.MAIN, Severity.ERROR, _flink_timeout,
+    ClientRule("flink-timeout", Scope.MAIN, Level.ERROR, _flink_timeout,
          "A transaction that times out before its checkpoint's commit is lost data, also while the job is down.",
          "properties.transaction.timeout.ms above checkpoint interval plus the longest restart, at most the brokers' "
          "transaction.max.timeout.ms", "seen with Flink 2.0.0 and connector 4.0.0-2.0", EXACTLY, _FLINK),
-    Rule("flink-checkpoints", Scope.MAIN, Severity.ERROR, _flink_checkpoints,
+    ClientRule("flink-checkpoints", Scope.MAIN, Level.ERROR, _flink_checkpoints,
          "The sink commits its transactions when a checkpoint completes.",
          "execution.checkpointing.interval, and mode EXACTLY_ONCE", "flink-connector-kafka KafkaSink", EXACTLY, _FLINK),
 )  # fmt: skip

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from exporter.client_settings.files import Setting
-from exporter.client_settings.views import File, Kind, Library, View
+from exporter.client_settings.views import Client, File, Library, View
 
 
 class Goal(StrEnum):
@@ -17,7 +17,7 @@ class Goal(StrEnum):
     AT_LEAST_ONCE = "at-least-once"
 
 
-class Severity(StrEnum):
+class Level(StrEnum):
     """``error``: the guarantee is lost or the client refuses to start; ``warning``: it is lost in some situations;
     ``info``: worth knowing, and no failure.
     """
@@ -49,24 +49,24 @@ class Found(NamedTuple):
 
     setting: Setting | None
     text: str
-    severity: Severity | None = None
+    severity: Level | None = None
 
 
 Look = Callable[[View, Context], Iterator[Found]]
 
 
-class Rule(NamedTuple):
+class ClientRule(NamedTuple):
     """One row. ``why`` and ``fix`` are sentences; ``goals`` are those for which it is judged."""
 
     name: str
     scope: Scope
-    severity: Severity
+    severity: Level
     look: Look
     why: str
     fix: str
     sources: str
     goals: tuple[Goal, ...] = (Goal.EXACTLY_ONCE, Goal.AT_LEAST_ONCE)
-    kinds: tuple[Kind, ...] = tuple(Kind)
+    kinds: tuple[Client, ...] = tuple(Client)
 
 
 BOTH = (Goal.EXACTLY_ONCE, Goal.AT_LEAST_ONCE)
@@ -77,9 +77,9 @@ OFF = frozenset({"false", "0", "no"})
 def is_transactional(view: View, context: Context) -> bool:
     """Whether this client writes in transactions, by its own id or by its engine's guarantee."""
     kind = context.file.kind
-    if kind is Kind.STREAMS or kind is Kind.KSQLDB:
+    if kind is Client.STREAMS or kind is Client.KSQLDB:
         return (context.file.main.lower("processing.guarantee") or "").startswith("exactly_once")
-    if kind is Kind.FLINK:
+    if kind is Client.FLINK:
         return flink_guarantee(context.file.main) == "exactly-once"
     return bool(view.text("transactional.id"))
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 from exporter.client_settings.client_rules import CLIENT_RULES
 from exporter.client_settings.engine_rules import ENGINE_RULES
 from exporter.client_settings.files import Setting
-from exporter.client_settings.rule import Context, Goal, Rule, Scope, Severity
+from exporter.client_settings.rule import ClientRule, Context, Goal, Level, Scope
 from exporter.client_settings.views import File, View
 
 BROKER_MAX_TIMEOUT_MS = 900_000
 """The default of transaction.max.timeout.ms (TransactionStateManagerConfig)."""
-RULES: tuple[Rule, ...] = (*CLIENT_RULES, *ENGINE_RULES)
+RULES: tuple[ClientRule, ...] = (*CLIENT_RULES, *ENGINE_RULES)
 KNOWN_NAMES: frozenset[str] = frozenset({
     "acks", "retries", "enable.idempotence", "transactional.id", "transaction.timeout.ms", "delivery.timeout.ms",
     "max.in.flight.requests.per.connection", "linger.ms", "request.timeout.ms", "isolation.level",
@@ -29,18 +29,18 @@ _CLOSE = 0.92
 _KNOWN_SPELLED = {name.replace("-", "."): name for name in sorted(KNOWN_NAMES)}
 
 
-class Finding(NamedTuple):
+class ClientFinding(NamedTuple):
     """One finding: ``line`` is 0 where a setting is missing."""
 
-    rule: Rule
-    severity: Severity
+    rule: ClientRule
+    severity: Level
     setting: str
     value: str
     line: int
     text: str
 
 
-def findings(file: File, goal: Goal, max_timeout_ms: int | None = None) -> tuple[Finding, ...]:
+def findings(file: File, goal: Goal, max_timeout_ms: int | None = None) -> tuple[ClientFinding, ...]:
     """Everything the rules find. ``max_timeout_ms`` is the brokers' transaction.max.timeout.ms, None where unknown."""
     limit = BROKER_MAX_TIMEOUT_MS if max_timeout_ms is None else max_timeout_ms
     context = Context(file, goal, limit, max_timeout_ms is not None)
@@ -49,7 +49,7 @@ def findings(file: File, goal: Goal, max_timeout_ms: int | None = None) -> tuple
         Scope.PRODUCER: file.producers,
         Scope.CONSUMER: file.consumers,
     }
-    found: list[Finding] = []
+    found: list[ClientFinding] = []
     for rule in RULES:
         if goal not in rule.goals or file.kind not in rule.kinds:
             continue
@@ -57,7 +57,7 @@ def findings(file: File, goal: Goal, max_timeout_ms: int | None = None) -> tuple
             for each in rule.look(view, context):
                 setting = each.setting
                 name, value, line = ("", "", 0) if setting is None else (setting.name, setting.shown, setting.line)
-                found.append(Finding(rule, each.severity or rule.severity, name, value, line, each.text))
+                found.append(ClientFinding(rule, each.severity or rule.severity, name, value, line, each.text))
     unique = dict.fromkeys(found)
     return tuple(sorted(unique, key=lambda each: (each.line == 0, each.line)))
 

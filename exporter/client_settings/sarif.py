@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from exporter.client_settings.rule import Severity
-from exporter.client_settings.rules import RULES, Finding
+from exporter.client_settings.rule import Level
+from exporter.client_settings.rules import RULES, ClientFinding
 
-_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+_LEVELS = {Level.ERROR: "error", Level.WARNING: "warning", Level.INFO: "note"}
 
 
-def sarif(version: str, found: Mapping[str, Iterable[Finding]]) -> dict[str, Any]:
+def sarif(version: str, found: Mapping[str, Iterable[ClientFinding]]) -> dict[str, Any]:
     """One run. ``found`` has the findings by the file's name; a finding without a line is placed at line 1."""
     rules = [
         {

@@ -10,7 +10,7 @@ from enum import StrEnum
 from exporter.client_settings.files import Setting
 
 
-class Kind(StrEnum):
+class Client(StrEnum):
     """Whose settings a file holds."""
 
     PRODUCER = "producer"
@@ -49,7 +49,7 @@ _ALIASES = {  # librdkafka's CONFIGURATION.md, and Spring's names
 class View:
     """One client of a file. ``settings`` are those that were set, by canonical name, with the file's own line."""
 
-    kind: Kind
+    kind: Client
     library: Library
     version: Version
     settings: Mapping[str, Setting] = field(default_factory=dict)
@@ -80,13 +80,13 @@ class View:
 class File:
     """A file as its clients. ``producers`` and ``consumers`` are those inside a Streams application, worker or job."""
 
-    kind: Kind
+    kind: Client
     main: View
     producers: tuple[View, ...] = ()
     consumers: tuple[View, ...] = ()
 
 
-def kind_of(settings: Sequence[Setting]) -> Kind | None:
+def kind_of(settings: Sequence[Setting]) -> Client | None:
     """Whose settings these are, by the names in them; None where that cannot be told."""
     names = {setting.name for setting in settings}
 
@@ -94,32 +94,32 @@ def kind_of(settings: Sequence[Setting]) -> Kind | None:
         return any(name.startswith(prefixes) for name in names)
 
     if begins("spring.kafka.", "spring.cloud.stream.kafka."):
-        return Kind.SPRING
+        return Client.SPRING
     if begins("ksql."):
-        return Kind.KSQLDB
+        return Client.KSQLDB
     if begins("execution.checkpointing.", "sink.delivery-guarantee", "sink.transactional-id-prefix", "state.backend"):
-        return Kind.FLINK
+        return Client.FLINK
     if "connector.class" in names or "config.connector.class" in names:
-        return Kind.CONNECTOR
+        return Client.CONNECTOR
     if names & {"offset.storage.topic", "config.storage.topic", "exactly.once.source.support"}:
-        return Kind.CONNECT_WORKER
+        return Client.CONNECT_WORKER
     if begins("controller.quorum.", "log.dirs", "process.roles", "zookeeper.connect"):
-        return Kind.BROKER
+        return Client.BROKER
     if names & {"application.id", "processing.guarantee", "num.stream.threads"}:
-        return Kind.STREAMS
+        return Client.STREAMS
     if names & {"message.timeout.ms", "request.required.acks", "queue.buffering.max.ms", "ssl.ca.location",
                 "message.send.max.retries", "max.in.flight", "statistics.interval.ms", "sasl.mechanisms"}:  # fmt: skip
-        return Kind.LIBRDKAFKA
+        return Client.LIBRDKAFKA
     if names & {"group.id", "isolation.level", "auto.offset.reset", "value.deserializer", "enable.auto.commit"}:
-        return Kind.CONSUMER
+        return Client.CONSUMER
     if names & {"acks", "enable.idempotence", "transactional.id", "value.serializer", "retries", "linger.ms"}:
-        return Kind.PRODUCER
+        return Client.PRODUCER
     return None
 
 
-def file_of(settings: Sequence[Setting], kind: Kind, version: Version) -> File:
+def file_of(settings: Sequence[Setting], kind: Client, version: Version) -> File:
     """The clients of a file of this kind."""
-    library = Library.LIBRDKAFKA if kind is Kind.LIBRDKAFKA else Library.JAVA
+    library = Library.LIBRDKAFKA if kind is Client.LIBRDKAFKA else Library.JAVA
 
     def view(found: Iterable[Setting]) -> View:
         return View(kind, library, version, {_canonical(each.name): each for each in found})
@@ -138,34 +138,34 @@ def file_of(settings: Sequence[Setting], kind: Kind, version: Version) -> File:
 
     main = view(settings)
     match kind:
-        case Kind.PRODUCER:
+        case Client.PRODUCER:
             return File(kind, main, producers=(main,))
-        case Kind.CONSUMER:
+        case Client.CONSUMER:
             return File(kind, main, consumers=(main,))
-        case Kind.LIBRDKAFKA:
+        case Client.LIBRDKAFKA:
             consumer = "group.id" in main.settings
             producer = not consumer or bool(main.settings.keys() & {"transactional.id", "enable.idempotence", "acks"})
             return File(kind, main, (main,) if producer else (), (main,) if consumer else ())
-        case Kind.SPRING:
+        case Client.SPRING:
             shared = "spring.kafka."
             sender, reader = renamed(f"{shared}producer."), renamed(f"{shared}consumer.")
             binder = renamed("spring.cloud.stream.kafka.binder.transaction.")
             wanted = (sender, binder) if binder.settings else (sender,)
             return File(kind, main, tuple(each for each in wanted if each.settings) or (sender,), (reader,))
-        case Kind.KSQLDB:
+        case Client.KSQLDB:
             main = view([*settings, *below("ksql.streams.")])
             return File(kind, main, (view(below("ksql.streams.producer.")),), (view(below("ksql.streams.consumer.")),))
-        case Kind.STREAMS:
+        case Client.STREAMS:
             return File(kind, main, (view(below("producer.")),), (view(below("consumer.", "main.consumer.")),))
-        case Kind.CONNECT_WORKER:
+        case Client.CONNECT_WORKER:
             return File(kind, main, (view(below("producer.")),), (view(below("consumer.")),))
-        case Kind.CONNECTOR:
+        case Client.CONNECTOR:
             main = view([*settings, *below("config.")])
             producers = view(below("producer.override.", "config.producer.override."))
             return File(kind, main, (producers,), (view(below("consumer.override.", "config.consumer.override.")),))
-        case Kind.FLINK:
+        case Client.FLINK:
             return File(kind, main, (view(below("properties.", "sink.properties.")),), (view(below("properties.")),))
-        case Kind.BROKER:
+        case Client.BROKER:
             return File(kind, main)
 
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from exporter import __version__
 from exporter.client_settings.files import FileError, read
-from exporter.client_settings.rule import Goal, Severity
-from exporter.client_settings.rules import Finding, Misspelt, findings, misspelt
+from exporter.client_settings.rule import Goal, Level
+from exporter.client_settings.rules import ClientFinding, Misspelt, findings, misspelt
 from exporter.client_settings.sarif import sarif
-from exporter.client_settings.views import Kind, Version, file_of, kind_of
+from exporter.client_settings.views import Client, Version, file_of, kind_of
 from exporter.commands.clusters import duration, opened
 from exporter.commands.output import print_json, printable, say
 from exporter.commands.settings import add_cluster_flags
@@ -36,8 +36,8 @@ class _Looked(NamedTuple):
     """One file: what was found, or why it could not be read."""
 
     name: str
-    kind: Kind | None
-    found: tuple[Finding, ...] = ()
+    kind: Client | None
+    found: tuple[ClientFinding, ...] = ()
     misspelt: tuple[Misspelt, ...] = ()
     settings: int = 0
     error: str = ""
@@ -61,7 +61,9 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
         help="the guarantee that is wanted (exactly-once)",
     )
     parser.add_argument(
-        "--kind", choices=[kind.value for kind in Kind], help="whose settings these are, where the names do not tell"
+        "--kind",
+        choices=[kind.value for kind in Client],
+        help="whose settings these are, where the names do not tell",
     )
     parser.add_argument(
         "--client-version", type=_version, default=(4, 0), metavar="X.Y", help="of Kafka's Java clients (4.0): defaults"
@@ -98,7 +100,7 @@ def _command(options: argparse.Namespace) -> int:
             say(f"{printable(each.name)}: {printable(each.error)}")
         elif options.output == "text":
             _print(each, goal)
-    bad = any(finding.severity is not Severity.INFO for each in looked for finding in each.found)
+    bad = any(finding.severity is not Level.INFO for each in looked for finding in each.found)
     bad = bad or any(each.misspelt for each in looked)
     return 1 if bad else 2 if problems or any(each.error for each in looked) else 0
 
@@ -132,11 +134,11 @@ def _look(path: Path, goal: Goal, options: argparse.Namespace, limit: int | None
         settings = read(path)
     except FileError as error:
         return _Looked(str(path), None, error=str(error))
-    kind = Kind(options.kind) if options.kind else kind_of(settings)
+    kind = Client(options.kind) if options.kind else kind_of(settings)
     if kind is None:
-        kinds = ", ".join(each.value for each in Kind)
+        kinds = ", ".join(each.value for each in Client)
         return _Looked(str(path), None, error=f"its names do not tell whose settings these are: give --kind ({kinds})")
-    if kind is Kind.BROKER:
+    if kind is Client.BROKER:
         text = "these are a broker's settings: ask the running cluster with `check posture`"
         return _Looked(str(path), kind, error=text)
     found = findings(file_of(settings, kind, options.client_version), goal, limit)
@@ -171,7 +173,7 @@ def _document(looked: _Looked) -> dict[str, Any]:
 def _print(looked: _Looked, goal: Goal) -> None:
     name = printable(looked.name)
     kind = looked.kind.value if looked.kind else ""
-    judged = [each for each in looked.found if each.severity is not Severity.INFO]
+    judged = [each for each in looked.found if each.severity is not Level.INFO]
     verdict = "nothing found" if not judged else f"{len(judged)} found"
     print(f"{name}: {kind}, {looked.settings} settings, for {goal.value}: {verdict}")
     for each in looked.found:

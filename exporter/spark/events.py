@@ -76,7 +76,7 @@ class Idled(NamedTuple):
     at: float
 
 
-class Ended(NamedTuple):
+class QueryEnded(NamedTuple):
     """A run of a query ended. The event has no time."""
 
     id: str
@@ -84,7 +84,7 @@ class Ended(NamedTuple):
     reason: TerminationReason
 
 
-Event = Started | Progressed | Idled | Ended
+Event = Started | Progressed | Idled | QueryEnded
 
 _PREFIX = "org.apache.spark.sql.streaming.StreamingQueryListener$"
 
@@ -105,7 +105,7 @@ def parse_event(document: Mapping[str, Any]) -> Event | None:
             reason = reason_of(error_class if isinstance(error_class, str) else "", exceptions)
             if exception and reason is TerminationReason.STOPPED:
                 reason = TerminationReason.OTHER  # an exception of a kind that has no class name to be found
-            return Ended(_id(document), text(document.get("runId"), "runId"), reason)
+            return QueryEnded(_id(document), text(document.get("runId"), "runId"), reason)
     return None
 
 
@@ -122,7 +122,7 @@ def after(query: StreamingQuery | None, event: Event, heard: float, *, live: boo
             return progressed(replace(query, name=name or query.name, heard=heard), batch)
         case Idled(_, at):
             return replace(query, state=QueryState.IDLE, last_progress=at, heard=heard)
-        case Ended(_, run_id, reason):
+        case QueryEnded(_, run_id, reason):
             at = heard if live else max(query.last_progress or 0.0, query.started) or heard
             end = QueryEnd(run_id, reason, at)
             state = QueryState.TERMINATED if reason is TerminationReason.STOPPED else QueryState.FAILED

@@ -98,7 +98,7 @@ class WebConfig(NamedTuple):
         return f"WebConfig(tls={self.tls is not None}, users={len(self.users)})"
 
 
-class Reading(NamedTuple):
+class WebConfigReading(NamedTuple):
     """The file as it was read: ``config`` is None when anything is wrong. ``files`` are all that it rests on."""
 
     config: WebConfig | None
@@ -106,30 +106,30 @@ class Reading(NamedTuple):
     files: tuple[Path, ...]
 
 
-def read_web_config(path: Path) -> Reading:
+def read_web_config(path: Path) -> WebConfigReading:
     """Read the file and those that it names. Never raises."""
     origin = str(path)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else "is no UTF-8 text"
-        return Reading(None, (Problem((), why, origin),), (path,))
+        return WebConfigReading(None, (Problem((), why, origin),), (path,))
     layer = from_yaml(text, origin)
     if layer.problems:
-        return Reading(None, layer.problems, (path,))
+        return WebConfigReading(None, layer.problems, (path,))
     try:
         file = _File.model_validate(layer.tree)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
-        return Reading(None, tuple(problem_of(each, _File, {(): origin}) for each in found), (path,))
+        return WebConfigReading(None, tuple(problem_of(each, _File, {(): origin}) for each in found), (path,))
     files = (path, *file.tls_server_config.files(path.parent))
     tls, problems = None, [problem._replace(origin=origin) for problem in _problems(file)]
     if layer.tree.get("tls_server_config"):
         tls, found_wrong = build(file.tls_server_config, path.parent)
         problems += [Problem(each.path, each.text, origin) for each in found_wrong]
     if problems:
-        return Reading(None, tuple(problems), files)
-    return Reading(_config(file, tls), (), files)
+        return WebConfigReading(None, tuple(problems), files)
+    return WebConfigReading(_config(file, tls), (), files)
 
 
 def _problems(file: _File) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from exporter.settings.layers import ConfigError, Problem
-from exporter.web.config import Reading, WebConfig, read_web_config
+from exporter.web.config import WebConfig, WebConfigReading, read_web_config
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class WebFile:
         """Whether any of the files is another than when they were read last."""
         return self._stamp != _stamp(self._files)
 
-    def _read(self, path: Path) -> Reading:
+    def _read(self, path: Path) -> WebConfigReading:
         before = _stamp((path,))
         reading = read_web_config(path)
         # Taken before and after: what changes while it is read is read once more.

@@ -31,7 +31,7 @@ CONTENT_SECURITY_POLICY = (
 """No script at all, and only the one style sheet that stands in the page."""
 
 
-class Verdict(NamedTuple):
+class PageVerdict(NamedTuple):
     """The first line of the page. ``level`` is good, bad, or blind: it cannot be told."""
 
     level: str
@@ -39,7 +39,7 @@ class Verdict(NamedTuple):
     details: tuple[str, ...] = ()
 
 
-def verdict(status: Mapping[str, Any]) -> Verdict:
+def verdict(status: Mapping[str, Any]) -> PageVerdict:
     """What matters most now; all is well only where everything that was asked answered."""
     clusters, shard = status["clusters"], status["shard"]
     stalled = [stall for cluster in clusters for stall in cluster["stalled_partitions"]]
@@ -49,15 +49,15 @@ def verdict(status: Mapping[str, Any]) -> Verdict:
     if stalled:
         hanging = sum(stall["blocker"]["kind"] == "hanging" for stall in stalled)
         tail = f", {hanging} by a hanging transaction" if hanging else ""
-        return Verdict("bad", f"{_count(len(stalled), 'partition')} stalled{tail}", details)
+        return PageVerdict("bad", f"{_count(len(stalled), 'partition')} stalled{tail}", details)
     if failures:
-        return Verdict("bad", failures[0], details[1:])
+        return PageVerdict("bad", failures[0], details[1:])
     if blind:
-        return Verdict("blind", "Cannot see everything", blind)
+        return PageVerdict("blind", "Cannot see everything", blind)
     if not status["ready"]:
-        return Verdict("blind", "Starting: not every source has answered yet")
+        return PageVerdict("blind", "Starting: not every source has answered yet")
     part = "" if shard is None else f" of this shard ({shard['index']}/{shard['count']})"
-    return Verdict("good", "All fine", (f"No partition{part} is stalled, and every source answers.",))
+    return PageVerdict("good", "All fine", (f"No partition{part} is stalled, and every source answers.",))
 
 
 def _failures(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:

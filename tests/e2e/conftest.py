@@ -20,7 +20,7 @@ from demo.agent import Agent
 from demo.cluster import KafkaCluster
 from demo.processes import ProcessGroup
 from demo.workloads.producers import JavaProducer, ProducerClass, RdkafkaProducer
-from tests.patience import allow
+from tests.time_limits import allow
 
 VERSIONS = ("4.3.1", "3.9.2")
 TEST_SECONDS = 240

@@ -45,7 +45,7 @@ class Row(NamedTuple):
     log_offset: int
 
 
-class Standing(NamedTuple):
+class FoldState(NamedTuple):
     """Where a partition of the log stands between two batches: the offset to read next, and its log time."""
 
     next: int = 0
@@ -63,7 +63,7 @@ class Kept(NamedTuple):
 class PartitionFold:
     """The fold of one partition over one batch: ``record`` for each record, then ``end``."""
 
-    def __init__(self, number: int, standing: Standing, kept: Iterable[Kept], group: Callable[[str], str]) -> None:
+    def __init__(self, number: int, standing: FoldState, kept: Iterable[Kept], group: Callable[[str], str]) -> None:
         self.rows: list[Row] = []
         self.missing = 0
         self.undecodable = 0
@@ -103,8 +103,8 @@ class PartitionFold:
     # --- What is left for the next batch ---
 
     @property
-    def standing(self) -> Standing:
-        return Standing(self._next, self._machine.log_ms)
+    def standing(self) -> FoldState:
+        return FoldState(self._next, self._machine.log_ms)
 
     def kept(self) -> list[Kept]:
         """The ids that the next batch needs to know."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 
 from exporter.jobs.checkpoint import Checkpoint, CheckpointError, read_checkpoint
-from exporter.jobs.history.fold import PartitionFold, Standing
+from exporter.jobs.history.fold import FoldState, PartitionFold
 from exporter.jobs.history.log_offsets import SETTLED_MS
 from exporter.jobs.history.store import ROWS, HistoryError, HistoryStore, Index, TaskResult
 from exporter.jobs.history.table import RowFiles, read_kept, write_kept
@@ -42,7 +42,7 @@ class BatchPlan:
     """Parameters of a task: pickled and sent to it. Folders are on a file system that all workers mount."""
 
     made: Path
-    standings: Mapping[int, Standing]
+    standings: Mapping[int, FoldState]
     kept: Sequence[Path]
     patterns: Sequence[str] = field(default=())
 
@@ -94,7 +94,7 @@ class BatchPlan:
 
     def _begun(self, starts: Mapping[int, int], group: Callable[[str], str]) -> dict[int, PartitionFold]:
         for number, start in starts.items():
-            known = self.standings.get(number, Standing()).next
+            known = self.standings.get(number, FoldState()).next
             if known != start:
                 text = f"partition {number} of the log was folded to {known}, and the checkpoint goes on at {start}"
                 raise HistoryError(f"{text}: --output and --checkpoint do not belong together")
@@ -109,7 +109,7 @@ class BatchPlan:
         return {
             number: PartitionFold(
                 number,
-                self.standings.get(number, Standing()),
+                self.standings.get(number, FoldState()),
                 (each for each in kept if each.entry.log_partition == number),
                 group,
             )
@@ -259,4 +259,4 @@ class HistoryJob:
 
 
 def _next(index: Index, number: int) -> int:
-    return index.standings.get(number, Standing()).next
+    return index.standings.get(number, FoldState()).next

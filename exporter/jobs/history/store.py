@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter.core.files import replace_file, sync
-from exporter.jobs.history.fold import Standing
+from exporter.jobs.history.fold import FoldState
 
 FORMAT = 1
 KEEP_BATCHES = 3
@@ -44,7 +44,7 @@ class HistoryError(Exception):
 class TaskResult:
     """What one task made of its partitions of the log; files are relative to ``rows`` and to the batch's folder."""
 
-    standings: dict[int, Standing]
+    standings: dict[int, FoldState]
     files: tuple[str, ...]
     ids: str
     rows: int
@@ -73,7 +73,7 @@ class Index:
     batch: int
     checkpoint: str
     written_ms: int
-    standings: dict[int, Standing]
+    standings: dict[int, FoldState]
     ids: tuple[str, ...]
     pending: dict[int, int]
     rows: int
@@ -104,7 +104,7 @@ class Index:
 def _values(found: Mapping[str, Any]) -> dict[str, Any]:
     """What JSON holds as the types that were written: tuples, and numbers as keys."""
     values = {name: tuple(each) if isinstance(each, list) else each for name, each in found.items()}
-    values["standings"] = {int(number): Standing(*each) for number, each in found["standings"].items()}
+    values["standings"] = {int(number): FoldState(*each) for number, each in found["standings"].items()}
     values["pending"] = {int(number): offset for number, offset in found["pending"].items()}
     return values
 

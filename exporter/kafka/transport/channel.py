@@ -12,7 +12,7 @@ from typing import NamedTuple
 from exporter.kafka.auth.oauth import TokenProvider
 from exporter.kafka.faults import AskError
 from exporter.kafka.properties.client import Properties
-from exporter.kafka.transport.connection import Connection, ConnectionBrokenError, Request, Response
+from exporter.kafka.transport.connection import BrokerConnection, ConnectionBrokenError, Request, Response
 from exporter.model import Clock, Deadline, Fault, Reason
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Channel:
         self._start = threading.Lock()
         self._closed = False
         # From here on: the thread's own.
-        self._connection: Connection | None = None
+        self._connection: BrokerConnection | None = None
         self._opened = 0.0
         self._used = 0.0
         self._failures = 0
@@ -147,7 +147,7 @@ class Channel:
                 raise
             return self._call(self._connect(deadline), request, deadline)
 
-    def _call(self, connection: Connection, request: Request, deadline: Deadline) -> Response:
+    def _call(self, connection: BrokerConnection, request: Request, deadline: Deadline) -> Response:
         owed = connection.owes
         try:
             response = connection.call(request, deadline)
@@ -170,7 +170,7 @@ class Channel:
         self._throttled_until = self._used + getattr(response, "throttle_time_ms", 0) / 1000
         return response
 
-    def _still_good(self) -> Connection | None:
+    def _still_good(self) -> BrokerConnection | None:
         connection, now = self._connection, self._clock.monotonic()
         if connection is None:
             return None
@@ -181,11 +181,11 @@ class Channel:
             return None
         return connection
 
-    def _connect(self, deadline: Deadline) -> Connection:
+    def _connect(self, deadline: Deadline) -> BrokerConnection:
         now = self._clock.monotonic()
         if self._why is not None and now < self._retry_at:
             raise AskError(self._why)
-        connection = Connection(self.label, self.address, self._properties, self._tokens)
+        connection = BrokerConnection(self.label, self.address, self._properties, self._tokens)
         self._connection = connection  # where stop() finds it
         try:
             connection.open(deadline.within(self._setup))

@@ -47,7 +47,7 @@ class ConnectionBrokenError(AskError):
     """The peer ended the connection, perhaps long ago: on a connection that was kept open, worth one more try."""
 
 
-class Connection:
+class BrokerConnection:
     """To ``host:port``. Used by one thread at a time; ``abort`` may come from any.
 
     All methods raise AskError with a fault that names ``label``. After any but a timeout the connection is of no use.

@@ -6,10 +6,10 @@ import confluent_kafka
 import pytest
 
 from exporter.client_settings.files import parse
-from exporter.client_settings.rule import Goal, Severity
-from exporter.client_settings.rules import RULES, Finding, findings, misspelt
+from exporter.client_settings.rule import Goal, Level
+from exporter.client_settings.rules import RULES, ClientFinding, findings, misspelt
 from exporter.client_settings.sarif import sarif
-from exporter.client_settings.views import Kind, file_of, kind_of
+from exporter.client_settings.views import Client, file_of, kind_of
 
 PRODUCER = "key.serializer=a\nvalue.serializer=a\n"
 CONSUMER = "group.id=g\nvalue.deserializer=a\n"
@@ -87,7 +87,7 @@ CASES = {  # rule: a file in which it is found, and one that differs by the mend
 
 def look(
     text: str, goal: Goal = Goal.EXACTLY_ONCE, version: tuple[int, int] = (4, 0), limit: int | None = None
-) -> dict[str, Finding]:
+) -> dict[str, ClientFinding]:
     settings = parse(text)
     kind = kind_of(settings)
     assert kind is not None
@@ -108,20 +108,20 @@ def test_a_rule_finds_its_case_and_is_silent_when_it_is_mended(name: str) -> Non
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        (PRODUCER, Kind.PRODUCER),
-        (CONSUMER, Kind.CONSUMER),
-        (STREAMS, Kind.STREAMS),
-        (WORKER, Kind.CONNECT_WORKER),
-        (SOURCE, Kind.CONNECTOR),
-        (FLINK, Kind.FLINK),
-        (LIBRDKAFKA, Kind.LIBRDKAFKA),
-        ("ksql.service.id=k", Kind.KSQLDB),
-        ("spring.kafka.producer.acks=1", Kind.SPRING),
-        ("process.roles=broker", Kind.BROKER),
+        (PRODUCER, Client.PRODUCER),
+        (CONSUMER, Client.CONSUMER),
+        (STREAMS, Client.STREAMS),
+        (WORKER, Client.CONNECT_WORKER),
+        (SOURCE, Client.CONNECTOR),
+        (FLINK, Client.FLINK),
+        (LIBRDKAFKA, Client.LIBRDKAFKA),
+        ("ksql.service.id=k", Client.KSQLDB),
+        ("spring.kafka.producer.acks=1", Client.SPRING),
+        ("process.roles=broker", Client.BROKER),
         ("some=thing", None),
     ],
 )
-def test_the_kind_is_told_by_the_names(text: str, kind: Kind | None) -> None:
+def test_the_kind_is_told_by_the_names(text: str, kind: Client | None) -> None:
     assert kind_of(parse(text)) is kind
 
 
@@ -132,7 +132,7 @@ def test_defaults_follow_the_version() -> None:
     assert not look(plain)
     old = look(STREAMS + "processing.guarantee=exactly_once", version=(3, 9))["streams-guarantee-removed"]
     new = look(STREAMS + "processing.guarantee=exactly_once")["streams-guarantee-removed"]
-    assert (old.severity, new.severity) == (Severity.WARNING, Severity.ERROR)
+    assert (old.severity, new.severity) == (Level.WARNING, Level.ERROR)
     assert "second rolling bounce" in new.text
 
 
@@ -145,14 +145,14 @@ def test_the_brokers_limit_makes_a_timeout_an_error() -> None:
     text = PRODUCER + "transactional.id=a\ntransaction.timeout.ms=70000"
     assert look(text) == {}
     found = look(text, limit=60_000)["transaction-timeout"]
-    assert found.severity is Severity.ERROR
+    assert found.severity is Level.ERROR
     assert "60000 of this cluster" in found.text
 
 
 def test_spring_names_are_understood() -> None:
     text = "spring:\n  kafka:\n    producer:\n      transaction-id-prefix: pay-${random.value}-\n      acks: '1'\n"
     settings = parse(text, ".yml")
-    found = {each.rule.name: each for each in findings(file_of(settings, Kind.SPRING, (3, 9)), Goal.EXACTLY_ONCE)}
+    found = {each.rule.name: each for each in findings(file_of(settings, Client.SPRING, (3, 9)), Goal.EXACTLY_ONCE)}
     assert found["acks-not-all"].line == 5
     assert "refuses to start" in found["acks-not-all"].text
     assert "unstable-transactional-id" in found
@@ -174,7 +174,7 @@ def test_what_librdkafka_refuses_is_found(wrong: dict[str, object]) -> None:
     with pytest.raises(confluent_kafka.KafkaException):
         confluent_kafka.Producer({"bootstrap.servers": "127.0.0.1:1", **wrong})
     text = LIBRDKAFKA + "".join(f"{name}={str(value).lower()}\n" for name, value in wrong.items())
-    assert any(each.severity is Severity.ERROR for each in look(text).values())
+    assert any(each.severity is Level.ERROR for each in look(text).values())
     assert not look(LIBRDKAFKA + "transactional.id=a")
 
 

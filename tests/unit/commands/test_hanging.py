@@ -6,7 +6,7 @@ from exporter.commands.hanging import CONFIRM_AFTER, search
 from exporter.commands.report import ClusterReport
 from exporter.lso.next_step import next_step
 from exporter.model import BlockerKind, Deadline, Stall, TopicPartition
-from tests.unit.commands.world import World
+from tests.fakes.one_broker import World
 
 LEDGER = TopicPartition("ledger", 0)
 ORPHAN = (777, 4, 90.0)

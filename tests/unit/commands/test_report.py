@@ -11,7 +11,7 @@ from exporter.commands.report import ClusterReport, ReportFormat, exit_code, sho
 from exporter.commands.transactions import Seen, _look
 from exporter.lso.next_step import NextStep
 from exporter.model import BlockerKind, Deadline, TopicPartition
-from tests.unit.commands.world import World
+from tests.fakes.one_broker import World
 
 LONG = "kafka-transactions.sh " + "x" * 500
 FORM: ReportFormat[str] = ReportFormat(

@@ -4,7 +4,7 @@ from exporter.commands.report import ClusterReport
 from exporter.commands.stalled import look_twice
 from exporter.config import ConfigSource
 from exporter.model import BlockerKind, Deadline, Stall, TopicPartition
-from tests.unit.commands.world import World
+from tests.fakes.one_broker import World
 
 ORDERS = TopicPartition("orders", 0)
 SETTINGS = ConfigSource(None, {"KAFKA_EOS_CLUSTERS__0__KAFKA__BOOTSTRAP_SERVERS": "k1:9092"}).load().clusters[0]

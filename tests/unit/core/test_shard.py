@@ -30,8 +30,8 @@ from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.transactions.aggregates import Aggregates, Caps
 from exporter.transactions.applications import Grouping
 from exporter.transactions.records import Status, decode_key, decode_value
-from tests.coordinator import BEGIN_MS, History, histories
-from tests.world import LOG, OFFSETS, Partition, Transaction, World, Writer, partitions, read
+from tests.fakes.cluster import LOG, OFFSETS, Partition, Transaction, World, Writer, partitions, read
+from tests.fakes.coordinator import BEGIN_MS, History, histories
 
 NAMES = st.text(st.characters(), max_size=40)
 

@@ -21,7 +21,7 @@ from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import metadata_request
 from exporter.model import Clock, Deadline, Fault, Reason
-from tests.unit.kafka.fakes import (
+from tests.fakes.kafka import (
     VERSIONS,
     Close,
     FakeBroker,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.view import STALE_SECONDS, ClusterView, NewestLeaders, Views
 from exporter.model import TopicPartition
-from tests.unit.kafka.fakes import cluster_of
+from tests.fakes.kafka import cluster_of
 
 T0 = TopicPartition("t", 0)
 

@@ -18,8 +18,8 @@ from exporter.ingest.latest import RefusedError
 from exporter.model import Reason
 from exporter.sources.audits import AuditsSource
 from exporter.words import AuditVerdict
+from tests.fakes.cluster import Seen, Time, World, read
 from tests.unit.audit_result.test_result import DOCUMENT
-from tests.world import Seen, Time, World, read
 
 WHO = ("audits", "orders", "orders")
 

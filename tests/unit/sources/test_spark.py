@@ -24,11 +24,14 @@ from exporter.spark.queries import (
     merged,
 )
 from exporter.words import QueryState, TerminationReason
-from tests.world import Seen, World, partitions, read
+from tests.fakes.cluster import Seen, World, partitions, read
 
 NOW = World().time.wall
 WHO = ("spark", "billing", "orders")
 ORDERS = TopicPartition("orders", 0)
+
+
+FAMILIES = {row for row in c.rows() if row.source == "spark" and "threshold" not in row.labels}
 
 
 def listener(**fields: object) -> StreamingQuery:
@@ -62,7 +65,9 @@ def seen(world: World, *told: StreamingQuery, source: SparkSource | None = None)
 def test_every_family_is_told_of_a_query_that_all_ways_see() -> None:
     found = seen(world_of(), listener(), event_log(), checkpoint())
     assert not found.faults
-    assert {each.metric for each in found.samples} == {row for row in c.rows() if row.source == "spark" and "threshold" not in row.labels}
+    assert {each.metric for each in found.samples} == {
+        row for row in c.rows() if row.source == "spark" and "threshold" not in row.labels
+    }
     assert {each.labels[:4] for each in found.samples} == {("prod", *WHO)}, "once, under the names that events tell"
 
 

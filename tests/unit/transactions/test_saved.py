@@ -23,7 +23,7 @@ from exporter.transactions.saved import (
     read,
 )
 from exporter.transactions.state_machine import StateMachine
-from tests.coordinator import History, histories
+from tests.fakes.coordinator import History, histories
 
 
 def document(partitions: dict[str, Any], **counters: Any) -> dict[str, Any]:

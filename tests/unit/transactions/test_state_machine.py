@@ -14,8 +14,8 @@ from exporter.transactions.entries import Entry, decode_section
 from exporter.transactions.events import Appeared, Ended, Event, Forgotten, Initialised
 from exporter.transactions.records import UndecodableRecord, decode_value
 from exporter.transactions.state_machine import StateMachine
-from tests.captured_log import JAVA_ON_4_3_1, RDKAFKA_ON_3_9_2, RDKAFKA_ON_4_3_1
-from tests.coordinator import BEGIN_MS, History, Id, LogRecord, histories
+from tests.fakes.coordinator import BEGIN_MS, History, Id, LogRecord, histories
+from tests.fakes.recorded_log import JAVA_ON_4_3_1, RDKAFKA_ON_3_9_2, RDKAFKA_ON_4_3_1
 from tests.strategies import encode_key, encode_value, kafka_tags, values
 
 

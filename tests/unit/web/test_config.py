@@ -13,12 +13,12 @@ import pytest
 from demo.certificates import Authority
 from exporter.config import ConfigSource
 from exporter.settings.layers import ConfigError
-from exporter.web.config import RateLimit, Reading, WebConfig, read_web_config
+from exporter.web.config import RateLimit, WebConfig, WebConfigReading, read_web_config
 
 HASH = "$2b$04$......................w74bL5gU7LSJClZClCa.Pkz14aTv/XO"
 """Of the empty password: no secret of anybody."""
 
-Read = Callable[[str], Reading]
+Read = Callable[[str], WebConfigReading]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 def read(authority: Authority) -> Read:
     """Reads a text as if it stood in a file beside the certificates."""
 
-    def read(text: str) -> Reading:
+    def read(text: str) -> WebConfigReading:
         file = authority.folder / "web.yml"
         file.write_text(text)
         return read_web_config(file)
@@ -47,12 +47,12 @@ def tls(*lines: str, cert: str = "server.pem", key: str = "server.key") -> str:
     return "tls_server_config:\n" + "".join(f"  {line}\n" for line in body)
 
 
-def problems(reading: Reading, folder: Path) -> list[str]:
+def problems(reading: WebConfigReading, folder: Path) -> list[str]:
     assert reading.config is None
     return [str(problem).replace(f" (from {folder / 'web.yml'})", "") for problem in reading.problems]
 
 
-def context_of(reading: Reading) -> ssl.SSLContext:
+def context_of(reading: WebConfigReading) -> ssl.SSLContext:
     assert reading.problems == ()
     assert reading.config
     assert reading.config.tls

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from exporter.jobs.history.fold import Standing
+from exporter.jobs.history.fold import FoldState
 from exporter.jobs.history.job import BatchPlan
 from exporter.jobs.history.log_offsets import BatchRange, planned
 from exporter.jobs.history.store import ROWS, HistoryError, TaskResult
 from exporter.jobs.history.transaction_source import ARROW, BEGIN, END, RECORD, LogAccess, TaskPlan, read_pieces
 from exporter.kafka.properties.client import Properties
 from exporter.transactions.log_range import Range
-from tests.coordinator import BEGIN_MS, Id, merge
+from tests.fakes.coordinator import BEGIN_MS, Id, merge
 
 Marked = tuple[int, int, int, int, bytes | None, bytes | None]
 
@@ -47,7 +47,7 @@ def log() -> list[Marked]:
 
 def plan(folder: Path, **changed: Any) -> BatchPlan:
     (folder / ROWS).mkdir(parents=True, exist_ok=True)
-    return BatchPlan(**{"made": folder, "standings": {1: Standing(4, BEGIN_MS)}, "kept": (), **changed})
+    return BatchPlan(**{"made": folder, "standings": {1: FoldState(4, BEGIN_MS)}, "kept": (), **changed})
 
 
 def result(found: Sequence[pa.RecordBatch]) -> TaskResult:
@@ -80,7 +80,7 @@ def test_a_task_without_partitions_writes_nothing(tmp_path: Path) -> None:
 
 def test_a_start_that_is_not_where_the_last_batch_ended_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match=r"partition 1 .* folded to 9, and the checkpoint goes on at 4"):
-        list(plan(tmp_path, standings={1: Standing(9)}).fold(batches(log(), 100)))
+        list(plan(tmp_path, standings={1: FoldState(9)}).fold(batches(log(), 100)))
 
 
 def test_damaged_state_is_named_with_what_to_do(tmp_path: Path) -> None:

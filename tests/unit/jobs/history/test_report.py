@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from exporter.cli import main
 from exporter.commands.history_report import instant
-from exporter.jobs.history.fold import Row, Standing
+from exporter.jobs.history.fold import FoldState, Row
 from exporter.jobs.history.holders import Lasting, holds_of
 from exporter.jobs.history.page import page_of, partitions, ratio, seconds
 from exporter.jobs.history.report import Counts, ReportRange, report
@@ -47,7 +47,7 @@ def write(folder: Path, *batches: list[Row], **result: Any) -> Path:
                 files = RowFiles(made / ROWS)
                 files.add(rows)
                 names = tuple(files.close())
-                done = TaskResult({0: Standing()}, names, write_kept([], made), len(rows), 0, 0, (), {})
+                done = TaskResult({0: FoldState()}, names, write_kept([], made), len(rows), 0, 0, (), {})
                 if number:
                     done = TaskResult(**{**{name: getattr(done, name) for name in done.__slots__}, **result})
                 store.commit(made, number, "query", [done], NOON + 60_000)

@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from exporter.jobs.checkpoint import CheckpointError, read_checkpoint
-from exporter.jobs.history.fold import Row, Standing
+from exporter.jobs.history.fold import FoldState, Row
 from exporter.jobs.history.job import check_together
 from exporter.jobs.history.store import KEEP_BATCHES, ROWS, HistoryError, HistoryStore, Index, TaskResult, opened
 from exporter.jobs.history.table import RowFiles, write_kept
@@ -47,7 +47,7 @@ def work(store: HistoryStore, made: Path, rows: list[Row]) -> TaskResult:
     files.add(rows)
     names = files.close()
     before = store.last.standings[0].next if store.last else 0
-    standing = Standing(before + len(rows), NOON_MS)
+    standing = FoldState(before + len(rows), NOON_MS)
     return TaskResult({0: standing}, tuple(names), write_kept([], made), len(rows), 0, 0, (), {})
 
 
@@ -159,7 +159,7 @@ def test_a_damaged_index_is_named_with_what_to_do(folder: Path, text: str) -> No
 
 
 def test_a_result_of_a_task_survives_its_way_through_spark() -> None:
-    result = TaskResult({3: Standing(9, 8)}, ("day=x/y.parquet",), "ids-z", 4, 5, 6, (3,), {3: 7}, ("what",))
+    result = TaskResult({3: FoldState(9, 8)}, ("day=x/y.parquet",), "ids-z", 4, 5, 6, (3,), {3: 7}, ("what",))
     assert TaskResult.from_json(result.to_json()) == result
 
 

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exporter.jobs.history.fold import KEEP_MS, Kept, PartitionFold, Row, Standing, day_of
+from exporter.jobs.history.fold import KEEP_MS, FoldState, Kept, PartitionFold, Row, day_of
 from exporter.jobs.history.table import COLUMNS, KEPT_FIELDS, SCHEMA, RowFiles, read_kept, table_of, write_kept
 from exporter.model import TopicPartition
 from exporter.transactions.aggregates import Aggregates, Caps
 from exporter.transactions.applications import Grouping
 from exporter.transactions.entries import Entry
 from exporter.transactions.state_machine import StateMachine
-from tests.captured_log import JAVA_ON_4_3_1, RDKAFKA_ON_3_9_2, RDKAFKA_ON_4_3_1
-from tests.coordinator import BEGIN_MS, History, Id, LogRecord, histories, merge
+from tests.fakes.coordinator import BEGIN_MS, History, Id, LogRecord, histories, merge
+from tests.fakes.recorded_log import JAVA_ON_4_3_1, RDKAFKA_ON_3_9_2, RDKAFKA_ON_4_3_1
 
 QUIET_MS = 6_001
 
@@ -36,13 +36,13 @@ def fold_in_batches(
     """All rows of a log of one or more partitions, cut at these places; what is kept goes through files between."""
     edges = [0, *sorted(cuts), len(records)]
     rows: list[Row] = []
-    standings: dict[int, Standing] = {}
+    standings: dict[int, FoldState] = {}
     kept: dict[int, list[Kept]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for batch, (first, last) in enumerate(pairwise(edges)):
             numbers = sorted({record.partition for record in records})
             for number in numbers:
-                fold = PartitionFold(number, standings.get(number, Standing()), kept.get(number, ()), group)
+                fold = PartitionFold(number, standings.get(number, FoldState()), kept.get(number, ()), group)
                 mine = [record for record in records[first:last] if record.partition == number]
                 for record in mine:
                     fold.record(record.offset, record.ms, record.key, record.value)
@@ -154,20 +154,20 @@ def test_offsets_that_compaction_took_are_counted() -> None:
     each.initialise()
     each.add("orders", 0)
     record = merge([each], 1).records[0]
-    fold = PartitionFold(0, Standing(10), (), group)
+    fold = PartitionFold(0, FoldState(10), (), group)
     fold.record(13, record.ms, record.key, record.value)
     fold.end(20, -1)
     assert (fold.missing, fold.standing.next) == (3 + 6, 20)
 
 
 def test_a_truncated_log_is_read_on_from_its_end() -> None:
-    fold = PartitionFold(0, Standing(100, BEGIN_MS), (), group)
+    fold = PartitionFold(0, FoldState(100, BEGIN_MS), (), group)
     fold.end(40, -1)
-    assert (fold.standing, fold.missing) == (Standing(40, BEGIN_MS), 0)
+    assert (fold.standing, fold.missing) == (FoldState(40, BEGIN_MS), 0)
 
 
 def test_an_undecodable_record_is_counted_named_and_passed_over() -> None:
-    fold = PartitionFold(3, Standing(), (), group)
+    fold = PartitionFold(3, FoldState(), (), group)
     fold.record(0, BEGIN_MS, b"\x00\x09", b"")
     fold.end(1, -1)
     assert fold.undecodable == 1
@@ -182,7 +182,7 @@ def test_an_id_that_is_idle_for_an_hour_is_forgotten_and_an_open_one_never() -> 
     idle.end(commit=True, markers_ms=1)
     other = Id("pay-3", 2, True, BEGIN_MS + KEEP_MS + 60_000, iter(range(200, 300)))
     other.initialise()
-    fold = PartitionFold(0, Standing(), (), group)
+    fold = PartitionFold(0, FoldState(), (), group)
     for record in merge([idle, busy, other], 1).records:
         fold.record(record.offset, record.ms, record.key, record.value)
     assert {each.entry.transactional_id for each in fold.kept()} == {"pay-2", "pay-3"}

@@ -12,7 +12,7 @@ from exporter.ingest.spark import SparkReceiver
 from exporter.model import TopicPartition
 from exporter.spark.queries import KEEP_SILENT
 from exporter.words import QueryState, TerminationReason
-from tests.world import Time
+from tests.fakes.cluster import Time
 
 PROGRESS = {
     "batchId": 4,

@@ -16,9 +16,9 @@ from exporter import catalogue
 from exporter.model import Fact, KnownIds, LoggedTransactions, Outcome, Reason, ReleaseTimes, UncleanEnds
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.transactions.records import Status, decode_key, decode_value
-from tests.coordinator import BEGIN_MS, History, Id, LogRecord, Written, histories, merge
+from tests.fakes.cluster import LOG, Seen, Transaction, World, partitions, places, read
+from tests.fakes.coordinator import BEGIN_MS, History, Id, LogRecord, Written, histories, merge
 from tests.strategies import encode_key
-from tests.world import LOG, Seen, Transaction, World, partitions, places, read
 
 F = TypeVar("F", bound=Fact)
 COUNTED = catalogue.TRANSACTIONS_TOTAL

@@ -9,7 +9,7 @@ from exporter import catalogue
 from exporter.kafka.requests.transactions import PROBES
 from exporter.model import GroupsBeyondLso, Reason, TopicPartition
 from exporter.sources.groups import GroupsSettings, GroupsSource, choose, group_samples
-from tests.world import OFFSETS, World, partitions, read
+from tests.fakes.cluster import OFFSETS, World, partitions, read
 
 LAG = catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS
 BLOCKED = catalogue.GROUP_BLOCKED_OFFSETS

@@ -27,7 +27,7 @@ from exporter.model import (
 )
 from exporter.sources.transactions import TransactionsSettings, TransactionsSource
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
-from tests.world import LOG, OFFSETS, Partition, Transaction, World, partitions, places, read
+from tests.fakes.cluster import LOG, OFFSETS, Partition, Transaction, World, partitions, places, read
 
 TOPICS = catalogue.INTERNAL_TOPIC_PARTITIONS
 OPEN = catalogue.TRANSACTIONS_OPEN

@@ -25,7 +25,7 @@ from exporter.model import (
     TransactionState,
 )
 from exporter.sources.lso import LsoSettings, LsoSource
-from tests.world import LOG, Partition, Seen, Transaction, World, Writer, partitions, read
+from tests.fakes.cluster import LOG, Partition, Seen, Transaction, World, Writer, partitions, read
 
 SINCE = catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS
 STALLED = catalogue.STALLED_PARTITIONS

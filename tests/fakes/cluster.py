@@ -21,7 +21,7 @@ from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Clock, Deadline, Fact, Facts, Fault, Metric, Reason, Sample, Source, TopicPartition
 from exporter.sources.cluster import Cluster
 from exporter.transactions.applications import Grouping
-from tests.coordinator import LogRecord
+from tests.fakes.coordinator import LogRecord
 
 LOG = "__transaction_state"
 OFFSETS = "__consumer_offsets"
