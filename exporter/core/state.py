@@ -58,19 +58,19 @@ class StateDir:
             return {}
         return document if isinstance(document, dict) else {}
 
-    def save(self, cluster_id: str, name: str, document: dict[str, Any], *, durable: bool = False) -> None:
-        """Replace the document in one step: a crash leaves the old one or the new one.
+    def save(self, cluster_id: str, name: str, document: dict[str, Any], *, durable: bool = False) -> bool:
+        """Replace the document in one step: a crash leaves the old one or the new one. False when that fails.
 
         Nothing is written when it is unchanged. A ``durable`` one is on disk before it replaces the old one, so that it
         survives the machine's crash, too.
         """
         path = self._path(cluster_id, name)
         if path is None:
-            return
+            return False
         text = json.dumps(document, separators=(",", ":"), sort_keys=True)
         with self._lock:
             if self._written.get(path) == text:
-                return
+                return True
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 draft = path.with_suffix(".new")
@@ -84,9 +84,10 @@ class StateDir:
                     _sync(path.parent)
             except OSError as error:
                 self._warn(error)
-                return
+                return False
             self._written[path] = text if not durable else ""
             self._warned = False
+            return True
 
     # --- Journals ---
 

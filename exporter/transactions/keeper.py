@@ -87,15 +87,20 @@ class Keeper:
             changed["undecodable"] = undecodable
         first = self._snapshot_at is None
         if first or whole or now - (self._snapshot_at or 0.0) >= SNAPSHOT_SECONDS:
-            if first or moved or changed or self._journalled:
-                self._snapshot(tail, aggregates, log_partitions, waiting)
             self._snapshot_at = now
-            self._journalled = False
+            if first or moved or changed or self._journalled:
+                if self._snapshot(tail, aggregates, log_partitions, waiting):
+                    self._journalled = False
+                else:
+                    self._append(positions, {**aggregates.saved(everything=True), "undecodable": undecodable})
         elif moved or changed:
-            line = {"generation": self._generation, "partitions": moved, "counters": changed}
-            self._state.append(self._cluster_id, self._name, line)
-            self._journalled = True
+            self._append(moved, changed)
         self._positions, self._undecodable = positions, undecodable
+
+    def _append(self, positions: Mapping[str, list[Any]], counters: Mapping[str, Any]) -> None:
+        line = {"generation": self._generation, "partitions": positions, "counters": counters}
+        self._state.append(self._cluster_id, self._name, line)
+        self._journalled = True
 
     def _snapshot(
         self,
@@ -103,18 +108,21 @@ class Keeper:
         aggregates: Aggregates,
         log_partitions: int,
         waiting: Mapping[int, SavedPartition],
-    ) -> None:
-        self._generation += 1
+    ) -> bool:
+        """Whether it was written. Where it was not, the one before and its journal stay what a restart goes by."""
         partitions = {str(number): kept_document(saved) for number, saved in waiting.items()}
         partitions |= tail.snapshot() if tail is not None else {}
         counters: dict[str, Any] = aggregates.saved(everything=True)
         counters["undecodable"] = tail.undecodable if tail is not None else 0
         document = {
             "format": FORMAT,
-            "generation": self._generation,
+            "generation": self._generation + 1,
             "log_partitions": log_partitions,
             "partitions": partitions,
             "counters": counters,
         }
-        self._state.save(self._cluster_id, self._name, document, durable=True)
-        self._state.forget_journal(self._cluster_id, self._name)
+        if self._state.save(self._cluster_id, self._name, document, durable=True):
+            self._generation += 1
+            self._state.forget_journal(self._cluster_id, self._name)
+            return True
+        return False

@@ -370,6 +370,21 @@ def test_counters_that_were_shown_are_kept_also_where_compaction_took_their_reco
     assert seen.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 2
 
 
+def test_where_a_snapshot_cannot_be_written_the_journal_keeps_what_was_shown(tmp_path: Path) -> None:
+    world = world_of()
+    story = Story(world, "app-1")
+    source = source_of(world, tmp_path)
+    read(world, source)
+    draft = tmp_path / "cluster-1" / "txnlog.new"
+    draft.mkdir()  # the draft of a snapshot cannot be written
+    story["app-1"].initialise()
+    for turn in range(4):
+        story.commit("app-1")
+        world.time.pass_(11.0)
+        assert counts(read(world, source)) == {"committed": turn + 1}
+    assert counts(read(world, source_of(world, tmp_path))) == {"committed": 4}
+
+
 def test_lost_records_stay_counted_over_a_restart(tmp_path: Path) -> None:
     world = world_of()
     story = Story(world, "app-1")
