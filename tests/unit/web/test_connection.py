@@ -9,6 +9,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from uvicorn.config import Config
@@ -155,3 +156,16 @@ def test_bytes_one_by_one_are_what_they_are_together(stream: bytes) -> None:
     single = asyncio.run(exchange([bytes([byte]) for byte in stream]))
     assert final(whole[0]) == final(single[0])
     assert whole[1] == single[1]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [WELL_FORMED + b"\r\n" + WELL_FORMED],
+        [WELL_FORMED, b"\r\n" + WELL_FORMED],
+        [WELL_FORMED, b"\r\n", WELL_FORMED],
+        [WELL_FORMED + b"\r", b"\n" + WELL_FORMED],
+    ],
+)
+def test_empty_lines_between_requests_are_skipped_in_whatever_pieces_they_come(pieces: list[bytes]) -> None:
+    assert asyncio.run(exchange(pieces))[0] == [200, 200]
