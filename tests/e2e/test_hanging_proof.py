@@ -1,0 +1,228 @@
+"""What made a live transaction look like a hanging one on real brokers: none of it gives a line that ends it any more.
+
+A DENY on one transactional.id, a transaction log that may not be described or read. A true orphan is proven in time.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from demo.agent import Agent
+from demo.cluster import KafkaCluster
+from demo.orphan import make_orphan
+from demo.processes import poll
+from demo.settings import Security
+from demo.workloads.producers import RdkafkaProducer
+from exporter import catalogue
+from exporter.model import Deadline
+from tests.e2e.conftest import Keep, StartAgent
+
+USER = "eos"
+LOG = "__transaction_state"
+LOOKS = (("stalled", "--stall-after", "2s"), ("hanging", "--older-than", "1ms"))
+PROVEN_SECONDS = 70.0
+QUIET_SECONDS = 60.0
+"""Longer than two rounds take: what would be claimed is claimed by then."""
+
+
+class Done(NamedTuple):
+    """A command that ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        parsed: dict[str, Any] = json.loads(self.out)
+        return parsed
+
+
+def run(*arguments: str) -> Done:
+    argv = [sys.executable, "-m", "exporter", "transactions", *arguments]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def ends_something(*texts: str) -> bool:
+    """Whether any of it has a line that ends a transaction."""
+    return any(word in text for text in texts for word in (" abort --topic ", "forceTerminateTransaction"))
+
+
+def pages(agent: Agent) -> list[str]:
+    return [agent.get(path).text for path in ("/", "/api/v1/status", "/metrics")]
+
+
+def never(agent: Agent, topic: str, seconds: float) -> set[str]:
+    """Watch for so long that no page ends anything; gives back the kinds of holder that were shown."""
+    kinds: set[str] = set()
+    until = Deadline.after(seconds)
+    while poll(until, 0.5):
+        assert not ends_something(*pages(agent))
+        kinds |= {each.labels["kind"] for each in agent.metrics().samples(catalogue.LSO_BLOCKER_INFO, topic=topic)}
+    return kinds
+
+
+def committed(bootstrap: str, topic: str, partitions: int) -> int:
+    """How many records of the topic's partitions a read_committed consumer sees."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "counts",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+    seen, ended = 0, 0
+    until = Deadline.after(30)
+    while ended < partitions and not until.over:
+        for message in consumer.consume(100, 1.0):
+            ended += message.error() is not None
+            seen += message.error() is None
+    consumer.close()
+    return seen
+
+
+# --- What is denied ---
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[KafkaCluster]:
+    with KafkaCluster(security=Security.of(USER)) as cluster:
+        cluster.access.allow_all_reads(USER)
+        with RdkafkaProducer(cluster, "first-1") as producer:
+            cluster.create_topic("first")
+            producer.init()
+            producer.run(1, "first")
+        yield cluster
+
+
+@pytest.fixture
+def as_user(guarded: KafkaCluster, tmp_path: Path) -> Callable[..., Done]:
+    properties = tmp_path / "client.properties"
+    lines = (f"{name}={value}\n" for name, value in guarded.client_properties(USER).items())
+    properties.write_text("".join(lines))
+    return lambda *arguments: run(*arguments, "--command-config", str(properties))
+
+
+@pytest.fixture
+def watch(start_agent: StartAgent, guarded: KafkaCluster) -> Callable[[], Agent]:
+    environment = {
+        "KAFKA_EOS_CLUSTERS__0__KAFKA__" + key.upper().replace(".", "_"): value
+        for key, value in guarded.client_properties(USER).items()
+    }
+    environment["KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL"] = "5s"
+    return lambda: start_agent("--cluster.name", "guarded", "--lso.stall-after", "4s", environment=environment)
+
+
+def open_transaction(guarded: KafkaCluster, keep: Keep, name: str, topic: str) -> RdkafkaProducer:
+    guarded.create_topic(topic, 2)
+    producer = keep(RdkafkaProducer(guarded, name, timeout=600.0))
+    producer.init()
+    producer.begin()
+    producer.send(topic, 1, 0)
+    producer.send(topic, 1, 1)
+    producer.flush()
+    return producer
+
+
+def test_an_id_that_is_denied_is_named_by_the_log_and_unknown_without_it(
+    guarded: KafkaCluster,
+    as_user: Callable[..., Done],
+    watch: Callable[[], Agent],
+    keep: Keep,
+    fresh: Callable[[str], str],
+) -> None:
+    name, topic = fresh("pay"), fresh("orders")
+    live = open_transaction(guarded, keep, name, topic)
+    guarded.access.deny(USER, "DESCRIBE", "TransactionalId", name)
+    try:
+        for words in LOOKS:
+            for output in ("text", "json"):
+                done = as_user(*words, "--output", output)
+                assert not ends_something(done.out, done.err), done
+        stalled = as_user(*LOOKS[0], "--output", "json").document["stalled_partitions"]
+        assert {(each["blocker"]["kind"], each["blocker"]["transactional_id"]) for each in stalled} == {("open", name)}
+        guarded.access.deny(USER, "READ", "Topic", LOG)
+        for words in LOOKS:
+            done = as_user(*words)
+            assert not ends_something(done.out, done.err), done
+            assert f"grant READ on Topic:{LOG}" in done.out + done.err
+        agent = watch()
+        kinds = never(agent, topic, QUIET_SECONDS)
+        assert kinds == {"unknown"}
+        assert f"grant READ on Topic:{LOG}" in agent.get("/").text
+    finally:
+        guarded.access.revoke(USER, "DESCRIBE", "TransactionalId", name, "DENY")
+        guarded.access.revoke(USER, "READ", "Topic", LOG, "DENY")
+    live.commit()
+    assert committed(guarded.bootstrap, topic, 2) == 2
+
+
+def test_a_transaction_log_that_may_not_be_described_leaves_a_live_transaction_unknown(
+    guarded: KafkaCluster,
+    as_user: Callable[..., Done],
+    watch: Callable[[], Agent],
+    keep: Keep,
+    fresh: Callable[[str], str],
+) -> None:
+    name, topic = fresh("pay"), fresh("orders")
+    live = open_transaction(guarded, keep, name, topic)
+    guarded.access.deny(USER, "DESCRIBE", "Topic", LOG)
+    guarded.access.deny(USER, "DESCRIBE", "TransactionalId", name)
+    try:
+        for words in LOOKS:
+            done = as_user(*words)
+            assert not ends_something(done.out, done.err), done
+            assert f"Topic:{LOG}" in done.out + done.err
+        agent = watch()
+        assert never(agent, topic, QUIET_SECONDS) == {"unknown"}
+    finally:
+        guarded.access.revoke(USER, "DESCRIBE", "Topic", LOG, "DENY")
+        guarded.access.revoke(USER, "DESCRIBE", "TransactionalId", name, "DENY")
+    live.commit()
+    assert committed(guarded.bootstrap, topic, 2) == 2
+
+
+# --- A true orphan ---
+
+
+def test_a_true_orphan_is_proven_in_time_with_the_line_that_ends_it(
+    guarded: KafkaCluster,
+    start_agent: StartAgent,
+    fresh: Callable[[str], str],
+    record_property: Callable[[str, object], None],
+) -> None:
+    topic = fresh("ledger")
+    guarded.create_topic(topic)
+    agent = start_agent(
+        "--bootstrap-server", guarded.bootstrap,
+        environment={"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "5s"},
+    )  # fmt: skip
+    orphan = make_orphan(guarded, topic)
+    began = time.monotonic()
+    agent.wait_until(
+        lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, topic=topic, kind="hanging"), timeout=PROVEN_SECONDS
+    )
+    seconds = round(time.monotonic() - began, 1)
+    record_property("seconds from the orphan to its proof", seconds)
+    print(f"{seconds} s from the orphan to its proof")
+    [stalled] = [each for each in agent.status()["clusters"][0]["stalled_partitions"] if each["topic"] == topic]
+    assert stalled["next_step"]["command"].endswith(
+        f" abort --topic {topic} --partition 0 --start-offset {orphan.start_offset}"
+    )
+    assert "transactions hanging" in stalled["next_step"]["check"]
+    proof = stalled["blocker"]["proof"]
+    assert proof["coordinators_loaded"] == proof["log_partitions"] == 50
+    assert proof["second_round_timestamp"] - proof["first_round_timestamp"] >= 30
