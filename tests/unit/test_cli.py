@@ -160,9 +160,15 @@ def test_a_cluster_of_the_file_is_picked_by_name(tmp_path: Path, capsys: pytest.
 def test_control_c_is_quiet_and_exits_130() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         server = f"127.0.0.1:{silent.getsockname()[1]}"
-        with subprocess.Popen(
-            [*PROGRAM, "transactions", "--bootstrap-server", server], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        ) as process:
+        # A shell starts a background job with SIGINT ignored, which a child inherits: not what is tested here.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            process = subprocess.Popen(
+                [*PROGRAM, "transactions", "--bootstrap-server", server], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+        finally:
+            signal.signal(signal.SIGINT, before)
+        with process:
             connection, _ = silent.accept()
             with connection:
                 process.send_signal(signal.SIGINT)
