@@ -19,7 +19,7 @@ SPARK_WORKERS ?= 2
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit golden rules mutants chaos chaos-short soak chart container dist deploy e2e spark test demo bench generate captures release lock clean
+.PHONY: help setup check format unit hostile fuzz golden rules mutants chaos chaos-short soak chart container dist deploy e2e spark test demo bench generate captures release lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -107,7 +107,13 @@ deploy: $(READY)
 	@scripts/when-changed container Dockerfile .dockerignore docker pyproject.toml constraints.txt demo/compose.yaml \
 	    demo/compose tests/container scripts -- $(MAKE) container
 
-test: check unit golden rules deploy dist e2e spark ## all of the above
+hostile: $(READY) ## what others may write: every reader fuzzed for 8 s, patterns, limits of the process
+	$(BIN)/pytest tests/fuzz tests/hostile -n 2 $(ARGS)
+
+fuzz: $(READY) ## every reader fuzzed for FUZZ_SECONDS (60); what fails stays in tests/fuzz/corpus
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BIN)/pytest tests/fuzz -n 2 $(ARGS)
+
+test: check unit hostile golden rules deploy dist e2e spark ## all of the above
 
 demo: $(READY) ## a real Kafka that goes wrong on purpose; Ctrl-C ends it, or DEMO_SECONDS=120
 	@exec $(PY) -m demo

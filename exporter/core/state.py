@@ -110,13 +110,16 @@ class StateDir:
         path = self._path(cluster_id, name, ".journal")
         entries: list[dict[str, Any]] = []
         try:
-            lines = path.read_bytes().split(b"\n") if path is not None else []
-        except OSError:
+            lines = read_regular(path, MOST_BYTES).split(b"\n") if path is not None else []
+        except FileNotFoundError:
+            return entries
+        except OSError as error:
+            log.warning("state %s cannot be read, going on without it: %s", path, error)
             return entries
         for line in lines[:-1]:
             try:
-                entry = json.loads(line)
-            except ValueError:
+                entry = parse_json(line, MOST_WEIGHT)
+            except JsonError:
                 break
             if not isinstance(entry, dict):
                 break

@@ -192,6 +192,8 @@ def _bounded(root: yaml.Node) -> None:
 def _children(node: yaml.Node) -> list[yaml.Node]:
     if node.tag not in _TAGS[type(node)]:
         raise yaml.constructor.ConstructorError(None, None, "a tag is not known here", node.start_mark)
+    if isinstance(node, yaml.ScalarNode) and "\0" in node.value:  # no path, name or secret has one
+        raise yaml.constructor.ConstructorError(None, None, "a text has a NUL in it", node.start_mark)
     if isinstance(node, yaml.MappingNode):
         return [child for pair in node.value for child in pair]
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []

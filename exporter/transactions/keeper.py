@@ -48,7 +48,7 @@ class Keeper:
             if saved.counters is not None:
                 aggregates.restore(saved.counters)
                 undecodable = int(saved.counters.get("undecodable", 0))
-        except (UnusableState, TypeError, ValueError, AttributeError) as error:
+        except (UnusableState, AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             log.warning(
                 "the state of the transaction log of %s cannot be used (%s): reading begins at its end, counters at 0",
                 cluster_id,

@@ -145,7 +145,7 @@ def read(document: Mapping[str, Any], journal: Iterable[Mapping[str, Any]]) -> S
         for line in journal:
             if line.get("generation") == saved.generation:
                 _amend(saved, line)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise UnusableState(f"{type(error).__name__}: {error}") from None
     return saved
 
@@ -181,7 +181,7 @@ def _position(position: list[Any]) -> tuple[int, int, frozenset[int], int]:
 def _read_partition(number: int, found: Mapping[str, Any]) -> SavedPartition:
     saved = _at(found["position"])
     saved.taken_at = None if found["taken_at"] is None else int(found["taken_at"])
-    saved.open_from = found.get("open_from")
+    saved.open_from = None if found.get("open_from") is None else int(found["open_from"])
     saved.ids = [_read_entry(number, each) for each in found["ids"]]
     return saved
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-_ENTRY = re.compile(
-    r"^\s*(?P<module>[\w.$]+)\s+(?:required|requisite|sufficient|optional)\b(?P<options>.*?);?\s*$", re.DOTALL
-)
+# Possessive, so that the time is linear.
+_ENTRY = re.compile(r"(?P<module>[\w.$]++)\s++(?:required|requisite|sufficient|optional)\b(?P<options>.*+)", re.DOTALL)
 _OPTION = re.compile(
-    r"""\s*(?P<key>[\w.\-]+)\s*=\s*(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'|(?P<bare>[^\s;"']+))""",
+    r"""\s*+(?P<key>[\w.\-]++)\s*+=\s*+"""
+    r"""(?:"(?P<double>(?:[^"\\]|\\.)*+)"|'(?P<single>(?:[^'\\]|\\.)*+)'|(?P<bare>[^\s;"']++))""",
     re.DOTALL,
 )
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
@@ -29,7 +29,7 @@ _OPTIONS = {
 
 def parse_jaas(text: str) -> dict[str, str]:
     """The properties of a JAAS entry. Raises ValueError, whose text holds no value of the entry."""
-    entry = _ENTRY.match(text)
+    entry = _ENTRY.match(text.strip().removesuffix(";"))
     if entry is None:
         raise ValueError('is not of the form: LoginModule required username="..." password="...";')
     module = entry["module"].rpartition(".")[2]
@@ -51,8 +51,8 @@ def parse_jaas(text: str) -> dict[str, str]:
 
 def _options(text: str) -> dict[str, str]:
     options: dict[str, str] = {}
-    position = 0
-    while text[position:].strip():
+    position, text = 0, text.rstrip()
+    while position < len(text):
         option = _OPTION.match(text, position)
         if option is None:
             raise ValueError("has an option that is not key=value; quote values that hold spaces")

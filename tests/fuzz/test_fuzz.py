@@ -1,0 +1,41 @@
+"""Every reader on what others may write: the inputs of its corpus, and new ones for a while.
+
+FUZZ_SECONDS is how long each is tried for. A failure leaves its input in tests/fuzz/corpus, for `git add`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.run import corpus_of
+from tests.fuzz.targets import TARGETS
+
+SECONDS = int(os.environ.get("FUZZ_SECONDS", "8"))
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_no_input_that_is_known_is_more_than_a_fault(name: str) -> None:
+    inputs = corpus_of(name)
+    assert inputs, f"{name} has no corpus to begin with"
+    for path in inputs:
+        TARGETS[name](path.read_bytes())
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.timeout(SECONDS * 3 + 180)
+def test_no_input_that_is_found_is_more_than_a_fault(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz.run", name, str(SECONDS)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        errors="replace",
+    )
+    assert done.returncode == 0, done.stdout[-5000:]

@@ -1,0 +1,133 @@
+"""The regular expressions that meet text of others, each with the method that is called and what slows backtracking.
+
+python -m tests.hostile.patterns MODULE:NAME  tries one on a megabyte each.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+LENGTH = 1_000_000
+UNITS = (" ", "a", "A", "0", ":", ",", '"', "\\", "/", "-", "_", ".")
+
+# The method, what a text begins with, and what is repeated beside UNITS.
+Use = tuple[str, str, Sequence[str]]
+
+FOREIGN: dict[str, Use] = {
+    "exporter.bounds.json_text:_ESCAPE": ("sub", "", ("\\u", "\\ud800", "\\udbff\\u")),
+    "exporter.bounds.json_text:_LONG_NUMBER": ("search", "", ("0" * 40 + "a", "e+", "e99")),
+    "exporter.bounds.text:_SURROGATE": ("sub", "", ("\ud800",)),
+    "exporter.client_settings.client_rules:_PLACEHOLDER": ("search", "", ("<", "$", "%")),
+    "exporter.client_settings.client_rules:_RANDOM": ("search", "", ("pod", "pod.", " pi")),
+    "exporter.client_settings.files:_LINE_END": ("sub", "", ("\r", "\n")),
+    "exporter.client_settings.files:_SECRET": ("search", "", ("api", ".ke")),
+    "exporter.connect.trace:_ASSIGNED": (
+        "sub",
+        "",
+        ("password", "password ", "password=", 'token="', "secret='", "pwd = "),
+    ),
+    "exporter.connect.trace:_FRAME": ("match", "", ("\t", " [", "... 1")),
+    "exporter.connect.trace:_SECRET_KEY": ("search", "", ("api", "connection.", "acces", "privat")),
+    "exporter.connect.trace:_USER_INFO": ("sub", "x://", ("://", "x://", ":@", "x://:")),
+    "exporter.core.durations:_FORM": ("fullmatch", "", ("1h", "1")),
+    "exporter.core.logs:_NUMBERS": ("sub", "", ("0x", "0xa")),
+    "exporter.core.logs:_PLAIN": ("fullmatch", "", ("[",)),
+    "exporter.core.shard:_FORM": ("fullmatch", "", ("1/",)),
+    "exporter.core.target_files:_ADDRESS": ("fullmatch", "[", ("a:1",)),
+    "exporter.exposition.text_format:_SURROGATE": ("sub", "", ("\ud800",)),
+    "exporter.jvm.jmx_exporter:_ESCAPE": ("sub", "", ('\\"',)),
+    "exporter.jvm.jmx_exporter:_LABEL": ("match", 'a="', ('\\"', 'a="b",', '" ')),
+    "exporter.jvm.jmx_exporter:_NAME": ("fullmatch", "", ()),
+    "exporter.jvm.mbeans:_ESCAPE": ("sub", "", ()),
+    "exporter.jvm.mbeans:_PROPERTY": ("match", "", ("a=", 'a="', '\\"', "a=b,", " =")),
+    "exporter.kafka.auth.jaas:_ENTRY": ("match", "a required ", ("a required ", "a ", "; ")),
+    "exporter.kafka.auth.jaas:_ESCAPED": ("sub", "", ()),
+    "exporter.kafka.auth.jaas:_OPTION": ("match", "a=", ("a=", 'a="', "a = ", '\\"')),
+    "exporter.kafka.auth.oauth:_ERROR_CODE": ("fullmatch", "", ()),
+    "exporter.settings.layers:_PLAIN_KEY": ("match", "", ()),
+    "exporter.settings.layers:_SERVICE_LINK": ("search", "", ("_PORT", "_SERVICE_PORT_", "_PORT_1_TCP")),
+    "exporter.settings.values:_SIZE": ("fullmatch", "1", ("Mi",)),
+    "exporter.sources.streams:_CLIENT_ID": ("fullmatch", "", ("-01234567-89ab-cdef-0123-456789abcdef", "0123abcd-")),
+    "exporter.spark.application_log:_ROLLED": ("fullmatch", "events_1_", (".compact", "events_1_")),
+    "exporter.spark.checkpoint:_NUMBER": ("fullmatch", "", ()),
+    "exporter.spark.events:_KAFKA": ("match", "KafkaSource", ()),
+    "exporter.spark.terminations:_CLASS": (
+        "sub",
+        "",
+        ("AException", "\nCaused by: A", "a\n", "KafkaError{code=", "a.Error"),
+    ),
+    "exporter.spark.terminations:_USER_CLASS": ("search", "", ("PYTHON", "USER_")),
+    "exporter.spark.terminations:_USER_EXCEPTION": ("search", "", (".PythonException",)),
+    **{f"exporter.spark.terminations:_BY_ERROR_CLASS.{at}.1": ("search", "", ("_LOG_", "STATE_")) for at in range(3)},
+    **{
+        f"exporter.spark.terminations:_BY_EXCEPTION.{at}.1": (
+            "search",
+            "",
+            ("StateStore", ".StateStore", "A_", "_A", ".a"),
+        )
+        for at in range(5)
+    },
+    "exporter.transactions.applications:_BARE_UUID": ("fullmatch", "", ()),
+    "exporter.transactions.applications:_CONNECT_LEADER": ("fullmatch", "connect-cluster-", ()),
+    "exporter.transactions.applications:_FLINK": ("fullmatch", "", ("-1", "-1-", "1-11")),
+    "exporter.transactions.applications:_STREAMS": (
+        "fullmatch",
+        "",
+        ("-0_0", "-01234567-89ab-cdef-0123-456789abcdef-1"),
+    ),
+    "exporter.transactions.applications:_SUFFIXED": (
+        "fullmatch",
+        "",
+        ("-1", "1-", "-01234567-89ab-cdef-0123-456789abcdef"),
+    ),
+    "exporter.transactions.applications:_TASK": ("fullmatch", "", ("-1", "1-")),
+}
+
+ELSEWHERE = {
+    "exporter.exposition.revision:_COMMIT": "reads git's own files",
+    "exporter.kafka.auth.msk:_REGION": "reads an address of the settings",
+    "exporter.standalone.listener:_EXCEPTION": "is terminations:_CLASS, in a file that imports nothing of ours",
+}
+"""Patterns that meet no text of others, or are tried under another name."""
+
+# Requests are bounded before a pattern of web meets them; the others read what the agent or its operator wrote.
+OF_OTHER_ROOMS = ("exporter.jobs.", "exporter.web.", "exporter.commands.", "exporter.alerts.", "exporter.dashboards.")
+
+
+def texts(use: Use) -> Iterator[str]:
+    _, head, units = use
+    for unit in (*UNITS, *units):
+        for end in ("", "!"):
+            yield head + unit * (LENGTH // len(unit)) + end
+
+
+def pattern_of(name: str) -> re.Pattern[str]:
+    module, _, path = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for step in path.split("."):
+        found = found[int(step)] if step.isdigit() else getattr(found, step)
+    assert isinstance(found, re.Pattern)
+    return found
+
+
+def main(name: str) -> None:
+    pattern = pattern_of(name)
+    for text in texts(FOREIGN[name]):
+        match FOREIGN[name][0]:
+            case "sub":
+                pattern.sub("", text)
+            case "search":
+                pattern.search(text)
+            case "match":
+                pattern.match(text)
+            case "fullmatch":
+                pattern.fullmatch(text)
+
+
+if __name__ == "__main__":
+    for each in sys.argv[1:]:
+        main(each)
