@@ -290,6 +290,12 @@ class Completion(NamedTuple):
     min_isr: int | None
 
 
+class Evidence:
+    """What a step that destroys data rests on. ``lso.proof`` has its kinds, and the rules by which one is made."""
+
+    __slots__ = ()
+
+
 class Blocker(NamedTuple):
     """The transaction that holds the LSO of a stalled partition: the one with the lowest open start at or below it.
 
@@ -297,7 +303,9 @@ class Blocker(NamedTuple):
     ``producer_id`` and ``producer_epoch`` are None when DescribeProducers could not be asked. ``start_offset`` is the
     LSO itself where no start is known. ``started`` is Unix seconds, None when unknown. ``missing`` says what could not
     be asked, for kind unknown; ``completion`` what it waits for, for kind completing. ``unmarked`` are the partitions
-    whose marker the coordinator still waits for, None when it could not be asked.
+    whose marker the coordinator still waits for, None when it could not be asked. ``evidence`` is the proof that it
+    hangs, or that the transaction log has it open; without it no step ends the transaction. ``flink`` says that by its
+    id it may be a Flink job's.
     """
 
     transactional_id: str
@@ -312,6 +320,8 @@ class Blocker(NamedTuple):
     missing: tuple[str, ...] = ()
     completion: Completion | None = None
     unmarked: frozenset[TopicPartition] | None = None
+    evidence: Evidence | None = None
+    flink: bool = False
 
 
 class Stall(NamedTuple):

@@ -33,6 +33,7 @@ from exporter.sources.cluster import Cluster
 from exporter.sources.groups import GroupsSettings, GroupsSource
 from exporter.sources.lso import LsoSettings, LsoSource
 from exporter.sources.posture import PostureSettings, PostureSource
+from exporter.sources.prover import Prover
 from exporter.sources.transactions import TransactionsSettings, TransactionsSource
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.transactions.aggregates import Caps
@@ -100,7 +101,7 @@ def sources_of(
         limit=config.groups.limit,
     )
     return (
-        LsoSource(cluster, lso),
+        LsoSource(cluster, lso, Prover(cluster)),
         TransactionsSource(cluster, transactions),
         TxnlogSource(cluster, TxnlogSettings(caps)),
         GroupsSource(cluster, groups),

@@ -22,6 +22,10 @@ from exporter.sources.cluster import Cluster
 
 MIN_ISR = "min.insync.replicas"
 MOST_PARTITIONS = 500
+DENIED_IDS = (
+    "a DENY on single ids cannot be seen by whoever is denied: brokers leave such ids out without a word. The"
+    " transaction log has them, so that nothing of theirs is called hanging; only an administrator sees the ACLs"
+)
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter check connection --bootstrap-server kafka-1:9092
@@ -32,12 +36,16 @@ exit codes: 0 everything may be asked, 1 something is missing, 2 no broker answe
 
 
 class Capability(NamedTuple):
-    """One thing that the agent asks for. ``faults`` is empty when it may; ``unproven`` says why that cannot be seen."""
+    """One thing that the agent asks for. ``faults`` is empty when it may; ``unproven`` says why that cannot be seen.
+
+    ``unseen`` is what no answer can tell, whatever the verdict.
+    """
 
     name: str
     without: str
     faults: tuple[str, ...]
     unproven: str = ""
+    unseen: str = ""
 
     @property
     def verdict(self) -> str:
@@ -108,7 +116,11 @@ def capabilities_of(cluster: Cluster, deadline: Callable[[], Deadline]) -> Itera
     )
     grant = describe_grant(client, metadata, deadline())
     yield Capability(
-        "transactional ids", "no open transactions, every blocker of kind unknown", _texts([grant]), log.not_yet
+        "transactional ids",
+        "no open transactions, every blocker of kind unknown",
+        _texts([grant]),
+        log.not_yet,
+        DENIED_IDS,
     )
     # DescribeProducers needs the same READ on a topic as reading it does, and reads no record.
     reading = describe_producers(client, internal, log.partitions, deadline())
@@ -116,7 +128,10 @@ def capabilities_of(cluster: Cluster, deadline: Callable[[], Deadline]) -> Itera
     if log.partitions and not any(refusals):
         refusals.append(_tail_fault(cluster.properties, log.partitions[0].partition, deadline()))
     yield Capability(
-        "transaction log", "no counters of outcomes, fences and times: gauges only", _texts(refusals), log.not_yet
+        "transaction log",
+        "no counters of outcomes, fences and times, nothing is called hanging",
+        _texts(refusals),
+        log.not_yet,
     )
     group_grant = describe_group_grant(client, metadata, deadline())
     yield Capability("consumer groups", "no read_committed lag of groups", _texts([group_grant]), offsets.not_yet)
@@ -181,5 +196,6 @@ def _print(cluster: Cluster, capabilities: tuple[Capability, ...]) -> None:
         ((each.name, each.verdict, each.without if each.faults else "") for each in capabilities),
     )
     for each in capabilities:
-        for text in each.faults or filter(None, [each.unproven]):
-            print(printable(f"{each.name}: {text}"))
+        for text in (*(each.faults or [each.unproven]), each.unseen):
+            if text:
+                print(printable(f"{each.name}: {text}"))

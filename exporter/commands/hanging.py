@@ -1,7 +1,7 @@
-"""``transactions hanging``: the full search for transactions that no coordinator knows, in every partition.
+"""``transactions hanging``: search partitions for transactions that hang, and prove of each that it does.
 
-The cross-check of Kafka's TransactionsCommand find-hanging, with a second read a little later in place of its 15
-minutes: a marker that was on its way has arrived by then.
+The cross-check of Kafka's TransactionsCommand find-hanging, with the transaction log itself in place of the
+coordinators' caches, and a second look half a minute later in place of its 15 minutes. ``lso.proof`` has the rule.
 """
 
 from __future__ import annotations
@@ -9,45 +9,45 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from exporter.commands.clusters import duration, read_all
-from exporter.commands.output import progress, say
+from exporter.commands.log_rounds import Sleep, take_rounds
+from exporter.commands.output import progress
 from exporter.commands.report import ClusterReport, ReportFormat, show
 from exporter.config import ClusterConfig
-from exporter.core.durations import format_age, format_duration
-from exporter.kafka.requests.coordinators import ask_coordinators
+from exporter.core.durations import format_age
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
-from exporter.kafka.requests.transactions import PARTITIONS_PER_REQUEST, describe_producers
+from exporter.kafka.requests.transactions import PARTITIONS_PER_REQUEST
 from exporter.lso.next_step import next_step
-from exporter.lso.rules import Coordinators, LogProducer, Suspicion, is_hanging, suspect
+from exporter.lso.proof import HangingProof, OpenStart
 from exporter.model import Blocker, BlockerKind, Deadline, Fault, Stall, TopicPartition
 from exporter.sources.cluster import Cluster
+from exporter.sources.rounds import Open, held_in
+from exporter.transactions.log_range import RangeConsumer
+from exporter.transactions.log_scan import LogReader
 from exporter.web.status import stall_document
-
-CONFIRM_AFTER = 5.0
-"""Seconds between the two reads."""
 
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter transactions hanging --bootstrap-server kafka-1:9092
   kafka-eos-exporter transactions hanging --bootstrap-server kafka-1:9092 --older-than 10m --output json
 
-Needs READ on all topics and DESCRIBE on all transactional ids: without them nothing is called hanging.
+Reads the whole transaction log, twice, 30 s apart, where a transaction is open in a partition that may hang. Needs READ
+on all topics, __transaction_state among them, and DESCRIBE on all transactional ids: without them nothing is called
+hanging.
 
 exit codes: 0 none, 1 found, 2 could not look, or could not tell
 """
-
-Key = tuple[TopicPartition, int]
 
 
 def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``transactions hanging``."""
     parser: argparse.ArgumentParser = looks.add_parser(
         "hanging",
-        help="search all partitions for transactions that no coordinator knows",
-        description="Search the logs of all partitions for open transactions that no coordinator knows.",
+        help="search all partitions for transactions that hang, and prove it",
+        description="Search the logs of all partitions for open transactions that no transactional.id has open.",
         epilog=_EXAMPLES,
     )
     parser.add_argument(
@@ -57,6 +57,8 @@ def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's
         metavar="DURATION",
         help="leave out those whose producer wrote more recently (1m)",
     )
+    parser.add_argument("--topic", help="search this topic only")
+    parser.add_argument("--partition", type=int, metavar="N", help="search this partition of --topic only")
     return parser
 
 
@@ -64,7 +66,8 @@ def command(options: argparse.Namespace) -> int:
     """Runs it; gives back the exit code."""
 
     def look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[Stall]:
-        return search(cluster, deadline, options.older_than, time.sleep)
+        where = Where(options.topic, options.partition)
+        return search(cluster, deadline, options.older_than, time.sleep, where=where)
 
     looks = read_all(options, look)
     now = time.time()
@@ -81,92 +84,85 @@ def command(options: argparse.Namespace) -> int:
     return show(options, looks, form)
 
 
+class Where(NamedTuple):
+    """What is searched: one partition, one topic, or all."""
+
+    topic: str | None = None
+    partition: int | None = None
+
+    def has(self, place: TopicPartition) -> bool:
+        """Whether it is searched."""
+        return self.topic in {None, place.topic} and self.partition in {None, place.partition}
+
+
+EVERYWHERE = Where()
+
+
 def search(
-    cluster: Cluster, deadline: Deadline, older_than: float, sleep: Callable[[float], object]
+    cluster: Cluster,
+    deadline: Deadline,
+    older_than: float,
+    sleep: Sleep,
+    connect: Callable[[], LogReader] | None = None,
+    where: Where = EVERYWHERE,
 ) -> ClusterReport[Stall]:
-    """Search one cluster. Takes ``CONFIRM_AFTER`` seconds longer when there is a suspicion. Raises AskError.
+    """Search one cluster. Takes half a minute longer, and reads the log, where a transaction may hang. Raises AskError.
 
     Every question may take as long as the deadline leaves at first: there is one for each few hundred partitions.
     """
     patience = deadline.remaining()
     metadata = cluster.metadata(deadline)
-    partitions = sorted(TopicPartition(topic, number) for topic, some in metadata.topics.items() for number in some)
-    step = PARTITIONS_PER_REQUEST * max(1, len(metadata.brokers))
-    opened: dict[Key, LogProducer] = {}
+    found = (TopicPartition(topic, number) for topic, some in metadata.topics.items() for number in some)
+    partitions = sorted(filter(where.has, found))
     faults: list[Fault] = []
-    with progress(f"searching {len(partitions)} partitions of {cluster.target}", len(partitions)) as advance:
-        for start in range(0, len(partitions), step):
-            batch = partitions[start : start + step]
-            opened |= _opened(cluster, metadata, batch, Deadline.after(patience), faults)
-            advance(len(batch))
+    opened, described = _opened(cluster, metadata, partitions, patience, faults)
     wall = cluster.clock.wall()
     old = {
-        key: each
-        for key, each in opened.items()
-        if each.last_timestamp is None or wall - each.last_timestamp >= older_than
+        held: each for held, each in opened.items() if each.last_write is None or wall - each.last_write >= older_than
     }
-    # Partitions first, coordinators after: one that ended in between is unknown for a moment, and gone in the second
-    # read.
-    suspicions, coordinators = _cross_check(cluster, old, {}, Deadline.after(patience), faults)
-    if not suspicions and not coordinators.missing:
+    if not old:
         return ClusterReport(cluster, (), _texts(faults))
-    say(f"some are unknown to their coordinators; looking again in {format_duration(CONFIRM_AFTER)} ...")
-    sleep(CONFIRM_AFTER)
-    deadline = Deadline.after(patience)
-    again = _opened(cluster, metadata, sorted({partition for partition, _ in old}), deadline, faults)
-    still = {key: each for key, each in again.items() if key in old and each.start_offset == old[key].start_offset}
-    confirmed, coordinators = _cross_check(cluster, still, suspicions, deadline, faults)
-    now = cluster.clock.monotonic()
-    hanging = {key for key in still if is_hanging(confirmed.get(key), coordinators, CONFIRM_AFTER, now)}
-    unsure = {key for key in still if key not in hanging and not coordinators.knows(*key)}
-    offsets = _offsets(cluster, metadata, sorted({partition for partition, _ in hanging | unsure}), deadline)
+    connect = connect or (lambda: RangeConsumer(cluster.properties))
+    rounds = take_rounds(cluster, dict.fromkeys(old, described), connect, patience, sleep)
+    hanging = {held: proof for held, proof in rounds.proofs.items() if held in old}
+    unsure = {held: why for held, why in rounds.unproven.items() if held in old}
+    places = sorted({held.partition for held in (*hanging, *unsure)})
+    offsets = _offsets(cluster, metadata, places, Deadline.after(patience))
     stalls = {
-        key: _stall(key[0], still[key], key in hanging, coordinators.missing, offsets, metadata, wall)
-        for key in sorted(hanging | unsure)
+        held: _stall(held, old[held], hanging.get(held), unsure.get(held, ()), offsets, metadata, wall)
+        for held in sorted((*hanging, *unsure))
     }
     return ClusterReport(
         cluster,
-        tuple(stalls[key] for key in sorted(hanging)),
-        _texts(faults),
-        tuple(stalls[key] for key in sorted(unsure)),
+        tuple(stalls[held] for held in sorted(hanging)),
+        tuple(dict.fromkeys((*_texts(faults), *rounds.not_asked))),
+        tuple(stalls[held] for held in sorted(unsure)),
     )
+
+
+class _Writer(NamedTuple):
+    """Of an open transaction's producer: its epoch, and Unix seconds of its last write, by its own clock."""
+
+    epoch: int
+    last_write: float | None
 
 
 def _opened(
-    cluster: Cluster, metadata: Metadata, partitions: Sequence[TopicPartition], deadline: Deadline, faults: list[Fault]
-) -> dict[Key, LogProducer]:
-    answers = describe_producers(cluster.client, metadata, partitions, deadline)
-    faults += answers.faults
-    return {
-        (partition, each.producer_id): LogProducer(
-            each.producer_id, each.producer_epoch, each.start_offset, each.last_timestamp
-        )
-        for partition, producers in answers.values.items()
-        for each in producers
-        if each.start_offset is not None
-    }
-
-
-def _cross_check(
-    cluster: Cluster,
-    opened: Mapping[Key, LogProducer],
-    before: Mapping[Key, Suspicion],
-    deadline: Deadline,
-    faults: list[Fault],
-) -> tuple[dict[Key, Suspicion], Coordinators]:
-    if not opened:
-        return {}, Coordinators({})
-    asked = ask_coordinators(
-        cluster.client,
-        deadline,
-        lambda each: cluster.grouping.of(each).name,
-        producer_ids=sorted({producer_id for _, producer_id in opened}),
-    )
-    faults += asked.faults
-    coordinators = Coordinators.of(asked.transactions, _texts(asked.faults))
-    now = cluster.clock.monotonic()
-    doubts = {key: suspect(before.get(key), key[0], each, coordinators, now) for key, each in opened.items()}
-    return {key: doubt for key, doubt in doubts.items() if doubt is not None}, coordinators
+    cluster: Cluster, metadata: Metadata, partitions: Sequence[TopicPartition], patience: float, faults: list[Fault]
+) -> tuple[dict[OpenStart, _Writer], float]:
+    """The open transactions, and the monotonic instant after the last answer."""
+    step = PARTITIONS_PER_REQUEST * max(1, len(metadata.brokers))
+    opened: dict[OpenStart, _Writer] = {}
+    described = cluster.clock.monotonic()
+    with progress(f"searching {len(partitions)} partitions of {cluster.target}", len(partitions)) as advance:
+        for start in range(0, len(partitions), step):
+            batch = partitions[start : start + step]
+            answers: Open = held_in(cluster, metadata, batch, Deadline.after(patience))
+            opened |= {held: _Writer(*each) for held, each in answers.held.items()}
+            faults += answers.faults
+            described = answers.described
+            advance(len(batch))
+    return opened, described
 
 
 def _offsets(
@@ -182,21 +178,20 @@ def _offsets(
 
 
 def _stall(
-    partition: TopicPartition,
-    producer: LogProducer,
-    proven: bool,
+    held: OpenStart,
+    writer: _Writer,
+    proof: HangingProof | None,
     missing: tuple[str, ...],
     offsets: Mapping[TopicPartition, tuple[int, int]],
     metadata: Metadata,
     wall: float,
 ) -> Stall:
-    stable, end = offsets.get(partition, (producer.start_offset, producer.start_offset))
-    why = () if proven else missing or ("a second read that had every answer: run it again",)
-    kind = BlockerKind.HANGING if proven else BlockerKind.UNKNOWN
-    who = ("", "", producer.producer_id, producer.producer_epoch, producer.start_offset)
-    blocker = Blocker(*who, kind, started=producer.last_timestamp, missing=why)
-    since = producer.last_timestamp if producer.last_timestamp is not None else wall
-    return Stall(partition, since, stable, end, metadata.leader(*partition), blocker)
+    stable, end = offsets.get(held.partition, (held.start_offset, held.start_offset))
+    who = ("", "", held.producer_id, writer.epoch, held.start_offset)
+    kind = BlockerKind.UNKNOWN if proof is None else BlockerKind.HANGING
+    blocker = Blocker(*who, kind, started=writer.last_write, missing=missing, evidence=proof)
+    since = writer.last_write if writer.last_write is not None else wall
+    return Stall(held.partition, since, stable, end, metadata.leader(*held.partition), blocker)
 
 
 def _texts(faults: Iterable[Fault]) -> tuple[str, ...]:

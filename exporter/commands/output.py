@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from exporter.lso.next_step import NextStep
+from exporter.lso.next_step import CHECK_FIRST, NextStep
 
 _NUMBERS = {"age", "timeout", "lag", "partition", "partitions", "pid", "epoch", "offset", "stalled", "last write"}
 _WIDEST = 100
@@ -70,6 +70,10 @@ def print_next_step(subject: str, step: NextStep) -> None:
     print(_paragraph(f"{subject}: {step.text}"))
     if step.warning:
         print(_paragraph(f"Beware: {step.warning}"))
+    if step.check:
+        print(f"{CHECK_FIRST}:")
+        print(f"  {step.check}")
+        print(f"Go on only if {step.expect}:")
     if step.command:
         print(f"  {step.command}")
 

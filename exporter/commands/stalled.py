@@ -9,20 +9,38 @@ from typing import Any
 
 from exporter import catalogue
 from exporter.commands.clusters import duration, read_all
+from exporter.commands.log_rounds import Proofs, Sleep, take_rounds
 from exporter.commands.output import say
 from exporter.commands.report import ClusterReport, ReportFormat, show
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age, format_duration
 from exporter.lso.next_step import next_step
-from exporter.model import Deadline, Facts, Fault, Sample, Stall, Stalls
+from exporter.lso.proof import OpenInLog, OpenStart
+from exporter.model import (
+    Blocker,
+    BlockerKind,
+    Deadline,
+    Facts,
+    Fault,
+    Sample,
+    Stall,
+    Stalls,
+    TransactionState,
+)
 from exporter.sources.cluster import Cluster
 from exporter.sources.lso import LsoSettings, LsoSource
+from exporter.sources.rounds import held_in
+from exporter.transactions.log_range import RangeConsumer
+from exporter.transactions.log_scan import LogReader
 from exporter.web.status import stall_document
 
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter transactions stalled --bootstrap-server kafka-1:9092
   kafka-eos-exporter transactions stalled --bootstrap-server kafka-1:9092 --stall-after 10s --output json
+
+Reads the whole transaction log where something is stalled: only the log proves that a holder hangs, which takes half a
+minute more. Needs READ on __transaction_state for that.
 
 exit codes: 0 none, 1 found, 2 could not look
 """
@@ -71,13 +89,16 @@ def look_twice(
     settings: ClusterConfig,
     stall_after: float,
     deadline: Deadline,
-    sleep: Callable[[float], object],
+    sleep: Sleep,
+    connect: Callable[[], LogReader] | None = None,
 ) -> ClusterReport[Stall]:
     """Two reads of one cluster, ``stall_after`` seconds apart; the second only when an LSO is below its high watermark.
 
-    Both may take as long as the deadline leaves at first.
+    Then, of what is stalled, what the transaction log says: half a minute more where a holder may hang. Each read may
+    take as long as the deadline leaves at first.
     """
     patience = deadline.remaining()
+    connect = connect or (lambda: RangeConsumer(cluster.properties))
     source = LsoSource(
         cluster,
         LsoSettings(
@@ -92,13 +113,74 @@ def look_twice(
     )
     say(f"looking at the last stable offsets of {cluster.target} ...")
     first = list(source.read(deadline, Facts()))
+    began = cluster.clock.monotonic()
     if not _behind(first):
         return ClusterReport(cluster, (), _faults(first))
     say(f"{_behind(first)} topics have open transactions; looking again in {format_duration(stall_after)} ...")
     sleep(stall_after)
     second = list(source.read(Deadline.after(patience), Facts()))
     stalls = next((each.stalls for each in second if isinstance(each, Stalls)), ())
-    return ClusterReport(cluster, stalls, tuple(dict.fromkeys((*_faults(first), *_faults(second)))))
+    faults = (*_faults(first), *_faults(second))
+    if stalls:
+        stalls, more = _by_the_log(cluster, stalls, began, connect, patience, sleep)
+        faults += more
+    return ClusterReport(cluster, stalls, tuple(dict.fromkeys(faults)))
+
+
+def _by_the_log(
+    cluster: Cluster,
+    stalls: Sequence[Stall],
+    began: float,
+    connect: Callable[[], LogReader],
+    patience: float,
+    sleep: Sleep,
+) -> tuple[tuple[Stall, ...], tuple[str, ...]]:
+    """The stalls with what the transaction log says of their holders, and what could not be asked.
+
+    ``began`` is the monotonic instant of the first read.
+    """
+    unknown = {
+        OpenStart(stall.partition, stall.blocker.producer_id, stall.blocker.start_offset)
+        for stall in stalls
+        if stall.blocker.kind is BlockerKind.UNKNOWN and stall.blocker.producer_id is not None
+    }
+    deadline = Deadline.after(patience)
+    places = {held.partition for held in unknown}
+    again = held_in(cluster, cluster.metadata(deadline, sorted({each.topic for each in places})), places, deadline)
+    suspects = {held: again.described for held in unknown if held in again.held}
+    rounds = take_rounds(cluster, suspects, connect, patience, sleep)
+    watched = cluster.clock.monotonic() - began
+    return tuple(_named(cluster, stall, rounds, watched) for stall in stalls), rounds.not_asked
+
+
+def _named(cluster: Cluster, stall: Stall, rounds: Proofs, watched: float) -> Stall:
+    """The stall with its holder as the log shows it, and the evidence for a step that ends it.
+
+    ``watched`` is for how many seconds the partition was seen to be held.
+    """
+    blocker = stall.blocker
+    if blocker.producer_id is None:
+        return stall
+    held = OpenStart(stall.partition, blocker.producer_id, blocker.start_offset)
+    if (proof := rounds.proofs.get(held)) is not None:
+        return stall._replace(blocker=blocker._replace(kind=BlockerKind.HANGING, evidence=proof, missing=()))
+    opened = rounds.opened
+    known = (
+        next((each for each in opened.transactions if each.producer_id == held.producer_id), None) if opened else None
+    )
+    if opened is not None and known is not None and held.partition in known.partitions:
+        flink = cluster.grouping.may_be_flink(known.transactional_id)
+        kind = BlockerKind.OPEN if known.state is TransactionState.ONGOING else BlockerKind.COMPLETING
+        evidence = OpenInLog.of(opened, known, watched=watched, flink=flink)
+        if (blocker.kind, blocker.transactional_id) != (kind, known.transactional_id):
+            who = (known.transactional_id, known.application, known.producer_id, known.producer_epoch)
+            blocker = Blocker(*who, held.start_offset, kind, known.state, known.started, known.timeout)
+        return stall._replace(blocker=blocker._replace(evidence=evidence, flink=flink))
+    if blocker.kind is BlockerKind.UNKNOWN:
+        missing = (*blocker.missing, *rounds.unproven.get(held, ()))
+        return stall._replace(blocker=blocker._replace(missing=tuple(dict.fromkeys(missing))))
+    flink = cluster.grouping.may_be_flink(blocker.transactional_id)
+    return stall._replace(blocker=blocker._replace(flink=flink))
 
 
 def _behind(read: Sequence[object]) -> int:

@@ -24,7 +24,10 @@ from exporter.model import Clock, Deadline, Fault, Reason
 __all__ = ["Answers", "AskError", "ClusterClient", "Metadata", "PartitionMetadata", "Request", "Response"]
 
 FIRST_LOOK_SECONDS = 1.0
-"""How long the first contact with a cluster waits for all brokers to say how far they have read its metadata."""
+LOOK_SECONDS = 4.0
+"""How long all brokers are given at most to say how far they have read the cluster's metadata: at the first contact,
+which waits for it, and later.
+"""
 STALE_AFTER_FAILURE = 5.0
 """Seconds: how old cached metadata may be, at most, after a broker failed and its partitions probably moved."""
 
@@ -116,7 +119,7 @@ class ClusterClient:
 
         All brokers are asked how far they have read the metadata log; one that does not answer is no fault of this.
         """
-        self._look_around(deadline)
+        self._look_around(deadline.within(LOOK_SECONDS))
         found = []
         for node, address in sorted(self._brokers.items()):
             if self._view.is_stale(node):

@@ -19,6 +19,8 @@ STALE_SECONDS = 5.0
 """By how much a broker's view of the cluster must be proven to be old before that is a fault: an election reaches a
 broker that is well within a second.
 """
+CONTRADICTION_SECONDS = 30.0
+"""How long an old answer about leaders counts against a broker: one that is stale is asked last, perhaps not again."""
 MILESTONES = 512
 """How many steps of the newest view are kept: every half second brings one on a cluster with KRaft's defaults."""
 
@@ -153,7 +155,7 @@ class ClusterView:
         self._lock = threading.Lock()
         self._leaders = NewestLeaders()
         self._views = Views()
-        self._contradicts: dict[int, float] = {}  # by how many seconds a broker's last answer about leaders was old
+        self._contradicts: dict[int, tuple[float, float]] = {}  # how old a broker's last answer was, and when it came
 
     def merge(self, said: Metadata, node: int | None, asked_at: float, now: float) -> tuple[Metadata, bool]:
         """What a broker said, with the newer that is known put in, and whether it was older anywhere.
@@ -164,18 +166,23 @@ class ClusterView:
             merged = self._leaders.merge(said, now)
             if node is not None:
                 ages = (asked_at - self._leaders.elected(each) for each in merged.older)
-                self._contradicts[node] = max(ages, default=0.0)
+                self._contradicts[node] = max(ages, default=0.0), now
         return merged.metadata, bool(merged.older)
 
     def saw(self, positions: Mapping[int, int], asked_at: float, now: float) -> None:
-        """As ``Views.saw``."""
+        """As ``Views.saw``. A broker that has read the newest, or answered long ago, contradicts nothing any more."""
         with self._lock:
             self._views.saw(positions, asked_at, now)
+            self._contradicts = {
+                node: (age, at)
+                for node, (age, at) in self._contradicts.items()
+                if now - at < CONTRADICTION_SECONDS and (node not in positions or self._views.behind(node))
+            }
 
     def age(self, node: int) -> float:
         """Seconds by which what this broker said last was proven to be old."""
         with self._lock:
-            return max(self._views.behind(node), self._contradicts.get(node, 0.0))
+            return max(self._views.behind(node), self._contradicts.get(node, (0.0, 0.0))[0])
 
     def is_stale(self, node: int) -> bool:
         return self.age(node) >= STALE_SECONDS
@@ -199,4 +206,4 @@ class ClusterView:
         with self._lock:
             self._leaders.keep(topics)
             self._views.keep(kept)
-            self._contradicts = {node: age for node, age in self._contradicts.items() if node in kept}
+            self._contradicts = {node: found for node, found in self._contradicts.items() if node in kept}

@@ -1,32 +1,65 @@
 """What to do about a stalled partition, by what its coordinator says of the transaction that holds it: pure functions.
 
-The wrong step destroys data: ended at one partition while its coordinator still knows it, a transaction is torn (seen
-on Kafka 4.3.1: the client's commit then succeeded, and read_committed readers saw only part of it). The command that
-does so is written in ``_hanging`` alone, and nothing else in the project spells it.
+The wrong step destroys data. Lines that can are written in ``ending`` alone, which takes the evidence for them: a
+blocker without evidence gets no line, whatever its kind.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import NamedTuple, assert_never
 
 from exporter.core.durations import format_age
+from exporter.lso.ending import Ending, abort_marker, force_terminate
+from exporter.lso.proof import HangingProof, OpenInLog, Overdue
+from exporter.lso.shell import shown
 from exporter.model import Blocker, BlockerKind, Completion, MarkerWait, Stall, TransactionState
 
 TIMEOUT_SCAN_SECONDS = 10.0
 """transaction.abort.timed.out.transaction.cleanup.interval.ms: how often a coordinator looks for timed-out ones."""
 
+MEANING = {
+    BlockerKind.HANGING: (
+        "the transaction log was read to its end twice, and no transactional.id has this transaction open. It never"
+        " ends by itself."
+    ),
+    BlockerKind.OPEN: "its producer has not ended it.",
+    BlockerKind.COMPLETING: "its end is decided, and a marker is missing. It completes by itself.",
+    BlockerKind.UNKNOWN: "it cannot be told whether a coordinator knows this transaction.",
+}
+"""What each kind of holder means, in the words of every page, alert and command."""
+
+DO_NOT_END = {
+    BlockerKind.COMPLETING: "Leave the transaction alone: ending it by hand at one partition would tear it.",
+    BlockerKind.UNKNOWN: (
+        "Do nothing to the transaction before its kind is known: if it is alive, ending it by hand would tear it."
+    ),
+}
+FLINK = (
+    "By its id it may be a Flink job's, and precommitted: the job commits it when it starts from its last checkpoint."
+)
+CHECK_FIRST = "Ask once more right before it; this only looks"
+FLINK_WARNING = (
+    "Do not end it by hand: if it is precommitted, the records of a completed checkpoint would be lost, as they are at"
+    " its timeout."
+)
+
 _MOST_PARTITIONS = 10
 
 
 class NextStep(NamedTuple):
-    """What to do: for a person to read, a command to copy (one line) if there is one, and what it costs."""
+    """What to do: for a person to read, a command to copy (one line) if there is one, and what it costs.
+
+    A command that destroys data comes with ``check``: a line that only looks, to run right before it, and ``expect``,
+    what that line must show.
+    """
 
     text: str
     command: str | None = None
     warning: str | None = None
+    check: str | None = None
+    expect: str | None = None
 
 
 def next_step(stall: Stall, bootstrap_servers: str, now: float) -> NextStep:
@@ -45,33 +78,43 @@ def next_step(stall: Stall, bootstrap_servers: str, now: float) -> NextStep:
 
 
 def _hanging(stall: Stall, bootstrap_servers: str) -> NextStep:
-    topic, partition = stall.partition
-    command = (
-        f"{_tool(bootstrap_servers)} abort --topic {quoted(topic)} --partition {partition}"
-        f" --start-offset {stall.blocker.start_offset}"
-    )
+    proof, blocker = stall.blocker.evidence, stall.blocker
+    if not isinstance(proof, HangingProof) or proof.held != (
+        stall.partition,
+        blocker.producer_id,
+        blocker.start_offset,
+    ):
+        return _unknown(blocker._replace(missing=(*blocker.missing, "there is no proof that it hangs")))
+    seen = clock_time(proof.second.wall)
     text = (
-        "Hanging: every coordinator was asked, and none knows this transaction. It never ends by itself. "
-        "Write its missing abort marker to this partition:"
+        f"Hanging: {MEANING[BlockerKind.HANGING]} Seen last at {seen}."
+        " Its missing abort marker has to be written to this partition."
     )
-    return NextStep(text, command, "Only the records of this one transaction in this one partition are dropped.")
+    return _ended(text, abort_marker(proof, bootstrap_servers))
 
 
 def _open(blocker: Blocker, bootstrap_servers: str, now: float) -> NextStep:
-    text = (
-        f"Open: its producer has not ended it{_age(blocker.started, now)}. {_who(blocker)} {_by_itself(blocker, now)}"
+    age = "" if blocker.started is None else f" It is open for {format_age(now - blocker.started)}."
+    text = f"Open: {MEANING[BlockerKind.OPEN]}{age} {_who(blocker)}"
+    if blocker.flink:
+        return NextStep(f"{text} {_restart_flink(blocker, now)}", warning=FLINK_WARNING)
+    text = f"{text} {_by_itself(blocker, now)}"
+    opened = blocker.evidence
+    # Evidence about another incarnation of the id is none about this one.
+    mine = isinstance(opened, OpenInLog) and (opened.transactional_id, opened.producer_id) == (
+        blocker.transactional_id,
+        blocker.producer_id,
     )
-    if not blocker.transactional_id:
+    if not isinstance(opened, OpenInLog) or not mine or not Overdue.holds(opened):
         return NextStep(text)
-    command = (
-        f"{_tool(bootstrap_servers)} forceTerminateTransaction --transactionalId {quoted(blocker.transactional_id)}"
+    return _ended(
+        f"{text} What its timeout should have done can be done by hand.",
+        force_terminate(Overdue(opened), bootstrap_servers),
     )
-    warning = (
-        "This throws away what the transaction has written, and fences its producer; a Flink job may still want to"
-        " commit it from a checkpoint. The command needs the tools of Kafka 4.0 or later: on an older cluster,"
-        " initialise a producer with the same transactional.id instead, which fences this one."
-    )
-    return NextStep(text, command, warning)
+
+
+def _ended(text: str, ending: Ending) -> NextStep:
+    return NextStep(text, ending.command, ending.warning, ending.check, ending.expect)
 
 
 def _completing(stall: Stall) -> NextStep:
@@ -82,7 +125,7 @@ def _completing(stall: Stall) -> NextStep:
     }.get(blocker.state or TransactionState.ONGOING, "Completing: its end is decided")
     return NextStep(
         f"{decision}. {_waits(stall)}{_unmarked(blocker)} It completes by itself after that.",
-        warning="Leave the transaction alone: ending it by hand at one partition would tear it.",
+        warning=DO_NOT_END[BlockerKind.COMPLETING],
     )
 
 
@@ -129,11 +172,11 @@ def _brokers(ids: Collection[int]) -> str:
 
 
 def _unknown(blocker: Blocker) -> NextStep:
-    missing = "; ".join(blocker.missing) or "nothing says what could not be asked"
+    missing = "; ".join(blocker.missing) or "nothing says what"
     return NextStep(
-        f"Unknown: it cannot be told whether a coordinator knows this transaction. Could not be asked: {missing}."
+        f"Unknown: {MEANING[BlockerKind.UNKNOWN]} What is missing: {missing}."
         " Mend that first: the kind, and the right step, follow by themselves.",
-        warning="Do nothing to the transaction before its kind is known: if it is alive, that would tear it.",
+        warning=DO_NOT_END[BlockerKind.UNKNOWN],
     )
 
 
@@ -143,6 +186,18 @@ def _who(blocker: Blocker) -> str:
     return (
         f"Find the instance of {shown(blocker.application)} with transactional.id {shown(blocker.transactional_id)},"
         " and let it finish or stop it."
+    )
+
+
+def _restart_flink(blocker: Blocker, now: float) -> str:
+    if blocker.started is None or blocker.timeout is None:
+        return f"{FLINK} Start the job from its last checkpoint before the transaction times out."
+    ends = blocker.started + blocker.timeout
+    if now <= ends:
+        return f"{FLINK} Start the job from its last checkpoint before {clock_time(ends)}, when it times out."
+    return (
+        f"{FLINK} Its timeout passed at {clock_time(ends)}, {format_age(now - ends)} ago: start the job from its last"
+        " checkpoint now, and look whether records of that checkpoint are missing."
     )
 
 
@@ -163,42 +218,9 @@ def _by_itself(blocker: Blocker, now: float) -> str:
     )
 
 
-def _age(started: float | None, now: float) -> str:
-    return "" if started is None else f" for {format_age(now - started)}"
-
-
-def _tool(bootstrap_servers: str) -> str:
-    return f"kafka-transactions.sh --bootstrap-server {quoted(bootstrap_servers)}"
-
-
 def clock_time(instant: float) -> str:
     """An instant (Unix seconds) for a person: ``2026-11-21 14:03:27 UTC``."""
     try:
         return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, ValueError, OSError):  # a record may carry any timestamp
         return "an impossible time"
-
-
-def shown(name: str) -> str:
-    """A name as it is, unless it holds what a terminal would act on."""
-    return name if name.isprintable() else quoted(name)
-
-
-def quoted(argument: str) -> str:
-    """One word for a POSIX shell, on one line; ids are whatever their users made of them.
-
-    What does not print (a line break, a mark that turns the direction of text) is written as an escape of bash's
-    ``$'...'``, so that a line to copy is what it looks like.
-    """
-    if argument.isprintable():
-        return shlex.quote(argument)
-    return "$'" + "".join(_ansi_c(character) for character in argument) + "'"
-
-
-def _ansi_c(character: str) -> str:
-    if character in "\\'":
-        return "\\" + character
-    if character.isprintable():
-        return character
-    point = ord(character)
-    return f"\\x{point:02x}" if point < 0x80 else f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"

@@ -1,4 +1,4 @@
-"""The rules of stalls: whether an LSO is stalled, who holds it, and whether that transaction hangs.
+"""The rules of stalls: whether an LSO is stalled, and who holds it. Whether a transaction hangs is in ``lso.proof``.
 
 Pure functions over data, with the present as an argument. A rule that cannot know says unknown, never a guess.
 """
@@ -59,7 +59,7 @@ def is_stalled(state: Standing, stall_after: float, now: float) -> bool:
     return now - state.seen >= stall_after
 
 
-# --- Who holds it, and does that transaction hang -----------------------------------------------------------------
+# --- Who holds it -------------------------------------------------------------------------------------------------
 
 
 class LogProducer(NamedTuple):
@@ -78,10 +78,10 @@ class LogProducer(NamedTuple):
 class Coordinators(NamedTuple):
     """What the coordinators say: the open transactions by producer id, and what could not be asked.
 
-    ``missing`` is empty only when every coordinator answered, and DESCRIBE on all transactional ids is proven or the
-    tail of the log is current: only then does an absent producer id mean that no coordinator knows it. ``pending`` are
-    the partitions whose markers the coordinators of decided transactions still wait for, by producer id, as far as they
-    were asked; none for a transaction that has completed since.
+    A producer id that is absent says nothing: a coordinator that is not loaded yet, or a DENY on one id, hides it
+    without a word. Only ``lso.proof`` says that no coordinator knows it. ``pending`` are the partitions whose markers
+    the coordinators of decided transactions still wait for, by producer id, as far as they were asked; none for a
+    transaction that has completed since.
     """
 
     by_producer: Mapping[int, OpenTransaction]
@@ -100,41 +100,6 @@ class Coordinators(NamedTuple):
     @classmethod
     def of(cls, transactions: Iterable[OpenTransaction], missing: Sequence[str] = ()) -> Coordinators:
         return cls({transaction.producer_id: transaction for transaction in transactions}, tuple(missing))
-
-
-class Suspicion(NamedTuple):
-    """An open start offset that no coordinator knew when it was first asked, at ``asked`` on the monotonic clock."""
-
-    producer_id: int
-    start_offset: int
-    asked: float
-
-
-def suspect(
-    before: Suspicion | None, partition: TopicPartition, producer: LogProducer, coordinators: Coordinators, now: float
-) -> Suspicion | None:
-    """Since when a transaction in the log is unknown to its coordinator; None when it is known or cannot be asked.
-
-    A read that could not ask proves nothing, in either direction: an older suspicion stands and is not confirmed by it.
-    """
-    if coordinators.knows(partition, producer.producer_id):
-        return None
-    same = before is not None and (before.producer_id, before.start_offset) == (
-        producer.producer_id,
-        producer.start_offset,
-    )
-    if same:
-        return before
-    return None if coordinators.missing else Suspicion(producer.producer_id, producer.start_offset, now)
-
-
-def is_hanging(suspicion: Suspicion | None, coordinators: Coordinators, wait: float, now: float) -> bool:
-    """Whether two full answers, at least ``wait`` seconds apart, found the same offset open and unknown.
-
-    The cross-check of Kafka's TransactionsCommand find-hanging, with a second read in place of its 15-minute age: a
-    marker that was on its way has arrived by then.
-    """
-    return suspicion is not None and not coordinators.missing and now - suspicion.asked >= wait
 
 
 def holder(producers: Iterable[LogProducer], last_stable_offset: int) -> LogProducer | None:
@@ -187,16 +152,15 @@ def name_blocker(
     producer: LogProducer | None,
     coordinators: Coordinators,
     *,
-    hanging: bool,
     unasked: str | None = None,
     replication: Replication | None = None,
 ) -> Blocker:
     """Exactly one transaction for a stalled partition.
 
     ``producer`` is None when DescribeProducers gave no answer or none that starts at or below the LSO. Then it is the
-    decided transaction that names the partition, if there is one. Whenever hanging is not proven and no coordinator
-    knows the holder, it is unknown. ``unasked`` says why DescribeProducers gave no answer; ``producer`` is then that of
-    an earlier one. ``replication`` is None where the partition is not in the metadata.
+    decided transaction that names the partition, if there is one. Whenever no coordinator is known to know the holder,
+    it is unknown: whether it hangs takes a proof. ``unasked`` says why DescribeProducers gave no answer; ``producer``
+    is then that of an earlier one. ``replication`` is None where the partition is not in the metadata.
     """
     known = None if producer is None else coordinators.by_producer.get(producer.producer_id)
     if producer is None and unasked is None:
@@ -211,13 +175,11 @@ def name_blocker(
         )
         missing = (unasked,) if unasked else (nothing, *coordinators.missing)
         return Blocker("", "", None, None, last_stable_offset, BlockerKind.UNKNOWN, missing=missing)
-    kind = BlockerKind.HANGING if hanging else BlockerKind.UNKNOWN
-    why: tuple[str, ...] = ()
-    if not hanging:
-        first = "no coordinator knows it in the first of two reads: a marker may be on its way"
-        why = tuple(each for each in (unasked, *coordinators.missing) if each) or (first,)
+    other = coordinators.by_producer.get(producer.producer_id)
+    elsewhere = f"transactional.id {other.transactional_id!r} has this producer id open elsewhere" if other else None
+    why = tuple(each for each in (unasked, elsewhere, *coordinators.missing) if each)
     who = producer.producer_id, producer.producer_epoch
-    return Blocker("", "", *who, producer.start_offset, kind, started=None, missing=why)
+    return Blocker("", "", *who, producer.start_offset, BlockerKind.UNKNOWN, missing=why)
 
 
 def _known(

@@ -15,15 +15,12 @@ from exporter.lso.rules import (
     LogProducer,
     Replication,
     Standing,
-    Suspicion,
     decided,
     holder,
-    is_hanging,
     is_stalled,
     name_blocker,
     remembered,
     standing,
-    suspect,
 )
 from exporter.model import OpenTransaction, ReleaseTimes, Stall, TopicPartition, TransactionState
 
@@ -49,7 +46,6 @@ class Holding:
 
     producers: tuple[LogProducer, ...] | None = None  # None: not asked, or no answer
     unasked: str | None = None
-    suspicions: dict[int, Suspicion] | None = None
 
 
 class Held(NamedTuple):
@@ -271,43 +267,19 @@ class StallWatch:
             if not coordinators.knows(partition, producer.producer_id)
         }
 
-    def cross_check(self, coordinators: Coordinators) -> None:
-        """Raise, keep or drop the suspicion that a transaction hangs, as of the last reading of its partition."""
-        for partition, holding in self._holdings.items():
-            if holding.producers is None:
-                continue
-            before = holding.suspicions or {}
-            after = {}
-            for producer in holding.producers:
-                seen_at = self.readings[partition].at
-                doubt = suspect(before.get(producer.producer_id), partition, producer, coordinators, seen_at)
-                # An old answer of DescribeProducers begins no suspicion: it may have ended since.
-                if doubt is not None and (holding.unasked is None or producer.producer_id in before):
-                    after[producer.producer_id] = doubt
-            holding.suspicions = after
+    def unknown_to(self, coordinators: Coordinators) -> dict[TopicPartition, tuple[LogProducer, ...]]:
+        """Open transactions of standing partitions that no coordinator is known to know, by the last answer."""
+        return {
+            partition: unknown
+            for partition, holding in self._holdings.items()
+            if (
+                unknown := tuple(p for p in holding.producers or () if not coordinators.knows(partition, p.producer_id))
+            )
+        }
 
-    def hanging(self, partition: TopicPartition, coordinators: Coordinators) -> frozenset[int]:
-        """Producer ids whose transaction in this partition is proven to hang."""
-        holding = self._holdings.get(partition)
-        if holding is None or not holding.suspicions or holding.unasked is not None or holding.producers is None:
-            return frozenset()
-        return frozenset(
-            producer_id
-            for producer_id, doubt in holding.suspicions.items()
-            if is_hanging(doubt, coordinators, self._stall_after, self.readings[partition].at)
-        )
-
-    def answerable(self, partition: TopicPartition, coordinators: Coordinators) -> bool:
-        """Whether it could be asked if any open transaction of this partition hangs."""
-        if partition not in self.standing:
-            return True
-        holding = self._holdings.get(partition)
-        if holding is None:
-            return True
-        return holding.unasked is None and (
-            not coordinators.missing
-            or all(coordinators.knows(partition, producer.producer_id) for producer in holding.producers or ())
-        )
+    def unasked(self) -> set[TopicPartition]:
+        """Standing partitions that gave no answer when their producers were asked for last."""
+        return {partition for partition, holding in self._holdings.items() if holding.unasked is not None}
 
     def completing(self, coordinators: Coordinators) -> dict[TopicPartition, OpenTransaction]:
         """The stalled partitions that a decided transaction may hold, with that transaction."""
@@ -339,19 +311,12 @@ class StallWatch:
                 continue
             holding = self._holdings.get(partition) or Holding()
             who = holder(holding.producers or (), state.last_stable_offset)
-            hangs = who is not None and who.producer_id in self.hanging(partition, coordinators)
             unasked = holding.unasked
             if holding.producers is None and unasked is None:
                 unasked = "its producers were not asked for yet"
             replicas = replication.get(partition)
             blocker = name_blocker(
-                partition,
-                state.last_stable_offset,
-                who,
-                coordinators,
-                hanging=hangs,
-                unasked=unasked,
-                replication=replicas,
+                partition, state.last_stable_offset, who, coordinators, unasked=unasked, replication=replicas
             )
             if blocker.unmarked is not None:
                 blocker = blocker._replace(unmarked=self._unreleased(blocker.unmarked, blocker.producer_id))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -16,14 +16,17 @@ from exporter.kafka.requests.routing import NAMED_TOPICS
 from exporter.kafka.requests.transactions import describe_producers
 from exporter.lso.holders import shown
 from exporter.lso.markers import Markers
+from exporter.lso.proof import HangingProof, OpenInLog, OpenStart
 from exporter.lso.rules import Coordinators, LogProducer, Replication
 from exporter.lso.tracker import StallWatch
 from exporter.model import (
+    BlockerKind,
     CoordinatorTime,
     Deadline,
     Fact,
     Facts,
     Fault,
+    OpenTransaction,
     OpenTransactions,
     Reason,
     ReleaseTimes,
@@ -33,6 +36,7 @@ from exporter.model import (
     TopicPartition,
 )
 from exporter.sources.cluster import Cluster
+from exporter.sources.prover import WAITING, Prover
 
 JITTER = 0.05
 """Share of an interval by which a look may come too early."""
@@ -66,7 +70,8 @@ class LsoSource:
 
     name = "lso"
 
-    def __init__(self, cluster: Cluster, settings: LsoSettings) -> None:
+    def __init__(self, cluster: Cluster, settings: LsoSettings, prover: Prover | None = None) -> None:
+        """Without a prover a holder that no coordinator is known to know stays unknown."""
         self._cluster = cluster
         self._settings = settings
         self.pace = self.interval = settings.interval
@@ -84,6 +89,8 @@ class LsoSource:
         self._stale = False
         self._unknown: frozenset[str] = frozenset()
         self._markers = Markers(cluster.client, cluster.clock)
+        self._prover = prover
+        self._holders: dict[OpenStart, float] = {}  # open holders of stalled partitions, and since when they were seen
 
     @property
     def target(self) -> str:
@@ -95,6 +102,8 @@ class LsoSource:
 
     def close(self) -> None:
         self._save()
+        if self._prover is not None:
+            self._prover.close()
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         now = self._cluster.clock.monotonic()
@@ -135,7 +144,8 @@ class LsoSource:
         coordinators, more = self._who(metadata, hot, opened, deadline)
         yield from more
         coordinators, replication = self._what_completes(metadata, coordinators, deadline)
-        yield from self._samples(coordinators, replication, facts.get(ReleaseTimes), time.ahead or 0.0)
+        ahead = time.ahead or 0.0
+        yield from self._samples(coordinators, replication, facts.get(ReleaseTimes), ahead, opened)
         self._save()
 
     # --- Reading ---
@@ -281,8 +291,10 @@ class LsoSource:
         # and the second read clears it.
         wanted = self._watch.to_describe(hot, known)
         faults: list[Fault] = []
+        fresh: Mapping[TopicPartition, object] = {}
         if wanted:
             answers = describe_producers(self._cluster.client, metadata, wanted, deadline)
+            fresh = answers.values
             for partition in wanted:
                 producers = answers.values.get(partition)
                 if producers is not None:
@@ -298,12 +310,34 @@ class LsoSource:
                     self._watch.described(partition, None, fault.detail)
             # A topic that was deleted between two calls is no fault.
             faults += [each for each in answers.faults if each.reason is not Reason.UNKNOWN_TOPIC]
+        described = self._cluster.clock.monotonic()
         coordinators = known
         if strangers := self._watch.strangers(known):
             coordinators, more = self._ask(strangers, opened, deadline)
             faults += more
-        self._watch.cross_check(coordinators)
+        self._prove(fresh, described, coordinators, opened, deadline)
         return coordinators, faults
+
+    def _prove(
+        self,
+        fresh: Container[TopicPartition],
+        described: float,
+        coordinators: Coordinators,
+        opened: OpenTransactions | None,
+        deadline: Deadline,
+    ) -> None:
+        """Go on with the proofs of what no coordinator is known to know, by answers of this read."""
+        if self._prover is None:
+            return
+        suspects = {
+            OpenStart(partition, each.producer_id, each.start_offset): described
+            for partition, producers in self._watch.unknown_to(coordinators).items()
+            if partition in fresh
+            for each in producers
+        }
+        current = opened is not None and opened.origin == "txnlog" and opened.complete
+        owned = coordinators.by_producer.keys()
+        self._prover.look(suspects, owned, self._watch.unasked(), deadline, current=current)
 
     def _ask(
         self, strangers: set[int], opened: OpenTransactions | None, deadline: Deadline
@@ -324,7 +358,7 @@ class LsoSource:
         missing: Sequence[str] = [
             fault.detail for fault in asked.faults if not (fault.reason is Reason.AUTHORIZATION and tail_is_current)
         ]
-        return Coordinators.of((*told, *asked.transactions), missing), list(asked.faults)
+        return Coordinators.of((*asked.transactions, *told), missing), list(asked.faults)
 
     def _what_completes(
         self, metadata: Metadata, coordinators: Coordinators, deadline: Deadline
@@ -344,9 +378,16 @@ class LsoSource:
         replication: Mapping[TopicPartition, Replication],
         releases: ReleaseTimes | None,
         ahead: float,
+        opened: OpenTransactions | None,
     ) -> Iterator[Sample | Fact]:
         name = self.cluster
-        found = sorted(self._watch.stalls(coordinators, releases, replication, ahead), key=lambda each: each.since)
+        unproven = sorted(self._watch.stalls(coordinators, releases, replication, ahead), key=lambda each: each.since)
+        logged = {each.producer_id: each for each in opened.transactions} if opened is not None and unproven else {}
+        found = [self._evident(each, opened, logged.get(each.blocker.producer_id or 0)) for each in unproven]
+        holding = {
+            OpenStart(each.partition, each.blocker.producer_id or 0, each.blocker.start_offset) for each in found
+        }
+        self._holders = {held: since for held, since in self._holders.items() if held in holding}
         stalls = [each for each in found if each.partition not in self._elsewhere]
         # Only where the LSO stands below the high watermark is there a lag.
         lags = dict.fromkeys({topic for topic, _ in self._watch.readings.keys() - self._elsewhere}, 0)
@@ -354,11 +395,14 @@ class LsoSource:
             lags[partition.topic] = max(lags[partition.topic], self._watch.readings[partition].lag)
         stalled = dict.fromkeys(lags, 0)
         hanging = dict.fromkeys(lags, 0)
-        unasked = set()
-        for partition in self._watch.standing.keys() - self._elsewhere:
-            hanging[partition.topic] += len(self._watch.hanging(partition, coordinators))
-            if not self._watch.answerable(partition, coordinators):
-                unasked.add(partition.topic)
+        unasked = {partition.topic for partition in self._watch.unasked()}
+        for partition, producers in self._watch.unknown_to(coordinators).items():
+            for each in producers if partition not in self._elsewhere else ():
+                held = OpenStart(partition, each.producer_id, each.start_offset)
+                if self._proof(held) is not None:
+                    hanging[partition.topic] += 1
+                elif self._unproven(held):
+                    unasked.add(partition.topic)
         for stall in stalls:
             stalled[stall.partition.topic] += 1
         for topic, lag in lags.items():
@@ -374,6 +418,39 @@ class LsoSource:
         )
         blockers = [each.blocker for each in found if each.partition in self._elsewhere]
         yield Stalls(tuple(stalls), frozenset(each.producer_id for each in blockers if each.producer_id is not None))
+
+    def _watched_for(self, stall: Stall) -> float:
+        """For how long this process has seen this holder hold this partition, in seconds."""
+        blocker = stall.blocker
+        held = OpenStart(stall.partition, blocker.producer_id or 0, blocker.start_offset)
+        now = self._cluster.clock.monotonic()
+        return now - self._holders.setdefault(held, now)
+
+    def _proof(self, held: OpenStart) -> HangingProof | None:
+        return self._prover.proof(held) if self._prover is not None else None
+
+    def _unproven(self, held: OpenStart) -> tuple[str, ...]:
+        return self._prover.missing(held) if self._prover is not None else ()
+
+    def _evident(self, stall: Stall, opened: OpenTransactions | None, logged: OpenTransaction | None) -> Stall:
+        """The stall with the evidence that there is about its holder: what a step that ends a transaction needs.
+
+        ``logged`` is the transaction of the holder's producer id among the open ones.
+        """
+        blocker = stall.blocker
+        if blocker.kind is BlockerKind.UNKNOWN and blocker.producer_id is not None:
+            held = OpenStart(stall.partition, blocker.producer_id, blocker.start_offset)
+            if (proof := self._proof(held)) is not None:
+                return stall._replace(blocker=blocker._replace(kind=BlockerKind.HANGING, evidence=proof, missing=()))
+            missing = (*blocker.missing, *self._unproven(held)) or (WAITING,)
+            return stall._replace(blocker=blocker._replace(missing=tuple(dict.fromkeys(missing))))
+        if blocker.kind is BlockerKind.OPEN and blocker.transactional_id:
+            flink = self._cluster.grouping.may_be_flink(blocker.transactional_id)
+            evidence = None
+            if opened is not None and logged is not None and logged.transactional_id == blocker.transactional_id:
+                evidence = OpenInLog.of(opened, logged, watched=self._watched_for(stall), flink=flink)
+            return stall._replace(blocker=blocker._replace(evidence=evidence, flink=flink))
+        return stall
 
     def _save(self) -> None:
         self._cluster.state.save(self._cluster.cluster_id, "stalls", self._watch.memory())

@@ -25,6 +25,7 @@ _TASK = re.compile(r"(?P<rest>.+)-\d+", re.DOTALL)
 _STREAMS = re.compile(rf"(?P<application>.+)-(?:{_UUID}-\d+|\d+_\d+)", re.DOTALL)
 # Flink's TransactionalIdFactory: <prefix>-<subtask>-<checkpoint>.
 _FLINK = re.compile(r"(?P<application>.+)-\d+-\d+", re.DOTALL)
+_MAY_BE_FLINK = re.compile(r".+-(?:\d+|[0-9a-f]{32})-\d+", re.DOTALL)
 _SUFFIXED = re.compile(rf"(?P<application>.+?)[-._:/#@](?:{_UUID}|\d+)", re.DOTALL)
 
 
@@ -61,6 +62,14 @@ class Grouping:
     def is_connect_task(self, transactional_id: str) -> bool:
         """Whether this is the id of a task of a known Connect group, whatever application a user's pattern says."""
         return self._connect_task(transactional_id) is not None
+
+    def may_be_flink(self, transactional_id: str) -> bool:
+        """Whether by its form an id may be that of a Flink job, whatever application a user's pattern says.
+
+        Flink's KafkaSink makes ``<prefix>-<subtask>-<checkpoint or number>``, the FlinkKafkaProducer before it
+        ``<task>-<operator's hash>-<number>``.
+        """
+        return self.of(transactional_id).kind == "flink" or _MAY_BE_FLINK.fullmatch(transactional_id) is not None
 
     def _of(self, transactional_id: str) -> Application:
         if not transactional_id:

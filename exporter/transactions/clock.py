@@ -19,6 +19,8 @@ LIVE_WINDOW = 600.0
 """Seconds for which a new record says where the clock is: clocks are set now and then, and drift."""
 WINDOW = 7200.0
 """Seconds for which any record bounds the clock: longer than transactions are open."""
+ENOUGH = 3
+"""New records from which on the distance is told: a single one may have been long on its way."""
 STEPS = 30
 """Values that are kept of a window: the best of each part of it."""
 
@@ -42,7 +44,7 @@ class CoordinatorClock:
 
     def bounds(self, monotonic: float) -> ClockBounds:
         """What is known at this instant."""
-        return ClockBounds(self._all.largest(monotonic), self._live.largest(monotonic))
+        return ClockBounds(self._all.largest(monotonic, 1), self._live.largest(monotonic, ENOUGH))
 
 
 def coordinator_time(bounds: ClockBounds, monotonic: float, wall: float) -> CoordinatorTime:
@@ -55,23 +57,26 @@ def coordinator_time(bounds: ClockBounds, monotonic: float, wall: float) -> Coor
 
 
 class _Largest:
-    """The largest of the values of the last so many seconds, by parts of them."""
+    """The largest value of the last so many seconds. Of each part of them: its begin, its largest, how many."""
 
     def __init__(self, window: float) -> None:
         self._window = window
-        self._parts: deque[tuple[float, float]] = deque()
+        self._parts: deque[tuple[float, float, int]] = deque()
 
     def take(self, value: float, at: float) -> None:
         if self._parts and at - self._parts[-1][0] < self._window / STEPS:
-            began, largest = self._parts[-1]
-            self._parts[-1] = began, max(largest, value)
+            began, largest, count = self._parts[-1]
+            self._parts[-1] = began, max(largest, value), count + 1
         else:
-            self._parts.append((at, value))
+            self._parts.append((at, value, 1))
             self._expire(at)
 
-    def largest(self, now: float) -> float | None:
+    def largest(self, now: float, enough: int) -> float | None:
+        """None where there were fewer than ``enough`` values."""
         self._expire(now)
-        return max((value for _, value in self._parts), default=None)
+        if sum(count for *_, count in self._parts) < enough:
+            return None
+        return max(value for _, value, _ in self._parts)
 
     def _expire(self, now: float) -> None:
         while self._parts and now - self._parts[0][0] > self._window:

@@ -33,8 +33,6 @@ _SETTINGS: dict[str, object] = {
     **ONLOOKER,
     # Where a position is gone, the log was deleted up to beyond it, or was made anew.
     "auto.offset.reset": "earliest",
-    # Several of these run at once on a worker, each with a bounded piece to read.
-    "queued.max.messages.kbytes": 16384,
     "fetch.wait.max.ms": 50,
     "reconnect.backoff.max.ms": 2000,
 }
@@ -50,12 +48,16 @@ class RangeReader(Protocol):
 
 
 class RangeConsumer:
-    """A librdkafka client for one task. Raises AskError when it cannot be made of the properties."""
+    """A librdkafka client for one task. Raises AskError when it cannot be made of the properties.
 
-    def __init__(self, properties: Properties) -> None:
+    ``queued_kbytes`` is how much it may hold before it is polled.
+    """
+
+    def __init__(self, properties: Properties, queued_kbytes: int = 16384) -> None:
         self._trouble: Fault | None = None
         try:
-            settings = {**properties.for_confluent(**_SETTINGS), "error_cb": self._on_error}
+            ours = {**_SETTINGS, "queued.max.messages.kbytes": queued_kbytes}
+            settings = {**properties.for_confluent(**ours), "error_cb": self._on_error}
             self._consumer = Consumer(settings, logger=log)
         except KafkaException as error:
             raise AskError(fault_of(error.args[0], TOPIC)) from None

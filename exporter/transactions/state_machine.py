@@ -185,8 +185,9 @@ class StateMachine:
             self.open[key] = entry
         elif status:
             # It is written again when its first append timed out, or by a new coordinator: the first has the decision.
+            # The server's own abort, with a raised epoch, may follow the client's, whose append timed out.
             if entry.status == status and entry.start_ms == start_ms:
-                update_ms = entry.update_ms
+                update_ms, producer_id, epoch = entry.update_ms, entry.producer_id, entry.epoch
             else:
                 if entry.pending is not None:
                     events = (*events, *self._settle(entry))
@@ -330,14 +331,16 @@ class StateMachine:
             _prepare(entry, start_ms, client_version)
             entry.prepared_ms = decided_ms = update_ms
         # An exhausted epoch rotates the producer id with the Complete record: the transaction was the old one's.
-        owner, last_epoch = (entry.producer_id, entry.epoch) if same else (producer_id, epoch)
+        owner, decided_epoch = (entry.producer_id, entry.epoch) if same else (producer_id, epoch)
+        if same and entry.status == 1:
+            decided_epoch = epoch
         known = entry.previous_epoch != UNKNOWN_EPOCH
         verdict = _COMMITTED
         if status == 5:
             v2_client = entry.client_version >= V2
             bumped: bool | None = None
             if known:
-                bumped = owner != producer_id or epoch != entry.previous_epoch
+                bumped = decided_epoch != entry.previous_epoch
             elif v2_client:  # Transactions V2 always bumps (KIP-890)
                 bumped = True
             open_ms = decided_ms - start_ms
@@ -345,7 +348,7 @@ class StateMachine:
         transaction = Ended(
             entry,
             owner,
-            entry.previous_epoch if known else last_epoch,
+            entry.previous_epoch if known else decided_epoch,
             entry.client_version,
             verdict.outcome,
             start_ms,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from exporter.core.durations import format_age
-from exporter.lso.next_step import clock_time
+from exporter.lso.next_step import CHECK_FIRST, clock_time
 from exporter.transactions.clock import NOTICEABLE_SECONDS
 
 REFRESH_SECONDS = 10
@@ -94,6 +94,7 @@ def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True) -
         prefix=prefix,
         style=_STYLE,
         refresh=REFRESH_SECONDS if refresh else 0,
+        check_first=CHECK_FIRST,
         most_stalls=MOST_STALLS,
         noticeable_distance=NOTICEABLE_SECONDS,
         most_open=MOST_OPEN,

@@ -13,6 +13,7 @@ from exporter.connect.rest import Connector, Task
 from exporter.core.runner import GroupState, SourceState
 from exporter.core.shard import WHOLE, Shard
 from exporter.lso.next_step import NextStep, next_step
+from exporter.lso.proof import HangingProof
 from exporter.model import (
     Blocker,
     ClusterIdentity,
@@ -149,6 +150,7 @@ def _blocker(blocker: Blocker) -> Document:
         "started_timestamp": blocker.started,
         "timeout_seconds": blocker.timeout,
         "missing": list(blocker.missing),
+        "proof": blocker.evidence.document() if isinstance(blocker.evidence, HangingProof) else None,
         "completion": _completion(blocker.completion),
         "unmarked_partitions": None if blocker.unmarked is None else [str(each) for each in sorted(blocker.unmarked)],
     }

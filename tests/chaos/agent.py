@@ -65,6 +65,7 @@ class AgentUnderTest:
         self.lives: list[Life] = []
         self.pauses: list[tuple[float, float]] = []
         self._paused_at: float | None = None
+        self._deaths = 0
         self.scrapes: list[Scrape] = []
         self.crashes: list[tuple[float, int | None, str]] = []
 
@@ -86,6 +87,7 @@ class AgentUnderTest:
 
     def kill(self) -> None:
         if self._child is not None:
+            self._deaths += 1
             if not self._child.running:
                 self.crashes.append((time.time(), self._child.returncode, self._child.tail(20)))
             self._child.kill()
@@ -128,7 +130,7 @@ class AgentUnderTest:
 
     def look(self) -> Scrape | None:
         """Ask once; None when the process was killed or started meanwhile."""
-        life, at = len(self.lives), time.time()
+        life, deaths, at = len(self.lives), self._deaths, time.time()
         samples: dict[Series, float] = {}
         status, error = None, ""
         try:
@@ -139,7 +141,7 @@ class AgentUnderTest:
             status = json.loads(self._get("/api/v1/status"))
         except (OSError, http.client.HTTPException, ValueError) as problem:
             error = f"{type(problem).__name__}: {problem}"
-        if len(self.lives) != life or not self.running:
+        if (len(self.lives), self._deaths) != (life, deaths) or life != deaths or not self.running:
             return None
         paused = self._paused_at is not None or any(ended >= at for _, ended in self.pauses[-1:])
         return Scrape(at, life, paused, error, samples, status)

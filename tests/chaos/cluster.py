@@ -193,6 +193,9 @@ class ChaosCluster:
             "replica.lag.time.max.ms": "10000",
             "auto.leader.rebalance.enable": "false",  # leaderships move when the nemesis says so
             "unclean.leader.election.enable": "false",
+            # Not less than by default: a busy machine would take brokers away that nothing was done to.
+            "broker.session.timeout.ms": "9000",
+            "broker.heartbeat.interval.ms": "2000",
             "log.flush.offset.checkpoint.interval.ms": "5000",
             "num.recovery.threads.per.data.dir": "2",
         }

@@ -10,7 +10,7 @@ from exporter.model import Deadline
 from tests.chaos.cluster import BROKERS, TRANSACTION_LOG, ChaosCluster
 from tests.chaos.evidence import Orphan, Place
 from tests.chaos.oracle.data_log import Held, held
-from tests.chaos.oracle.outcomes import History, histories
+from tests.chaos.oracle.outcomes import histories
 from tests.chaos.oracle.segments import Batch, batches
 from tests.chaos.oracle.transaction_log import State, states
 
@@ -23,8 +23,8 @@ class CollectError(RuntimeError):
     """The replicas did not become the same, or the logs cannot be read."""
 
 
-def read_all(cluster: ChaosCluster) -> tuple[dict[str, History], dict[Place, list[Held]]]:
-    """The histories of all ids, and the transactions in all data partitions. Raises CollectError."""
+def read_all(cluster: ChaosCluster) -> tuple[list[State], dict[Place, list[Held]]]:
+    """All records of the transaction log, and the transactions in all data partitions. Raises CollectError."""
     until = Deadline.after(SAME_SECONDS)
     found: list[State] = []
     data: dict[Place, list[Held]] = {}
@@ -34,7 +34,7 @@ def read_all(cluster: ChaosCluster) -> tuple[dict[str, History], dict[Place, lis
             found += states(place[1], copy)
         else:
             data[place] = held(copy, tokens=place[0] != CONSUMER_OFFSETS)
-    return histories(found), data
+    return found, data
 
 
 def wait_all_ended(cluster: ChaosCluster) -> bool:
@@ -62,14 +62,15 @@ def places(cluster: ChaosCluster) -> list[Place]:
 
 
 def orphans(
-    every: dict[str, History], data: dict[Place, list[Held]], planted: dict[int, float], otherwise: float
+    found: list[State], data: dict[Place, list[Held]], planted: dict[int, float], otherwise: float
 ) -> list[Orphan]:
     """What has no marker, and no open transaction in the transaction log: planted at the instant of its producer id."""
-    open_ids = {history.open.producer_id for history in every.values() if history.open is not None}
+    known = histories(found).values()
+    open_ids = {history.open.producer_id for history in known if history.open is not None}
     return [
         Orphan(place, each.producer_id, each.start, planted.get(each.producer_id, otherwise))
-        for place, found in data.items()
-        for each in found
+        for place, every in data.items()
+        for each in every
         if each.end is None and each.producer_id not in open_ids
     ]
 

@@ -11,9 +11,11 @@ from tests.chaos.agent import Life, Scrape
 from tests.chaos.nemesis import Episode
 from tests.chaos.oracle.data_log import Held
 from tests.chaos.oracle.eyes import Look, Standing, standings
-from tests.chaos.oracle.outcomes import History, Transaction
+from tests.chaos.oracle.outcomes import History, Transaction, histories
+from tests.chaos.oracle.transaction_log import State
 from tests.chaos.workloads import Books
 
+MOST_FAULTS = 6
 Place = tuple[str, int]
 
 
@@ -55,15 +57,17 @@ class Evidence:
     crashes: Sequence[tuple[float, int | None, str]]
     scrapes: Sequence[Scrape]
     looks: Mapping[Place, Sequence[Look]]
-    histories: Mapping[str, History]
+    states: Sequence[State]
     held: Mapping[Place, Sequence[Held]]
     books: Books
     orphans: Sequence[Orphan]
-    standings: dict[Place, list[Standing]] = field(init=False)
+    histories: Mapping[str, History] = field(init=False)
+    standings: Mapping[Place, list[Standing]] = field(init=False)
 
     def __post_init__(self) -> None:
         found = {place: standings(list(looks)) for place, looks in self.looks.items()}
         object.__setattr__(self, "standings", found)
+        object.__setattr__(self, "histories", histories(self.states))
 
     @property
     def transactions(self) -> list[Transaction]:
@@ -81,13 +85,21 @@ class Evidence:
         lives = any(life.began <= began and ended <= life.ended for life in self.lives)
         return lives and not any(start < ended and began < end for start, end in self.pauses)
 
+    def reads_well(self, began: float, ended: float) -> bool:
+        """Whether it ran all this time, and every scrape has its source of last stable offsets up."""
+        first = bisect_left(self.scrapes, began, key=lambda scrape: scrape.at)
+        last = bisect_left(self.scrapes, ended, key=lambda scrape: scrape.at)
+        mine = self.scrapes[first:last]
+        return self.healthy(began, ended) and len(mine) >= (ended - began) / 4 and all(_reads(each) for each in mine)
+
     def just_paused(self, at: float, seconds: float) -> bool:
         return any(start <= at <= end + seconds for start, end in self.pauses)
 
     def faults_near(self, at: float, before: float = 25.0) -> str:
         """The faults that were in force within some seconds before this instant, for people."""
         near = [each for each in self.episodes if each.began <= at and each.ended >= at - before]
-        return "; ".join(f"{each.fault} from {each.began - at:+.0f} s" for each in sorted(near)) or "none"
+        shown = sorted(near)[-MOST_FAULTS:]
+        return "; ".join(f"{each.fault} from {each.began - at:+.0f} s" for each in shown) or "none"
 
     def clock(self, scrape: Scrape) -> int:
         return self.lives[scrape.life].clock
@@ -99,15 +111,27 @@ class Evidence:
     def claims(self) -> Iterator[Claim]:
         """All that was said of stalled partitions, in the order of time."""
         for scrape in self.scrapes:
-            for cluster in (scrape.status or {}).get("clusters", ()):
-                for each in cluster["stalled_partitions"]:
-                    yield _claim(scrape, each)
+            yield from claims_of(scrape)
 
     def looked(self, place: Place, began: float, ended: float) -> list[Look]:
         looks = self.looks.get(place, ())
         first = bisect_left(looks, began, key=lambda look: look.at)
         last = bisect_left(looks, ended, key=lambda look: look.at)
         return list(looks[first:last])
+
+
+def claims_of(scrape: Scrape) -> Iterator[Claim]:
+    """What one scrape says of stalled partitions."""
+    for cluster in (scrape.status or {}).get("clusters", ()):
+        for each in cluster["stalled_partitions"]:
+            yield _claim(scrape, each)
+
+
+def _reads(scrape: Scrape) -> bool:
+    return any(
+        name == "kafka_eos_source_up" and ("source", "lso") in labels and value == 1
+        for (name, labels), value in scrape.samples.items()
+    )
 
 
 def _claim(scrape: Scrape, stall: Mapping[str, Any]) -> Claim:

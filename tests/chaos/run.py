@@ -103,8 +103,8 @@ class Run:
         self.workload.stop()
         say("clients are over")
         wait_all_ended(self.cluster)
-        every, data = read_all(self.cluster)
-        lost = orphans(every, data, self.ghosts.planted, orphans_at)
+        states, data = read_all(self.cluster)
+        lost = orphans(states, data, self.ghosts.planted, orphans_at)
 
         def evidence() -> Evidence:
             return Evidence(
@@ -118,7 +118,7 @@ class Run:
                 crashes=self.agent.crashes,
                 scrapes=[*self.agent.scrapes],
                 looks=self.eyes.looks,
-                histories=every,
+                states=states,
                 held=data,
                 books=self.workload.books(),
                 orphans=lost,

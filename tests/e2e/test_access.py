@@ -17,6 +17,9 @@ from tests.e2e.conftest import Keep, StartAgent
 
 USER = "eos"
 STALL_AFTER = 4
+PROVEN_SECONDS = 90.0
+PROVEN_READS = 11
+"""Reads of the LSO, five seconds apart, in which two rounds of a proof would have been made."""
 OPTIONS = ("--cluster.name", "secured", "--lso.stall-after", f"{STALL_AFTER}s")
 OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "5s", "KAFKA_EOS_CLUSTERS__0__GROUPS__INTERVAL": "5s"}
 
@@ -82,7 +85,8 @@ def test_the_five_grants_are_enough(
         lambda seen: (
             seen.value(catalogue.LSO_BLOCKER_INFO, topic=orphaned, kind="hanging")
             and seen.value(catalogue.LSO_BLOCKER_INFO, topic=held, kind="open")
-        )
+        ),
+        timeout=PROVEN_SECONDS,
     )
     ups = {sample.labels["source"]: sample.value for sample in metrics.samples(catalogue.SOURCE_UP)}
     assert ups == {"lso": 1, "transactions": 1, "txnlog": 1, "groups": 1, "posture": 1}
@@ -98,8 +102,7 @@ def test_without_describe_on_transactional_ids_nothing_is_called_hanging(
     granted.access.revoke(USER, *TRANSACTIONAL_IDS)
     agent = watch()
     agent.wait_until(lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, topic=orphaned))
-    # Well past the second read that would have proven it.
-    metrics = _after_reads(agent, 3)
+    metrics = _after_reads(agent, PROVEN_READS)
     kinds = {sample.labels["topic"]: sample.labels["kind"] for sample in metrics.samples(catalogue.LSO_BLOCKER_INFO)}
     assert kinds[orphaned] == "unknown"
     assert kinds[held] in ("open", "unknown")  # open where the last hour of the log shows its begin
@@ -190,7 +193,7 @@ def _after_reads(agent: Agent, reads: int) -> Metrics:
         seen.add(duration)
         return len(seen) > reads
 
-    return agent.wait_until(enough, timeout=40)
+    return agent.wait_until(enough, timeout=10 * reads)
 
 
 def test_a_grant_that_was_taken_and_given_back_is_noticed(

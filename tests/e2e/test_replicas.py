@@ -164,7 +164,7 @@ def test_three_shards_are_disjoint_and_together_say_what_one_agent_says(
         hanging = (catalogue.HANGING_TRANSACTIONS.name, (("kafka_cluster", "prod"), ("topic", topics[0])))
         fences = (catalogue.PRODUCER_FENCES_TOTAL.name, (("application", fenced), ("kafka_cluster", "prod")))
         everything: Known = (set(topics), set(names.applications[::2]), 1, 1)
-        until = Deadline.after(90)
+        until = Deadline.after(150)
         while True:
             said = series(whole)
             differs = differences(said, [series(shard) for shard in shards])

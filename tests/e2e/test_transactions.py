@@ -125,7 +125,7 @@ def world(request: pytest.FixtureRequest, clusters: Callable[..., KafkaCluster])
             agent = Agent(processes, "--bootstrap-server", kafka.bootstrap, *arguments, environment=SWEEP_OFTEN)
             world = World(kafka, agent.wait_ready(), make.generation)
             _play(world, make, stack, stem)
-            world.metrics = agent.wait_until(lambda metrics: _settled(world, metrics), timeout=60)
+            world.metrics = agent.wait_until(lambda metrics: _settled(world, metrics), timeout=120)
             world.stalls = agent.status()["clusters"][0]["stalled_partitions"]
             world.page = agent.get("/").text
             yield world

@@ -175,7 +175,7 @@ def test_with_one_coordinator_stopped_the_kind_is_unknown_until_it_is_back(
         agent = start_agent("--bootstrap-server", kafka.bootstrap, *OPTIONS, environment=OFTEN)
         metrics = agent.wait_until(lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, topic=topic), timeout=60)
         since = time.monotonic()
-        while time.monotonic() - since < 12:  # three times the threshold that would have proven it
+        while time.monotonic() - since < 50:  # longer than two rounds of a proof take
             metrics = agent.metrics()
             assert metrics.samples(catalogue.LSO_BLOCKER_INFO, kind="hanging") == []
             assert metrics.value(catalogue.HANGING_TRANSACTIONS, topic=topic) is None
@@ -185,7 +185,9 @@ def test_with_one_coordinator_stopped_the_kind_is_unknown_until_it_is_back(
         assert offline is not None
         assert 0 < offline < 50
         kafka.brokers[1].start()
-        agent.wait_until(lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, topic=topic, kind="hanging"), timeout=60)
+        agent.wait_until(
+            lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, topic=topic, kind="hanging"), timeout=120
+        )
 
 
 @pytest.mark.parametrize("ending", ["stop", "kill"])

@@ -112,6 +112,9 @@ class World:
     confirmed_topics: list[Sequence[str]] = field(default_factory=list)
     silent_log: set[int] = field(default_factory=set)  # partitions of the log from which nothing can be fetched
     assigned: tuple[dict[int, int], dict[int, int]] = ({}, {})
+    poll_seconds: float = 0.0  # what a poll of a tail that is cut takes
+    unloaded: dict[int, int] = field(default_factory=dict)  # error codes of coordinators that are not loaded
+    denied_ids: set[str] = field(default_factory=set)
 
     # --- Writing the log ---
 
@@ -252,6 +255,9 @@ class World:
             ]
         )
 
+    def _coordinator(self, transactional_id: str) -> int:
+        return coordinator_partition(transactional_id, len(self.topics.get(LOG, ())) or 1)
+
     def _coordinated(self, node: int, transactional_id: str) -> bool:
         log = self.topics.get(LOG, [])
         return bool(log) and log[coordinator_partition(transactional_id, len(log))].leader == node
@@ -263,6 +269,8 @@ class World:
             for name, each in self.transactions.items()
             if self._coordinated(node, name)
             and not hidden
+            and name not in self.denied_ids
+            and self._coordinator(name) not in self.unloaded
             and (not request.state_filters or each.state in request.state_filters)
             and (not request.producer_id_filters or each.producer_id in request.producer_id_filters)
         ]
@@ -273,6 +281,15 @@ class World:
         found = []
         for name in request.transactional_ids:
             each = self.transactions.get(name)
+            if not code and name in self.denied_ids:
+                code_here = 53
+            elif not code and self._coordinator(name) in self.unloaded:
+                code_here = self.unloaded[self._coordinator(name)]
+            else:
+                code_here = code
+            if code_here:
+                found.append(Answer(transactional_id=name, error_code=code_here))
+                continue
             if code or each is None:
                 found.append(Answer(transactional_id=name, error_code=code or NOT_FOUND))
                 continue
@@ -342,6 +359,10 @@ class World:
             shard=shard,
         )
 
+    def reader(self) -> FakeTail:
+        self.tails += 1
+        return FakeTail(self)
+
     def tail(self, properties: Properties, topic: str) -> FakeTail:
         self.tails += 1
         return FakeTail(self)
@@ -393,9 +414,13 @@ class FakeTail:
         self._positions, self._ended, self._gone = dict(positions), {}, set()
         self._world.assigned = dict(positions), dict(epochs or {})
 
+    def leave(self, partition: int) -> None:
+        self._positions.pop(partition, None)
+
     def poll(self, limit: int, seconds: float) -> list[Polled]:
         found: list[Polled] = []
         if self._world.tail_cut:
+            self._world.time.pass_(self._world.poll_seconds)
             return found
         for number, position in self._positions.items():
             if self._world.read_refused:

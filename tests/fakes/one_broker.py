@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from confluent_kafka import KafkaError
 from kafka.protocol.admin import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -18,27 +19,61 @@ from kafka.protocol.consumer import ListOffsetsResponse
 
 from exporter.core.state import StateDir
 from exporter.kafka.client import ClusterClient
+from exporter.kafka.log.tail import Polled
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
+from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Clock, Deadline, Fault, TopicPartition
 from exporter.sources.cluster import Cluster
 from exporter.transactions.applications import Grouping
+from tests.fakes.cluster import FakeMessage
+from tests.strategies import encode_key, encode_value, kafka_tags
 
 NOW = 1_800_000_000.0
 _LED = PartitionMetadata(1, (1,), (1,), offline=False)
 
 
+class LogReader:
+    """A reader of the world's transaction log, which has two partitions of ten offsets."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._left: dict[int, int] = {}
+
+    def assign(self, positions: Mapping[int, int]) -> None:
+        self._left = dict(positions)
+
+    def leave(self, partition: int) -> None:
+        self._left.pop(partition, None)
+
+    def poll(self, limit: int, seconds: float) -> list[Polled]:
+        if self._world.read_denied:
+            return [FakeMessage(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), each, -1001) for each in self._left]
+        found: list[Polled] = [each for each in self._world.log() if each.at >= self._left.get(each.number, 99)]
+        return found + [FakeMessage(KafkaError(KafkaError._PARTITION_EOF), each, 10) for each in self._left]
+
+    def trouble(self) -> Fault | None:
+        return None
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
 @dataclass
 class World:
     """``opened`` are (producer id, start offset, seconds since its last write) by partition, ``known`` the partitions
-    that a coordinator has for a transactional id, with the producer id. ``monotonic`` runs only with ``sleep``.
+    that a coordinator has for a transactional id, with the producer id; both it and the transaction log say so, but for
+    the ``unlisted``, which only the log has. ``monotonic`` runs only with ``sleep``.
     """
 
     opened: dict[TopicPartition, list[tuple[int, int, float]]] = field(default_factory=dict)
     known: dict[str, tuple[int, frozenset[TopicPartition]]] = field(default_factory=dict)
     state: str = "Ongoing"
     started_ago: float = 100.0
+    unlisted: set[str] = field(default_factory=set)
     describe_denied: bool = False
+    read_denied: bool = False
+    unloaded: bool = False
     monotonic: float = 0.0
     slept: list[float] = field(default_factory=list)
 
@@ -55,6 +90,20 @@ class World:
             "prod",
             Clock(lambda: self.monotonic, lambda: NOW + self.monotonic),
         )
+
+    # --- The transaction log ---
+
+    def reader(self) -> LogReader:
+        return LogReader(self)
+
+    def log(self) -> Iterator[FakeMessage]:
+        """Every record of the log: one of each id, of which nobody is longer than the ten offsets of its partition."""
+        status = {"Ongoing": 1, "PrepareCommit": 2, "PrepareAbort": 3}[self.state]
+        begun = round((NOW - self.started_ago) * 1000)
+        for offset, (name, (pid, places)) in enumerate(self.known.items()):
+            topics = [(topic, [number]) for topic, number in sorted(places)]
+            value = encode_value(1, pid, 0, 60_000, status, topics, begun, begun, kafka_tags(pid, -1, 0))
+            yield FakeMessage(None, coordinator_partition(name, 2), offset, begun, encode_key(name), value)
 
     # --- What ClusterClient offers ---
 
@@ -127,7 +176,7 @@ class World:
             transaction_states=[
                 row(transactional_id=name, producer_id=pid, transaction_state=self.state)
                 for name, (pid, _) in self.known.items()
-                if not self.describe_denied and (not only or pid in only)
+                if not (self.describe_denied or self.unloaded or name in self.unlisted) and (not only or pid in only)
             ],
         )
 
@@ -135,7 +184,8 @@ class World:
         kind = DescribeTransactionsResponse.TransactionState
         rows = []
         for name in ids:
-            code = 53 if self.describe_denied else 0 if name in self.known else 105
+            known = name in self.known and name not in self.unlisted
+            code = 53 if self.describe_denied else 16 if self.unloaded else 0 if known else 105
             pid, partitions = self.known.get(name, (-1, frozenset()))
             topics = [kind.TopicData(topic=topic, partitions=[number]) for topic, number in sorted(partitions)]
             rows.append(

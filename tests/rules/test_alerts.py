@@ -86,6 +86,14 @@ def test_what_an_alert_says_is_complete(alert: Any) -> None:
         assert f"/d/{alert.dashboard}" in rule["annotations"]["dashboard_url"]
 
 
+def test_no_alert_and_no_runbook_spells_a_line_that_ends_a_transaction() -> None:
+    texts = [each.description for each in ALERTS] + [path.read_text() for path in (FOLDER / "runbooks").glob("*.md")]
+    for text in texts:
+        assert "forceTerminateTransaction" not in text
+        assert "--start-offset" not in text
+        assert " abort --" not in text
+
+
 def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
     assert {path.stem for path in (FOLDER / "runbooks").glob("*.md")} == set(table.names())
 
@@ -105,13 +113,14 @@ def test_prometheus_parses_every_query_of_a_runbook(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_alerts_know_only_the_catalogue_and_the_model() -> None:
+KNOWN = {"exporter.catalogue", "exporter.model", "exporter.lso.ending", "exporter.lso.next_step"}
+
+
+def test_the_alerts_know_only_the_catalogue_the_model_and_the_words_of_the_next_steps() -> None:
     for path in FOLDER.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "exporter":
-                assert node.module in {"exporter.catalogue", "exporter.model"} or node.module.startswith(
-                    "exporter.alerts"
-                )
+                assert node.module in KNOWN or node.module.startswith("exporter.alerts")
 
 
 def test_links_severities_and_waits_are_settable() -> None:

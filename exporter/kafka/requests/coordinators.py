@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import count
 from typing import NamedTuple
+from uuid import uuid4
 
+from kafka.protocol.admin import DescribeTransactionsRequest, DescribeTransactionsResponse
+
+from exporter.kafka.faults import COORDINATOR_MOVED, TRANSACTIONAL_ID_NOT_FOUND
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
-from exporter.kafka.requests.routing import BrokerAccess
+from exporter.kafka.requests.routing import BrokerAccess, Item, Question, ask_leaders
 from exporter.kafka.requests.transactions import (
+    DESCRIBE_IDS,
+    IDS_PER_REQUEST,
     Description,
     coordinator_partition,
     describe_grant,
     describe_transactions,
     list_transactions,
 )
-from exporter.model import Deadline, Fault, OpenTransaction, Reason, TransactionState
+from exporter.model import Deadline, Fault, OpenTransaction, Reason, TopicPartition, TransactionState
 
 STATES = {
     "Ongoing": TransactionState.ONGOING,
@@ -70,6 +78,65 @@ def ask_coordinators(
         silent,
         tuple(dict.fromkeys(faults)),
     )
+
+
+class Probes(NamedTuple):
+    """Partitions of ``__transaction_state`` whose coordinator proved to have loaded them, and of the others why not."""
+
+    proven: frozenset[int]
+    unproven: dict[int, str]
+
+
+def probe_coordinators(client: BrokerAccess, metadata: Metadata, deadline: Deadline) -> Probes:
+    """Ask the coordinator of every partition of ``__transaction_state`` about an id that nobody has.
+
+    TRANSACTIONAL_ID_NOT_FOUND proves that the partition is loaded: only then is the id looked for
+    (TransactionStateManager.getAndMaybeAddTransactionState). A leader whose election is not applied yet, or that is
+    loading, says so here, while ListTransactions gives an empty list without an error. ``metadata`` has the topic.
+    """
+    partitions = metadata.topics.get(TRANSACTION_STATE, {})
+    ids = dict(zip(made_up_ids(len(partitions)), range(len(partitions)), strict=True))
+    question: Question[str, bool] = Question(
+        "DescribeTransactions",
+        "made-up ids",
+        lambda key: TopicPartition(TRANSACTION_STATE, ids[key]),
+        lambda batch, _: DescribeTransactionsRequest(transactional_ids=list(batch)),
+        _read_probes,
+        IDS_PER_REQUEST,
+        COORDINATOR_MOVED,
+    )
+    answers = ask_leaders(client, metadata, question, ids, deadline)
+    proven = frozenset(number for key, number in ids.items() if answers.values.get(key))
+    unproven = {}
+    for key, number in ids.items():
+        if number not in proven:
+            fault = answers.unanswered.get(key)
+            unproven[number] = fault.detail if fault is not None else f"somebody uses the made-up id {key}"
+    return Probes(proven, unproven)
+
+
+@lru_cache(maxsize=4)
+def made_up_ids(partitions: int) -> tuple[str, ...]:
+    """An id for each partition of a log of that many, which hashes to it and which nobody else has made."""
+    found: dict[int, str] = {}
+    token = uuid4().hex
+    for number in count():
+        if len(found) == partitions:
+            break
+        key = f"kafka-eos-exporter-probe-{token}-{number}"
+        found.setdefault(coordinator_partition(key, partitions), key)
+    return tuple(found[number] for number in range(partitions))
+
+
+def _read_probes(response: DescribeTransactionsResponse) -> Iterator[Item[str, bool]]:
+    for state in response.transaction_states:
+        code = state.error_code
+        if code == TRANSACTIONAL_ID_NOT_FOUND:
+            yield Item(state.transactional_id, 0, value=True)
+        elif code:
+            yield Item(state.transactional_id, code, None, DESCRIBE_IDS)
+        else:
+            yield Item(state.transactional_id, 0, value=False)
 
 
 def _open(descriptions: Iterable[Description], application_of: Callable[[str], str]) -> list[OpenTransaction]:

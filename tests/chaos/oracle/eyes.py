@@ -92,23 +92,20 @@ def standings(looks: list[Look]) -> list[Standing]:
     """
     found: list[Standing] = []
     top = -1
-    before = 0.0
+    previous = 0.0
     now: Standing | None = None
     for look in looks:
         if look.stable is None or look.stable < top:
             continue
         top = look.stable
-        lags = look.high is not None and look.stable < look.high
-        if now is not None and look.stable != now.offset:
-            found.append(now._replace(after=look.at))
-            before, now = look.at, None
-        elif now is not None:
+        if now is not None and look.stable == now.offset:
             now = now._replace(ended=look.at, answered=(*now.answered, look.at))
-            continue
-        if lags:
-            now = Standing(look.stable, before, look.at, look.at, float("inf"), (look.at,))
         else:
-            before = look.at
+            if now is not None:
+                found.append(now._replace(after=look.at))
+            lags = look.high is not None and look.stable < look.high
+            now = Standing(look.stable, previous, look.at, look.at, float("inf"), (look.at,)) if lags else None
+        previous = look.at
     if now is not None:
         found.append(now)
     return found

@@ -4,10 +4,13 @@ Read with hindsight: a record that was written again because its append timed ou
 the same step. The rules for an abort:
 
 1. A client before Transactions V2 keeps its epoch when it aborts, and the server never does: the client's own.
-2. Decided when it was open for its timeout or longer: timed out.
+2. Decided when it was open for its timeout or longer: timed out, but fenced when the next step is the Empty record of
+   the next incarnation, appended within one second: its InitProducerId came before the coordinator's scan.
 3. The epoch of a client before Transactions V2 was raised before the timeout: only an InitProducerId does that. Fenced.
-4. A Transactions V2 client, and the next step is an Empty record with the next epoch of the same producer id (or a new
-   producer id, epochs being used up), appended within five seconds: fenced. Otherwise its own abort.
+4. A Transactions V2 client, and the next step is the Empty record of the next incarnation, appended within five
+   seconds: fenced. Otherwise its own abort.
+
+The next incarnation has the next epoch of the same producer id, or a new producer id when the epochs are used up.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from tests.chaos.oracle.transaction_log import (
 )
 
 FENCE_MS = 5000
+LATE_FENCE_MS = 1000
 LAST_EPOCH = 32766
 V2 = 2
 OUTCOMES = ("committed", "aborted", "timed_out", "fenced")
@@ -144,15 +148,18 @@ def _abort(now: _Open, done: State, after: list[State]) -> str:
     if not v2 and (origin.producer_id, origin.epoch) == (prepared.producer_id, prepared.epoch):
         return "aborted"
     if prepared.updated - origin.started >= origin.timeout:
-        return "timed_out"
-    if not v2:
-        return "fenced"
+        return "fenced" if _displaced(done, after, LATE_FENCE_MS) else "timed_out"
+    return "fenced" if not v2 or _displaced(done, after, FENCE_MS) else "aborted"
+
+
+def _displaced(done: State, after: list[State], within_ms: int) -> bool:
+    """Whether the next incarnation's Empty record follows a Complete record within this time."""
     following = next((each for each in after if not _same(done, each)), None)
-    if following is None or following.status != EMPTY or following.appended - done.appended > FENCE_MS:
-        return "aborted"
+    if following is None or following.status != EMPTY or following.appended - done.appended > within_ms:
+        return False
     if following.producer_id == done.producer_id:
-        return "fenced" if following.epoch == done.epoch + 1 else "aborted"
-    return "fenced" if following.epoch == 0 and done.epoch >= LAST_EPOCH else "aborted"
+        return following.epoch == done.epoch + 1
+    return following.epoch == 0 and done.epoch >= LAST_EPOCH
 
 
 def histories(records: Iterable[State]) -> dict[str, History]:

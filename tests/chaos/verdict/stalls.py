@@ -39,7 +39,7 @@ def no_stall_invented(evidence: Evidence) -> Iterator[Disagreement]:
 
 
 def no_stall_missed(evidence: Evidence) -> Iterator[Disagreement]:
-    """What stands for 30 s while the agent is well and the leader answers is told."""
+    """What stands for 30 s is told, once the leader answered and the agent said that it reads for 20 s of them."""
     told: dict[tuple[Place, int], float] = {}
     for claim in evidence.claims():
         told.setdefault((claim.place, claim.offset), claim.scrape.at)
@@ -51,7 +51,7 @@ def no_stall_missed(evidence: Evidence) -> Iterator[Disagreement]:
                     for at in standing.answered
                     if at >= standing.began + MISSED_AFTER
                     and at <= standing.ended - 1
-                    and evidence.healthy(at - WELL_SECONDS, at)
+                    and evidence.reads_well(at - WELL_SECONDS, at)
                     and sum(each >= at - WELL_SECONDS for each in standing.answered if each <= at) >= WELL_SECONDS - 3
                 ),
                 None,
@@ -88,7 +88,9 @@ def _wrong_holder(evidence: Evidence, claim: Claim) -> str:
     if truth is None:
         return "no transaction of the log begins there"
     orphan = any(each.place == claim.place and each.start == claim.offset for each in evidence.orphans)
-    if (claim.producer_id, claim.start) != (truth.producer_id, truth.start) or claim.epoch not in (None, truth.epoch):
+    # The server ends a transaction with the next epoch: what is completing may be named with either.
+    epochs = {None, truth.epoch, truth.epoch + 1 if claim.kind == "completing" else None}
+    if (claim.producer_id, claim.start) != (truth.producer_id, truth.start) or claim.epoch not in epochs:
         return f"it is producer {truth.producer_id} epoch {truth.epoch}"
     if (claim.kind == "hanging") != orphan:
         return "it is an orphan" if orphan else "it is no orphan"

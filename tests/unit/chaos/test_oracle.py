@@ -75,9 +75,12 @@ def test_a_raised_epoch_before_the_timeout_is_a_fence_of_a_client_before_v2_also
     assert outcomes(*fenced, record(EMPTY, 2, 60_000)) == ["fenced"]
 
 
-def test_an_abort_at_the_timeout_or_later_is_timed_out() -> None:
-    end = (record(PREPARE_ABORT, 1, 11_000), record(COMPLETE_ABORT, 1, 11_001), record(EMPTY, 2, 11_500))
-    assert outcomes(record(ONGOING, 0, 1000), *end) == ["timed_out"]
+@pytest.mark.parametrize(("gap", "outcome"), [(1000, "fenced"), (1001, "timed_out")])
+def test_an_abort_at_the_timeout_or_later_is_timed_out_unless_an_init_came_before_the_scan(
+    gap: int, outcome: str
+) -> None:
+    end = (record(PREPARE_ABORT, 1, 11_000), record(COMPLETE_ABORT, 1, 11_001), record(EMPTY, 2, 11_001 + gap))
+    assert outcomes(record(ONGOING, 0, 1000), *end) == [outcome]
 
 
 def test_a_prepare_record_that_is_written_again_after_the_timeout_does_not_make_it_late() -> None:

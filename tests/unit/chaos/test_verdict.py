@@ -12,7 +12,7 @@ from tests.chaos.agent import Life, Scrape
 from tests.chaos.evidence import Evidence, Orphan
 from tests.chaos.oracle.data_log import Held
 from tests.chaos.oracle.eyes import Look
-from tests.chaos.oracle.outcomes import History, Transaction
+from tests.chaos.oracle.transaction_log import COMPLETE_COMMIT, ONGOING, PREPARE_COMMIT, State
 from tests.chaos.verdict import judge
 from tests.chaos.workloads import APPLICATIONS, Books
 
@@ -21,9 +21,27 @@ ID = f"{APP}-0"
 PLACE = ("orders", 0)
 
 
-def transaction(outcome: str, started: float, decided: float, completed: float) -> Transaction:
-    at = [round(each * 1000) for each in (started, decided, completed)]
-    return Transaction(ID, 7, 0, 0, at[0], 90_000, at[1], at[2], outcome, frozenset({PLACE}), 3, at[2])
+def commit(started: float, decided: float, completed: float) -> list[State]:
+    """The records of one committed transaction."""
+    steps = ((started, ONGOING), (decided, PREPARE_COMMIT), (completed, COMPLETE_COMMIT))
+    begun = round(started * 1000)
+    return [
+        State(
+            3,
+            round(at * 10),
+            round(at * 1000),
+            ID,
+            status,
+            7,
+            0,
+            90_000,
+            round(at * 1000),
+            begun,
+            0,
+            frozenset({PLACE}),
+        )
+        for at, status in steps
+    ]
 
 
 def stall(since: float, **blocker: Any) -> dict[str, Any]:
@@ -56,9 +74,7 @@ def truth() -> Evidence:
         Look(float(at), 10 if 100 <= at < 150 else 9 if at < 100 else 20, 9 if at < 100 else 20) for at in range(200)
     ]
     held = [Held(7, 0, 5, 9, True, {f"{ID}/1.1"}), Held(7, 0, 10, 19, True, {f"{ID}/1.2"})]
-    history = History(
-        [transaction("committed", 49, 50, 50.1), transaction("committed", 99.5, 149, 149.1)], None, 0, {7}
-    )
+    states = [*commit(49, 50, 50.1), *commit(99.5, 149, 149.1)]
     scrapes = [
         scrape(float(at), 0 if at < 51 else 1 if at < 150 else 2, *([stall(100.0)] if 112 <= at <= 151 else []))
         for at in range(200)
@@ -75,7 +91,7 @@ def truth() -> Evidence:
         crashes=[],
         scrapes=scrapes,
         looks={PLACE: looks},
-        histories={ID: history},
+        states=states,
         held={PLACE: held},
         books=books,
         orphans=[],
@@ -105,7 +121,6 @@ FALSEHOODS: dict[str, tuple[int, Callable[[Scrape], Scrape]]] = {
     "holder": (120, lambda _: scrape(120.0, 1, stall(100.0, producer_id=8))),
     "hanging, invented": (120, lambda _: scrape(120.0, 1, stall(100.0, kind="hanging", transactional_id=""))),
     "overdue, invented": (120, lambda _: scrape(120.0, 1, stall(100.0), overdue=1.0)),
-    "at rest": (199, lambda _: scrape(199.0, 2, up=0.0)),
     "answers": (120, lambda each: each._replace(error="refused", samples={}, status=None)),
 }
 
@@ -126,6 +141,12 @@ def test_a_completing_holder_is_wrong_before_it_was_decided_and_right_after() ->
 def test_a_stall_that_is_never_told_is_missed() -> None:
     silent = replace(truth(), scrapes=[each._replace(status={"clusters": []}) for each in truth().scrapes])
     assert rules(silent) == {"stall missed"}
+
+
+def test_a_source_that_is_down_when_all_is_quiet_is_found() -> None:
+    evidence = truth()
+    scrapes = [scrape(each.at, 2, up=0.0) if each.at > 170 else each for each in evidence.scrapes]
+    assert rules(replace(evidence, scrapes=scrapes)) == {"at rest"}
 
 
 def test_a_stall_is_not_missed_by_an_agent_that_is_stopped_meanwhile() -> None:

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.commands.hanging import CONFIRM_AFTER, search
+from exporter.commands.hanging import EVERYWHERE, Where, search
+from exporter.commands.log_rounds import MARGIN_SECONDS
 from exporter.commands.report import ClusterReport
 from exporter.lso.next_step import next_step
+from exporter.lso.proof import CONFIRM_SECONDS
 from exporter.model import BlockerKind, Deadline, Stall, TopicPartition
 from tests.fakes.one_broker import World
 
@@ -12,11 +14,11 @@ LEDGER = TopicPartition("ledger", 0)
 ORPHAN = (777, 4, 90.0)
 
 
-def found(world: World, older_than: float = 60.0) -> ClusterReport[Stall]:
-    return search(world.cluster(), Deadline.after(30), older_than, world.sleep)
+def found(world: World, older_than: float = 60.0, where: Where = EVERYWHERE) -> ClusterReport[Stall]:
+    return search(world.cluster(), Deadline.after(30), older_than, world.sleep, world.reader, where)
 
 
-def test_a_transaction_that_no_coordinator_knows_twice_is_hanging() -> None:
+def test_a_transaction_that_the_log_does_not_have_twice_is_hanging(capsys: pytest.CaptureFixture[str]) -> None:
     world = World(opened={LEDGER: [ORPHAN]})
     look = found(world)
     [stall] = look.found
@@ -24,7 +26,9 @@ def test_a_transaction_that_no_coordinator_knows_twice_is_hanging() -> None:
     assert stall.blocker.kind is BlockerKind.HANGING
     assert (stall.last_stable_offset, stall.high_watermark, stall.leader) == (4, 10, 1)
     assert (look.undecided, look.not_asked) == ((), ())
-    assert world.slept == [CONFIRM_AFTER]
+    assert world.slept == [CONFIRM_SECONDS + MARGIN_SECONDS]
+    assert "abort --topic ledger --partition 0 --start-offset 4" in f"{next_step(stall, 'k1:9092', 0.0)}"
+    assert "1 may hang; looking again in 30s" in capsys.readouterr().err
 
 
 def test_one_that_its_coordinator_knows_is_not_and_nobody_waits() -> None:
@@ -33,9 +37,49 @@ def test_one_that_its_coordinator_knows_is_not_and_nobody_waits() -> None:
     assert world.slept == []
 
 
-def test_one_that_its_coordinator_knows_for_another_partition_only_is_hanging_here() -> None:
+def test_one_that_only_the_log_knows_is_not_hanging_whatever_the_coordinators_list() -> None:
+    world = World(opened={LEDGER: [ORPHAN]}, known={"pay-1": (777, frozenset({LEDGER}))}, unlisted={"pay-1"})
+    look = found(world)
+    assert (look.found, look.undecided, world.slept) == ((), (), [])
+
+
+def test_one_whose_id_is_open_elsewhere_only_cannot_be_told() -> None:
     world = World(opened={LEDGER: [ORPHAN]}, known={"pay-1": (777, frozenset({TopicPartition("other", 0)}))})
-    assert [stall.partition for stall in found(world).found] == [LEDGER]
+    look = found(world)
+    assert look.found == ()
+    [stall] = look.undecided
+    assert "transactional.id 'pay-1' has a transaction open in the log" in stall.blocker.missing[0]
+    assert next_step(stall, "k1:9092", 0.0).command is None
+
+
+def test_a_coordinator_that_is_not_loaded_leaves_it_undecided() -> None:
+    look = found(World(opened={LEDGER: [ORPHAN]}, unloaded=True))
+    assert look.found == ()
+    [stall] = look.undecided
+    assert "NOT_COORDINATOR" in stall.blocker.missing[0]
+
+
+def test_without_read_on_the_log_it_is_undecided_with_the_grant() -> None:
+    look = found(World(opened={LEDGER: [ORPHAN]}, read_denied=True))
+    assert look.found == ()
+    [stall] = look.undecided
+    assert "grant READ on Topic:__transaction_state" in stall.blocker.missing[0]
+    assert "grant READ on Topic:__transaction_state" in look.not_asked[0]
+    assert next_step(stall, "k1:9092", 0.0).command is None
+
+
+def test_what_reading_the_log_cost_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    world = World(opened={LEDGER: [ORPHAN]}, known={"pay-1": (9, frozenset({LEDGER}))})
+    found(world)
+    assert "read the transaction log of prod: 1 records, " in capsys.readouterr().err
+
+
+def test_one_partition_is_searched_alone() -> None:
+    world = World(
+        opened={LEDGER: [ORPHAN], TopicPartition("ledger", 1): [(778, 1, 90.0)], TopicPartition("x", 0): [ORPHAN]}
+    )
+    look = found(world, where=Where("ledger", 0))
+    assert [stall.partition for stall in look.found] == [LEDGER]
 
 
 def test_a_marker_that_arrives_before_the_second_read_clears_it() -> None:
@@ -45,7 +89,7 @@ def test_a_marker_that_arrives_before_the_second_read_clears_it() -> None:
         world.sleep(seconds)
         world.opened.clear()
 
-    assert search(world.cluster(), Deadline.after(30), 60.0, sleep).found == ()
+    assert search(world.cluster(), Deadline.after(30), 60.0, sleep, world.reader).found == ()
 
 
 def test_a_producer_that_began_another_transaction_before_the_second_read_is_not_hanging() -> None:
@@ -55,7 +99,7 @@ def test_a_producer_that_began_another_transaction_before_the_second_read_is_not
         world.sleep(seconds)
         world.opened[LEDGER] = [(777, 9, 0.0)]
 
-    assert search(world.cluster(), Deadline.after(30), 60.0, sleep).found == ()
+    assert search(world.cluster(), Deadline.after(30), 60.0, sleep, world.reader).found == ()
 
 
 def test_one_whose_producer_wrote_lately_is_left_out() -> None:
@@ -67,7 +111,7 @@ def test_without_the_grant_to_describe_ids_nothing_is_hanging_and_no_command_is_
     assert look.found == ()
     [stall] = look.undecided
     assert stall.blocker.kind is BlockerKind.UNKNOWN
-    assert "grant DESCRIBE on TransactionalId:*" in look.not_asked[0]
+    assert "grant DESCRIBE on TransactionalId:*" in stall.blocker.missing[0]
     assert next_step(stall, "k1:9092", 0.0).command is None
 
 
@@ -79,7 +123,7 @@ def test_a_grant_that_is_missing_in_either_read_leaves_it_undecided(when: str) -
         world.sleep(seconds)
         world.describe_denied = not world.describe_denied
 
-    look = search(world.cluster(), Deadline.after(30), 60.0, sleep)
+    look = search(world.cluster(), Deadline.after(30), 60.0, sleep, world.reader)
     assert look.found == ()
     assert len(look.undecided) == 1
 

@@ -3,15 +3,16 @@ from __future__ import annotations
 from exporter.commands.report import ClusterReport
 from exporter.commands.stalled import look_twice
 from exporter.config import ConfigSource
+from exporter.lso.next_step import next_step
 from exporter.model import BlockerKind, Deadline, Stall, TopicPartition
-from tests.fakes.one_broker import World
+from tests.fakes.one_broker import NOW, World
 
 ORDERS = TopicPartition("orders", 0)
 SETTINGS = ConfigSource(None, {"KAFKA_EOS_CLUSTERS__0__KAFKA__BOOTSTRAP_SERVERS": "k1:9092"}).load().clusters[0]
 
 
-def look(world: World) -> ClusterReport[Stall]:
-    return look_twice(world.cluster(), SETTINGS, 10.0, Deadline.after(30), world.sleep)
+def look(world: World, stall_after: float = 10.0) -> ClusterReport[Stall]:
+    return look_twice(world.cluster(), SETTINGS, stall_after, Deadline.after(30), world.sleep, world.reader)
 
 
 def test_a_partition_that_stands_still_between_two_looks_is_stalled_by_its_owner() -> None:
@@ -27,14 +28,37 @@ def test_one_that_is_prepared_is_completing() -> None:
     assert [stall.blocker.kind for stall in look(world).found] == [BlockerKind.COMPLETING]
 
 
-def test_one_that_nobody_knows_in_both_looks_is_hanging() -> None:
-    assert [stall.blocker.kind for stall in look(World({ORDERS: [(5, 3, 20.0)]})).found] == [BlockerKind.HANGING]
+def test_one_that_the_log_does_not_have_is_hanging_with_its_line() -> None:
+    world = World({ORDERS: [(5, 3, 20.0)]})
+    [stall] = look(world).found
+    assert stall.blocker.kind is BlockerKind.HANGING
+    assert next_step(stall, "k1:9092", 0.0).command is not None
+    assert world.slept == [10.0, 30.1]
+
+
+def test_one_that_no_coordinator_lists_is_named_by_the_log() -> None:
+    world = World({ORDERS: [(5, 3, 20.0)]}, {"pay-1": (5, frozenset({ORDERS}))}, unlisted={"pay-1"})
+    [stall] = look(world).found
+    assert (stall.blocker.kind, stall.blocker.transactional_id) == (BlockerKind.OPEN, "pay-1")
+    assert world.slept == [10.0]
+
+
+def test_an_overdue_one_has_its_line_only_by_the_log() -> None:
+    known = {"pay-1": (5, frozenset({ORDERS}))}
+    for read_denied, stall_after in ((False, 80.0), (True, 80.0), (False, 70.0)):
+        world = World({ORDERS: [(5, 3, 20.0)]}, known, read_denied=read_denied)
+        [stall] = look(world, stall_after).found
+        step = next_step(stall, "k1:9092", NOW)
+        assert "should have ended it" in step.text
+        assert (step.command is not None) == (not read_denied and stall_after > 75)
 
 
 def test_one_of_which_nothing_may_be_asked_is_unknown() -> None:
-    seen = look(World({ORDERS: [(5, 3, 20.0)]}, describe_denied=True))
-    assert [stall.blocker.kind for stall in seen.found] == [BlockerKind.UNKNOWN]
-    assert seen.not_asked
+    for denied in ({"describe_denied": True}, {"read_denied": True}, {"unloaded": True}):
+        seen = look(World({ORDERS: [(5, 3, 20.0)]}, **denied))  # type: ignore[arg-type]
+        assert [stall.blocker.kind for stall in seen.found] == [BlockerKind.UNKNOWN], denied
+        assert seen.found[0].blocker.missing
+        assert next_step(seen.found[0], "k1:9092", NOW).command is None
 
 
 def test_an_lso_that_moves_in_between_is_not_stalled() -> None:
@@ -44,7 +68,7 @@ def test_an_lso_that_moves_in_between_is_not_stalled() -> None:
         world.sleep(seconds)
         world.opened[ORDERS] = [(5, 7, 0.0)]
 
-    assert look_twice(world.cluster(), SETTINGS, 10.0, Deadline.after(30), sleep).found == ()
+    assert look_twice(world.cluster(), SETTINGS, 10.0, Deadline.after(30), sleep, world.reader).found == ()
 
 
 def test_without_an_open_transaction_one_look_is_enough() -> None:

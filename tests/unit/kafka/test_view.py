@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.view import STALE_SECONDS, ClusterView, NewestLeaders, Views
+from exporter.kafka.view import CONTRADICTION_SECONDS, STALE_SECONDS, ClusterView, NewestLeaders, Views
 from exporter.model import TopicPartition
 from tests.fakes.kafka import cluster_of
 
@@ -98,4 +98,27 @@ def test_a_broker_that_repeats_an_old_leader_is_stale_and_not_one_that_lagged_fo
     assert view.merge(said(1, 4), 1, 10.0 + STALE_SECONDS, 16.0)[1]
     assert view.is_stale(1)
     view.merge(said(2, 5), 1, 20.0, 20.0)
+    assert not view.is_stale(1)
+
+
+def contradicting() -> ClusterView:
+    """Broker 1 gave an old leader 6 seconds after the new one was known."""
+    view = ClusterView()
+    view.merge(said(2, 5), 2, 0.0, 0.0)
+    view.merge(said(1, 4), 1, 6.0, 6.0)
+    assert view.is_stale(1)
+    return view
+
+
+def test_a_stale_broker_that_is_not_asked_about_leaders_again_is_cleared_by_how_far_it_has_read() -> None:
+    view = contradicting()
+    view.saw({1: 100, 2: 100}, 7.0, 7.0)
+    assert not view.is_stale(1)
+
+
+def test_an_old_answer_about_leaders_counts_for_a_while_where_brokers_do_not_say_how_far_they_have_read() -> None:
+    view = contradicting()
+    view.saw({}, 5.0 + CONTRADICTION_SECONDS, 5.0 + CONTRADICTION_SECONDS)
+    assert view.is_stale(1)
+    view.saw({}, 6.0 + CONTRADICTION_SECONDS, 6.0 + CONTRADICTION_SECONDS)
     assert not view.is_stale(1)

@@ -1,4 +1,4 @@
-"""What to do about a stalled partition: the command that tears a living transaction is shown for hanging ones only."""
+"""What to do about a stalled partition: no line that ends a transaction without the evidence for it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.lso.next_step import clock_time, next_step, quoted, shown
+from exporter.lso.next_step import clock_time, next_step
+from exporter.lso.shell import quoted, shown
 from exporter.model import Blocker, BlockerKind, Completion, MarkerWait, Stall, TopicPartition, TransactionState
+from tests.proofs import logged, proof_of, proven
 
 NOW = 1_795_255_200.0  # 2026-11-21 10:00:00 UTC
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=40)
@@ -42,6 +44,7 @@ def stalls(draw: st.DrawFn, kinds: st.SearchStrategy[BlockerKind]) -> Stall:
         timeout=draw(st.none() | st.floats(0, 1e9)),
         missing=tuple(draw(st.lists(IDS, max_size=3))),
         completion=draw(st.none() | COMPLETIONS),
+        flink=draw(st.booleans()),
     )
     partition = TopicPartition(draw(IDS), draw(st.integers(0, 10**6)))
     return Stall(
@@ -54,60 +57,133 @@ def stall(kind: BlockerKind, **changes: object) -> Stall:
     return Stall(TopicPartition("orders", 7), NOW - 190, 100, 142, 2, blocker._replace(**changes))  # type: ignore[arg-type]
 
 
-@given(stalls(st.sampled_from([kind for kind in BlockerKind if kind is not BlockerKind.HANGING])))
-def test_the_command_that_tears_a_transaction_is_never_shown_unless_it_hangs(case: Stall) -> None:
+def words(case: Stall) -> str:
+    """All that the step says in words of its own: what the cluster's texts are is blanked."""
     step = next_step(case, "b:9092", NOW)
-    only = "kafka-transactions.sh --bootstrap-server b:9092 forceTerminateTransaction --transactionalId "
-    assert step.command is None or step.command.startswith(only)
-    assert step.command is None or case.blocker.kind is BlockerKind.OPEN
     ours = f"{step.text} {step.warning}"
     given_texts = {*case.blocker.missing, *case.blocker[:2], case.partition.topic, *map(shown, case.blocker[:2])} - {""}
     for given_text in sorted(given_texts, key=len, reverse=True):
         ours = ours.replace(given_text, "?")
-    assert "abort" not in ours
-    assert "--start-offset" not in ours
+    return ours
+
+
+@given(stalls(st.sampled_from(BlockerKind)))
+def test_without_evidence_no_kind_of_holder_gets_a_line(case: Stall) -> None:
+    step = next_step(case, "b:9092", NOW)
+    assert (step.command, step.check, step.expect) == (None, None, None)
+    assert "--start-offset" not in words(case)
+    assert "kafka-transactions" not in words(case)
+
+
+@given(stalls(st.sampled_from([kind for kind in BlockerKind if kind is not BlockerKind.HANGING])))
+def test_a_proof_that_it_hangs_gives_no_line_for_another_kind(case: Stall) -> None:
+    assert next_step(proven(case), "b:9092", NOW).command is None
+
+
+def test_a_proof_about_another_transaction_gives_no_line() -> None:
+    others = [
+        proof_of(TopicPartition("orders", 8)),
+        proof_of(producer_id=4712),
+        proof_of(start_offset=101),
+    ]
+    for other in others:
+        step = next_step(stall(BlockerKind.HANGING, evidence=other), "b:9092", NOW)
+        assert step.command is None
+        assert "no proof" in step.text
 
 
 @given(stalls(st.just(BlockerKind.HANGING)))
 def test_the_command_for_a_hanging_transaction_names_exactly_its_partition_and_offset(case: Stall) -> None:
-    command = next_step(case, "b1:9092,b2:9092", NOW).command
-    assert command is not None
+    step = next_step(proven(case), "b1:9092,b2:9092", NOW)
+    assert step.command is not None
+    assert step.check is not None
     if case.partition.topic.isprintable():
-        assert shlex.split(command) == [
-            "kafka-transactions.sh", "--bootstrap-server", "b1:9092,b2:9092", "abort", "--topic", case.partition.topic,
-            "--partition", str(case.partition.partition), "--start-offset", str(case.blocker.start_offset),
+        place = ["--topic", case.partition.topic, "--partition", str(case.partition.partition)]
+        assert shlex.split(step.command) == [
+            "kafka-transactions.sh", "--bootstrap-server", "b1:9092,b2:9092", "abort", *place,
+            "--start-offset", str(case.blocker.start_offset),
+        ]  # fmt: skip
+        assert shlex.split(step.check) == [
+            "kafka-eos-exporter", "transactions", "hanging", "--bootstrap-server", "b1:9092,b2:9092", *place,
         ]  # fmt: skip
 
 
-@given(stalls(st.sampled_from(BlockerKind)))
+@given(stalls(st.just(BlockerKind.OPEN)), st.floats(0, 2e9))
+def test_an_open_transaction_gets_its_line_only_where_the_log_has_it_and_it_is_overdue_and_not_flinks(
+    case: Stall, watched: float
+) -> None:
+    blocker = logged(case.blocker, watched)
+    step = next_step(case._replace(blocker=blocker), "b:9092", NOW)
+    late = blocker.timeout is not None and watched > blocker.timeout + 15 and not blocker.flink
+    assert (step.command is not None) == (step.check is not None) == late
+
+
+@given(stalls(st.sampled_from([BlockerKind.HANGING, BlockerKind.OPEN])))
 def test_every_command_is_one_line_that_prints_as_it_is(case: Stall) -> None:
-    command = next_step(case, "b:9092", NOW).command
-    assert command is None or command.isprintable()
+    if case.blocker.kind is BlockerKind.OPEN:
+        case = case._replace(blocker=logged(case.blocker._replace(timeout=60.0, flink=False), 100.0))
+    else:
+        case = proven(case)
+    step = next_step(case, "b:9092", NOW)
+    assert step.command is not None
+    assert step.check is not None
+    assert step.command.isprintable()
+    assert step.check.isprintable()
 
 
 def test_a_hanging_transaction_has_the_line_of_the_design() -> None:
-    step = next_step(stall(BlockerKind.HANGING, transactional_id=""), "b1:9092", NOW)
+    step = next_step(proven(stall(BlockerKind.HANGING, transactional_id="")), "b1:9092", NOW)
     assert step.command == (
         "kafka-transactions.sh --bootstrap-server b1:9092 abort --topic orders --partition 7 --start-offset 100"
     )
+    assert step.check == (
+        "kafka-eos-exporter transactions hanging --bootstrap-server b1:9092 --topic orders --partition 7"
+    )
+    assert "no transactional.id has this transaction open" in step.text
 
 
-def test_an_open_transaction_says_who_when_it_ends_by_itself_and_what_forcing_costs() -> None:
-    step = next_step(stall(BlockerKind.OPEN), "b1:9092", NOW)
+def test_an_open_transaction_says_who_and_when_it_ends_by_itself_and_has_no_line_before() -> None:
+    case = stall(BlockerKind.OPEN)
+    step = next_step(case._replace(blocker=logged(case.blocker)), "b1:9092", NOW)
+    assert "instance of pay with transactional.id pay-3" in step.text
+    assert "2026-11-21 10:11:40 UTC or up to 10 s later, in at most 11m 50s" in step.text
+    assert step.command is None
+
+
+def test_an_overdue_transaction_points_at_the_coordinator_and_says_what_forcing_costs() -> None:
+    case = stall(BlockerKind.OPEN, started=NOW - 1000)
+    step = next_step(case._replace(blocker=logged(case.blocker, 1000.0)), "b1:9092", NOW)
+    assert "should have ended it at 2026-11-21 09:58:20 UTC, 1m 40s ago" in step.text
     assert step.command == (
         "kafka-transactions.sh --bootstrap-server b1:9092 forceTerminateTransaction --transactionalId pay-3"
     )
-    assert "instance of pay with transactional.id pay-3" in step.text
-    assert "2026-11-21 10:11:40 UTC or up to 10 s later, in at most 11m 50s" in step.text
+    assert step.check == "kafka-transactions.sh --bootstrap-server b1:9092 describe --transactional-id pay-3"
+    assert step.expect == "it still shows state Ongoing with producer id 4711 and epoch 5"
     assert step.warning is not None
     assert "throws away" in step.warning
-    assert "Flink" in step.warning
     assert "initialise a producer with the same transactional.id" in step.warning
 
 
-def test_an_open_transaction_past_its_timeout_points_at_the_coordinator() -> None:
-    step = next_step(stall(BlockerKind.OPEN, started=NOW - 1000), "b1:9092", NOW)
-    assert "should have ended it at 2026-11-21 09:58:20 UTC, 1m 40s ago" in step.text
+def test_a_clock_that_is_wrong_makes_no_transaction_overdue() -> None:
+    case = stall(BlockerKind.OPEN, started=NOW - 10_000)
+    assert next_step(case._replace(blocker=logged(case.blocker, 30.0)), "b1:9092", NOW).command is None
+
+
+def test_an_overdue_transaction_whose_id_began_anew_has_no_line() -> None:
+    case = stall(BlockerKind.OPEN, started=NOW - 1000)
+    older = logged(case.blocker, 1000.0)._replace(producer_id=4712)
+    assert next_step(case._replace(blocker=older), "b1:9092", NOW).command is None
+
+
+@pytest.mark.parametrize(("started", "when"), [(NOW - 200, "before 2026-11-21 10:11:40 UTC"), (NOW - 1000, "ago")])
+def test_a_transaction_that_may_be_flinks_is_ended_by_its_checkpoint_and_has_no_line(started: float, when: str) -> None:
+    case = stall(BlockerKind.OPEN, started=started, flink=True)
+    step = next_step(case._replace(blocker=logged(case.blocker, 1000.0)), "b1:9092", NOW)
+    assert (step.command, step.check) == (None, None)
+    assert "tart the job from its last checkpoint" in step.text
+    assert when in step.text
+    assert step.warning is not None
+    assert "Do not end it by hand" in step.warning
 
 
 def test_an_open_two_phase_commit_transaction_never_ends_by_itself() -> None:
@@ -197,6 +273,7 @@ def test_a_quoted_word_is_that_word_again_in_bash(word: str) -> None:
 
 @given(stalls(st.sampled_from([BlockerKind.OPEN, BlockerKind.HANGING])))
 def test_no_id_can_send_control_characters_to_a_terminal(case: Stall) -> None:
+    case = proven(case) if case.blocker.kind is BlockerKind.HANGING else case
     assert next_step(case, "b:9092", NOW).text.isprintable()
 
 

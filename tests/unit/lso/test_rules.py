@@ -11,15 +11,12 @@ from exporter.lso.rules import (
     LogProducer,
     Replication,
     Standing,
-    Suspicion,
     decided,
     holder,
-    is_hanging,
     is_stalled,
     name_blocker,
     remembered,
     standing,
-    suspect,
 )
 from exporter.model import (
     BlockerKind,
@@ -72,7 +69,7 @@ REPLICAS = Replication(1, (1, 2), (1,), 2)
 
 def test_where_nothing_is_open_at_the_lso_the_decided_transaction_that_names_the_partition_holds_it() -> None:
     prepared = transaction(state=TransactionState.PREPARE_COMMIT)
-    blocker = name_blocker(PLACE, 5, None, Coordinators.of([prepared]), hanging=False, replication=REPLICAS)
+    blocker = name_blocker(PLACE, 5, None, Coordinators.of([prepared]), replication=REPLICAS)
     assert (blocker.kind, blocker.producer_id, blocker.start_offset) == (BlockerKind.COMPLETING, 7, 5)
     assert blocker.completion == Completion(MarkerWait.NOT_REPLICATED, 1, (1,), (2,), 2)
 
@@ -80,13 +77,11 @@ def test_where_nothing_is_open_at_the_lso_the_decided_transaction_that_names_the
 def test_a_marker_that_the_leader_shows_as_open_is_not_written_yet() -> None:
     prepared = transaction(state=TransactionState.PREPARE_ABORT)
     producer = LogProducer(7, 4, 3, None)
-    blocker = name_blocker(PLACE, 5, producer, Coordinators.of([prepared]), hanging=False, replication=REPLICAS)
+    blocker = name_blocker(PLACE, 5, producer, Coordinators.of([prepared]), replication=REPLICAS)
     assert (blocker.kind, blocker.start_offset) == (BlockerKind.COMPLETING, 3)
     assert blocker.completion is not None
     assert blocker.completion.wait is MarkerWait.NOT_WRITTEN
-    away = name_blocker(
-        PLACE, 5, producer, Coordinators.of([prepared]), hanging=False, replication=REPLICAS._replace(leader=None)
-    )
+    away = name_blocker(PLACE, 5, producer, Coordinators.of([prepared]), replication=REPLICAS._replace(leader=None))
     assert away.completion is not None
     assert away.completion.wait is MarkerWait.LEADER_AWAY
 
@@ -98,29 +93,14 @@ def test_a_decided_transaction_whose_marker_here_is_acknowledged_holds_nothing(
     prepared = transaction(state=TransactionState.PREPARE_COMMIT)
     coordinators = Coordinators.of([prepared])._replace(pending={prepared.producer_id: unmarked})
     assert decided(PLACE, coordinators) is None
-    assert name_blocker(PLACE, 5, None, coordinators, hanging=False).kind is BlockerKind.UNKNOWN
+    assert name_blocker(PLACE, 5, None, coordinators).kind is BlockerKind.UNKNOWN
 
 
 def test_an_open_transaction_and_an_unasked_partition_are_no_reason_to_call_it_completing() -> None:
-    assert name_blocker(PLACE, 5, None, Coordinators.of([transaction()]), hanging=False).kind is BlockerKind.UNKNOWN
+    assert name_blocker(PLACE, 5, None, Coordinators.of([transaction()])).kind is BlockerKind.UNKNOWN
     prepared = Coordinators.of([transaction(state=TransactionState.PREPARE_COMMIT)])
-    unasked = name_blocker(PLACE, 5, None, prepared, hanging=False, unasked="READ is refused")
+    unasked = name_blocker(PLACE, 5, None, prepared, unasked="READ is refused")
     assert unasked.kind is BlockerKind.UNKNOWN
-
-
-def test_a_suspicion_needs_a_full_answer_to_begin_and_a_second_one_to_be_proven() -> None:
-    producer, nobody = LogProducer(7, 0, 5, None), Coordinators({})
-    partly = Coordinators({}, ("broker 2 is down",))
-    assert suspect(None, PLACE, producer, partly, 10.0) is None
-    doubt = suspect(None, PLACE, producer, nobody, 10.0)
-    assert doubt == Suspicion(7, 5, 10.0)
-    assert suspect(doubt, PLACE, producer, partly, 20.0) is doubt
-    assert suspect(doubt, PLACE, producer, Coordinators.of([transaction()]), 20.0) is None
-    assert suspect(doubt, PLACE, LogProducer(7, 0, 6, None), nobody, 20.0) == Suspicion(7, 6, 20.0)
-    assert not is_hanging(doubt, nobody, 30.0, 39.9)
-    assert not is_hanging(doubt, partly, 30.0, 40.0)
-    assert is_hanging(doubt, nobody, 30.0, 40.0)
-    assert not is_hanging(None, nobody, 30.0, 40.0)
 
 
 def test_a_transaction_that_does_not_write_here_is_not_the_one_that_holds_it() -> None:
@@ -136,21 +116,24 @@ def test_a_transaction_that_does_not_write_here_is_not_the_one_that_holds_it() -
         (TransactionState.PREPARE_ABORT, BlockerKind.COMPLETING),
     ],
 )
-@pytest.mark.parametrize("hanging", [True, False])
-def test_what_a_coordinator_knows_is_never_hanging(state: TransactionState, kind: BlockerKind, hanging: bool) -> None:
+def test_what_a_coordinator_knows_is_open_or_completing(state: TransactionState, kind: BlockerKind) -> None:
     known = Coordinators.of([transaction(state=state)])
-    assert name_blocker(PLACE, 5, LogProducer(7, 4, 5, None), known, hanging=hanging).kind is kind
+    assert name_blocker(PLACE, 5, LogProducer(7, 4, 5, None), known).kind is kind
 
 
 def test_an_unknown_blocker_says_what_could_not_be_asked() -> None:
     producer, nobody = LogProducer(7, 4, 5, None), Coordinators({})
-    moving = name_blocker(PLACE, 5, None, nobody, hanging=False)
+    moving = name_blocker(PLACE, 5, None, nobody)
     assert (moving.kind, moving.producer_id) == (BlockerKind.UNKNOWN, None)
     assert "no open transaction starts at or below the last stable offset" in moving.missing[0]
-    refused = name_blocker(PLACE, 5, None, nobody, hanging=False, unasked="READ is refused")
-    assert refused.missing == ("READ is refused",)
-    partly = name_blocker(PLACE, 5, producer, Coordinators({}, ("broker 2 is down",)), hanging=False, unasked="late")
+    assert name_blocker(PLACE, 5, None, nobody, unasked="READ is refused").missing == ("READ is refused",)
+    partly = name_blocker(PLACE, 5, producer, Coordinators({}, ("broker 2 is down",)), unasked="late")
     assert partly.missing == ("late", "broker 2 is down")
-    first = name_blocker(PLACE, 5, producer, nobody, hanging=False)
-    assert (first.kind, first.missing) != (BlockerKind.HANGING, ())
-    assert name_blocker(PLACE, 5, producer, nobody, hanging=True).kind is BlockerKind.HANGING
+
+
+def test_what_no_coordinator_is_known_to_know_is_unknown_and_hangs_by_a_proof_only() -> None:
+    producer = LogProducer(7, 4, 5, None)
+    assert name_blocker(PLACE, 5, producer, Coordinators({})).kind is BlockerKind.UNKNOWN
+    elsewhere = name_blocker(TopicPartition("orders", 4), 5, producer, Coordinators.of([transaction()]))
+    assert elsewhere.kind is BlockerKind.UNKNOWN
+    assert elsewhere.missing == ("transactional.id 'app-1' has this producer id open elsewhere",)

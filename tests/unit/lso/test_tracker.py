@@ -55,22 +55,20 @@ def test_when_the_lso_moves_what_was_known_of_its_holder_goes(moved: tuple[int, 
     watch = StallWatch(30.0)
     watch.look(PLACE, 5, 9, NOW, WALL)
     watch.described(PLACE, (LogProducer(7, 0, 5, None),))
-    watch.cross_check(NOBODY)
     watch.look(PLACE, *moved, NOW + 40, WALL + 40)
     assert watch.strangers(NOBODY) == set()
-    assert watch.hanging(PLACE, NOBODY) == frozenset()
+    assert watch.unknown_to(NOBODY) == {}
 
 
-def test_several_hanging_transactions_of_one_partition_are_all_counted_and_one_is_named() -> None:
+def test_all_open_transactions_of_a_partition_that_nobody_knows_are_given_and_one_is_named() -> None:
     watch = StallWatch(30.0)
     producers = (LogProducer(7, 0, 5, None), LogProducer(8, 0, 7, None))
     for now in (NOW, NOW + 30):
         watch.look(PLACE, 5, 9, now, WALL + now - NOW)
         watch.described(PLACE, producers)
-        watch.cross_check(NOBODY)
-    assert watch.hanging(PLACE, NOBODY) == {7, 8}
+    assert watch.unknown_to(NOBODY) == {PLACE: producers}
     (stall,) = watch.stalls(NOBODY, None, {PLACE: Replication(2, (1, 2), (1, 2), None)})
-    assert (stall.blocker.producer_id, stall.blocker.kind, stall.leader) == (7, BlockerKind.HANGING, 2)
+    assert (stall.blocker.producer_id, stall.blocker.kind, stall.leader) == (7, BlockerKind.UNKNOWN, 2)
 
 
 def test_a_description_that_comes_too_late_is_dropped() -> None:
@@ -79,14 +77,12 @@ def test_a_description_that_comes_too_late_is_dropped() -> None:
     assert watch.strangers(NOBODY) == set()
 
 
-def test_what_hung_is_not_claimed_to_hang_where_the_producers_gave_no_answer_this_time() -> None:
+def test_a_partition_that_gave_no_answer_this_time_is_unasked_and_says_why() -> None:
     watch = StallWatch(30.0)
     for now, producers in ((NOW, (LogProducer(7, 0, 5, None),)), (NOW + 30, None)):
         watch.look(PLACE, 5, 9, now, WALL + now - NOW)
         watch.described(PLACE, producers, None if producers else "READ is refused")
-        watch.cross_check(NOBODY)
-    assert watch.hanging(PLACE, NOBODY) == frozenset()
-    assert not watch.answerable(PLACE, NOBODY)
+    assert watch.unasked() == {PLACE}
     (stall,) = watch.stalls(NOBODY, None, {})
     assert (stall.blocker.kind, stall.blocker.missing) == (BlockerKind.UNKNOWN, ("READ is refused",))
 
@@ -105,10 +101,9 @@ def test_a_holder_whose_records_are_deleted_holds_since_it_was_first_seen_wherev
         now = NOW + 20 * turn
         watch.look(PLACE, lso, 40, now, WALL + 20 * turn)
         watch.described(PLACE, (LogProducer(9, 0, 34, None), HELD))
-        watch.cross_check(NOBODY)
     stall = stall_of(watch)
     assert (stall.since, stall.last_stable_offset, stall.blocker.start_offset) == (WALL, 33, 5)
-    assert stall.blocker.kind is BlockerKind.HANGING
+    assert stall.blocker.producer_id == 7
 
 
 def test_an_lso_that_moves_to_another_holder_stands_since_then() -> None:
@@ -127,16 +122,13 @@ def test_until_the_producers_are_asked_again_a_moved_lso_is_no_stall_and_nothing
     for now in (NOW, NOW + 30):
         watch.look(PLACE, 5, 40, now, WALL + now - NOW)
         watch.described(PLACE, (HELD,))
-        watch.cross_check(NOBODY)
     watch.look(PLACE, 8, 40, NOW + 35, WALL + 35)
     watch.described(PLACE, None, "the broker is down")
-    watch.cross_check(NOBODY)
-    assert watch.hanging(PLACE, NOBODY) == frozenset()
+    assert watch.unknown_to(NOBODY) == {}
     assert list(watch.stalls(NOBODY, None, {})) == []
     watch.look(PLACE, 8, 40, NOW + 40, WALL + 40)
     watch.described(PLACE, (HELD,))
-    watch.cross_check(NOBODY)
-    assert (stall_of(watch).since, stall_of(watch).blocker.kind) == (WALL, BlockerKind.HANGING)
+    assert (stall_of(watch).since, stall_of(watch).blocker.producer_id) == (WALL, 7)
 
 
 def test_a_holder_is_known_again_after_a_restart_though_the_lso_moved_meanwhile() -> None:

@@ -14,6 +14,7 @@ from exporter.model import (
     BlockerKind,
     Completion,
     CoordinatorTime,
+    Fault,
     MarkerWait,
     OpenTransaction,
     OpenTransactions,
@@ -25,7 +26,11 @@ from exporter.model import (
     TransactionState,
 )
 from exporter.sources.lso import LsoSettings, LsoSource
+from exporter.sources.prover import Prover
+from exporter.transactions.records import Status
 from tests.fakes.cluster import LOG, Partition, Seen, Transaction, World, Writer, partitions, read
+from tests.fakes.coordinator import LogRecord
+from tests.strategies import encode_key, encode_value, kafka_tags
 
 SINCE = catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS
 STALLED = catalogue.STALLED_PARTITIONS
@@ -41,7 +46,8 @@ def world_of(**topics: int) -> World:
 
 
 def source_of(world: World, directory: Path | None = None, **settings: float) -> LsoSource:
-    return LsoSource(world.cluster(directory), LsoSettings(**settings))  # type: ignore[arg-type]
+    cluster = world.cluster(directory)
+    return LsoSource(cluster, LsoSettings(**settings), Prover(cluster, world.reader))  # type: ignore[arg-type]
 
 
 def stand(world: World, topic: str, number: int = 0, *, producer_id: int = 7, at: int = 10, end: int = 25) -> Partition:
@@ -70,6 +76,13 @@ def stalls(seen: Seen) -> tuple[Stall, ...]:
 def steps(world: World, seen: Seen) -> str:
     """All that is shown of what to do."""
     return " ".join(f"{next_step(stall, 'k1:9092', world.time.wall)}" for stall in stalls(seen))
+
+
+def write(world: World, name: str, producer_id: int, status: Status, *places: tuple[str, int]) -> None:
+    """A record of the transaction log, of one partition."""
+    topics = [(topic, [number]) for topic, number in places]
+    value = encode_value(1, producer_id, 0, 60_000, status, topics or None, 1, 1, kafka_tags(producer_id, -1, 0))
+    world.write([LogRecord(0, world.topics[LOG][0].high_watermark, 1, encode_key(name), value)])
 
 
 def opened(*transactions: OpenTransaction, complete: bool = True) -> OpenTransactions:
@@ -218,17 +231,118 @@ def test_a_wall_clock_that_jumps_a_day_neither_makes_nor_ends_a_stall(jump: floa
 # --- Who holds it ---
 
 
-def test_the_first_answer_after_the_threshold_names_a_hanging_transaction_with_its_abort_line() -> None:
+def test_a_hanging_transaction_is_named_with_its_line_once_it_is_proven_twice() -> None:
     world = world_of(orders=1)
     source = source_of(world)
     stand(world, "orders")
-    seen = go_on(world, source, 25)
+    seen = go_on(world, source, 30)
+    assert [stall.blocker.kind for stall in stalls(seen)] == [BlockerKind.UNKNOWN]
+    assert "a proof takes two rounds" in steps(world, seen)
     assert seen.value(HANGING, "orders") == 0
     assert ABORT not in steps(world, seen)
-    seen = go_on(world, source, 5)
+    world.time.pass_(5.0)
+    seen = read(world, source)
     assert seen.values(catalogue.LSO_BLOCKER_INFO) == {("", "orders", "0", "", "7", "0", "10", "hanging"): 1}
     assert seen.value(HANGING, "orders") == 1
     assert "abort --topic orders --partition 0 --start-offset 10" in steps(world, seen)
+    assert go_on(world, source, 300).value(HANGING, "orders") == 1
+
+
+def test_what_the_log_has_open_is_never_hanging_whatever_the_coordinators_say() -> None:
+    """Row by row what made a live transaction look like a hanging one: nobody lists it, and only the log has it."""
+    for status in (Status.ONGOING, Status.PREPARE_COMMIT, Status.PREPARE_ABORT):
+        world = world_of(orders=1)
+        stand(world, "orders")
+        write(world, "app-1", 7, status, ("orders", 0))
+        seen = go_on(world, source_of(world), 300)
+        assert [stall.blocker.kind for stall in stalls(seen)] == [BlockerKind.UNKNOWN]
+        assert ABORT not in steps(world, seen)
+        assert "transactional.id 'app-1' has a transaction open in the log" in steps(world, seen)
+
+
+@pytest.mark.parametrize("code", [14, 15, 16])
+def test_a_coordinator_that_is_not_loaded_leaves_it_unknown(code: int) -> None:
+    world = world_of(orders=1)
+    stand(world, "orders")
+    world.unloaded = {0: code}
+    source = source_of(world)
+    seen = go_on(world, source, 300)
+    assert [stall.blocker.kind for stall in stalls(seen)] == [BlockerKind.UNKNOWN]
+    assert "does not prove to have loaded it" in steps(world, seen)
+    assert seen.value(HANGING, "orders") is None
+    assert world.tails == 0, "the log was not read in vain"
+    world.unloaded = {}
+    assert go_on(world, source, 60).value(HANGING, "orders") == 1
+
+
+def test_without_read_on_the_log_it_stays_unknown_with_the_grant() -> None:
+    world = world_of(orders=1)
+    stand(world, "orders")
+    write(world, "app-9", 9, Status.COMPLETE_COMMIT)
+    world.read_refused = True
+    seen = go_on(world, source_of(world), 300)
+    assert [stall.blocker.kind for stall in stalls(seen)] == [BlockerKind.UNKNOWN]
+    assert "grant READ on Topic:__transaction_state" in steps(world, seen)
+    assert ABORT not in steps(world, seen)
+    assert seen.value(HANGING, "orders") is None
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+def test_a_cluster_that_shows_no_transaction_log_leaves_it_unknown(hidden: bool) -> None:
+    world = world_of(orders=1)
+    stand(world, "orders")
+    if hidden:
+        world.hidden[LOG] = Fault(Reason.AUTHORIZATION, "grant DESCRIBE on Topic:__transaction_state")
+    else:
+        del world.topics[LOG]
+    seen = go_on(world, source_of(world), 300)
+    assert [stall.blocker.kind for stall in stalls(seen)] == [BlockerKind.UNKNOWN]
+    assert ABORT not in steps(world, seen)
+    assert ("grant DESCRIBE" if hidden else "shows no topic __transaction_state") in steps(world, seen)
+
+
+def test_a_record_that_is_not_understood_leaves_it_unknown_until_a_newer_one_of_the_id_is() -> None:
+    world = world_of(orders=1)
+    stand(world, "orders")
+    world.write([LogRecord(0, 0, 0, encode_key("app-9"), b"\x00\x09")])
+    source = source_of(world)
+    seen = go_on(world, source, 120)
+    assert "is not understood" in steps(world, seen)
+    assert ABORT not in steps(world, seen)
+    write(world, "app-9", 9, Status.COMPLETE_COMMIT)
+    assert go_on(world, source, 60).value(HANGING, "orders") == 1
+
+
+def test_a_producer_id_that_begins_another_transaction_is_hanging_no_more() -> None:
+    world = world_of(orders=1)
+    stand(world, "orders")
+    source = source_of(world)
+    assert go_on(world, source, 60, opened()).value(HANGING, "orders") == 1
+    write(world, "app-7", 7, Status.ONGOING, ("orders", 0))
+    for fact in (
+        opened(open_transaction(("orders", 0))),
+        opened(open_transaction(("other", 0))),
+        opened(complete=False),
+    ):
+        seen = read(world, source, fact)
+        assert ABORT not in steps(world, seen)
+        assert not seen.value(HANGING, "orders")
+
+
+def test_a_log_of_many_reads_delays_nothing_but_the_proof() -> None:
+    """The log takes longer than one read may: it is read on in the next ones, and no gauge waits for it."""
+    world = world_of(orders=1)
+    stand(world, "orders")
+    world.write([LogRecord(0, 0, 0, encode_key("app-9"), None)])
+    world.tail_cut, world.poll_seconds = True, 0.5
+    source = source_of(world)
+    for _ in range(10):
+        seen = read(world, source)
+        assert seen.value(catalogue.TOPIC_LSO_LAG_OFFSETS, "orders") == 15
+        assert ABORT not in steps(world, seen)
+        world.time.pass_(5.0)
+    world.tail_cut = False
+    assert go_on(world, source, 60).value(HANGING, "orders") == 1
 
 
 def test_what_a_coordinator_knows_is_open_or_completing_and_never_aborted() -> None:
@@ -253,45 +367,6 @@ def test_a_marker_on_its_way_is_never_hanging() -> None:
         world.time.pass_(5.0)
         assert all(stall.blocker.kind is not BlockerKind.HANGING for stall in stalls(seen))
         assert seen.value(HANGING, "orders") == 0
-
-
-BROKEN = ("one coordinator", "ids", "producers", "list")
-
-
-@settings(max_examples=60)
-@given(st.lists(st.sets(st.sampled_from(BROKEN)), min_size=1, max_size=14), st.booleans())
-def test_hanging_is_claimed_exactly_when_two_full_answers_lie_the_threshold_apart(
-    weather: list[set[str]], known: bool
-) -> None:
-    world = world_of(orders=1)
-    world.brokers[2] = "k2:9092"
-    world.topics[LOG] = [Partition(1), Partition(2)]
-    stand(world, "orders")
-    if known:
-        world.transactions["app-1"] = Transaction(7, "Ongoing", [("orders", 0)], 0, 60_000, 1)
-    source = source_of(world)
-    first: float | None = None
-    for broken in weather:
-        world.down = {2} if "one coordinator" in broken else set()
-        world.refuse = {}
-        if "ids" in broken:
-            world.refuse["DescribeTransactions"] = 53
-        if "producers" in broken:
-            world.refuse["DescribeProducers"] = 29
-        if "list" in broken:
-            world.refuse["ListTransactions"] = 14
-        seen = read(world, source)
-        full = not broken and not known
-        if full and first is None:
-            first = world.time.monotonic
-        proven = full and first is not None and world.time.monotonic - first >= 30
-        kinds = [stall.blocker.kind for stall in stalls(seen)]
-        assert (BlockerKind.HANGING in kinds) == proven
-        assert (ABORT in steps(world, seen)) == proven
-        assert bool(seen.value(HANGING, "orders")) == proven
-        if "producers" in broken:
-            assert seen.value(HANGING, "orders") is None
-        world.time.pass_(5.0)
 
 
 @settings(max_examples=25)
@@ -538,11 +613,12 @@ def test_a_stall_stays_when_its_leader_moves_and_the_lso_stands_still_at_the_new
 def test_all_brokers_are_asked_for_the_leaders_of_stalled_partitions_only_and_now_and_then() -> None:
     world = world_of(orders=1, quiet=1)
     stand(world, "orders")
-    go_on(world, source_of(world), 25)
+    known = opened(open_transaction(("orders", 0)))  # no proof is under way, which asks all brokers as well
+    go_on(world, source_of(world), 25, known)
     assert world.confirmed_topics == []
     world.time.pass_(5.0)
     source = source_of(world)
-    go_on(world, source, 120)
+    go_on(world, source, 120, known)
     assert world.confirmed_topics == [["orders"]] * 10
 
 

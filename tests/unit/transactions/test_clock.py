@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.model import CoordinatorTime
-from exporter.transactions.clock import LIVE_WINDOW, WINDOW, CoordinatorClock, coordinator_time
+from exporter.transactions.clock import ENOUGH, LIVE_WINDOW, WINDOW, CoordinatorClock, coordinator_time
 
 THEIRS = 1_790_000_000.0  # the coordinators' clock at monotonic 0
 
@@ -53,6 +53,13 @@ def test_records_that_are_read_late_say_nothing_of_the_distance_and_bound_the_ti
     assert time.earliest(wall) == time.advising(wall) == pytest.approx(wall - 3000.0)
 
 
+def test_one_new_record_that_was_long_on_its_way_says_nothing_of_the_distance() -> None:
+    assert clock_of(*[(10.0, 30.0, True)] * (ENOUGH - 1)).bounds(11.0).live is None
+    assert clock_of(*[(10.0, 30.0, True)] * (ENOUGH - 1), (12.0, 0.1, True)).bounds(13.0).live == pytest.approx(
+        THEIRS - 0.1
+    )
+
+
 def test_our_clock_may_be_set_at_any_time() -> None:
     clock = clock_of((10.0, 0.0, True))
     for wall in (THEIRS + 50.0, THEIRS + 5000.0, THEIRS - 5000.0):
@@ -60,7 +67,7 @@ def test_our_clock_may_be_set_at_any_time() -> None:
 
 
 def test_what_is_long_ago_bounds_nothing_any_more() -> None:
-    clock = clock_of((10.0, 0.0, True))
+    clock = clock_of(*[(10.0, 0.0, True)] * ENOUGH)
     assert clock.bounds(10.0 + LIVE_WINDOW).live is not None
     assert clock.bounds(11.0 + LIVE_WINDOW).live is None
     assert clock.bounds(10.0 + WINDOW).at_least is not None

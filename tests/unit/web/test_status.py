@@ -32,6 +32,7 @@ from exporter.model import (
 )
 from exporter.web.page import CONTENT_SECURITY_POLICY, page, verdict
 from exporter.web.status import ClusterSettings, document, instant
+from tests.proofs import proven
 
 NOW = 1_795_255_200.0
 EVIL = "</pre><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
@@ -94,7 +95,9 @@ def test_a_stall_names_its_blocker_and_the_next_step() -> None:
     assert (stalled["topic"], stalled["partition"], stalled["lag_offsets"]) == ("orders", 7, 42)
     assert stalled["blocker"]["transactional_id"] == "pay-3"
     assert stalled["blocker"]["kind"] == "open"
-    assert stalled["next_step"]["command"].endswith("forceTerminateTransaction --transactionalId pay-3")
+    assert stalled["next_step"]["text"].startswith("Open: its producer has not ended it.")
+    assert (stalled["next_step"]["command"], stalled["next_step"]["check"]) == (None, None)
+    assert stalled["blocker"]["proof"] is None
 
 
 def test_a_completing_stall_names_the_partitions_that_the_coordinator_waits_for_and_what_is_seen_of_this_one() -> None:
@@ -248,11 +251,27 @@ def test_the_page_says_from_five_seconds_on_that_our_clock_is_not_the_coordinato
     assert said is None or said in html
 
 
-def test_the_command_stands_in_the_page_as_one_line_to_copy() -> None:
-    found = elements(IDENTITY, Stalls((STALL,)))
+def test_a_line_that_ends_a_transaction_stands_in_the_page_right_after_the_one_that_asks_once_more() -> None:
+    hanging = STALL._replace(blocker=STALL.blocker._replace(kind=BlockerKind.HANGING))
+    found = elements(IDENTITY, Stalls((proven(hanging),)))
     assert found.commands == [
-        "kafka-transactions.sh --bootstrap-server b1:9092 forceTerminateTransaction --transactionalId pay-3"
+        "kafka-eos-exporter transactions hanging --bootstrap-server b1:9092 --topic orders --partition 7",
+        "kafka-transactions.sh --bootstrap-server b1:9092 abort --topic orders --partition 7 --start-offset 100",
     ]
+    assert "Go on only if it proves the same again" in found.text
+
+
+@pytest.mark.parametrize("kind", BlockerKind)
+def test_without_evidence_the_page_has_no_line_to_copy(kind: BlockerKind) -> None:
+    unproven = STALL._replace(blocker=STALL.blocker._replace(kind=kind))
+    assert elements(IDENTITY, Stalls((unproven,))).commands == []
+
+
+def test_a_proof_is_in_the_document_with_what_was_seen_and_when() -> None:
+    [stalled] = cluster(IDENTITY, Stalls((proven(STALL),)))["stalled_partitions"]
+    proof = stalled["blocker"]["proof"]
+    assert proof["second_round_timestamp"] - proof["first_round_timestamp"] >= 30
+    assert (proof["log_partitions"], proof["coordinators_loaded"], proof["log_end_offsets"]) == (3, 3, 30)
 
 
 def test_the_page_needs_no_script_and_no_other_host() -> None:
@@ -299,7 +318,7 @@ def test_ten_thousand_stalled_partitions_are_counted_and_the_longest_shown() -> 
     many = tuple(STALL._replace(partition=TopicPartition("orders", number)) for number in range(10_000))
     found = elements(IDENTITY, Stalls(many))
     assert "10000 partitions stalled" in found.text
-    assert len(found.commands) == 100
+    assert found.text.count("Open: its producer has not ended it") == 100
     assert "and 9900 more" in found.text
 
 

@@ -1,0 +1,96 @@
+"""Both rounds of the proofs that transactions hang, for the commands: with a progress bar, and with what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from exporter.commands.output import progress, say
+from exporter.core.durations import format_duration
+from exporter.kafka.client import AskError
+from exporter.lso.proof import CONFIRM_SECONDS, HangingProof, OpenStart, Round, lacking
+from exporter.model import Deadline, OpenTransactions
+from exporter.sources.cluster import Cluster
+from exporter.sources.rounds import Rounds, held_in
+from exporter.transactions.log_scan import Cost, LogReader
+
+Sleep = Callable[[float], object]
+
+MARGIN_SECONDS = 0.1
+"""Beyond the half minute between the rounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proofs:
+    """What two rounds gave: proofs, what is unproven and why, and what could not be asked, in words.
+
+    A transaction that ended meanwhile, or that the log has open, is in neither. ``opened`` is what the log has open,
+    None where it could not be read.
+    """
+
+    proofs: Mapping[OpenStart, HangingProof]
+    unproven: Mapping[OpenStart, tuple[str, ...]]
+    not_asked: tuple[str, ...]
+    opened: OpenTransactions | None
+
+
+def take_rounds(
+    cluster: Cluster, held: Mapping[OpenStart, float], connect: Callable[[], LogReader], patience: float, sleep: Sleep
+) -> Proofs:
+    """Prove of transactions that DescribeProducers shows open, each with the instant of that answer, that they hang.
+
+    Each question, and each reading of the log, may take ``patience`` seconds.
+    """
+    rounds = Rounds(cluster, connect)
+    try:
+        first = _round(cluster, rounds, held, patience)
+        doubts = tuple(dict.fromkeys(text for each in first for text in each.loaded.gaps(each.log.partitions)))
+        opened = rounds.opened()
+        suspects = {each.held: each for each in first if not any(each.gaps())}
+        if not suspects:
+            return Proofs({}, _unproven(first, opened), doubts, opened)
+        say(f"{len(suspects)} may hang; looking again in {format_duration(CONFIRM_SECONDS)} ...")
+        sleep(CONFIRM_SECONDS + MARGIN_SECONDS)
+        topics = sorted({each.partition.topic for each in suspects})
+        deadline = Deadline.after(patience)
+        again = held_in(cluster, cluster.metadata(deadline, topics), {each.partition for each in suspects}, deadline)
+        silent = {each: (fault.detail,) for each in suspects if (fault := again.unanswered.get(each.partition))}
+        second = _round(cluster, rounds, {each: again.described for each in suspects if each in again.held}, patience)
+        pairs = {each.held: (suspects[each.held], each) for each in second}
+        proofs = {each: HangingProof(*pair) for each, pair in pairs.items() if not any(lacking(*pair))}
+        unproven = _unproven(first, opened) | _unproven(second, rounds.opened()) | silent
+        return Proofs(proofs, unproven, (), rounds.opened())
+    except AskError as error:
+        return Proofs({}, dict.fromkeys(held, (error.fault.detail,)), (error.fault.detail,), None)
+    finally:
+        rounds.close()
+        _say_cost(cluster, rounds.cost)
+
+
+def _round(cluster: Cluster, rounds: Rounds, held: Mapping[OpenStart, float], patience: float) -> list[Round]:
+    rounds.begin(held, Deadline.after(patience))
+    total = rounds.left
+    with progress(f"reading the transaction log of {cluster.target}", total) as advance:
+        rounds.read_on(Deadline.after(patience), advance)
+    return rounds.finish(Deadline.after(patience))
+
+
+def _unproven(rounds: list[Round], opened: OpenTransactions) -> dict[OpenStart, tuple[str, ...]]:
+    """Those of which a gap leaves open whether they hang: not those that ended, or that the log has open here."""
+    named = {(each.transactional_id, place) for each in opened.transactions for place in each.partitions}
+    return {
+        each.held: gaps
+        for each in rounds
+        if (gaps := tuple(each.gaps()))
+        and each.again is not None
+        and (each.log.open_ids.get(each.held.producer_id), each.held.partition) not in named
+    }
+
+
+def _say_cost(cluster: Cluster, cost: Cost) -> None:
+    if not cost.records:
+        return
+    say(
+        f"read the transaction log of {cluster.target}: {cost.records:,} records, {cost.size:,} bytes,"
+        f" {cost.seconds:.1f} s"
+    )

@@ -1,0 +1,212 @@
+"""The evidence on which a step that destroys data rests: pure rules, and values that only the rules let exist.
+
+A transaction hangs when it is open in a partition's log and no transactional.id has it open. The proof is one round,
+made twice:
+
+(a) DescribeProducers shows it open.
+(b) The transaction log is read from its start to the high watermark that each of its partitions has after (a). Every
+    record is understood, and no id is Ongoing, PrepareCommit or PrepareAbort with this producer id, nor with it as its
+    previous or next one (an exhausted epoch rotates the producer id).
+(c) The coordinator of every partition of the log proves to have loaded it: asked about a made-up id that hashes to the
+    partition, it answers TRANSACTIONAL_ID_NOT_FOUND.
+(d) DescribeProducers shows the same start offset of the same producer open, again.
+
+A coordinator writes a partition into the log before the partition takes a record of the transaction (KIP-98; for
+Transactions V2 the leader asks the coordinator first, KIP-890), and writes Complete after the marker is in the
+partition. So a transaction that is open at (a) and at (d), and not in the log in between, belongs to no coordinator.
+The second round is for what this reasoning leaves out.
+
+What does not answer proves nothing: ``Round.gaps`` and ``lacking`` say in words what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+from exporter.model import Evidence, OpenTransaction, OpenTransactions, TopicPartition, TransactionState
+from exporter.transactions.outcome import OVERDUE_SLACK_SECONDS
+
+CONFIRM_SECONDS = 30.0
+"""From the end of the first round to the start of the second, whatever ``stall_after`` is."""
+
+_SHOWN = 3
+
+
+class OpenStart(NamedTuple):
+    """A transaction that is open in a partition's log, as DescribeProducers shows it."""
+
+    partition: TopicPartition
+    producer_id: int
+    start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogRead:
+    """What one reading of the transaction log showed. Instants are monotonic.
+
+    The high watermarks were asked for after ``asked``, and reading was over before ``ended``. ``partitions`` is how
+    many the topic has by its metadata, 0 where that is not known; the mappings are by partition number: the high
+    watermark, and the offset up to which every record from the start of the log on was read. ``undecodable`` names
+    ids whose newest record was not understood. ``open_ids`` are the ids with a transaction that is not completed, by
+    producer id, by the previous and by the next one.
+    """
+
+    asked: float
+    ended: float
+    partitions: int
+    high_watermarks: Mapping[int, int]
+    reached: Mapping[int, int]
+    undecodable: tuple[str, ...]
+    open_ids: Mapping[int, str]
+
+    def gaps(self) -> Iterator[str]:
+        """In words, what was not read or not understood."""
+        if self.partitions <= 0:
+            yield "the number of partitions of __transaction_state is not known"
+        wanted = set(range(self.partitions))
+        if unasked := sorted(wanted ^ set(self.high_watermarks)):
+            yield f"the end of {_numbers(unasked)} of __transaction_state is not known"
+        behind = [number for number, end in sorted(self.high_watermarks.items()) if self.reached.get(number, -1) < end]
+        if behind:
+            yield f"__transaction_state is not read to its end in {_numbers(behind)}"
+        for text in self.undecodable[:_SHOWN]:
+            yield f"a record of __transaction_state is not understood: {text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Which coordinators proved to have loaded their partition of the log, and of the others why not, by partition.
+
+    ``asked`` is the monotonic instant before the question.
+    """
+
+    asked: float
+    proven: frozenset[int]
+    unproven: Mapping[int, str]
+
+    def gaps(self, partitions: int) -> Iterator[str]:
+        """In words, which coordinators of that many partitions did not prove it, and why the first of them did not."""
+        if missing := [number for number in range(partitions) if number not in self.proven]:
+            yield (
+                f"the coordinator of {_numbers(missing)} of __transaction_state does not prove to have loaded it:"
+                f" {self.unproven.get(missing[0], 'it was not asked')}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round, (a) to (d). Instants are monotonic, ``wall`` is its end in Unix seconds.
+
+    ``described`` is when the answer of (a) was there, ``asked_again`` before the question of (d). ``again`` is what (d)
+    showed open at that start offset, None when that is gone.
+    """
+
+    held: OpenStart
+    described: float
+    log: LogRead
+    loaded: Loaded
+    asked_again: float
+    again: OpenStart | None
+    wall: float
+
+    def gaps(self) -> Iterator[str]:
+        """In words, what this round does not prove; nothing when it is whole."""
+        if self.log.asked < self.described or self.loaded.asked < self.described:
+            yield "the transaction log was asked for its end before the partition was asked for its producers"
+        yield from self.log.gaps()
+        if (owner := self.log.open_ids.get(self.held.producer_id)) is not None:
+            yield f"transactional.id {owner!r} has a transaction open in the log with this producer id"
+        yield from self.loaded.gaps(self.log.partitions)
+        if self.asked_again < self.log.ended:
+            yield "the partition was asked again before the transaction log was read"
+        if self.again != self.held:
+            yield "the transaction was not open in the partition any more after the transaction log was read"
+
+
+def lacking(first: Round, second: Round) -> Iterator[str]:
+    """In words, what two rounds leave unproven; nothing when they prove that the transaction hangs."""
+    if first.held != second.held:
+        yield "the two rounds are about two transactions"
+    if second.described - first.asked_again < CONFIRM_SECONDS:
+        yield f"the two rounds are less than {CONFIRM_SECONDS:.0f} s apart"
+    if first.log.partitions != second.log.partitions:
+        yield "the number of partitions of __transaction_state changed between the rounds"
+    yield from dict.fromkeys((*first.gaps(), *second.gaps()))
+
+
+@dataclass(frozen=True, slots=True)
+class HangingProof(Evidence):
+    """Proof that a transaction hangs: two whole rounds. It cannot be made of less; that raises ValueError."""
+
+    first: Round
+    second: Round
+
+    def __post_init__(self) -> None:
+        if problems := list(lacking(self.first, self.second)):
+            raise ValueError("; ".join(problems))
+
+    @property
+    def held(self) -> OpenStart:
+        return self.second.held
+
+    def document(self) -> dict[str, object]:
+        """What was seen and when, for the status document. Instants are Unix seconds."""
+        return {
+            "first_round_timestamp": self.first.wall,
+            "second_round_timestamp": self.second.wall,
+            "log_partitions": self.second.log.partitions,
+            "log_end_offsets": sum(self.second.log.high_watermarks.values()),
+            "coordinators_loaded": len(self.second.loaded.proven),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class OpenInLog(Evidence):
+    """A transaction that the transaction log, read to its end, shows Ongoing. ``flink``: by its id it may be Flink's.
+
+    ``timeout`` is seconds, None for two-phase commit (KIP-939). ``watched`` is for how many seconds, by one monotonic
+    clock, it was seen to hold the same partition: that is no longer than it is open, however far clocks are apart.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    timeout: float | None
+    watched: float
+    flink: bool
+
+    @classmethod
+    def of(cls, opened: OpenTransactions, transaction: OpenTransaction, *, watched: float, flink: bool) -> Self | None:
+        """The evidence, where the open transactions come from the log and nothing is missing among them."""
+        from_log = opened.origin == "txnlog" and opened.complete
+        if not from_log or transaction.state is not TransactionState.ONGOING or not transaction.transactional_id:
+            return None
+        who = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
+        return cls(*who, transaction.timeout, watched, flink)
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """Proof that a coordinator knows an open transaction, and did not end it at its timeout. Else ValueError."""
+
+    opened: OpenInLog
+
+    def __post_init__(self) -> None:
+        if not self.holds(self.opened):
+            raise ValueError("the transaction is not overdue, or may be one that a Flink job has precommitted")
+
+    @staticmethod
+    def holds(opened: OpenInLog) -> bool:
+        """Whether it is overdue. One without a timeout never is, and of Flink's it cannot be told: a precommitted
+        transaction is committed by the job when it starts from its checkpoint.
+        """
+        if opened.flink or opened.timeout is None:
+            return False
+        return opened.watched > opened.timeout + OVERDUE_SLACK_SECONDS
+
+
+def _numbers(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_SHOWN])) + (", ..." if len(numbers) > _SHOWN else "")
+    return f"partition {shown}" if len(numbers) == 1 else f"{len(numbers)} partitions ({shown})"

@@ -1,0 +1,179 @@
+"""One round of the proof that transactions hang, asked of the cluster: (a) is given, (b) to (d) are asked here.
+
+A round about many transactions costs what a round about one does: the log's ends and its coordinators are asked once,
+and the log is read once, from its start in the first round, from where it was left in the next ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from exporter.kafka.client import AskError
+from exporter.kafka.requests.coordinators import Probes, probe_coordinators
+from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
+from exporter.kafka.requests.offsets import Isolation, end_offsets
+from exporter.kafka.requests.transactions import describe_producers
+from exporter.lso.proof import Loaded, LogRead, OpenStart, Round
+from exporter.model import Deadline, Fault, OpenTransactions, Reason, TopicPartition
+from exporter.sources.cluster import Cluster
+from exporter.transactions.log_scan import Cost, LogReader, LogScan
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What was asked of a round that is under way; instants are monotonic."""
+
+    held: Mapping[OpenStart, float]
+    asked: float
+    partitions: int
+    ends: Mapping[int, int]
+    probes: Probes
+
+
+class Rounds:
+    """Takes rounds, one at a time. Belongs to one worker; ``connect`` makes a reader of the transaction log."""
+
+    def __init__(self, cluster: Cluster, connect: Callable[[], LogReader]) -> None:
+        self._cluster = cluster
+        self._connect = connect
+        self._scan = LogScan(connect, cluster.clock)
+        self._begun: _Begun | None = None
+
+    @property
+    def under_way(self) -> bool:
+        return self._begun is not None
+
+    @property
+    def about(self) -> tuple[OpenStart, ...]:
+        """The transactions that the round under way is about."""
+        return tuple(self._begun.held) if self._begun is not None else ()
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """In words, what is missing already to the round under way: reading the log would not make it whole."""
+        if self._begun is None:
+            return ()
+        return tuple(_loaded(self._begun).gaps(self._begun.partitions))
+
+    @property
+    def cost(self) -> Cost:
+        """What reading the log has cost so far."""
+        return self._scan.cost
+
+    @property
+    def left(self) -> int:
+        """Offsets of the log that the round under way has to read yet."""
+        ends = self._begun.ends if self._begun is not None else {}
+        return sum(max(0, end - self._scan.reached.get(number, 0)) for number, end in ends.items())
+
+    def close(self) -> None:
+        """Give up the round under way, and end the connection. What was read is kept."""
+        self._begun = None
+        self._scan.close()
+
+    def forget(self) -> None:
+        """Forget what was read of the log: the next round reads it from its start."""
+        self.close()
+        self._scan = LogScan(self._connect, self._cluster.clock)
+
+    def begin(self, held: Mapping[OpenStart, float], deadline: Deadline) -> None:
+        """Begin a round about transactions that DescribeProducers has shown open, each with the monotonic instant of
+        that answer. Raises AskError with what is missing: then there is no round.
+        """
+        self._begun = None
+        asked = self._cluster.clock.monotonic()
+        # By all brokers: one that is cut off from the controller has an old end of the log, and an old coordinator.
+        metadata = self._cluster.client.confirmed(deadline, [TRANSACTION_STATE])
+        partitions = metadata.topics.get(TRANSACTION_STATE, {})
+        if not partitions:
+            raise AskError(metadata.errors.get(TRANSACTION_STATE) or _no_log())
+        places = [TopicPartition(TRANSACTION_STATE, number) for number in partitions]
+        ends = end_offsets(self._cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
+        if ends.faults:
+            raise AskError(ends.faults[0])
+        probes = probe_coordinators(self._cluster.client, metadata, deadline)
+        found = {place.partition: end for place, end in ends.values.items()}
+        self._begun = _Begun(dict(held), asked, len(partitions), found, probes)
+
+    def read_on(self, deadline: Deadline, advance: Callable[[int], object] = lambda _: None) -> bool:
+        """Read the log on, until the round has it all, or the deadline; gives back whether it has.
+
+        Raises AskError when the log may not be read; the round is over then.
+        """
+        if self._begun is None:
+            return False
+        try:
+            return self._scan.read(self._begun.ends, deadline, advance)
+        except AskError:
+            self._begun = None
+            raise
+
+    def finish(self, deadline: Deadline) -> list[Round]:
+        """Look at the partitions again, and give back the round about each transaction, whole or with its gaps.
+
+        Raises AskError when no broker answers.
+        """
+        begun, self._begun = self._begun, None
+        if begun is None or not begun.held:
+            return []
+        clock = self._cluster.clock
+        ended = clock.monotonic()
+        places = {each.partition for each in begun.held}
+        leaders = self._cluster.client.confirmed(deadline, sorted({each.topic for each in places}))
+        again = held_in(self._cluster, leaders, places, deadline)
+        log = LogRead(
+            begun.asked,
+            ended,
+            begun.partitions,
+            begun.ends,
+            {number: self._scan.reached.get(number, 0) for number in begun.ends},
+            self._scan.undecodable,
+            self._scan.owners(),
+        )
+        loaded = _loaded(begun)
+        wall = clock.wall()
+        return [
+            Round(held, described, log, loaded, ended, held if held in again.held else None, wall)
+            for held, described in begun.held.items()
+        ]
+
+    def opened(self) -> OpenTransactions:
+        """What the log has open, as far as it was read: whole after a round that was finished."""
+        grouping = self._cluster.grouping
+        transactions = self._scan.transactions(lambda each: grouping.of(each).name)
+        missing = self._scan.undecodable
+        return OpenTransactions("txnlog", transactions, not missing, missing)
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """What DescribeProducers shows open, with the epoch and the last write (Unix seconds) of each producer, and what it
+    did not answer. ``described`` is the monotonic instant at which the answers were there.
+    """
+
+    held: Mapping[OpenStart, tuple[int, float | None]]
+    described: float
+    unanswered: Mapping[TopicPartition, Fault]
+    faults: tuple[Fault, ...]
+
+
+def held_in(cluster: Cluster, metadata: Metadata, places: Iterable[TopicPartition], deadline: Deadline) -> Open:
+    """Ask the leaders which transactions are open in these partitions."""
+    answers = describe_producers(cluster.client, metadata, places, deadline)
+    found = {
+        OpenStart(place, each.producer_id, each.start_offset): (each.producer_epoch, each.last_timestamp)
+        for place, producers in answers.values.items()
+        for each in producers
+        if each.start_offset is not None
+    }
+    return Open(found, cluster.clock.monotonic(), answers.unanswered, answers.faults)
+
+
+def _loaded(begun: _Begun) -> Loaded:
+    return Loaded(begun.asked, begun.probes.proven, begun.probes.unproven)
+
+
+def _no_log() -> Fault:
+    text = f"the cluster shows no topic {TRANSACTION_STATE}: without the log there is no proof that a transaction hangs"
+    return Fault(Reason.UNKNOWN_TOPIC, text)

@@ -1,0 +1,184 @@
+"""The transaction log from its start to given offsets, for the one question what is open in it at that point.
+
+It keeps the newest record of every id that has a transaction open, and nothing of the others. A scan can be stopped at
+a deadline and go on later; what was read once is not read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, Protocol
+
+from exporter.kafka.client import AskError
+from exporter.kafka.log.tail import Polled, fault_of, is_end
+from exporter.model import Clock, Deadline, OpenTransaction
+from exporter.transactions.entries import OPEN_STATES
+from exporter.transactions.log_range import BATCH, POLL_SECONDS, RangeReader
+from exporter.transactions.records import NO_TIMEOUT_MS, TOPIC, LogValue, UndecodableRecord, decode_key, decode_value
+from exporter.transactions.records import head as head_of
+
+
+class LogReader(RangeReader, Protocol):
+    """A range reader that holds a connection."""
+
+    def close(self) -> None: ...
+
+
+class Cost(NamedTuple):
+    """What reading took. ``seconds`` is wall clock."""
+
+    records: int = 0
+    size: int = 0
+    seconds: float = 0.0
+
+
+class LogScan:
+    """Belongs to one worker. ``connect`` makes a reader, which is closed whenever the scan has reached its end."""
+
+    def __init__(self, connect: Callable[[], LogReader], clock: Clock) -> None:
+        self._connect = connect
+        self._clock = clock
+        self._reader: LogReader | None = None
+        self._assigned: set[int] = set()
+        self._open: dict[int, dict[bytes, LogValue]] = {}
+        self._unread: dict[int, dict[bytes, str]] = {}
+        self.reached: dict[int, int] = {}
+        self.cost = Cost()
+
+    # --- Reading ---
+
+    def read(
+        self, ends: Mapping[int, int], deadline: Deadline, advance: Callable[[int], object] = lambda _: None
+    ) -> bool:
+        """Read on, until every partition is read up to these offsets, or the deadline; gives back whether it is.
+
+        ``advance`` is called with the number of offsets passed. Raises AskError when reading is refused.
+        """
+        began = self._clock.monotonic()
+        for number, end in ends.items():
+            if end < self.reached.get(number, 0):  # truncated, or made anew: what was read is not what is there
+                self._start_again(number)
+        try:
+            done = self._read(ends, deadline, advance)
+        except AskError:
+            self.close()
+            raise
+        finally:
+            seconds = self.cost.seconds + self._clock.monotonic() - began
+            self.cost = self.cost._replace(seconds=seconds)
+        if done:
+            self.close()
+        return done
+
+    def close(self) -> None:
+        """End the connection. What was read is kept."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+            self._assigned.clear()
+
+    def _read(self, ends: Mapping[int, int], deadline: Deadline, advance: Callable[[int], object]) -> bool:
+        left = {number: end for number, end in ends.items() if self.reached.get(number, 0) < end}
+        if not left:
+            return True
+        if self._reader is None or self._assigned != set(left):
+            self._reader = self._reader or self._connect()
+            self._reader.assign({number: self.reached.get(number, 0) for number in left})
+            self._assigned = set(left)
+        while left and not deadline.over:
+            before = sum(self.reached.get(number, 0) for number in ends)
+            messages = self._reader.poll(BATCH, min(POLL_SECONDS, max(0.01, deadline.remaining())))
+            self._take(messages, left)
+            for number in [number for number, end in left.items() if self.reached.get(number, 0) >= end]:
+                del left[number]
+                self._assigned.discard(number)
+                self._reader.leave(number)
+            advance(max(0, sum(self.reached.get(number, 0) for number in ends) - before))
+        if left and (fault := self._reader.trouble()) is not None:
+            raise AskError(fault)
+        return not left
+
+    def _take(self, messages: list[Polled], left: Mapping[int, int]) -> None:
+        records = size = 0
+        for message in messages:
+            number = message.partition()
+            if number not in left:
+                continue
+            if (error := message.error()) is not None:
+                if not is_end(error):
+                    raise AskError(fault_of(error, TOPIC))
+                self.reached[number] = max(self.reached.get(number, 0), message.offset())
+                continue
+            offset = message.offset()
+            if offset < self.reached.get(number, 0):  # the position was gone: reading began anew at the earliest offset
+                self._start_again(number)
+            self.reached[number] = offset + 1
+            key, value = message.key() or b"", message.value()
+            records += 1
+            size += len(key) + len(value or b"")
+            try:
+                found = _open_value(key, value)
+            except UndecodableRecord as problem:
+                self._unread.setdefault(number, {})[key] = f"{TOPIC}-{number} offset {offset} has {problem}"
+                continue
+            if unread := self._unread.get(number):
+                unread.pop(key, None)
+            if found is not None:
+                self._open.setdefault(number, {})[key] = found
+            elif opened := self._open.get(number):
+                opened.pop(key, None)
+        self.cost = Cost(self.cost.records + records, self.cost.size + size, self.cost.seconds)
+
+    def _start_again(self, number: int) -> None:
+        self.reached.pop(number, None)
+        self._open.pop(number, None)
+        self._unread.pop(number, None)
+        self._assigned.discard(number)
+
+    # --- What it showed ---
+
+    @property
+    def undecodable(self) -> tuple[str, ...]:
+        """The newest records of ids that were not understood, in words."""
+        return tuple(text for unread in self._unread.values() for text in unread.values())
+
+    def owners(self) -> dict[int, str]:
+        """Ids with a transaction that is not completed, by producer id, by the previous and by the next one."""
+        found: dict[int, str] = {}
+        for transactional_id, value in self._values():
+            for producer_id in (value.tags.previous_producer_id, value.tags.next_producer_id, value.producer_id):
+                if producer_id >= 0:
+                    found[producer_id] = transactional_id
+        return found
+
+    def transactions(self, application_of: Callable[[str], str]) -> tuple[OpenTransaction, ...]:
+        """The transactions that are not completed."""
+        return tuple(
+            OpenTransaction(
+                transactional_id,
+                application_of(transactional_id),
+                value.producer_id,
+                value.producer_epoch,
+                OPEN_STATES[value.status],
+                value.start_ms / 1000 if value.start_ms >= 0 else None,
+                value.timeout_ms / 1000 if 0 <= value.timeout_ms < NO_TIMEOUT_MS else None,
+                value.last_update_ms / 1000 if value.status > 1 and value.last_update_ms >= 0 else None,
+                frozenset(value.partitions or ()),
+            )
+            for transactional_id, value in self._values()
+        )
+
+    def _values(self) -> Iterator[tuple[str, LogValue]]:
+        for opened in self._open.values():
+            for key, value in opened.items():
+                yield decode_key(key), value
+
+
+def _open_value(key: bytes, value: bytes | None) -> LogValue | None:
+    """The decoded value where it leaves a transaction open, else None. Raises UndecodableRecord."""
+    decode_key(key)
+    if value is None:
+        return None
+    status = head_of(value)[4]
+    # Of the many records that leave nothing open it matters only that they do: their head says so.
+    return decode_value(value) if status in OPEN_STATES else None
