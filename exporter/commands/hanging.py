@@ -26,7 +26,7 @@ from exporter.model import Blocker, BlockerKind, Deadline, Fault, Stall, TopicPa
 from exporter.sources.cluster import Cluster
 from exporter.sources.rounds import Open, held_in
 from exporter.transactions.log_range import RangeConsumer
-from exporter.transactions.log_scan import LogReader
+from exporter.transactions.log_scan import OpenRangeReader
 from exporter.web.status import stall_document
 
 _EXAMPLES = """\
@@ -103,7 +103,7 @@ def search(
     deadline: Deadline,
     older_than: float,
     sleep: Sleep,
-    connect: Callable[[], LogReader] | None = None,
+    connect: Callable[[], OpenRangeReader] | None = None,
     where: Where = EVERYWHERE,
 ) -> ClusterReport[Stall]:
     """Search one cluster. Takes half a minute longer, and reads the log, where a transaction may hang. Raises AskError.

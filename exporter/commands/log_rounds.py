@@ -12,7 +12,7 @@ from exporter.lso.proof import CONFIRM_SECONDS, HangingProof, OpenStart, Round, 
 from exporter.model import Deadline, OpenTransactions
 from exporter.sources.cluster import Cluster
 from exporter.sources.rounds import Rounds, held_in
-from exporter.transactions.log_scan import Cost, LogReader
+from exporter.transactions.log_scan import Cost, OpenRangeReader
 
 Sleep = Callable[[float], object]
 
@@ -35,7 +35,11 @@ class Proofs:
 
 
 def take_rounds(
-    cluster: Cluster, held: Mapping[OpenStart, float], connect: Callable[[], LogReader], patience: float, sleep: Sleep
+    cluster: Cluster,
+    held: Mapping[OpenStart, float],
+    connect: Callable[[], OpenRangeReader],
+    patience: float,
+    sleep: Sleep,
 ) -> Proofs:
     """Prove of transactions that DescribeProducers shows open, each with the instant of that answer, that they hang.
 

@@ -31,7 +31,7 @@ from exporter.sources.cluster import Cluster
 from exporter.sources.lso import LsoSettings, LsoSource
 from exporter.sources.rounds import held_in
 from exporter.transactions.log_range import RangeConsumer
-from exporter.transactions.log_scan import LogReader
+from exporter.transactions.log_scan import OpenRangeReader
 from exporter.web.status import stall_document
 
 _EXAMPLES = """\
@@ -90,7 +90,7 @@ def look_twice(
     stall_after: float,
     deadline: Deadline,
     sleep: Sleep,
-    connect: Callable[[], LogReader] | None = None,
+    connect: Callable[[], OpenRangeReader] | None = None,
 ) -> ClusterReport[Stall]:
     """Two reads of one cluster, ``stall_after`` seconds apart; the second only when an LSO is below its high watermark.
 
@@ -131,7 +131,7 @@ def _by_the_log(
     cluster: Cluster,
     stalls: Sequence[Stall],
     began: float,
-    connect: Callable[[], LogReader],
+    connect: Callable[[], OpenRangeReader],
     patience: float,
     sleep: Sleep,
 ) -> tuple[tuple[Stall, ...], tuple[str, ...]]:

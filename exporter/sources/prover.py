@@ -15,7 +15,7 @@ from exporter.model import Deadline, TopicPartition
 from exporter.sources.cluster import Cluster
 from exporter.sources.rounds import Rounds
 from exporter.transactions.log_range import RangeConsumer
-from exporter.transactions.log_scan import LogReader
+from exporter.transactions.log_scan import OpenRangeReader
 
 READ_SECONDS = 3.0
 """Of one read of the source, how long the log may be read."""
@@ -35,7 +35,7 @@ WAITING = "it was seen open and unknown to the coordinators once: a proof takes 
 class Prover:
     """Belongs to one worker."""
 
-    def __init__(self, cluster: Cluster, connect: Callable[[], LogReader] | None = None) -> None:
+    def __init__(self, cluster: Cluster, connect: Callable[[], OpenRangeReader] | None = None) -> None:
         self._cluster = cluster
         self._rounds = Rounds(cluster, connect or (lambda: RangeConsumer(cluster.properties, QUEUED_KBYTES)))
         self._seen: dict[OpenStart, float] = {}

@@ -17,7 +17,7 @@ from exporter.kafka.requests.transactions import describe_producers
 from exporter.lso.proof import Loaded, LogRead, OpenStart, Round
 from exporter.model import Deadline, Fault, OpenTransactions, Reason, TopicPartition
 from exporter.sources.cluster import Cluster
-from exporter.transactions.log_scan import Cost, LogReader, LogScan
+from exporter.transactions.log_scan import Cost, LogScan, OpenRangeReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class _Begun:
 class Rounds:
     """Takes rounds, one at a time. Belongs to one worker; ``connect`` makes a reader of the transaction log."""
 
-    def __init__(self, cluster: Cluster, connect: Callable[[], LogReader]) -> None:
+    def __init__(self, cluster: Cluster, connect: Callable[[], OpenRangeReader]) -> None:
         self._cluster = cluster
         self._connect = connect
         self._scan = LogScan(connect, cluster.clock)

@@ -18,7 +18,7 @@ from exporter.transactions.records import NO_TIMEOUT_MS, TOPIC, LogValue, Undeco
 from exporter.transactions.records import head as head_of
 
 
-class LogReader(RangeReader, Protocol):
+class OpenRangeReader(RangeReader, Protocol):
     """A range reader that holds a connection."""
 
     def close(self) -> None: ...
@@ -35,10 +35,10 @@ class Cost(NamedTuple):
 class LogScan:
     """Belongs to one worker. ``connect`` makes a reader, which is closed whenever the scan has reached its end."""
 
-    def __init__(self, connect: Callable[[], LogReader], clock: Clock) -> None:
+    def __init__(self, connect: Callable[[], OpenRangeReader], clock: Clock) -> None:
         self._connect = connect
         self._clock = clock
-        self._reader: LogReader | None = None
+        self._reader: OpenRangeReader | None = None
         self._assigned: set[int] = set()
         self._open: dict[int, dict[bytes, LogValue]] = {}
         self._unread: dict[int, dict[bytes, str]] = {}
