@@ -340,7 +340,10 @@ class StateMachine:
             v2_client = entry.client_version >= V2
             bumped: bool | None = None
             if known:
-                bumped = decided_epoch != entry.previous_epoch
+                # The scan's abort may be in the log although its append failed for the coordinator, which then took the
+                # client's own: the markers have the Complete record's epoch.
+                kept = owner == producer_id and epoch == entry.previous_epoch
+                bumped = not kept and decided_epoch != entry.previous_epoch
             elif v2_client:  # Transactions V2 always bumps (KIP-890)
                 bumped = True
             open_ms = decided_ms - start_ms

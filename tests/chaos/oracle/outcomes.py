@@ -3,7 +3,9 @@
 Read with hindsight: a record that was written again because its append timed out, or because the coordinator moved, is
 the same step. The rules for an abort:
 
-1. A client before Transactions V2 keeps its epoch when it aborts, and the server never does: the client's own.
+1. A client before Transactions V2 keeps its epoch when it aborts, and the server never does: the client's own. Either
+   may be in the log although its append failed for the coordinator, which then took the other one: where the first
+   Prepare record or the Complete record has the epoch of the data, the client had aborted.
 2. Decided when it was open for its timeout or longer: timed out, but fenced when the next step is the Empty record of
    the next incarnation, appended within one second: its InitProducerId came before the coordinator's scan.
 3. The epoch of a client before Transactions V2 was raised before the timeout: only an InitProducerId does that. Fenced.
@@ -145,7 +147,8 @@ def _abort(now: _Open, done: State, after: list[State]) -> str:
     origin = now.ongoing or now.first
     v2 = origin.client_version >= V2
     prepared = now.prepared or done
-    if not v2 and (origin.producer_id, origin.epoch) == (prepared.producer_id, prepared.epoch):
+    kept = (origin.producer_id, origin.epoch) in {(each.producer_id, each.epoch) for each in (prepared, done)}
+    if not v2 and kept:
         return "aborted"
     if prepared.updated - origin.started >= origin.timeout:
         return "fenced" if _displaced(done, after, LATE_FENCE_MS) else "timed_out"

@@ -83,6 +83,12 @@ def test_an_abort_at_the_timeout_or_later_is_timed_out_unless_an_init_came_befor
     assert outcomes(record(ONGOING, 0, 1000), *end) == [outcome]
 
 
+def test_a_clients_abort_that_the_coordinator_took_is_its_own_although_the_scans_is_in_the_log_before_it() -> None:
+    scan, own = record(PREPARE_ABORT, 1, 11_000), record(PREPARE_ABORT, 0, 12_000)
+    end = (record(COMPLETE_ABORT, 0, 12_001), record(EMPTY, 1, 12_500))
+    assert outcomes(record(ONGOING, 0, 1000), scan, own, *end) == ["aborted"]
+
+
 def test_a_prepare_record_that_is_written_again_after_the_timeout_does_not_make_it_late() -> None:
     first, second = record(PREPARE_ABORT, 1, 9000), record(PREPARE_ABORT, 1, 12_000)
     assert outcomes(record(ONGOING, 0, 1000), first, second, record(COMPLETE_ABORT, 1, 12_001)) == ["fenced"]

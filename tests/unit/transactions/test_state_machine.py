@@ -352,6 +352,23 @@ def test_an_abort_that_is_written_twice_is_dated_by_the_first() -> None:
     assert [(each.outcome, each.prepared_ms) for each in seen.ended] == [(Outcome.FENCED, decided)]
 
 
+def test_a_clients_abort_that_the_coordinator_took_is_its_own_although_the_scans_is_in_the_log_before_it() -> None:
+    """Seen on three brokers: the scan's PrepareAbort was replicated, its append had failed for the coordinator."""
+    begun = BEGIN_MS
+    topics = [("orders", [3])]
+    rows = [
+        (begun, encode_value(0, 7, 10, 6_000, 1, topics, begun, begun)),
+        (begun + 6_108, encode_value(0, 7, 11, 6_000, 3, topics, begun + 6_108, begun)),
+        (begun + 12_630, encode_value(0, 7, 10, 6_000, 3, topics, begun + 12_630, begun)),
+        (begun + 17_847, encode_value(0, 7, 10, 6_000, 5, [], begun + 13_639, begun)),
+        (begun + 18_318, encode_value(0, 7, 11, 6_000, 0, None, begun + 18_318, -1)),
+    ]
+    seen = Seen()
+    for offset, (ms, value) in enumerate(rows):
+        seen.apply(offset, ms, encode_key("app-1"), value)
+    assert [(each.outcome, each.producer_epoch) for each in seen.ended] == [(Outcome.ABORTED, 10)]
+
+
 def test_a_clients_abort_whose_append_timed_out_stays_its_own_when_the_server_aborts_later() -> None:
     """The coordinator's cache did not have the client's abort, so the scan found the transaction open."""
     begun = BEGIN_MS
