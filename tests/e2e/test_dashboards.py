@@ -29,6 +29,7 @@ MAY_BE_EMPTY = {
     "Brokers: Coordinator loads": "no coordinator moved in the last 30 seconds",
     "Brokers: Errors in answers": "what is in it depends on the instant",
     "Connect: Tasks that do not run": "all run until one fails",
+    "Last stable offset and consumers: Ignored by the agent's settings": "no threshold ignores anything",
     "The exporter itself: Series kept out by a cap": "no cap is reached",
     "The exporter itself: Kept out by a cap": "no cap is reached",
     "The exporter itself: Faults by reason": "everything answers",
@@ -36,8 +37,12 @@ MAY_BE_EMPTY = {
 }
 """Panels without data on this stack, each with its reason."""
 
-EACH_FOR_ITSELF = "The exporter itself: "
-"""What agents say of themselves is meant to differ."""
+EACH_FOR_ITSELF = (
+    "The exporter itself: ",
+    "kafka_cluster_shard:kafka_eos_agents:count",
+    "kafka_cluster_shard:kafka_eos_exporter_shards:avg",
+)
+"""Panels and records that count agents and shards: they are meant to differ."""
 TELLER = {"instance", "pod", "shard"}
 ONCE = "stuck"
 """An application that commits once, right after its first record: whether a scrape falls between is luck."""

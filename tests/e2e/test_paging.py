@@ -23,7 +23,7 @@ from demo.processes import ProcessGroup
 from demo.workloads.producers import RdkafkaProducer
 from exporter.alerts.settings import Settings, settings
 from exporter.alerts.table import names
-from exporter.catalogue import CONNECT_TASK_STATE
+from exporter.catalogue import CONNECT_TASK_STATE, OPEN_TRANSACTION_START_TIMESTAMP_SECONDS
 from exporter.model import Deadline
 from tests.e2e.conftest import StartAgent
 
@@ -147,7 +147,8 @@ def test_fences_stalls_and_orphans_page_with_evidence_and_resolve_after_repair(
         },
     )
     watch(agent, QUICK)
-    orphan = make_orphan(kafka_4, ledger)
+    # A producer id of its own: other tests leave orphans on the shared cluster.
+    orphan = make_orphan(kafka_4, ledger, producer_id=int(ledger.rpartition("-")[2].rstrip("x"), 16))
     stuck_id, pay_id = f"{fresh('stuck')}-1", f"{fresh('pay')}-3"
     stuck = RdkafkaProducer(kafka_4, stuck_id, timeout=600.0)
     with stuck, RdkafkaProducer(kafka_4, pay_id) as zombie, RdkafkaProducer(kafka_4, pay_id) as successor:
@@ -181,21 +182,24 @@ def test_fences_stalls_and_orphans_page_with_evidence_and_resolve_after_repair(
         assert hanging["labels"]["kafka_cluster"] == "prod"
         assert f"- {ledger}-0 since " in hanging["annotations"]["description"]
 
-        ticket = pager.wait(TICKETS, "firing", alertname="KafkaEosLsoStalled")
+        [stuck_open] = agent.wait_until(
+            lambda metrics: metrics.samples(OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, transactional_id=stuck_id)
+        ).samples(OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, transactional_id=stuck_id)
+        stuck_pid = stuck_open.labels["producer_id"]
+        ticket = pager.wait(TICKETS, "firing", alertname="KafkaEosLsoStalled", producer_id=stuck_pid)
         assert ticket["labels"]["severity"] == "warning"
-        page = pager.wait(PAGES, "firing", alertname="KafkaEosLsoStalled", producer_id=ticket["labels"]["producer_id"])
+        page = pager.wait(PAGES, "firing", alertname="KafkaEosLsoStalled", producer_id=stuck_pid)
         assert page["labels"] == {
             "alertname": "KafkaEosLsoStalled",
             "severity": "critical",
             "kafka_cluster": "prod",
-            "producer_id": ticket["labels"]["producer_id"],
+            "producer_id": stuck_pid,
         }
         story = page["annotations"]["description"]
         assert f"1 partition(s) held by transactional.id {stuck_id} of application {stuck_id[:-2]}, open." in story
         assert "Its coordinator ends it at " in story
         assert f"- {orders}-0 since " in story
         assert "kafka-transactions" not in story + hanging["annotations"]["description"]
-        stuck_pid = page["labels"]["producer_id"]
         runbook = agent.get("/runbooks/" + page["annotations"]["runbook_url"].rpartition("/")[2].removesuffix(".md"))
         assert runbook.status == 200
         assert "KafkaEosLsoStalled" in runbook.text
@@ -203,7 +207,7 @@ def test_fences_stalls_and_orphans_page_with_evidence_and_resolve_after_repair(
         stuck.commit()
         repair(kafka_4, orphan)
         pager.wait(PAGES, "resolved", alertname="KafkaEosLsoStalled", producer_id=stuck_pid)
-        pager.wait(PAGES, "resolved", alertname="KafkaEosHangingTransaction")
+        pager.wait(PAGES, "resolved", alertname="KafkaEosHangingTransaction", producer_id=str(orphan.producer_id))
         pager.wait(TICKETS, "resolved", alertname="KafkaEosProducerFenced", application=pay_id[:-2])
     assert pager.told(alertname="KafkaEosExporterAbsent") == []
 
