@@ -87,7 +87,6 @@ SEED ?= 1
 MINUTES ?= 10
 
 chaos: $(READY) ## three brokers, 40 ids and the agent under faults, and an oracle that judges; SEED=1 MINUTES=10
-	@scripts/apt-install 'ls /usr/lib/*-linux-gnu/faketime/libfaketime.so.1' libfaketime
 	$(PY) -m tests.chaos --seed $(SEED) --minutes $(MINUTES)
 
 chaos-short: ## the same with a fixed seed, in four minutes of faults

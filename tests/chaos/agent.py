@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import sys
 import sysconfig
 import threading
 import time
@@ -22,7 +23,7 @@ STALL_AFTER = 10.0
 LSO_INTERVAL = 2.0
 SCRAPE_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
-FAKETIME = "/usr/lib/{}-linux-gnu/faketime/libfaketime.so.1"
+SKEWED = Path(__file__).parent / "clients" / "skewed_agent.py"
 
 Series = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -78,12 +79,9 @@ class AgentUnderTest:
         return self._child.log if self._child is not None else None
 
     def start(self, clock: int = 0) -> None:
-        environment = {}
-        if clock:
-            environment = {"LD_PRELOAD": faketime(), "FAKETIME": f"{clock:+d}s", "DONT_FAKE_MONOTONIC": "1"}
+        command = [sys.executable, str(SKEWED), str(clock)] if clock else [str(COMMAND)]
         self._clock, self._began = clock, time.time()
-        argv = [str(COMMAND), "run", "--config", str(self._config)]
-        self._child = self._processes.start("agent", argv, environment=environment)
+        self._child = self._processes.start("agent", [*command, "run", "--config", str(self._config)])
 
     def kill(self) -> None:
         if self._child is not None:
@@ -181,11 +179,3 @@ clusters:
     posture:
       interval: 1m
 """
-
-
-def faketime() -> str:
-    """The library that sets a process's clock wrong. Raises RuntimeError when it is not installed."""
-    for machine in ("x86_64", "aarch64"):
-        if Path(path := FAKETIME.format(machine)).exists():
-            return path
-    raise RuntimeError("libfaketime is missing: scripts/apt-install 'ls /usr/lib/*/faketime' libfaketime")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tests.chaos.agent import Life, Scrape
+from tests.chaos.cluster import TRANSACTION_LOG
 from tests.chaos.nemesis import Episode
 from tests.chaos.oracle.data_log import Held
 from tests.chaos.oracle.eyes import Look, Standing, standings
@@ -92,6 +93,14 @@ class Evidence:
         mine = self.scrapes[first:last]
         return self.healthy(began, ended) and len(mine) >= (ended - began) / 4 and all(_reads(each) for each in mine)
 
+    def decided_at(self, each: Transaction) -> float:
+        """When the decision could be read: the log's high watermark passed it. Infinity while it was not decided."""
+        if not each.decided:
+            return float("inf")
+        looks = self.looks.get((TRANSACTION_LOG, each.log_partition), ())
+        passed = next((look.at for look in looks if look.high is not None and look.high > each.prepared_at), 0.0)
+        return max(each.decided / 1000, passed)
+
     def just_paused(self, at: float, seconds: float) -> bool:
         return any(start <= at <= end + seconds for start, end in self.pauses)
 
@@ -103,6 +112,10 @@ class Evidence:
 
     def clock(self, scrape: Scrape) -> int:
         return self.lives[scrape.life].clock
+
+    def clocks_right(self, began: float, ended: float) -> bool:
+        """Whether no agent with a wrong clock lived in this time."""
+        return not any(life.clock and life.began < ended and began < life.ended for life in self.lives)
 
     def ago(self, at: float) -> str:
         """An instant, as seconds from the begin of the run."""

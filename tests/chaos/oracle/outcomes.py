@@ -39,7 +39,10 @@ OUTCOMES = ("committed", "aborted", "timed_out", "fenced")
 
 
 class Transaction(NamedTuple):
-    """One transaction. ``decided`` and ``completed`` are append times, 0 while it is not; ``epoch`` wrote its data."""
+    """One transaction. ``decided`` and ``completed`` are append times, 0 while it is not; ``epoch`` wrote its data.
+
+    ``prepared_at`` is the offset of the first Prepare record, -1 where there is none.
+    """
 
     transactional_id: str
     producer_id: int
@@ -53,6 +56,7 @@ class Transaction(NamedTuple):
     partitions: frozenset[tuple[str, int]]
     log_partition: int
     offset: int
+    prepared_at: int = -1
 
     @property
     def application(self) -> str:
@@ -140,6 +144,7 @@ def _transaction(now: _Open, outcome: str, completed: int, decided: int, last: S
         frozenset(now.partitions),
         last.log_partition,
         last.offset,
+        now.prepared.offset if now.prepared is not None else -1,
     )
 
 

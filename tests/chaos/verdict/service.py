@@ -75,7 +75,7 @@ def overdue(evidence: Evidence) -> Iterator[Disagreement]:
                 for each in (*known.transactions, *([known.open] if known.open else []))
                 if each.application == label(series, "application")
                 and (each.started + each.timeout) / 1000 + OVERDUE_AFTER <= at + 1
-                and (not each.decided or each.decided / 1000 >= at - STALE_SECONDS)
+                and evidence.decided_at(each) >= at - STALE_SECONDS
             ]
             if not late:
                 clock = f"clock {evidence.clock(scrape):+d} s"

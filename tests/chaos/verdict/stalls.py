@@ -29,11 +29,12 @@ def no_stall_invented(evidence: Evidence) -> Iterator[Disagreement]:
             yield Disagreement("stall too early", f"{text}; faults: {evidence.faults_near(at)}", about)
         if evidence.clock(claim.scrape) == 0:
             first = since.setdefault((claim.place, claim.offset), claim)
-            if claim.since > first.since + LOOK_SECONDS:
+            if claim.since > first.since + LOOK_SECONDS and evidence.clocks_right(first.scrape.at, at):
                 text = f"{where} stands since {evidence.ago(first.since)} at {evidence.ago(first.scrape.at)}"
                 later = f"since {evidence.ago(claim.since)} at {evidence.ago(at)}"
                 yield Disagreement("a stall begins again", f"{text}, and {later}", about)
-            if standing is not None and standing.before and claim.since < standing.before - LOOK_SECONDS:
+            right = standing is not None and evidence.clocks_right(standing.began, at)
+            if standing is not None and standing.before and right and claim.since < standing.before - LOOK_SECONDS:
                 text = f"{where} is told at {evidence.ago(at)} to stand since {evidence.ago(claim.since)}"
                 yield Disagreement("since", f"{text}, and did not stand at {evidence.ago(standing.before)}", about)
 
@@ -109,7 +110,7 @@ def _wrong_holder(evidence: Evidence, claim: Claim) -> str:
         and each.started <= at
         and (not each.completed or each.completed >= stale)
     ]
-    if claim.kind == "open" and not any(not each.decided or each.decided >= stale for each in theirs):
+    if claim.kind == "open" and not any(evidence.decided_at(each) * 1000 >= stale for each in theirs):
         return "it was decided before"
     if claim.kind == "completing" and not any(each.decided and each.decided <= at + 1000 for each in theirs):
         return "it was not decided"
