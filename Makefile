@@ -112,7 +112,7 @@ hostile: $(READY) ## what others may write: every reader fuzzed for 8 s, pattern
 fuzz: $(READY) ## every reader fuzzed for FUZZ_SECONDS (60); what fails stays in tests/fuzz/corpus
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BIN)/pytest tests/fuzz -n 2 $(ARGS)
 
-test: check unit hostile golden rules deploy dist e2e spark ## all of the above
+test: check unit golden rules deploy dist e2e spark ## all of the above
 
 demo: $(READY) ## a real Kafka that goes wrong on purpose; Ctrl-C ends it, or DEMO_SECONDS=120
 	@exec $(PY) -m demo

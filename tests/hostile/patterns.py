@@ -75,6 +75,7 @@ FOREIGN: dict[str, Use] = {
     "exporter.transactions.applications:_BARE_UUID": ("fullmatch", "", ()),
     "exporter.transactions.applications:_CONNECT_LEADER": ("fullmatch", "connect-cluster-", ()),
     "exporter.transactions.applications:_FLINK": ("fullmatch", "", ("-1", "-1-", "1-11")),
+    "exporter.transactions.applications:_MAY_BE_FLINK": ("fullmatch", "a", ("-1", "-1-", "1-11", "-0a")),
     "exporter.transactions.applications:_STREAMS": (
         "fullmatch",
         "",
