@@ -59,6 +59,9 @@ def is_stalled(state: Standing, stall_after: float, now: float) -> bool:
     return now - state.seen >= stall_after
 
 
+_MOST_NAMED = 3
+"""Transactions that an explanation names."""
+
 # --- Who holds it -------------------------------------------------------------------------------------------------
 
 
@@ -114,14 +117,22 @@ def holder(producers: Iterable[LogProducer], last_stable_offset: int) -> LogProd
     return min(at_or_below, key=lambda each: each.start_offset, default=None)
 
 
-def decided(partition: TopicPartition, coordinators: Coordinators) -> OpenTransaction | None:
-    """The decided transaction that waits longest for its marker in this partition, if there is one."""
-    waiting = [
+def decided(
+    partition: TopicPartition, coordinators: Coordinators, held_by: int | None = None
+) -> tuple[OpenTransaction, ...]:
+    """The decided transactions that may wait for their marker in this partition, by their ids.
+
+    With ``held_by``, the producer id whose transaction was seen to start at the LSO, only that one: while the LSO stays
+    there, nobody else holds it.
+    """
+    waiting = (
         each
         for each in coordinators.by_producer.values()
-        if each.state is not TransactionState.ONGOING and partition in coordinators.unmarked(each)
-    ]
-    return min(waiting, key=lambda each: (each.prepared or each.started or 0.0, each.transactional_id), default=None)
+        if each.state is not TransactionState.ONGOING
+        and partition in coordinators.unmarked(each)
+        and held_by in {None, each.producer_id}
+    )
+    return tuple(sorted(waiting, key=lambda each: each.transactional_id))
 
 
 class Replication(NamedTuple):
@@ -154,17 +165,20 @@ def name_blocker(
     *,
     unasked: str | None = None,
     replication: Replication | None = None,
+    held_by: int | None = None,
 ) -> Blocker:
     """Exactly one transaction for a stalled partition.
 
     ``producer`` is None when DescribeProducers gave no answer or none that starts at or below the LSO. Then it is the
-    decided transaction that names the partition, if there is one. Whenever no coordinator is known to know the holder,
-    it is unknown: whether it hangs takes a proof. ``unasked`` says why DescribeProducers gave no answer; ``producer``
-    is then that of an earlier one. ``replication`` is None where the partition is not in the metadata.
+    decided transaction that names the partition, if there is one and no other; ``held_by`` as for ``decided``.
+    Whenever no coordinator is known to know the holder, it is unknown: whether it hangs takes a proof. ``unasked`` says
+    why DescribeProducers gave no answer; ``producer`` is then that of an earlier one. ``replication`` is None where the
+    partition is not in the metadata.
     """
     known = None if producer is None else coordinators.by_producer.get(producer.producer_id)
-    if producer is None and unasked is None:
-        known = decided(partition, coordinators)
+    candidates = decided(partition, coordinators, held_by) if producer is None and unasked is None else ()
+    if len(candidates) == 1:
+        known = candidates[0]
     elif known is not None and partition not in known.partitions:
         known = None
     if known is not None:
@@ -173,6 +187,11 @@ def name_blocker(
         nothing = (
             "no open transaction starts at or below the last stable offset, and no decided one names the partition"
         )
+        if candidates:
+            names = ", ".join(each.transactional_id for each in candidates[:_MOST_NAMED])
+            nothing = f"{len(candidates)} decided transactions name the partition, and any may hold it: {names}"
+        elif held_by is not None:
+            nothing = f"the transaction of producer id {held_by} that held it has ended; the next read shows more"
         missing = (unasked,) if unasked else (nothing, *coordinators.missing)
         return Blocker("", "", None, None, last_stable_offset, BlockerKind.UNKNOWN, missing=missing)
     other = coordinators.by_producer.get(producer.producer_id)

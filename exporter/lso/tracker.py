@@ -258,6 +258,11 @@ class StallWatch:
             state = self.standing[partition] = state._replace(seen=before.seen, since=before.since, exact=before.exact)
         self._held[partition] = Held(who.producer_id, who.start_offset, state.seen, state.since, state.exact)
 
+    def _held_by(self, partition: TopicPartition, state: Standing) -> int | None:
+        """The producer id whose transaction was seen to start where the LSO is now."""
+        held = self._held.get(partition)
+        return held.producer_id if held is not None and held.start_offset == state.last_stable_offset else None
+
     def strangers(self, coordinators: Coordinators) -> set[int]:
         """Producer ids with an open transaction in a standing partition that no coordinator is known to know."""
         return {
@@ -281,8 +286,8 @@ class StallWatch:
         """Standing partitions that gave no answer when their producers were asked for last."""
         return {partition for partition, holding in self._holdings.items() if holding.unasked is not None}
 
-    def completing(self, coordinators: Coordinators) -> dict[TopicPartition, OpenTransaction]:
-        """The stalled partitions that a decided transaction may hold, with that transaction."""
+    def completing(self, coordinators: Coordinators) -> dict[TopicPartition, tuple[OpenTransaction, ...]]:
+        """The stalled partitions that decided transactions may hold, with those."""
         found = {}
         for partition, state in self.standing.items():
             if not is_stalled(state, self._stall_after, self.readings[partition].at):
@@ -290,11 +295,12 @@ class StallWatch:
             producers = (self._holdings.get(partition) or Holding()).producers or ()
             who = holder(producers, state.last_stable_offset)
             if who is None:
-                transaction = decided(partition, coordinators)
+                candidates = decided(partition, coordinators, self._held_by(partition, state))
             else:
-                transaction = coordinators.by_producer.get(who.producer_id)
-            if transaction is not None and transaction.state is not TransactionState.ONGOING:
-                found[partition] = transaction
+                known = coordinators.by_producer.get(who.producer_id)
+                candidates = () if known is None or known.state is TransactionState.ONGOING else (known,)
+            if candidates:
+                found[partition] = candidates
         return found
 
     def stalls(
@@ -316,7 +322,13 @@ class StallWatch:
                 unasked = "its producers were not asked for yet"
             replicas = replication.get(partition)
             blocker = name_blocker(
-                partition, state.last_stable_offset, who, coordinators, unasked=unasked, replication=replicas
+                partition,
+                state.last_stable_offset,
+                who,
+                coordinators,
+                unasked=unasked,
+                replication=replicas,
+                held_by=self._held_by(partition, state),
             )
             if blocker.unmarked is not None:
                 blocker = blocker._replace(unmarked=self._unreleased(blocker.unmarked, blocker.producer_id))

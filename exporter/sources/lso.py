@@ -365,7 +365,7 @@ class LsoSource:
     ) -> tuple[Coordinators, Mapping[TopicPartition, Replication]]:
         """What decided transactions that hold stalled partitions wait for: markers, and the replicas of partitions."""
         if found := self._watch.completing(coordinators):
-            ids = {each.transactional_id for each in found.values()}
+            ids = {each.transactional_id for candidates in found.values() for each in candidates}
             coordinators = coordinators._replace(pending=self._markers.pending(metadata, ids, deadline))
             metadata = self._markers.in_sync(metadata, {each.topic for each in found}, deadline)
         return coordinators, self._markers.replication(metadata, self._watch.standing)

@@ -86,13 +86,32 @@ def test_a_marker_that_the_leader_shows_as_open_is_not_written_yet() -> None:
     assert away.completion.wait is MarkerWait.LEADER_AWAY
 
 
+def test_of_several_decided_transactions_the_one_that_was_seen_at_the_lso_holds_it_and_else_none_is_named() -> None:
+    """Seen on three brokers, two of them cut off from each other: another id was named than the one that held it."""
+    first = transaction(state=TransactionState.PREPARE_COMMIT)
+    second = first._replace(transactional_id="app-2", producer_id=8)
+    coordinators = Coordinators.of([first, second])
+    seen = name_blocker(PLACE, 5, None, coordinators, replication=REPLICAS, held_by=8)
+    assert (seen.kind, seen.transactional_id, seen.producer_id) == (BlockerKind.COMPLETING, "app-2", 8)
+    unseen = name_blocker(PLACE, 5, None, coordinators, replication=REPLICAS)
+    assert (unseen.kind, unseen.producer_id) == (BlockerKind.UNKNOWN, None)
+    assert unseen.missing == ("2 decided transactions name the partition, and any may hold it: app-1, app-2",)
+
+
+def test_a_holder_that_has_completed_is_not_replaced_while_the_lso_is_where_it_was() -> None:
+    other = transaction(state=TransactionState.PREPARE_COMMIT)._replace(producer_id=8)
+    blocker = name_blocker(PLACE, 5, None, Coordinators.of([other]), held_by=7)
+    assert (blocker.kind, blocker.producer_id) == (BlockerKind.UNKNOWN, None)
+    assert blocker.missing == ("the transaction of producer id 7 that held it has ended; the next read shows more",)
+
+
 @pytest.mark.parametrize("unmarked", [frozenset(), frozenset({TopicPartition("orders", 4)})])
 def test_a_decided_transaction_whose_marker_here_is_acknowledged_holds_nothing(
     unmarked: frozenset[TopicPartition],
 ) -> None:
     prepared = transaction(state=TransactionState.PREPARE_COMMIT)
     coordinators = Coordinators.of([prepared])._replace(pending={prepared.producer_id: unmarked})
-    assert decided(PLACE, coordinators) is None
+    assert not decided(PLACE, coordinators)
     assert name_blocker(PLACE, 5, None, coordinators).kind is BlockerKind.UNKNOWN
 
 
