@@ -36,7 +36,8 @@ _ITS = f"on (kafka_cluster, topic) group by (kafka_cluster, topic) ({LSO_BLOCKER
 
 HELD = (
     each(
-        f"max by (application, transactional_id, kind) ({LSO_HOLDER_PARTITIONS}{_AT})",
+        f"sum by (application, transactional_id, kind) (max by (application, transactional_id, kind, shard)"
+        f" ({LSO_HOLDER_PARTITIONS}{_AT}))",
         " {{ .Value }} partition(s) held by transactional.id {{ .Labels.transactional_id }} of application"
         " {{ .Labels.application }}, {{ .Labels.kind }}.",
         *_HOLDER,

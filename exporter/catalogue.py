@@ -234,8 +234,7 @@ OF_EACH_AGENT = (
     TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL,
     TRANSACTION_LOG_LOST_RECORDS_TOTAL,
 )
-"""Metrics of the agent itself. Every shard exposes them, with a label ``shard``; all others are exposed by one shard.
-"""
+"""Metrics of the agent itself. Every shard exposes them, with a label ``shard``."""
 
 # --- Transactions, from the log -----------------------------------------------------------------------------------
 
@@ -403,6 +402,11 @@ LSO_HOLDER_DUE_TIMESTAMP_SECONDS = Metric(
     (*A, "transactional_id", "producer_id", "kind", "severity"),
     "lso",
 )
+OF_EACH_SHARD = (*OF_EACH_AGENT, LSO_HOLDER_PARTITIONS, LSO_HOLDER_DUE_TIMESTAMP_SECONDS)
+"""Metrics that every shard exposes, with a label ``shard``: a transaction holds partitions of several shards' topics.
+
+A holder has the sum of its partitions, and the earliest of its instants. All other metrics are exposed by one shard.
+"""
 HANGING_TRANSACTIONS = Metric(
     "kafka_eos_hanging_transactions",
     Kind.GAUGE,

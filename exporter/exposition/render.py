@@ -85,11 +85,11 @@ class Exposition:
     ) -> None:
         """``families`` give the order; ``own`` writes the families of the process itself, at the end.
 
-        The agent's own metrics get a label ``shard``, unless there is only one.
+        Metrics that every shard exposes get a label ``shard``, unless there is only one.
         """
         self._clock = clock or Clock()
         self._shard = (str(shard.index),)
-        self._sharded = {} if shard.whole else {each: _with_shard(each) for each in catalogue.OF_EACH_AGENT}
+        self._sharded = {} if shard.whole else {each: _with_shard(each) for each in catalogue.OF_EACH_SHARD}
         rows = catalogue.rows() if families is None else families
         self._order = {self._sharded.get(metric, metric): place for place, metric in enumerate(rows)}
         self._own = own

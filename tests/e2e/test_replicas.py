@@ -33,6 +33,7 @@ CALL_SECONDS = 20.0
 CLOCK_SECONDS = 5.0
 """Agents that look at different moments date what they see themselves so far apart."""
 OWN = tuple(row.name for row in catalogue.OF_EACH_AGENT)
+PARTS = {row.name for row in catalogue.OF_EACH_SHARD} - set(OWN)
 
 Series = tuple[str, tuple[tuple[str, str], ...]]
 Known = tuple[set[str], set[str], float | None, float | None]
@@ -104,16 +105,32 @@ def series(agent: Agent) -> dict[Series, float]:
     return found
 
 
+def together_of(shards: list[dict[Series, float]]) -> dict[Series, float]:
+    """What the shards say together: a holder has the sum of its partitions and the earliest of its instants."""
+    together: dict[Series, float] = {}
+    for shard in shards:
+        for (name, labels), value in shard.items():
+            key = name, tuple(each for each in labels if name not in PARTS or each[0] != "shard")
+            if name == catalogue.LSO_HOLDER_PARTITIONS.name:
+                together[key] = together.get(key, 0) + value
+            elif name in PARTS:
+                together[key] = min(together.get(key, value), value)
+            else:
+                together[key] = value
+    return together
+
+
 def differences(whole: dict[Series, float], shards: list[dict[Series, float]]) -> list[str]:
     """In what the shards together do not say what the whole agent says."""
     said = Counter(key for shard in shards for key in shard)
-    together = {key: value for shard in shards for key, value in shard.items()}
+    together = together_of(shards)
     told = [f"said {times} times: {key}" for key, times in said.items() if times > 1]
     told += [f"said by the shards alone: {key}" for key in together.keys() - whole.keys()]
     told += [f"said by the whole agent alone: {key}" for key in whole.keys() - together.keys()]
     for key in whole.keys() & together.keys():
         apart = abs(whole[key] - together[key])
-        if apart > (CLOCK_SECONDS if key[0].endswith("_timestamp_seconds") else 0):
+        of_a_clock = key[0].endswith("_timestamp_seconds") or key[0] == catalogue.CLOCK_DISTANCE_SECONDS.name
+        if apart > (CLOCK_SECONDS if of_a_clock else 0):
             told.append(f"{together[key]} and not {whole[key]}: {key}")
     return told
 

@@ -46,7 +46,7 @@ def in_shards(series: Series) -> Iterator[Series]:
     )
     for shard in SHARDS:
         where = _elsewhere(series.labels, str(shard.index))
-        if metric in catalogue.OF_EACH_AGENT:
+        if metric in catalogue.OF_EACH_AGENT or (metric in catalogue.OF_EACH_SHARD and shard.first):
             yield replace(series, labels={**where, "shard": str(shard.index)})
         elif shard.first if name is None else shard.holds(name):
             yield replace(series, labels=where)

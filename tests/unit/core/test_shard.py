@@ -264,16 +264,20 @@ def test_what_each_agent_says_of_itself_names_its_shard_and_nothing_else_does() 
     up = catalogue.SOURCE_UP(1.0, "prod", "lso", "prod")
     dropped = catalogue.SERIES_DROPPED(3.0, "kafka_eos_transactions_total")
     open_now = catalogue.TRANSACTIONS_OPEN(2.0, "prod", "app", "ongoing")
+    held = catalogue.LSO_HOLDER_PARTITIONS(4.0, "prod", "app", "id", "7", "open")
+    who = 'kafka_cluster="prod",application="app",transactional_id="id",producer_id="7",kind="open"'
     rest = '{kafka_cluster="prod",application="app",state="ongoing"} 2.0'
-    assert exposed(Shard(1, 3), up, dropped, open_now) == [
+    assert exposed(Shard(1, 3), up, dropped, open_now, held) == [
         'kafka_eos_source_up{kafka_cluster="prod",source="lso",target="prod",shard="1"} 1.0',
         'kafka_eos_series_dropped{metric="kafka_eos_transactions_total",shard="1"} 6.0',
         f"kafka_eos_transactions_open{rest}",
+        f'kafka_eos_lso_holder_partitions{{{who},shard="1"}} 4.0',
     ]
-    assert exposed(WHOLE, up, dropped, open_now) == [
+    assert exposed(WHOLE, up, dropped, open_now, held) == [
         'kafka_eos_source_up{kafka_cluster="prod",source="lso",target="prod"} 1.0',
         'kafka_eos_series_dropped{metric="kafka_eos_transactions_total"} 6.0',
         f"kafka_eos_transactions_open{rest}",
+        f"kafka_eos_lso_holder_partitions{{{who}}} 4.0",
     ]
 
 
