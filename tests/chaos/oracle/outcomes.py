@@ -105,7 +105,7 @@ def history(records: Iterable[State]) -> History:
                 now = _Open(record, None)
             if record.status == ONGOING:
                 now.ongoing = record
-            elif now.prepared is None:
+            elif now.prepared is None or now.prepared.status != record.status:
                 now.prepared = record
             now.partitions |= record.partitions
     if now is not None:

@@ -24,19 +24,19 @@ def no_stall_invented(evidence: Evidence) -> Iterator[Disagreement]:
         if at > moved + STALE_SECONDS and not evidence.just_paused(at, STALE_SECONDS):
             text = f"{where} is told at {evidence.ago(at)}, and had moved by {evidence.ago(moved)}"
             yield Disagreement("stall of what moved", f"{text}; faults: {evidence.faults_near(at)}", about)
-        if standing is not None and at < standing.before + STALL_AFTER - LOOK_SECONDS:
+        if standing is None or not evidence.clocks_right(standing.before, at):
+            continue
+        if at < standing.before + STALL_AFTER - LOOK_SECONDS:
             text = f"{where} is told at {evidence.ago(at)}, and did not stand at {evidence.ago(standing.before)}"
             yield Disagreement("stall too early", f"{text}; faults: {evidence.faults_near(at)}", about)
-        if evidence.clock(claim.scrape) == 0:
-            first = since.setdefault((claim.place, claim.offset), claim)
-            if claim.since > first.since + LOOK_SECONDS and evidence.clocks_right(first.scrape.at, at):
-                text = f"{where} stands since {evidence.ago(first.since)} at {evidence.ago(first.scrape.at)}"
-                later = f"since {evidence.ago(claim.since)} at {evidence.ago(at)}"
-                yield Disagreement("a stall begins again", f"{text}, and {later}", about)
-            right = standing is not None and evidence.clocks_right(standing.began, at)
-            if standing is not None and standing.before and right and claim.since < standing.before - LOOK_SECONDS:
-                text = f"{where} is told at {evidence.ago(at)} to stand since {evidence.ago(claim.since)}"
-                yield Disagreement("since", f"{text}, and did not stand at {evidence.ago(standing.before)}", about)
+        first = since.setdefault((claim.place, claim.offset), claim)
+        if claim.since > first.since + LOOK_SECONDS:
+            text = f"{where} stands since {evidence.ago(first.since)} at {evidence.ago(first.scrape.at)}"
+            later = f"since {evidence.ago(claim.since)} at {evidence.ago(at)}"
+            yield Disagreement("a stall begins again", f"{text}, and {later}", about)
+        if standing.before and claim.since < standing.before - LOOK_SECONDS:
+            text = f"{where} is told at {evidence.ago(at)} to stand since {evidence.ago(claim.since)}"
+            yield Disagreement("since", f"{text}, and did not stand at {evidence.ago(standing.before)}", about)
 
 
 def no_stall_missed(evidence: Evidence) -> Iterator[Disagreement]:

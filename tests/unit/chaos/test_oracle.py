@@ -89,6 +89,12 @@ def test_a_clients_abort_that_the_coordinator_took_is_its_own_although_the_scans
     assert outcomes(record(ONGOING, 0, 1000), scan, own, *end) == ["aborted"]
 
 
+def test_a_commit_whose_append_failed_and_that_the_scan_aborted_is_timed_out() -> None:
+    failed = record(PREPARE_COMMIT, 0, 2000)
+    end = (record(PREPARE_ABORT, 1, 12_000), record(COMPLETE_ABORT, 1, 12_001))
+    assert outcomes(record(ONGOING, 0, 1000), failed, *end) == ["timed_out"]
+
+
 def test_a_prepare_record_that_is_written_again_after_the_timeout_does_not_make_it_late() -> None:
     first, second = record(PREPARE_ABORT, 1, 9000), record(PREPARE_ABORT, 1, 12_000)
     assert outcomes(record(ONGOING, 0, 1000), first, second, record(COMPLETE_ABORT, 1, 12_001)) == ["fenced"]

@@ -386,6 +386,23 @@ def test_a_clients_abort_whose_append_timed_out_stays_its_own_when_the_server_ab
     assert [(each.outcome, each.producer_epoch) for each in seen.ended] == [(Outcome.ABORTED, 1)]
 
 
+def test_a_commit_whose_append_failed_and_that_the_scan_aborted_is_timed_out() -> None:
+    """The coordinator's cache did not have the commit: the transaction was open until its timeout, and not fenced."""
+    begun = BEGIN_MS
+    topics = [("orders", [3])]
+    rows = [
+        (begun, encode_value(0, 7, 1, 6_000, 1, topics, begun, begun)),
+        (begun + 1_000, encode_value(0, 7, 1, 6_000, 2, topics, begun + 1_000, begun)),
+        (begun + 11_000, encode_value(0, 7, 2, 6_000, 3, topics, begun + 11_000, begun)),
+        (begun + 11_001, encode_value(0, 7, 2, 6_000, 5, [], begun + 11_000, begun)),
+        (begun + 30_000, encode_value(0, 7, 3, 6_000, 0, None, begun + 30_000, -1)),
+    ]
+    seen = Seen()
+    for offset, (ms, value) in enumerate(rows):
+        seen.apply(offset, ms, encode_key("app-1"), value)
+    assert [(each.outcome, each.prepared_ms) for each in seen.ended] == [(Outcome.TIMED_OUT, begun + 11_000)]
+
+
 def test_a_completion_that_a_new_coordinator_writes_again_is_one_transaction() -> None:
     """The log lost the first Complete record: the new coordinator completes it anew, with an update of its own."""
     topics = [("orders", [3])]
