@@ -8,7 +8,7 @@ from types import MappingProxyType
 from exporter import catalogue
 from exporter.core.thresholds import RATIOS, Thresholds
 from exporter.lso.holders import holder_samples
-from exporter.model import Clock, Deadline, Fact, Facts, Fault, Metric, Sample, Source, Stalls
+from exporter.model import Clock, Deadline, Fact, Facts, Fault, LoggedTransactions, Metric, Sample, Source, Stalls
 
 SUBJECTS: Mapping[Metric, tuple[str, tuple[int, ...]]] = MappingProxyType(
     {
@@ -72,11 +72,18 @@ class Judged:
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         subjects: dict[tuple[str, tuple[str, ...]], str] = {}
         stalls: Stalls | None = None
+        logged = facts.get(LoggedTransactions)
+        elsewhere = logged.applications if logged is not None else frozenset[str]()
         for item in self._source.read(deadline, facts):
             if isinstance(item, Sample):
                 if (shown := SUBJECTS.get(item.metric)) is not None:
                     kind, places = shown
-                    subjects[kind, tuple(item.labels[place] for place in places)] = item.labels[0]
+                    names = tuple(item.labels[place] for place in places)
+                    # The tail of the log shows these applications, so their thresholds are beside its samples.
+                    if item.metric is not catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS or (
+                        names[0] not in elsewhere
+                    ):
+                        subjects[kind, names] = item.labels[0]
             elif isinstance(item, Stalls):
                 stalls = item
             yield item

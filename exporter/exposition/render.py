@@ -160,6 +160,8 @@ class Exposition:
         """One value for two samples with the same labels: Prometheus refuses a whole scrape that has a series twice."""
         if metric.name == catalogue.SERIES_DROPPED.name:
             return _number(earlier) + _number(later)  # each source reports what it dropped itself
+        if earlier == later:
+            return later  # while a subject passes from one source to another, both have its thresholds
         with self._lock:
             count = self._duplicates[metric.name] = self._duplicates.get(metric.name, 0) + 1
         if count & (count - 1) == 0:  # 1, 2, 4, 8 ...: a lasting bug must not fill the log

@@ -192,6 +192,14 @@ def test_of_two_equal_label_sets_in_one_read_the_later_wins(
     assert "two samples of test_age_seconds had the same labels" in caplog.text
 
 
+def test_two_equal_samples_of_one_series_are_one_without_a_word(
+    exposition: Exposition, hands: Hands, caplog: pytest.LogCaptureFixture
+) -> None:
+    exposition.swap({("a",): snapshot(hands, AGE(1, "x")), ("b",): snapshot(hands, AGE(1, "x"))})
+    assert series(exposition) == ['test_age_seconds{who="x"} 1.0']
+    assert not caplog.text
+
+
 def test_of_two_sources_with_one_series_the_greater_key_wins_whatever_came_first(
     exposition: Exposition, hands: Hands
 ) -> None:

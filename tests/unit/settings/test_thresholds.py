@@ -14,7 +14,18 @@ from exporter import catalogue
 from exporter.agent.judged import Judged
 from exporter.config import ConfigError, ConfigSource
 from exporter.core.thresholds import DEFAULTS, Override, Thresholds
-from exporter.model import Clock, Deadline, Fact, Facts, Fault, Reason, Sample
+from exporter.model import (
+    Clock,
+    ClockBounds,
+    Deadline,
+    Fact,
+    Facts,
+    Fault,
+    LoggedTransactions,
+    OpenTransactions,
+    Reason,
+    Sample,
+)
 
 NOON, NIGHT = 12 * 3600.0, 26 * 3600.0
 
@@ -89,8 +100,9 @@ class Given:
         self.closed = True
 
 
-def read(source: Given, thresholds: Thresholds = NONE) -> list[Sample | Fault | Fact]:
-    return list(Judged(source, lambda: thresholds, Clock(wall=lambda: NOON)).read(Deadline.after(1), Facts()))
+def read(source: Given, thresholds: Thresholds = NONE, *facts: Fact) -> list[Sample | Fault | Fact]:
+    judged = Judged(source, lambda: thresholds, Clock(wall=lambda: NOON))
+    return list(judged.read(Deadline.after(1), Facts({type(fact): fact for fact in facts})))
 
 
 def test_thresholds_are_beside_each_application_once() -> None:
@@ -107,6 +119,19 @@ def test_thresholds_are_beside_each_application_once() -> None:
         ("kafka_eos_application_threshold_ratio", "pay", "unclean"): 0.01,
     }
     assert len(made) == 4
+
+
+def test_an_application_that_the_log_shows_has_no_thresholds_beside_its_oldest_transaction() -> None:
+    oldest = tuple(
+        catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS(1.0, "prod", name) for name in ("pay", "ship")
+    )
+    opened = OpenTransactions("txnlog", (), complete=True)
+    logged = LoggedTransactions(opened, ClockBounds(), frozenset({"pay"}))
+    made = [each for each in read(Given(oldest, "transactions"), NONE, logged) if isinstance(each, Sample)]
+    assert {each.labels[1] for each in made[2:]} == {"ship"}
+    shown = (catalogue.APPLICATION_INFO(1.0, "prod", "pay", "producer", "", ""),)
+    beside = [each for each in read(Given(shown), NONE, logged) if isinstance(each, Sample)][1:]
+    assert {each.labels[1] for each in beside} == {"pay"}
 
 
 def test_a_query_and_a_connector_are_named_with_what_they_belong_to() -> None:
