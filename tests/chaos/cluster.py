@@ -1,7 +1,9 @@
 """Three brokers and a controller of their own process, wired so that any two of them can be cut off from each other.
 
 Clients reach a broker directly. Other brokers reach it through a proxy, as its inter-broker listener is advertised at
-the proxy's address, and every broker has a proxy to the controller for itself, named in ``controller.quorum.voters``.
+the proxy's address. All brokers reach the controller through one proxy: ``controller.quorum.voters`` names it, and the
+controller is advertised there, or brokers would learn its own address from it and go around the proxy. What is of which
+broker is known by the client id.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import shutil
 import tempfile
 import uuid
 from base64 import urlsafe_b64encode
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,8 +24,12 @@ from demo import jars
 from demo.cluster import Broker, StartError
 from demo.processes import ProcessGroup, java, poll
 from demo.settings import Node, Shape, free_ports, server_properties
+from exporter.kafka.faults import AskError
+from exporter.kafka.properties.client import Properties
+from exporter.kafka.requests.metadata import Metadata, metadata_request, read_metadata
+from exporter.kafka.transport.connection import BrokerConnection
 from exporter.model import Deadline
-from tests.fakes.tcp_proxy import TcpProxy
+from tests.fakes.tcp_proxy import Matches, TcpProxy
 
 CONTROLLER = 100
 BROKERS = (1, 2, 3)
@@ -37,7 +44,7 @@ CONTROLLER_HEAP_MB = 160
 
 
 class ChaosCluster:
-    """A context manager. ``to_controller`` and ``to_broker`` are the proxies by broker id."""
+    """A context manager. ``to_controller`` is a proxy, ``to_broker`` are proxies by broker id."""
 
     def __init__(self, version: str = jars.DEFAULT_VERSION) -> None:
         self.version = version
@@ -47,7 +54,8 @@ class ChaosCluster:
         ports = iter(free_ports(1 + 2 * len(BROKERS)))
         controller = next(ports)
         self._internal = {number: next(ports) for number in BROKERS}
-        self.to_controller = {number: TcpProxy(controller) for number in BROKERS}
+        self.to_controller = TcpProxy(controller)
+        self._held: dict[int, Matches] = {}
         self.to_broker = {number: TcpProxy(self._internal[number]) for number in BROKERS}
         self._controller = Node(CONTROLLER, is_broker=False, is_controller=True, controller_port=controller)
         self._nodes = {
@@ -72,17 +80,28 @@ class ChaosCluster:
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, "socket.timeout.ms": 10000})
 
     def proxies(self) -> list[TcpProxy]:
-        return [*self.to_controller.values(), *self.to_broker.values()]
+        return [self.to_controller, *self.to_broker.values()]
 
     # --- Faults of the network ---
 
     def part_from_controller(self, broker: int) -> None:
         """Nothing passes between this broker and the controller; its clients and peers still reach it."""
-        self.to_controller[broker].hold()
+        mine = {str(broker), f"raft-client-{broker}"}
+        self._hold_from_controller(broker, lambda client_id: client_id in mine or client_id.endswith(f"-{broker}"))
 
     def hold_metadata(self, broker: int) -> None:
         """The broker's heartbeats pass and keep it in the cluster, and it learns nothing new from the controller."""
-        self.to_controller[broker].hold(lambda client_id: client_id.startswith("raft-client"))
+        self._hold_from_controller(broker, lambda client_id: client_id == f"raft-client-{broker}")
+
+    def _hold_from_controller(self, broker: int, matches: Matches) -> None:
+        self.join_controller(broker)
+        self._held[broker] = matches
+        self.to_controller.hold(matches)
+
+    def join_controller(self, broker: int) -> None:
+        """End what keeps this broker from the controller."""
+        if (matches := self._held.pop(broker, None)) is not None:
+            self.to_controller.heal(matches)
 
     def part_from_peers(self, broker: int) -> None:
         """Nothing passes between this broker and the other brokers."""
@@ -97,6 +116,7 @@ class ChaosCluster:
         self.to_broker[other].hold(lambda client_id: of_broker(client_id, one))
 
     def heal(self) -> None:
+        self._held.clear()
         for proxy in self.proxies():
             proxy.heal()
 
@@ -119,12 +139,20 @@ class ChaosCluster:
             raise
         return self
 
-    def members(self, broker: int, timeout: float = 2.0) -> set[int]:
+    def view(self, broker: int, timeout: float = 2.0) -> Metadata:
+        """The cluster as this broker has it. Raises AskError. (librdkafka would ask any broker that it hears of.)"""
+        node = self._nodes[broker]
+        properties = Properties.parse({"bootstrap.servers": self.brokers[broker].address})
+        until = Deadline.after(timeout)
+        with closing(BrokerConnection(f"broker {broker}", ("127.0.0.1", node.port or 0), properties, None)) as asked:
+            asked.open(until)
+            return read_metadata(asked.call(metadata_request(None), until))
+
+    def members(self, broker: int) -> set[int]:
         """The brokers that this one lists; none when it does not answer."""
-        admin = AdminClient({"bootstrap.servers": self.brokers[broker].address, "log_level": 0})
         try:
-            return set(admin.list_topics(timeout=timeout).brokers)
-        except KafkaException:
+            return set(self.view(broker).brokers)
+        except AskError:
             return set()
 
     def wait_whole(self, deadline: Deadline) -> None:
@@ -198,18 +226,20 @@ class ChaosCluster:
             "broker.heartbeat.interval.ms": "2000",
             "log.flush.offset.checkpoint.interval.ms": "5000",
             "num.recovery.threads.per.data.dir": "2",
+            "controller.quorum.voters": f"{CONTROLLER}@{self.to_controller.address}",
         }
         if node.is_broker:
             internal = self._internal[node.id]
             protocols = "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
             own = f"PLAINTEXT://127.0.0.1:{node.port}"
             extra |= {
-                "controller.quorum.voters": f"{CONTROLLER}@{self.to_controller[node.id].address}",
                 "listeners": f"{own},INTERNAL://127.0.0.1:{internal}",
                 "advertised.listeners": f"{own},INTERNAL://{self.to_broker[node.id].address}",
                 "listener.security.protocol.map": protocols,
                 "inter.broker.listener.name": "INTERNAL",
             }
+        else:
+            extra["advertised.listeners"] = f"CONTROLLER://{self.to_controller.address}"
         shape = Shape((self._controller, *self._nodes.values()), TRANSACTION_PARTITIONS, None, extra)
         return server_properties(shape, node, str(self.data(node.id)))
 

@@ -133,18 +133,16 @@ class Deeds:
     # --- The network ---
 
     def _cut_controller(self, fault: Fault) -> None:
-        proxy = self._cluster.to_controller[int(fault.target)]
         with self._alone(fault.target):
             self._cluster.part_from_controller(int(fault.target))
             time.sleep(fault.seconds)
-            proxy.heal()
+            self._cluster.join_controller(int(fault.target))
 
     def _hold_metadata(self, fault: Fault) -> None:
-        proxy = self._cluster.to_controller[int(fault.target)]
         with self._alone(fault.target):
             self._cluster.hold_metadata(int(fault.target))
             time.sleep(fault.seconds)
-            proxy.heal()
+            self._cluster.join_controller(int(fault.target))
 
     def _cut_peers(self, fault: Fault) -> None:
         with self._alone(*map(str, BROKERS)):

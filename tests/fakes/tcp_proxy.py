@@ -107,9 +107,9 @@ class TcpProxy:
         """Let nothing through for these clients; connections are accepted and stay open."""
         self._rule(_Fate.HOLD, matches)
 
-    def heal(self) -> None:
-        """Forget all rules."""
-        self._in_loop(self._heal)
+    def heal(self, matches: Matches | None = None) -> None:
+        """Forget all rules, or those that were made with this one."""
+        self._in_loop(lambda: self._heal(matches))
 
     def client_ids(self) -> list[str]:
         """The client ids of the connections that are open now, sorted."""
@@ -143,8 +143,8 @@ class TcpProxy:
             if self._fate(connection) is _Fate.CUT:
                 connection.abort()
 
-    def _heal(self) -> None:
-        self._rules.clear()
+    def _heal(self, matches: Matches | None) -> None:
+        self._rules = [] if matches is None else [rule for rule in self._rules if rule[1] is not matches]
         self._wake()
 
     def _wake(self) -> None:

@@ -88,6 +88,28 @@ def test_a_held_client_gets_its_answer_after_the_proxy_healed_while_another_one_
         assert receive(held, 4) == b"late"
 
 
+def test_healing_one_rule_leaves_the_others_in_force(proxy: TcpProxy) -> None:
+    def one(client_id: str) -> bool:
+        return client_id == "1"
+
+    def two(client_id: str) -> bool:
+        return client_id == "2"
+
+    with connect(proxy) as first, connect(proxy) as second:
+        for connection, name in ((first, "1"), (second, "2")):
+            connection.sendall(request(name))
+            receive(connection, len(request(name)))
+        proxy.hold(one)
+        proxy.hold(two)
+        proxy.heal(one)
+        first.sendall(b"now!")
+        assert receive(first, 4) == b"now!"
+        second.sendall(b"late")
+        second.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            second.recv(1)
+
+
 def test_a_cut_resets_what_is_open_and_refuses_what_is_new_until_it_heals(proxy: TcpProxy) -> None:
     sent = request("broker-2-fetcher-0")
     with connect(proxy) as connection:
