@@ -191,6 +191,14 @@ APPLICATION_INFO = Metric(
     (*A, "kind", "connect", "connector"),
     "txnlog",
 )
+RECENT_APPLICATIONS = Metric(
+    "kafka_eos_recent_applications",
+    Kind.GAUGE,
+    "Applications that appeared in the last hour: many of them show ids that are grouped wrongly; absent until those"
+    " before them are known.",
+    K,
+    "txnlog",
+)
 TRANSACTION_LOG_TAIL_LAG_RECORDS = Metric(
     "kafka_eos_transaction_log_tail_lag_records",
     Kind.GAUGE,

@@ -393,12 +393,14 @@ class TransactionUse(Fact):
     """Who uses transactions, from the last hour of the log.
 
     ``topics`` were written to, ``clients`` counts ids by application and by the transaction version that their client
-    speaks, ``connect_ids`` are the ids of Connect's tasks.
+    speaks, ``connect_ids`` are the ids of Connect's tasks. ``new_applications`` appeared in that hour, None while those
+    before are not known.
     """
 
     topics: frozenset[str]
     clients: Mapping[str, Mapping[int, int]]
     connect_ids: frozenset[str]
+    new_applications: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from exporter.commands import client, connection, posture
+from exporter.commands import applications, client, connection, posture
 from exporter.config import ConfigSource
 from exporter.settings.layers import ConfigError
 
@@ -18,6 +18,7 @@ examples:
   kafka-eos-exporter check connection --bootstrap-server kafka-1:9092
   kafka-eos-exporter check posture --bootstrap-server kafka-1:9092
   kafka-eos-exporter check client producer.properties
+  kafka-eos-exporter check applications --bootstrap-server kafka-1:9092
 """
 _CONFIG_EXAMPLES = """\
 examples:
@@ -31,7 +32,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     """The command line of ``check``."""
     parser = commands.add_parser(
         "check",
-        help="check the settings, the connection to a cluster, its posture, or a client's settings",
+        help="check the settings, the connection to a cluster, its posture, its applications, or a client's settings",
         description="Check the settings, what may be asked of a cluster, or how well it is set up.",
         epilog=_EXAMPLES,
     )
@@ -48,6 +49,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     connection.add_to(checks)
     posture.add_to(checks)
     client.add_to(checks)
+    applications.add_to(checks)
 
 
 def _config(options: argparse.Namespace) -> int:

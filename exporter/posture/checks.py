@@ -21,6 +21,8 @@ LONG_TIMEOUT_MS = 900_000
 readers.
 """
 V2 = 2
+MOST_NEW_APPLICATIONS = 10
+"""Applications that may appear in an hour before their ids are taken to be grouped wrongly."""
 
 Settings = Mapping[str, str]
 
@@ -61,7 +63,8 @@ class PostureEvidence:
 
     ``topics`` has the internal topics and those that transactions write to; ``clients`` counts, by application, the
     transactional ids of the last hour by the transaction version of their client, None where the log is not read;
-    ``beyond_lso`` are (group, topic) pairs of groups that are proven to read beyond the last stable offset.
+    ``beyond_lso`` are (group, topic) pairs of groups that are proven to read beyond the last stable offset;
+    ``new_applications`` is how many appeared in the last hour, None while that is not known.
     """
 
     cluster: str
@@ -77,6 +80,7 @@ class PostureEvidence:
     beyond_lso: frozenset[tuple[str, str]] = frozenset()
     connects: Sequence[ConnectState] = field(default_factory=tuple)
     transactional_ids: frozenset[str] | None = None
+    new_applications: int | None = None
 
 
 class Rule(NamedTuple):
@@ -153,6 +157,11 @@ ISOLATION = Rule(
     "group_isolation",
     "The group has read past the last stable offset: it takes records of transactions that may yet be aborted.",
     "isolation.level=read_committed in the consumers of this group",
+)
+APPLICATION_NAMES = Rule(
+    "application_names",
+    "Ids of one application that are grouped as many split its counts, and fill the cap on applications.",
+    "the patterns that `kafka-eos-exporter check applications` proposes, as applications in the settings",
 )
 WORKER = Rule(
     "connect_worker_exactly_once",
@@ -316,6 +325,12 @@ def group_checks(beyond_lso: frozenset[tuple[str, str]]) -> Iterator[Check]:
         yield ISOLATION.says(group, passed=False, found=found)
 
 
+def _applications(evidence: PostureEvidence) -> Iterator[Check]:
+    if (new := evidence.new_applications) is not None:
+        found = f"{new} applications appeared in the last hour, {MOST_NEW_APPLICATIONS} are usual at most"
+        yield APPLICATION_NAMES.says(evidence.cluster, passed=new <= MOST_NEW_APPLICATIONS, found=found)
+
+
 # --- Connect ------------------------------------------------------------------------------------------------------
 
 
@@ -388,5 +403,6 @@ _CHECKS: tuple[Callable[[PostureEvidence], Iterator[Check]], ...] = (
     _verification,
     _expiration,
     _groups,
+    _applications,
     _connect,
 )

@@ -109,6 +109,7 @@ class PostureSource:
             beyond_lso=beyond.pairs if beyond is not None else frozenset(),
             connects=facts.all(ConnectState),
             transactional_ids=use.connect_ids if use is not None else None,
+            new_applications=use.new_applications if use is not None else None,
         )
         yield from self._say(checks_of(evidence))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from exporter import catalogue
 from exporter.kafka.client import AskError
@@ -257,6 +257,7 @@ class TxnlogSource:
         """
         if not self._present:  # the topic is younger than this process: the log has it all
             self._unseeded = set()
+            self._aggregates.complete_since(self._cluster.clock.wall())
             return
         now = self._cluster.clock.monotonic()
         self._seed_at = now + self._seed_wait
@@ -271,6 +272,8 @@ class TxnlogSource:
         for transactional_id, number in asked.ids:
             log.take(number, log.machine(number).seed_id(transactional_id))
         self._unseeded = set(asked.silent)
+        if not asked.faults:
+            self._aggregates.complete_since(self._cluster.clock.wall())
         if not self._unseeded and now >= self._forget_at:
             self._forget_at = float("inf")
             self._aggregates.ids_are_known()
@@ -334,7 +337,8 @@ class TxnlogSource:
         if self._use is None or now - self._used_at >= USE_INTERVAL:
             self._used_at = now
             known, topics = self._entries(), self._aggregates.topics
-            self._use = transaction_use(known, topics, self._cluster.grouping.is_connect_task, (wall - HOUR) * 1000)
+            use = transaction_use(known, topics, self._cluster.grouping.is_connect_task, (wall - HOUR) * 1000)
+            self._use = replace(use, new_applications=self._aggregates.recent_applications(wall))
         yield self._use
 
     def _missing(self) -> tuple[str, ...]:

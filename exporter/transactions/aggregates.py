@@ -21,6 +21,8 @@ from exporter.transactions.events import Appeared, Ended, Event, Initialised
 HOUR = 3600.0
 MOST_SECTIONS = 10_000
 """Lists of partitions that are remembered as met; beyond that the memory starts anew."""
+MOST_NEW = 10_000
+"""Applications whose appearance is remembered for ``recent_applications``."""
 FENCES_WINDOW = 600.0
 """How far back ``recent_producer_fences`` looks, in seconds of log time."""
 
@@ -185,6 +187,8 @@ class Aggregates:
         self._changed_tasks: set[str] = set()
         self._dropped: set[str] = set()  # applications, since they were last saved
         self._ids_known = True
+        self._complete_since: float | None = None  # from then on, an application that appears is a new one
+        self._appeared: deque[float] = deque(maxlen=MOST_NEW)
 
     @property
     def applications(self) -> tuple[str, ...]:
@@ -201,9 +205,28 @@ class Aggregates:
             if own is not None and new:
                 own.initialised()
         elif isinstance(event, Appeared):
-            event.entry.application = self.group(event.entry.transactional_id)
+            self._appears(event.entry)
         else:
             self._forgotten(event.entry)
+
+    def _appears(self, entry: Entry) -> None:
+        known = len(self._by_name) + len(self._folded)
+        entry.application = self.group(entry.transactional_id)
+        instant = entry.record_ms / 1000
+        is_new = len(self._by_name) + len(self._folded) > known
+        if is_new and self._complete_since is not None and instant >= self._complete_since:
+            self._appeared.append(instant)
+
+    def complete_since(self, instant: float) -> None:
+        """Every application that had an id by this instant (Unix seconds of log time) is known."""
+        if self._complete_since is None:
+            self._complete_since = instant
+
+    def recent_applications(self, log_now: float) -> int | None:
+        """How many applications appeared in the last hour; None while those before are not all known."""
+        while self._appeared and self._appeared[0] < log_now - HOUR:
+            self._appeared.popleft()
+        return None if self._complete_since is None else len(self._appeared)
 
     def group(self, transactional_id: str) -> str:
         """Name the application of an id that appears: its own, or the overflow when this shard has too many."""
@@ -324,6 +347,8 @@ class Aggregates:
             yield from own.samples(cluster)[1]
             if (seen := self._seen.get(own.application.name)) is not None:
                 yield catalogue.TRANSACTIONAL_IDS(float(seen), cluster, own.application.name)
+        if (recent := self.recent_applications(log_now)) is not None:
+            yield catalogue.RECENT_APPLICATIONS(float(recent), cluster)
         for transactional_id, application, fences in self._worst(log_now):
             yield catalogue.RECENT_PRODUCER_FENCES(float(fences), cluster, application, transactional_id)
         for end in self.unclean_ends(log_now):

@@ -1,8 +1,7 @@
 """Which application a transactional.id belongs to.
 
 Ids are unbounded (Streams and Flink make new ones at every start), applications are not: this keeps the metrics'
-cardinality in hand. User patterns come first, then the built-in forms of the frameworks, then the id without its
-trailing number or UUID.
+cardinality in hand. User patterns come first, then Connect's groups that are known, then the forms of ``naming``.
 """
 
 from __future__ import annotations
@@ -12,21 +11,17 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-UUID_ID = "_uuid"
-EMPTY_ID = "_empty"
+from exporter.transactions.naming import counted_from_zero, form_of
 
-_UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
-_BARE_UUID = re.compile(_UUID)
+EMPTY_ID = "_empty"
+MOST_NOTED = 1000
+"""Applications that are noted not to be Streams'."""
+
 # DistributedConfig.transactionalProducerId: the leader of a Connect cluster writes its config topic under this id.
 _CONNECT_LEADER = re.compile(r"connect-cluster-(?P<group>.+)", re.DOTALL)
 # Worker.taskTransactionalId: <group.id>-<connector>-<task>.
 _TASK = re.compile(r"(?P<rest>.+)-\d+", re.DOTALL)
-# ActiveTaskCreator: <application.id>-<process UUID>-<thread> (exactly_once_v2); before 3.0 <application.id>-<0_1>.
-_STREAMS = re.compile(rf"(?P<application>.+)-(?:{_UUID}-\d+|\d+_\d+)", re.DOTALL)
-# Flink's TransactionalIdFactory: <prefix>-<subtask>-<checkpoint>.
-_FLINK = re.compile(r"(?P<application>.+)-\d+-\d+", re.DOTALL)
 _MAY_BE_FLINK = re.compile(r".+-(?:\d+|[0-9a-f]{32})-\d+", re.DOTALL)
-_SUFFIXED = re.compile(rf"(?P<application>.+?)[-._:/#@](?:{_UUID}|\d+)", re.DOTALL)
 
 
 class Application(NamedTuple):
@@ -41,6 +36,13 @@ class Application(NamedTuple):
     connector: str = ""
 
 
+class Grouped(NamedTuple):
+    """An application and the rule by which an id belongs to it, in words."""
+
+    application: Application
+    rule: str
+
+
 class Grouping:
     """Maps ids to applications. ``patterns`` are the user's regular expressions with a group named ``application``."""
 
@@ -48,14 +50,22 @@ class Grouping:
         self.patterns = tuple(patterns)
         self._patterns = tuple(re.compile(pattern) for pattern in patterns)
         self._connect_groups = set(connect_groups)
+        self._not_streams: set[str] = set()
         self.of = lru_cache(maxsize=4096)(self._of)
 
     def learn(self, transactional_id: str) -> bool:
-        """Take note of a Connect cluster when its leader's id passes by; True when it is a new one."""
+        """Take note of a Connect cluster when its leader's id passes by, and of an application whose ids look like
+        Streams' and are not; True when it is a new one.
+        """
         leader = _CONNECT_LEADER.fullmatch(transactional_id)
-        if leader is None or leader["group"] in self._connect_groups:
+        if leader is not None and leader["group"] not in self._connect_groups:
+            self._connect_groups.add(leader["group"])
+            self.of.cache_clear()
+            return True
+        name = counted_from_zero(transactional_id)
+        if name is None or name in self._not_streams or len(self._not_streams) >= MOST_NOTED:
             return False
-        self._connect_groups.add(leader["group"])
+        self._not_streams.add(name)
         self.of.cache_clear()
         return True
 
@@ -71,17 +81,24 @@ class Grouping:
         """
         return self.of(transactional_id).kind == "flink" or _MAY_BE_FLINK.fullmatch(transactional_id) is not None
 
-    def _of(self, transactional_id: str) -> Application:
+    def explain(self, transactional_id: str) -> Grouped:
+        """The application of an id, and which rule named it."""
         if not transactional_id:
-            return Application(EMPTY_ID, "other")
+            return Grouped(Application(EMPTY_ID, "other"), "empty id")
         for pattern in self._patterns:
             if (match := pattern.search(transactional_id)) and match["application"]:
-                return Application(match["application"], "producer")
-        if _BARE_UUID.fullmatch(transactional_id):
-            return Application(UUID_ID, "other")
+                return Grouped(Application(match["application"], "producer"), f"your pattern {pattern.pattern}")
         if leader := _CONNECT_LEADER.fullmatch(transactional_id):
-            return Application(transactional_id, "connect_leader", leader["group"])
-        return self._connect_task(transactional_id) or _by_form(transactional_id)
+            return Grouped(Application(transactional_id, "connect_leader", leader["group"]), "leader of Connect")
+        if task := self._connect_task(transactional_id):
+            return Grouped(task, "Connect: group, connector, task")
+        form = form_of(transactional_id)
+        if form.kind == "streams" and form.name in self._not_streams:
+            return Grouped(Application(form.name, "producer"), "UUID")
+        return Grouped(Application(form.name, form.kind, form.connect, form.connector), form.rule)
+
+    def _of(self, transactional_id: str) -> Application:
+        return self.explain(transactional_id).application
 
     def _connect_task(self, transactional_id: str) -> Application | None:
         task = _TASK.fullmatch(transactional_id) if self._connect_groups else None
@@ -92,10 +109,3 @@ class Grouping:
             if task["rest"].startswith(group + "-") and len(task["rest"]) > len(group) + 1:
                 return Application(task["rest"], "connect_task", group, task["rest"][len(group) + 1 :])
         return None
-
-
-def _by_form(transactional_id: str) -> Application:
-    for kind, form in (("streams", _STREAMS), ("flink", _FLINK), ("producer", _SUFFIXED)):
-        if match := form.fullmatch(transactional_id):
-            return Application(match["application"], kind)
-    return Application(transactional_id, "producer")

@@ -72,21 +72,50 @@ FOREIGN: dict[str, Use] = {
         )
         for at in range(5)
     },
-    "exporter.transactions.applications:_BARE_UUID": ("fullmatch", "", ()),
     "exporter.transactions.applications:_CONNECT_LEADER": ("fullmatch", "connect-cluster-", ()),
-    "exporter.transactions.applications:_FLINK": ("fullmatch", "", ("-1", "-1-", "1-11")),
     "exporter.transactions.applications:_MAY_BE_FLINK": ("fullmatch", "a", ("-1", "-1-", "1-11", "-0a")),
-    "exporter.transactions.applications:_STREAMS": (
+    "exporter.transactions.applications:_TASK": ("fullmatch", "", ("-1", "1-")),
+    "exporter.transactions.naming:_BARE_UUID": ("fullmatch", "", ()),
+    "exporter.transactions.naming:_FLINK": ("fullmatch", "", ("-1", "-1-", "1-11")),
+    "exporter.transactions.naming:_GLUED": ("fullmatch", "", ("aaa1", "a1")),
+    **{
+        f"exporter.transactions.naming:_INSTANCES.{at}.2": (
+            "sub",
+            "",
+            (
+                "a.a",
+                "." + "a" * 63,
+                "1.",
+                "10-",
+                "10-0-",
+                "192-168-0-1-",
+                "a:",
+                "fe80:",
+                "fe80::",
+                "a-4567bcdf",
+                "a-4567bcdf-x2x4",
+                "application_",
+                "local-1",
+                "spark-0",
+                "01234567-",
+                "abcdef01",
+            ),
+        )
+        for at in range(6)
+    },
+    "exporter.transactions.naming:_KSQL": ("fullmatch", "_confluent-ksql-", ("transient", "transient-")),
+    "exporter.transactions.naming:_MIRROR_MAKER": ("fullmatch", "a-mm2", ("-mm2", "-mm2-MirrorSourceConnector-", "-1")),
+    "exporter.transactions.naming:_NUMBERED": ("fullmatch", "", ("-1", "1-", "-01234567-89ab-cdef-0123-456789abcdef")),
+    "exporter.transactions.naming:_SPRING": ("fullmatch", "", (".1", "1.", "a.1")),
+    "exporter.transactions.naming:_STREAMS_V1": ("fullmatch", "", ("-0_0", "-0")),
+    "exporter.transactions.naming:_STREAMS_V2": (
         "fullmatch",
         "",
         ("-0_0", "-01234567-89ab-cdef-0123-456789abcdef-1"),
     ),
-    "exporter.transactions.applications:_SUFFIXED": (
-        "fullmatch",
-        "",
-        ("-1", "1-", "-01234567-89ab-cdef-0123-456789abcdef"),
-    ),
-    "exporter.transactions.applications:_TASK": ("fullmatch", "", ("-1", "1-")),
+    "exporter.transactions.naming:_TOKENS": ("search", "", ()),
+    "exporter.transactions.patterns:_PARTS": ("search", "", ()),
+    **{f"exporter.transactions.patterns:_CLASSES.{at}.1": ("fullmatch", "", ("a1", "x2x4z", "0a")) for at in range(4)},
 }
 
 ELSEWHERE = {

@@ -161,3 +161,12 @@ def test_failed_checks_come_first() -> None:
         check.verdict for check in checks_of(replace(SOUND, clients=None, transaction_version=2, opened=(_open(999),)))
     ]
     assert verdicts == sorted(verdicts, key=[CheckResult.FAILED, CheckResult.UNKNOWN, CheckResult.PASSED].index)
+
+
+@pytest.mark.parametrize(("new", "failed"), [(None, False), (10, False), (11, True)])
+def test_applications_that_come_faster_than_people_make_them_are_grouped_wrongly(
+    new: int | None, *, failed: bool
+) -> None:
+    evidence = replace(SOUND, new_applications=new)
+    assert (("application_names", "prod") in _failed(evidence)) == failed
+    assert any(each.name == "application_names" for each in checks_of(evidence)) == (new is not None)

@@ -69,6 +69,28 @@ def test_what_is_not_counted_is_dated_all_the_same() -> None:
     }
 
 
+def appear(aggregates: Aggregates, transactional_id: str, ago: float) -> None:
+    entry = Entry(transactional_id, 0)
+    entry.record_ms = round((NOW - ago) * 1000)
+    aggregates.take(Appeared(entry), new=False)
+
+
+def test_applications_that_appear_count_for_an_hour_once_those_before_are_known() -> None:
+    aggregates = aggregates_of(Caps(applications=2))
+    appear(aggregates, "early-1", ago=3000)
+    assert gauges(aggregates, catalogue.RECENT_APPLICATIONS) == {}
+    aggregates.complete_since(NOW - 2000)
+    aggregates.complete_since(NOW)  # known before
+    appear(aggregates, "old-1", ago=2500)
+    assert gauges(aggregates, catalogue.RECENT_APPLICATIONS) == {(): 0.0}
+    appear(aggregates, "early-2", ago=1000)
+    appear(aggregates, "new-1", ago=1000)  # beyond the cap
+    appear(aggregates, "new-2", ago=500)
+    appear(aggregates, "newer-1", ago=500)
+    assert gauges(aggregates, catalogue.RECENT_APPLICATIONS) == {(): 2.0}
+    assert gauges(aggregates, catalogue.RECENT_APPLICATIONS, NOW + 3000) == {(): 1.0}
+
+
 def test_an_older_end_that_is_told_later_does_not_set_a_date_back() -> None:
     aggregates = aggregates_of()
     entry = entry_of(aggregates, "pay-1")

@@ -59,6 +59,29 @@ def test_of_two_connect_groups_the_longer_name_wins() -> None:
     assert grouping.of("etl-us-orders-0").connect == "etl"
 
 
+def test_ids_that_count_from_zero_after_a_uuid_show_that_the_others_are_no_threads_of_streams() -> None:
+    grouping = Grouping()
+    assert grouping.of(f"tx-{UUID}-1").kind == "streams"
+    assert grouping.learn(f"tx-{UUID}-0")
+    assert not grouping.learn(f"tx-{UUID}-0")
+    assert grouping.of(f"tx-{UUID}-1") == Application("tx", "producer")
+    assert grouping.of(f"totals-{UUID}-1").kind == "streams"
+
+
+def test_the_rule_that_grouped_an_id_is_named() -> None:
+    grouping = Grouping(["^(?P<application>billing)-.*"], ["etl"])
+    rules = {
+        each: grouping.explain(each).rule for each in ("billing-3", "", "etl-orders-0", "connect-cluster-a", "x-1")
+    }
+    assert rules == {
+        "billing-3": "your pattern ^(?P<application>billing)-.*",
+        "": "empty id",
+        "etl-orders-0": "Connect: group, connector, task",
+        "connect-cluster-a": "leader of Connect",
+        "x-1": "number at the end",
+    }
+
+
 @given(names)
 def test_every_id_has_a_name_and_a_kind_of_the_closed_list(transactional_id: str) -> None:
     application = Grouping(connect_groups=["etl"]).of(transactional_id)

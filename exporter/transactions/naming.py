@@ -1,0 +1,183 @@
+"""Which application a transactional.id belongs to by its form alone, and the rule that says so: pure functions.
+
+Every pattern is linear in the length of the id, which any client of the cluster chooses.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+UUID_ID = "_uuid"
+HOST_ID = "_host"
+"""The application of ids that are nothing but addresses or names of hosts and numbers."""
+
+_UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1?[0-9]{1,2})"
+_SEPARATORS = frozenset("-._:/#@")
+_MARK = "\0"
+"""Takes the place of what names an instance; an id that has it is not searched for instances."""
+
+
+class Form(NamedTuple):
+    """What the form of an id says: its application, the kind (``catalogue.APPLICATION_KINDS``), and by which rule.
+
+    ``connect`` is the group and ``connector`` the connector where the form names them.
+    """
+
+    name: str
+    kind: str
+    rule: str
+    connect: str = ""
+    connector: str = ""
+
+
+_BARE_UUID = re.compile(_UUID)
+# QueryApplicationId of ksqlDB: each transient query (a push query, or one of a console) is a Streams application.
+_KSQL = re.compile(r"(?P<application>_confluent-ksql-.*?transient)_.*", re.DOTALL)
+# MirrorMaker's dedicated mode (MirrorMakerConfig.workerConfig): group.id=<source>-mm2, three connectors.
+_MIRROR_MAKER = re.compile(
+    r"(?P<group>.+-mm2)-(?P<connector>Mirror(?:Source|Checkpoint|Heartbeat)Connector)-\d+", re.DOTALL
+)
+# StreamsProducer: <application.id>-<process UUID>-<thread> (exactly_once_v2), threads counted from 1
+# (KafkaStreams.getNextThreadIndex); before 3.0 <application.id>-<0_1> (exactly_once).
+_STREAMS_V2 = re.compile(rf"(?P<application>.+)-{_UUID}-(?P<thread>\d+)", re.DOTALL)
+_STREAMS_V1 = re.compile(r"(?P<application>.+)-\d+_\d+", re.DOTALL)
+# Flink's TransactionalIdFactory: <prefix>-<subtask>-<checkpoint>, or with POOLING <prefix>-<subtask>-<number>.
+_FLINK = re.compile(r"(?P<application>.+)-\d+-\d+", re.DOTALL)
+# spring-kafka before 3.0 (EOSMode.V1): <prefix><group>.<topic>.<partition>.
+_SPRING = re.compile(r"(?P<application>.+\.[^.]+)\.\d+", re.DOTALL)
+_NUMBERED = re.compile(rf"(?P<application>.+?)[-._:/#@](?:{_UUID}|\d+)", re.DOTALL)
+# At least three letters before the digits: `s3`, `pay-v2` and `eu1` are names.
+_GLUED = re.compile(r"(?P<application>.*[^\W\d_]{3})\d{1,10}", re.DOTALL)
+_NAMES_WITH_A_NUMBER = ("oauth", "ipv", "http", "sha", "utf", "web", "base", "route")
+_TOKENS = re.compile(r"([-._:/#@\0])")
+
+# The rule, what an id must have one of for its pattern to be tried (a text, and how often), and the pattern.
+_INSTANCES: tuple[tuple[str, tuple[tuple[str, int], ...], re.Pattern[str]], ...] = (
+    (
+        "Spark application id",
+        (("application_", 1), ("app-", 1), ("local-", 1), ("spark-", 1), ("attempt_", 1)),
+        re.compile(
+            r"(?<![0-9A-Za-z])(?:application_\d{13}_\d{4,9}|app-\d{14}-\d{4}|local-\d{13}|spark-[0-9a-f]{32}"
+            r"|attempt_\d{12,14}_\d{4}_[mr]_\d{6}_\d{1,9})(?![0-9A-Za-z])"
+        ),
+    ),
+    ("UUID", (("", 32),), re.compile(rf"(?<![0-9a-fA-F])(?:{_UUID}|[0-9a-fA-F]{{32}})(?![0-9a-fA-F])")),
+    # ReplicaSet: <deployment>-<hash>-<five>, with the alphabets of Kubernetes' rand.SafeEncodeString: no vowels, no 0,
+    # 1 and 3; the hash is the digits of a number in it. Also <cron job>-<minutes>-<five>.
+    (
+        "pod name",
+        (("-", 2),),
+        re.compile(
+            r"(?<=[0-9A-Za-z])-(?:[4-9bcdf]{6,10}|[0-9]{8,10})-(?=[0-9]{0,4}[a-z])[bcdfghjklmnpqrstvwxz2456789]{5}"
+            r"(?![0-9A-Za-z])"
+        ),
+    ),
+    (
+        "domain",
+        ((".internal", 1), (".local", 1), (".lan", 1), (".svc", 1)),
+        re.compile(r"(?:\.[A-Za-z0-9-]{1,63}){0,8}\.(?:internal|local|localdomain|lan|svc)(?![0-9A-Za-z])"),
+    ),
+    (
+        "IP address",
+        ((".", 3), ("-", 3), ("::", 1), (":", 7)),
+        re.compile(
+            rf"(?<![0-9A-Za-z])(?<![0-9]\.){_OCTET}(?:\.{_OCTET}){{3}}(?!\.?[0-9])"
+            # With dashes only private ones: four numbers may be anything.
+            rf"|(?<![0-9A-Za-z])(?:ip-)?(?:10-{_OCTET}-|192-168-|172-(?:1[6-9]|2[0-9]|3[01])-|169-254-"
+            rf"|100-(?:6[4-9]|[7-9][0-9]|1[01][0-9]|12[0-7])-){_OCTET}-{_OCTET}(?![0-9A-Za-z])"
+            r"|(?<![0-9A-Za-z:])(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}(?![0-9A-Za-z:])"
+            r"|(?<![0-9A-Za-z:])(?:fe80|f[cd][0-9a-f]{2}|2[0-9a-f]{3})(?::[0-9a-f]{1,4}){0,6}::"
+            r"(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,5})?(?![0-9A-Za-z:])"
+        ),
+    ),
+    # An instance of EC2, and a container's default name: the first 12 digits of its id.
+    (
+        "host name",
+        (("", 13),),
+        re.compile(
+            r"(?<![0-9A-Za-z])(?:i-[0-9a-f]{17}|(?=[0-9a-f]{0,11}[0-9])(?=[0-9]{0,11}[a-f])[0-9a-f]{12})(?![0-9A-Za-z])"
+        ),
+    ),
+)
+
+
+def form_of(transactional_id: str) -> Form:
+    """What an id says of its application by its form alone; ``transactional_id`` is not empty."""
+    if _BARE_UUID.fullmatch(transactional_id):
+        return Form(UUID_ID, "other", "UUID")
+    return _framework(transactional_id) or _instance(transactional_id) or _numbered(transactional_id)
+
+
+def counted_from_zero(transactional_id: str) -> str | None:
+    """The application of an id that looks like Streams' and is not: Streams counts its threads from 1."""
+    match = _STREAMS_V2.fullmatch(transactional_id)
+    return match["application"] if match is not None and not int(match["thread"][:10]) else None
+
+
+def _framework(transactional_id: str) -> Form | None:
+    if match := _KSQL.fullmatch(transactional_id):
+        return Form(match["application"], "streams", "ksqlDB transient query")
+    match = _STREAMS_V2.fullmatch(transactional_id)
+    if match is not None and counted_from_zero(transactional_id) is None:
+        rule = "ksqlDB query" if transactional_id.startswith("_confluent-ksql-") else "Streams, exactly_once_v2"
+        return Form(match["application"], "streams", rule)
+    if match := _STREAMS_V1.fullmatch(transactional_id):
+        return Form(match["application"], "streams", "Streams, exactly_once")
+    if match := _MIRROR_MAKER.fullmatch(transactional_id):
+        group, connector = match["group"], match["connector"]
+        return Form(f"{group}-{connector}", "connect_task", "MirrorMaker", group, connector)
+    return None
+
+
+def _instance(transactional_id: str) -> Form | None:
+    """By what is left of an id without the parts that name an instance; None where it has none."""
+    if _MARK in transactional_id:
+        return None
+    rules, left = [], transactional_id
+    for rule, needs, pattern in _INSTANCES:
+        if any(transactional_id.count(text) >= times for text, times in needs):
+            left, count = pattern.subn(_MARK, left)
+            if count:
+                rules.append(rule)
+    if not rules:
+        return None
+    name = _stem(left)
+    if not name:
+        return Form(UUID_ID if rules == ["UUID"] else HOST_ID, "other", " and ".join(rules))
+    if _FLINK.fullmatch(left):
+        return Form(name, "flink", " and ".join((*rules, "Flink subtask and checkpoint")))
+    return Form(name, "producer", " and ".join(rules))
+
+
+def _stem(marked: str) -> str:
+    """The text without marks, and without the numbers at its end; "" where nothing else is in it."""
+    tokens = _TOKENS.split(marked)
+    while tokens and _is_number_or_separator(tokens[-1]):
+        tokens.pop()
+    kept: list[str] = []
+    for token in tokens:
+        if token != _MARK:
+            kept.append(token)
+            continue
+        while kept and (not kept[-1] or kept[-1] in _SEPARATORS):
+            kept.pop()
+    return "".join(kept).strip("".join(_SEPARATORS))
+
+
+def _is_number_or_separator(token: str) -> bool:
+    return not token or token == _MARK or token in _SEPARATORS or (token.isascii() and token.isdigit())
+
+
+def _numbered(transactional_id: str) -> Form:
+    if match := _FLINK.fullmatch(transactional_id):
+        return Form(match["application"], "flink", "Flink: prefix, subtask, checkpoint or number")
+    if match := _SPRING.fullmatch(transactional_id):
+        return Form(match["application"], "producer", "Spring: prefix, group, topic, partition")
+    if match := _NUMBERED.fullmatch(transactional_id):
+        return Form(match["application"], "producer", "number at the end")
+    match = _GLUED.fullmatch(transactional_id)
+    if match is not None and not match["application"].lower().endswith(_NAMES_WITH_A_NUMBER):
+        return Form(match["application"], "producer", "number at the end, without a separator")
+    return Form(transactional_id, "producer", "the id itself")
