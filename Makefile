@@ -19,7 +19,7 @@ SPARK_WORKERS ?= 2
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit hostile fuzz golden rules mutants chaos chaos-short soak chart container dist deploy e2e spark test demo bench generate captures release lock clean
+.PHONY: help setup check format unit lowest hostile fuzz golden rules mutants chaos chaos-short soak chart container dist deploy e2e spark test demo bench generate captures release lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -45,6 +45,10 @@ format: $(READY) ## let ruff rewrite the code
 
 unit: $(READY) ## tests without a network: seconds
 	$(BIN)/pytest tests/unit -n 2 $(ARGS)
+
+lowest: $(READY) ## the unit tests on the oldest libraries that pyproject.toml allows
+	@scripts/install-prometheus
+	scripts/check-lowest $(PY) $(ARGS)
 
 golden: $(READY) ## whole /metrics pages, linted by promtool
 	@scripts/install-prometheus
@@ -105,6 +109,7 @@ deploy: $(READY)
 	    docs/examples -- $(MAKE) chart
 	@scripts/when-changed container Dockerfile .dockerignore docker pyproject.toml constraints.txt demo/compose.yaml \
 	    demo/compose tests/container scripts -- $(MAKE) container
+	@scripts/when-changed lowest pyproject.toml scripts/check-lowest scripts/lowest.py -- $(MAKE) lowest
 
 hostile: $(READY) ## what others may write: every reader fuzzed for 8 s, patterns, limits of the process
 	$(BIN)/pytest tests/fuzz tests/hostile -n 2 $(ARGS)

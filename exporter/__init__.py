@@ -1,3 +1,3 @@
 """kafka-eos-exporter: observability exporter and alerting agent for exactly-once (EOS) on Kafka."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     parser = commands.add_parser(
         "dashboards",
         help="write the Grafana dashboards",
-        description="Write the Grafana dashboards, a JSON file each. Needs the extra: kafka-eos-exporter[generate].",
+        description="Write the Grafana dashboards, a JSON file each.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -28,7 +29,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
 
 
 def files() -> Mapping[Path, str]:
-    """The committed files, by their paths in a checkout. Raises ValueError without the library that makes them."""
+    """The committed files, made anew, by their paths in a checkout. Raises ValueError without grafanalib."""
     try:
         from exporter.dashboards.generate import files as made  # noqa: PLC0415 -- grafanalib is an extra that the agent runs without
     except ModuleNotFoundError as error:
@@ -36,14 +37,22 @@ def files() -> Mapping[Path, str]:
     return made()
 
 
+def installed() -> Iterator[tuple[str, str]]:
+    """Name and JSON of each dashboard, as they lie in the package: grafanalib is not needed."""
+    folder = resources.files("exporter.dashboards") / "generated"
+    for file in sorted(folder.iterdir(), key=lambda each: each.name):
+        if file.name.endswith(".json"):
+            yield file.name, file.read_text(encoding="utf-8")
+
+
 def _generate(options: argparse.Namespace) -> int:
     try:
         options.output.mkdir(parents=True, exist_ok=True)
-        for path, text in files().items():
-            file = options.output / path.name
+        for name, text in installed():
+            file = options.output / name
             file.write_text(text, encoding="utf-8")
             print(file)
-    except (OSError, ValueError) as error:
+    except OSError as error:
         print(error, file=sys.stderr)
         return 2
     return 0

@@ -7,12 +7,16 @@ import tomllib
 from pathlib import Path
 
 import bcrypt
+import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from demo.certificates import Authority
 from exporter import __version__
 from exporter.config import ConfigSource
 from exporter.web.config import read_web_config
+from scripts.lowest import EXTRAS, lowest
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -35,6 +39,37 @@ def test_every_dependency_has_its_tested_version() -> None:
     ]
     names = {_canonical(re.split(r"[=<>~!\[; ]", each)[0]) for each in wanted}
     assert names - {project["name"]} <= pinned
+
+
+def test_libraries_have_ranges_that_hold_the_tested_version() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = {canonicalize_name(pin.name): pin.specifier for line in lines if "==" in line for pin in [Requirement(line)]}
+    project = PROJECT["project"]
+    libraries = [*project["dependencies"], *(project["optional-dependencies"][extra] for extra in EXTRAS)]
+    for line in (each for given in libraries for each in ([given] if isinstance(given, str) else given)):
+        wanted = Requirement(line)
+        assert not [each for each in wanted.specifier if each.operator == "=="], line
+        [tested] = pins[canonicalize_name(wanted.name)]
+        assert wanted.specifier.contains(tested.version), line
+
+
+def test_a_library_without_a_lower_bound_is_refused() -> None:
+    project = "[project]\ndependencies = [{}]\noptional-dependencies = {{}}\n"
+    assert list(lowest(project.format('"a>=1.2,<2", "b==3"'), ())) == ["a==1.2", "b==3"]
+    with pytest.raises(ValueError, match="needs one lower bound"):
+        list(lowest(project.format('"a<2"'), ()))
+
+
+def test_the_package_and_the_chart_say_where_they_come_from() -> None:
+    project = PROJECT["project"]
+    chart = yaml.safe_load((ROOT / "helm" / "kafka-eos-exporter" / "Chart.yaml").read_text())
+    assert project["authors"]
+    assert (
+        f"Programming Language :: Python :: {project['requires-python'].removeprefix('>=')}" in project["classifiers"]
+    )
+    assert chart["home"] == project["urls"]["Homepage"]
+    assert chart["sources"] == [chart["home"]]
+    assert chart["maintainers"]
 
 
 def test_no_lock_holds_an_address() -> None:
