@@ -93,7 +93,7 @@ MINUTES ?= 10
 chaos: $(READY) ## three brokers, 40 ids and the agent under faults, and an oracle that judges; SEED=1 MINUTES=10
 	$(PY) -m tests.chaos --seed $(SEED) --minutes $(MINUTES)
 
-chaos-short: ## the same with a fixed seed, in four minutes of faults
+chaos-short: ## the same with a fixed seed, in four minutes of faults; make e2e runs it beside its other tests
 	@$(MAKE) chaos SEED=1 MINUTES=4
 
 HOURS ?= 2

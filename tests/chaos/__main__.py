@@ -1,4 +1,7 @@
-"""``python -m tests.chaos --seed 1 --minutes 10``: one run and its verdict; the exit code is 1 on any disagreement."""
+"""``python -m tests.chaos --seed 1 --minutes 10``: one run and its verdict.
+
+The exit code is 1 on any disagreement, and 3 when the servers of the run did not start, or did not come back, in time.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from demo import jars
+from demo.cluster import StartError
 from tests.chaos.cluster import ChaosCluster
+from tests.chaos.collect import CollectError
 from tests.chaos.evidence import Evidence
 from tests.chaos.report import report
 from tests.chaos.run import Run, say
 from tests.chaos.verdict import judge
 
+DISAGREED, NO_STAGE = 1, 3
+
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.chaos", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=10.0, help="of faults; starting and settling come on top")
     parser.add_argument("--version", default=jars.DEFAULT_VERSION, help="of the brokers")
@@ -32,13 +41,17 @@ def main() -> int:
             kept: Evidence = pickle.load(stream)  # noqa: S301 - our own file
         evidence = replace(kept)  # what follows from it is found anew, by the rules of now
     else:
-        evidence = _run(options.seed, options.minutes * 60, options.version, options.output)
+        try:
+            evidence = _run(options.seed, options.minutes * 60, options.version, options.output)
+        except (StartError, CollectError) as error:
+            say(f"there is no verdict: {error}")
+            return NO_STAGE
     disagreements = judge(evidence)
     text = report(evidence, disagreements)
     print(text)
     if not options.judge:
         (_kept(options.output, options.seed) / "report.txt").write_text(text + "\n")
-    return 1 if disagreements else 0
+    return DISAGREED if disagreements else 0
 
 
 def _run(seed: int, seconds: float, version: str, output: Path) -> Evidence:

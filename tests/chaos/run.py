@@ -32,6 +32,7 @@ FIRST_GHOST = 900_000_000
 QUIET_SECONDS = 15.0
 SETTLE_SECONDS = 150.0
 HEAL_SECONDS = 300.0
+AGENT_SECONDS = 120.0
 
 
 def say(text: str) -> None:
@@ -133,7 +134,7 @@ class Run:
     def _prepare(self) -> None:
         self.cluster.create_topic(GHOSTS, GHOST_PARTITIONS)
         self.agent.start()
-        until = Deadline.after(60)
+        until = Deadline.after(AGENT_SECONDS)
         while (first := self.agent.look()) is None or first.error:
             if not poll(until, 0.5):
                 raise StartError("the agent does not answer in time")
