@@ -42,6 +42,11 @@ log = logging.getLogger(__name__)
 OVERRUN_GRACE = 1.0
 """Seconds beyond its deadline after which a read counts as not answering: sources check the deadline between calls."""
 
+STOOD_GRACE = 5.0
+"""Seconds beyond its deadline after which what a read gave is as old as that: the process was stopped (SIGSTOP, a
+suspended machine), or had no processor. It is then not shown as of now.
+"""
+
 WATCH_INTERVAL = 0.5
 DISTRIBUTIONS = frozenset({Kind.HISTOGRAM, Kind.SUMMARY})
 
@@ -137,6 +142,17 @@ def read_source(
     )
 
 
+def only_lasting(snapshot: Snapshot, late: float) -> Snapshot:
+    """What is left of a read that came back ``late`` seconds after its deadline: what it counted, and a fault."""
+    detail = f"a read came back {late:.0f} s after its deadline, so what it saw is as old: was the process stopped?"
+    return replace(
+        snapshot,
+        samples=tuple(sample for sample in snapshot.samples if sample.metric.kind is not Kind.GAUGE),
+        faults=(*snapshot.faults, Fault(Reason.TIMEOUT, detail)),
+        facts=(),
+    )
+
+
 def _checked(sample: Sample) -> Sample:
     """The sample, if the exposition can write it. A misshapen one is its source's bug and must not reach others."""
     metric, labels, value = sample
@@ -224,6 +240,8 @@ class Worker:
         deadline = Deadline(began + self._source.timeout, self._clock.monotonic)
         self._due = deadline.at + OVERRUN_GRACE
         snapshot = read_source(self._source, deadline, self._fact_store.facts(began), self._clock, self._on_bug)
+        if (late := snapshot.ended - deadline.at) > STOOD_GRACE:
+            snapshot = only_lasting(snapshot, late)
         with self._lock:
             if self._stopping.is_set():
                 return

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.core.facts import FactStore
-from exporter.core.runner import Group, Runner, next_start, read_source
+from exporter.core.runner import STOOD_GRACE, Group, Runner, next_start, read_source
 from exporter.model import (
     Clock,
     ClusterIdentity,
@@ -330,6 +330,31 @@ class Hanging(Scripted):
         self.let_go.wait(WAIT)
         self.inside -= 1
         yield AGE(1, "late")
+
+
+@pytest.mark.parametrize(("stood", "shown"), [(4.0, True), (40.0, False)])
+def test_of_a_read_in_which_the_process_stood_still_only_counters_are_left(
+    notebook: Notebook, run: Callable[..., Runner], stood: float, shown: bool
+) -> None:
+    now = [100.0]
+    done = threading.Event()
+
+    def answer(deadline: Deadline, _: Facts) -> Iterator[Sample | Fault | Fact]:
+        yield AGE(1.0, "x")
+        yield OPEN(Distribution((), 0.0, 0), "x")
+        yield IDENTITY
+        if not done.is_set():
+            done.set()
+            now[0] = deadline.at + stood
+
+    assert (stood > STOOD_GRACE) is not shown
+    fleet = run(group(Scripted(answer, pace=1000.0)), clock=Clock(monotonic=lambda: now[0]))
+    notebook.wait_for(lambda: bool(notebook.reads()))
+    [read] = notebook.reads()
+    assert [sample.metric for sample in read.samples] == ([AGE, OPEN] if shown else [OPEN])
+    assert (IDENTITY in read.facts) is shown
+    assert [fault.detail.split(" s ")[0] for fault in read.faults] == ([] if shown else ["a read came back 40"])
+    assert [each.up for each in fleet.states()[0].sources] == [shown]
 
 
 def test_a_read_that_hangs_is_a_fault_and_is_never_doubled(notebook: Notebook, run: Callable[..., Runner]) -> None:
