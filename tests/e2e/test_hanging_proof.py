@@ -5,93 +5,24 @@ A DENY on one transactional.id, a transaction log that may not be described or r
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from demo.agent import Agent
 from demo.cluster import KafkaCluster
 from demo.orphan import make_orphan
-from demo.processes import poll
 from demo.settings import Security
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
-from exporter.model import Deadline
 from tests.e2e.conftest import Keep, StartAgent
+from tests.e2e.ending_lines import LOOKS, QUIET_SECONDS, Done, committed, ends_something, never, run
 
 USER = "eos"
 LOG = "__transaction_state"
-LOOKS = (("stalled", "--stall-after", "2s"), ("hanging", "--older-than", "1ms"))
 PROVEN_SECONDS = 70.0
-QUIET_SECONDS = 60.0
-"""Longer than two rounds take: what would be claimed is claimed by then."""
-
-
-class Done(NamedTuple):
-    """A command that ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> dict[str, Any]:
-        parsed: dict[str, Any] = json.loads(self.out)
-        return parsed
-
-
-def run(*arguments: str) -> Done:
-    argv = [sys.executable, "-m", "exporter", "transactions", *arguments]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
-    return Done(done.returncode, done.stdout, done.stderr)
-
-
-def ends_something(*texts: str) -> bool:
-    """Whether any of it has a line that ends a transaction."""
-    return any(word in text for text in texts for word in (" abort --topic ", "forceTerminateTransaction"))
-
-
-def pages(agent: Agent) -> list[str]:
-    return [agent.get(path).text for path in ("/", "/api/v1/status", "/metrics")]
-
-
-def never(agent: Agent, topic: str, seconds: float) -> set[str]:
-    """Watch for so long that no page ends anything; gives back the kinds of holder that were shown."""
-    kinds: set[str] = set()
-    until = Deadline.after(seconds)
-    while poll(until, 0.5):
-        assert not ends_something(*pages(agent))
-        kinds |= {each.labels["kind"] for each in agent.metrics().samples(catalogue.LSO_BLOCKER_INFO, topic=topic)}
-    return kinds
-
-
-def committed(bootstrap: str, topic: str, partitions: int) -> int:
-    """How many records of the topic's partitions a read_committed consumer sees."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "counts",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-        }
-    )
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-    seen, ended = 0, 0
-    until = Deadline.after(30)
-    while ended < partitions and not until.over:
-        for message in consumer.consume(100, 1.0):
-            ended += message.error() is not None
-            seen += message.error() is None
-    consumer.close()
-    return seen
 
 
 # --- What is denied ---
