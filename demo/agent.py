@@ -6,7 +6,7 @@ import http.client
 import json
 import signal
 import sysconfig
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -96,10 +96,11 @@ class Agent:
         port: int | None = None,
         environment: Mapping[str, str] | None = None,
         name: str = "agent",
+        command: Sequence[str] = (str(COMMAND),),
     ) -> None:
         self.port = port or free_ports(1)[0]
         self.url = f"http://127.0.0.1:{self.port}"
-        argv = [str(COMMAND), "run", *arguments, "--web.listen-address", f"127.0.0.1:{self.port}"]
+        argv = [*command, "run", *arguments, "--web.listen-address", f"127.0.0.1:{self.port}"]
         self._child = processes.start(name, argv, environment=environment)
 
     @property

@@ -375,7 +375,8 @@ STALLED_PARTITIONS = Metric(
 LSO_STALLED_SINCE_TIMESTAMP_SECONDS = Metric(
     "kafka_eos_lso_stalled_since_timestamp_seconds",
     Kind.GAUGE,
-    "Unix time since which the last stable offset of a stalled partition has not moved; absent for the others.",
+    "Unix time since which the last stable offset of a stalled partition has not moved, in the coordinators' time "
+    "where this exporter's clock is 5 s or more off; absent for the others.",
     (*K, "topic", "partition"),
     "lso",
 )

@@ -221,6 +221,10 @@ class ClockBounds(NamedTuple):
     live: float | None = None
 
 
+NOTICEABLE_SECONDS = 5.0
+"""The distance of two clocks from which on people are told of it: its estimate is late by the delay of a record."""
+
+
 @dataclass(frozen=True, slots=True)
 class CoordinatorTime(Fact):
     """The coordinators' clock beside ours, in seconds.
@@ -235,6 +239,10 @@ class CoordinatorTime(Fact):
     def now(self, wall: float) -> float:
         """The coordinators' time when ours is ``wall``, both Unix seconds: what ages are shown by."""
         return wall - (self.ahead or 0.0)
+
+    def shown(self, wall: float) -> float:
+        """The time that stalls are dated by: the coordinators' from the distance on that is noticed, else ours."""
+        return self.now(wall) if abs(self.ahead or 0.0) >= NOTICEABLE_SECONDS else wall
 
     def earliest(self, wall: float) -> float | None:
         """As ``now``, or earlier: what lateness is judged by. None where nothing bounds their clock."""
@@ -437,10 +445,15 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Both clocks, so that tests can own them. Ages are measured on ``monotonic``; ``wall`` only names instants."""
+    """Both clocks, so that tests can own them. Ages are measured on ``monotonic``; ``wall`` only names instants.
+
+    ``boot`` names the start of the machine that ``monotonic`` counts from, the same for all processes until the next
+    one; "" where it is not known.
+    """
 
     monotonic: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
+    boot: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from exporter.agent.judged import Judged
 from exporter.catalogue import EXPORTER_SHARDS
 from exporter.config import ClusterConfig, Config, split_address
 from exporter.core import logs
+from exporter.core.boot import boot_id
 from exporter.core.runner import Group, Runner
 from exporter.core.state import StateDir
 from exporter.exposition.process_metrics import ProcessMetrics, build_info
@@ -117,7 +118,7 @@ class Agent:
         self._config = config
         self._thresholds = config.in_force()
         self._load = load
-        self._clock = clock or Clock()
+        self._clock = clock or Clock(boot=boot_id())
         self._state = StateDir(config.state.dir)
         self._shard = config.shard.shard()
         self._exposition = Exposition(self._clock, own=ProcessMetrics(), shard=self._shard)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from exporter.lso.dating import Dated
 from exporter.model import (
     Blocker,
     BlockerKind,
@@ -23,19 +24,23 @@ from exporter.model import (
 
 
 class Standing(NamedTuple):
-    """An LSO below its high watermark, and since when: ``seen`` on the monotonic clock, ``since`` in Unix seconds.
+    """An LSO below its high watermark, and the instant since when.
 
-    ``exact`` is False when the agent's own first look is all that ``since`` rests on.
+    ``exact`` is False when the agent's own first look is all that the instant rests on.
     """
 
     last_stable_offset: int
-    seen: float
-    since: float
+    since: Dated
     exact: bool
+
+    @property
+    def seen(self) -> float:
+        """Since when, on the monotonic clock."""
+        return self.since.at
 
 
 def standing(
-    before: Standing | None, last_stable_offset: int, high_watermark: int, now: float, wall: float, *, watched: bool
+    before: Standing | None, last_stable_offset: int, high_watermark: int, now: float, *, watched: bool
 ) -> Standing | None:
     """How long the LSO has stood still below the high watermark; None while it does not.
 
@@ -46,12 +51,7 @@ def standing(
         return None
     if before is not None and before.last_stable_offset == last_stable_offset:
         return before
-    return Standing(last_stable_offset, now, wall, watched)
-
-
-def remembered(state: Standing, since: float, now: float, wall: float) -> Standing:
-    """The standing of an LSO that was seen at this offset before a gap or a restart, ``since`` then."""
-    return state._replace(seen=now - max(0.0, wall - since), since=since, exact=True)
+    return Standing(last_stable_offset, Dated(now), watched)
 
 
 def is_stalled(state: Standing, stall_after: float, now: float) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from exporter.lso.dating import Anchor, Dated, anchor_document, anchored, read_anchor, restored
 from exporter.lso.rules import (
     Coordinators,
     LogProducer,
@@ -19,7 +20,6 @@ from exporter.lso.rules import (
     holder,
     is_stalled,
     name_blocker,
-    remembered,
     standing,
 )
 from exporter.model import OpenTransaction, ReleaseTimes, Stall, TopicPartition, TransactionState
@@ -51,13 +51,12 @@ class Holding:
 class Held(NamedTuple):
     """A holder and since when it holds: the open transaction of a producer that starts at an offset.
 
-    The same offset of the same producer is never another transaction. ``since`` is Unix seconds, ``seen`` monotonic.
+    The same offset of the same producer is never another transaction.
     """
 
     producer_id: int
     start_offset: int
-    seen: float
-    since: float
+    since: Dated
     exact: bool
 
     @property
@@ -69,7 +68,7 @@ class Remembered(NamedTuple):
     """What an earlier process, or an earlier look, saw of a partition; ``topic_id`` is "" when it was not known."""
 
     last_stable_offset: int
-    since: float
+    since: Dated
     topic_id: str = ""
     who: tuple[int, int] | None = None
 
@@ -79,6 +78,7 @@ class StallWatch:
 
     def __init__(self, stall_after: float) -> None:
         self._stall_after = stall_after
+        self._anchor: Anchor | None = None
         self.readings: dict[TopicPartition, Reading] = {}
         self.standing: dict[TopicPartition, Standing] = {}
         self._holdings: dict[TopicPartition, Holding] = {}
@@ -87,28 +87,55 @@ class StallWatch:
         self._topic_ids: dict[str, str] = {}
         self._proven: dict[TopicPartition, float] = {}
 
+    # --- What time it is ---
+
+    def date(self, monotonic: float, wall: float, ahead: float | None = None, boot: str = "") -> None:
+        """Take in what both clocks show; ``ahead``: seconds by which ours is ahead of the coordinators', if known.
+
+        What is known as Unix time alone moves with a better anchor; what this process saw itself does not.
+        """
+        before, now = self._anchor, anchored(self._anchor, boot, monotonic, wall, ahead)
+        self._anchor = now
+        if before is None or before.zero == now.zero:
+            return
+        for partition, state in self.standing.items():
+            self.standing[partition] = state._replace(since=state.since.moved(before, now))
+        for partition, held in self._held.items():
+            self._held[partition] = held._replace(since=held.since.moved(before, now))
+        for partition, known in self._remembered.items():
+            self._remembered[partition] = known._replace(since=known.since.moved(before, now))
+
+    @property
+    def anchor(self) -> Anchor:
+        if self._anchor is None:
+            raise RuntimeError("the watch was not told the time")
+        return self._anchor
+
     # --- Over a restart ---
 
     def remember(self, document: Mapping[str, Any]) -> None:
-        """Take in what an earlier process saw, as ``memory`` made it; 0.1 had no topic id and no holder."""
+        """Take in what an earlier process saw, as ``memory`` made it; 0.1 had no anchor, no topic id and no holder."""
+        saved = read_anchor(document.get(""))
         for topic, partitions in document.items():
-            if not isinstance(partitions, dict):
+            if not isinstance(partitions, dict) or not topic:
                 continue
             for number, value in partitions.items():
-                if isinstance(number, str) and number.isdigit() and (known := _remembered(value)) is not None:
+                known = _remembered(value, saved, self.anchor)
+                if isinstance(number, str) and number.isdigit() and known is not None:
                     self._remembered[TopicPartition(topic, int(number))] = known
 
-    def memory(self) -> dict[str, dict[str, list[Any]]]:
+    def memory(self) -> dict[str, dict[str, Any]]:
         """What to remember: every partition that stands below its high watermark.
 
         ``{"topic": {"partition": [lso, since, topic id, producer id, start offset]}}``, the last two where a holder is
-        known.
+        known, ``since`` in Unix seconds. Under the key "" the anchor by which these are dated.
         """
-        document: dict[str, dict[str, list[Any]]] = {}
+        document: dict[str, dict[str, Any]] = {}
         standing = {partition: self._memory_of(partition) for partition in self.standing}
         for (topic, number), (offset, since, topic_id, who) in (self._remembered | standing).items():
-            document.setdefault(topic, {})[str(number)] = [offset, round(since, 3), topic_id, *(who or ())]
-        return document
+            entry = [offset, round(self.anchor.unix(since.at), 3), topic_id, *(who or ())]
+            document.setdefault(topic, {})[str(number)] = entry
+        return {"": anchor_document(self.anchor), **document} if document else {}
 
     def _memory_of(self, partition: TopicPartition) -> Remembered:
         state, held = self.standing[partition], self._held.get(partition)
@@ -123,21 +150,20 @@ class StallWatch:
         last_stable_offset: int,
         high_watermark: int,
         now: float,
-        wall: float,
         asked_at: float | None = None,
     ) -> None:
-        """Take in one reading, asked for at ``asked_at`` and answered at ``now``, monotonic; ``wall`` in Unix time."""
+        """Take in one reading, asked for at ``asked_at`` and answered at ``now``, monotonic."""
         watched = partition in self.readings
         at = now if asked_at is None else asked_at
         self.readings[partition] = Reading(last_stable_offset, high_watermark, at)
         before = self.standing.get(partition)
-        state = standing(before, last_stable_offset, high_watermark, now, wall, watched=watched)
+        state = standing(before, last_stable_offset, high_watermark, now, watched=watched)
         known = None if watched else self._remembered.pop(partition, None)
-        if known is not None and known.since <= wall and self._same_topic(partition, known):
+        if known is not None and known.since.at <= now and self._same_topic(partition, known):
             if state is not None and known.last_stable_offset == last_stable_offset:
-                state = remembered(state, known.since, now, wall)
+                state = state._replace(since=known.since, exact=True)
             if known.who is not None:
-                self._held[partition] = Held(*known.who, now - (wall - known.since), known.since, exact=True)
+                self._held[partition] = Held(*known.who, known.since, exact=True)
         if state is None:
             self.standing.pop(partition, None)
             self._holdings.pop(partition, None)
@@ -254,9 +280,9 @@ class StallWatch:
         if who is None:
             return
         before = self._held.get(partition)
-        if before is not None and before.who == (who.producer_id, who.start_offset) and before.seen < state.seen:
-            state = self.standing[partition] = state._replace(seen=before.seen, since=before.since, exact=before.exact)
-        self._held[partition] = Held(who.producer_id, who.start_offset, state.seen, state.since, state.exact)
+        if before is not None and before.who == (who.producer_id, who.start_offset) and before.since.at < state.seen:
+            state = self.standing[partition] = state._replace(since=before.since, exact=before.exact)
+        self._held[partition] = Held(who.producer_id, who.start_offset, state.since, state.exact)
 
     def _held_by(self, partition: TopicPartition, state: Standing) -> int | None:
         """The producer id whose transaction was seen to start where the LSO is now."""
@@ -308,9 +334,8 @@ class StallWatch:
         coordinators: Coordinators,
         releases: ReleaseTimes | None,
         replication: Mapping[TopicPartition, Replication],
-        ahead: float = 0.0,
     ) -> Iterator[Stall]:
-        """The stalled partitions, each with exactly one blocker. ``ahead``: seconds of our clock before theirs."""
+        """The stalled partitions, each with exactly one blocker."""
         for partition, state in self.standing.items():
             reading = self.readings[partition]
             if not is_stalled(state, self._stall_after, reading.at):
@@ -332,7 +357,11 @@ class StallWatch:
             )
             if blocker.unmarked is not None:
                 blocker = blocker._replace(unmarked=self._unreleased(blocker.unmarked, blocker.producer_id))
-            since = state.since if state.exact else self._dated(partition, state, blocker.started, releases, ahead)
+            stood = self._not_before(partition, state, blocker.started)
+            if not is_stalled(stood, self._stall_after, reading.at):
+                continue
+            seen = stood.seen if stood.exact else self._dated(partition, stood, blocker.started, releases)
+            since = self.anchor.unix(seen)
             leader = None if replicas is None else replicas.leader
             yield Stall(partition, since, state.last_stable_offset, reading.high_watermark, leader, blocker)
 
@@ -354,29 +383,36 @@ class StallWatch:
         who = None if holding is None else holder(holding.producers or (), state.last_stable_offset)
         return who is not None and who.producer_id != producer_id
 
-    @staticmethod
+    def _not_before(self, partition: TopicPartition, state: Standing, started: float | None) -> Standing:
+        """The standing, no older than its holder: a saved instant rests on a clock of which nothing else is known."""
+        if not state.since.by_unix or started is None or (begin := self.anchor.monotonic(started)) <= state.seen:
+            return state
+        self.standing[partition] = state = state._replace(since=Dated(begin))
+        return state
+
     def _dated(
-        partition: TopicPartition,
-        state: Standing,
-        started: float | None,
-        releases: ReleaseTimes | None,
-        ahead: float,
+        self, partition: TopicPartition, state: Standing, started: float | None, releases: ReleaseTimes | None
     ) -> float:
         """When a stall older than this process began: the later of its holder's start and the end of the one before.
 
         Both by the coordinators' clock. The timestamps of the producer's records are its own affair, and date nothing.
         """
         ended = releases.ended.get(partition) if releases is not None else None
-        known = [instant + ahead for instant in (started, ended) if instant is not None]
-        return min(max(known), state.since) if known else state.since
+        known = [self.anchor.monotonic(instant) for instant in (started, ended) if instant is not None]
+        return min(max(known), state.seen) if known else state.seen
 
 
-def _remembered(value: object) -> Remembered | None:
+def _remembered(value: object, saved: Anchor | None, now: Anchor) -> Remembered | None:
     match value:
-        case [int(offset), float(since) | int(since)]:
-            return Remembered(offset, float(since))
-        case [int(offset), float(since) | int(since), str(topic_id)]:
-            return Remembered(offset, float(since), topic_id)
-        case [int(offset), float(since) | int(since), str(topic_id), int(producer_id), int(start_offset)]:
-            return Remembered(offset, float(since), topic_id, (producer_id, start_offset))
+        case [int(offset), float(since) | int(since), *rest]:
+            at = restored(float(since), saved, now)
+        case _:
+            return None
+    match rest:
+        case []:
+            return Remembered(offset, at)
+        case [str(topic_id)]:
+            return Remembered(offset, at, topic_id)
+        case [str(topic_id), int(producer_id), int(start_offset)]:
+            return Remembered(offset, at, topic_id, (producer_id, start_offset))
     return None

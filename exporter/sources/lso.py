@@ -106,10 +106,12 @@ class LsoSource:
             self._prover.close()
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
-        now = self._cluster.clock.monotonic()
+        clock = self._cluster.clock
+        now = clock.monotonic()
         opened = facts.get(OpenTransactions)
         hot = {partition for each in opened.transactions for partition in each.partitions} if opened else set()
         time = facts.get(CoordinatorTime) or CoordinatorTime(None, None)
+        self._watch.date(now, clock.wall(), time.ahead, clock.boot)
         held = self._held_elsewhere(opened, time)
         if not self._cluster.shard.whole:
             hot = self._own(hot) | held
@@ -144,8 +146,7 @@ class LsoSource:
         coordinators, more = self._who(metadata, hot, opened, deadline)
         yield from more
         coordinators, replication = self._what_completes(metadata, coordinators, deadline)
-        ahead = time.ahead or 0.0
-        yield from self._samples(coordinators, replication, facts.get(ReleaseTimes), ahead, opened)
+        yield from self._samples(coordinators, replication, facts.get(ReleaseTimes), opened)
         self._save()
 
     # --- Reading ---
@@ -251,9 +252,9 @@ class LsoSource:
         """Read both offsets of the targets; the faults, and which of them answered."""
         asked_at = self._cluster.clock.monotonic()
         ends = both_ends(self._cluster.client, metadata, targets, deadline)
-        now, wall = self._cluster.clock.monotonic(), self._cluster.clock.wall()
+        now = self._cluster.clock.monotonic()
         for partition, high_watermark in ends.high.items():
-            self._watch.look(partition, ends.stable[partition], high_watermark, now, wall, asked_at)
+            self._watch.look(partition, ends.stable[partition], high_watermark, now, asked_at)
         if ends.gone:  # the next metadata will not have it
             self._watch.forget(ends.gone)
             self._metadata = None
@@ -377,11 +378,10 @@ class LsoSource:
         coordinators: Coordinators,
         replication: Mapping[TopicPartition, Replication],
         releases: ReleaseTimes | None,
-        ahead: float,
         opened: OpenTransactions | None,
     ) -> Iterator[Sample | Fact]:
         name = self.cluster
-        unproven = sorted(self._watch.stalls(coordinators, releases, replication, ahead), key=lambda each: each.since)
+        unproven = sorted(self._watch.stalls(coordinators, releases, replication), key=lambda each: each.since)
         logged = {each.producer_id: each for each in opened.transactions} if opened is not None and unproven else {}
         found = [self._evident(each, opened, logged.get(each.blocker.producer_id or 0)) for each in unproven]
         holding = {

@@ -12,9 +12,6 @@ from collections import deque
 
 from exporter.model import ClockBounds, CoordinatorTime
 
-NOTICEABLE_SECONDS = 5.0
-"""The distance of two clocks from which on people are told of it."""
-
 LIVE_WINDOW = 600.0
 """Seconds for which a new record says where the clock is: clocks are set now and then, and drift."""
 WINDOW = 7200.0

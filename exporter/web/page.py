@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from exporter.core.durations import format_age
 from exporter.lso.next_step import CHECK_FIRST, clock_time
-from exporter.transactions.clock import NOTICEABLE_SECONDS
+from exporter.model import NOTICEABLE_SECONDS
 
 REFRESH_SECONDS = 10
 MOST_STALLS = 100

@@ -94,7 +94,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
         "clock_distance_seconds": time.ahead,
         "sources": [_source(state) for state in group.sources],
         "stalled_partitions": [
-            stall_document(stall, bootstrap_servers, now, time.advising(now))
+            stall_document(stall, bootstrap_servers, time.shown(now), time.advising(now))
             for stall in (stalls.stalls if stalls else ())
         ],
         "open_transactions": [
@@ -121,7 +121,10 @@ def _source(state: SourceState) -> Document:
 
 
 def stall_document(stall: Stall, bootstrap_servers: str, now: float, theirs: float | None = None) -> Document:
-    """A stalled partition, its blocker and the next step, which is made by the coordinators' time where it is known."""
+    """A stalled partition, its blocker and the next step.
+
+    ``now`` is the time that the stall is dated by; the step is made by ``theirs``, the coordinators' time, where given.
+    """
     return {
         "topic": stall.partition.topic,
         "partition": stall.partition.partition,

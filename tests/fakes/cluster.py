@@ -38,6 +38,7 @@ class Time:
 
     monotonic: float = 1000.0
     wall: float = 1_790_000_000.0
+    boot: str = ""
 
     def pass_(self, seconds: float) -> None:
         self.monotonic += seconds
@@ -45,7 +46,7 @@ class Time:
 
     @property
     def clock(self) -> Clock:
-        return Clock(lambda: self.monotonic, lambda: self.wall)
+        return Clock(lambda: self.monotonic, lambda: self.wall, self.boot)
 
 
 class Writer(NamedTuple):

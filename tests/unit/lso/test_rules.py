@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.lso.dating import Dated
 from exporter.lso.rules import (
     Coordinators,
     LogProducer,
@@ -15,7 +16,6 @@ from exporter.lso.rules import (
     holder,
     is_stalled,
     name_blocker,
-    remembered,
     standing,
 )
 from exporter.model import (
@@ -38,21 +38,19 @@ def transaction(
 
 @given(st.integers(0, 50), st.integers(0, 50), st.booleans())
 def test_an_lso_at_or_above_the_high_watermark_never_stands(stable: int, end: int, watched: bool) -> None:
-    state = standing(None, stable, end, 10.0, 1e9, watched=watched)
+    state = standing(None, stable, end, 10.0, watched=watched)
     assert (state is None) == (stable >= end)
 
 
 def test_an_lso_that_stands_keeps_its_first_instant_and_one_that_moves_begins_anew() -> None:
-    first = standing(None, 5, 9, 10.0, 1e9, watched=True)
-    assert first == Standing(5, 10.0, 1e9, exact=True)
-    assert standing(first, 5, 12, 40.0, 1e9 + 30, watched=True) is first
-    assert standing(first, 6, 12, 40.0, 1e9 + 30, watched=True) == Standing(6, 40.0, 1e9 + 30, exact=True)
+    first = standing(None, 5, 9, 10.0, watched=True)
+    assert first == Standing(5, Dated(10.0), exact=True)
+    assert standing(first, 5, 12, 40.0, watched=True) is first
+    assert standing(first, 6, 12, 40.0, watched=True) == Standing(6, Dated(40.0), exact=True)
 
 
-def test_a_remembered_stall_is_one_at_once_and_from_the_future_it_is_not() -> None:
-    state = Standing(5, 10.0, 1e9, exact=False)
-    assert is_stalled(remembered(state, 1e9 - 600, 10.0, 1e9), 30.0, 10.0)
-    assert not is_stalled(remembered(state, 1e9 + 600, 10.0, 1e9), 30.0, 10.0)
+def test_an_lso_is_stalled_when_it_has_stood_for_the_threshold() -> None:
+    state = Standing(5, Dated(10.0), exact=False)
     assert not is_stalled(state, 30.0, 39.9)
     assert is_stalled(state, 30.0, 40.0)
 

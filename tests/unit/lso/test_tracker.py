@@ -17,13 +17,19 @@ NOBODY = Coordinators({})
 NOW, WALL = 1000.0, 1_790_000_000.0
 
 
-def test_what_is_remembered_comes_back_as_it_was() -> None:
+def watching(monotonic: float = NOW, wall: float = WALL) -> StallWatch:
     watch = StallWatch(30.0)
-    watch.look(PLACE, 5, 9, NOW, WALL)
-    again = StallWatch(30.0)
+    watch.date(monotonic, wall)
+    return watch
+
+
+def test_what_is_remembered_comes_back_as_it_was() -> None:
+    watch = watching()
+    watch.look(PLACE, 5, 9, NOW)
+    again = watching(10.0, WALL + 60)
     again.remember(watch.memory())
-    assert again.memory() == watch.memory() == {"orders": {"3": [5, WALL, ""]}}
-    again.look(PLACE, 5, 9, 10.0, WALL + 60)
+    assert again.memory()["orders"] == watch.memory()["orders"] == {"3": [5, WALL, ""]}
+    again.look(PLACE, 5, 9, 10.0)
     (stall,) = again.stalls(NOBODY, None, {})
     assert (stall.since, stall.blocker.kind) == (WALL, BlockerKind.UNKNOWN)
 
@@ -36,35 +42,35 @@ documents = st.recursive(
 
 @given(st.dictionaries(st.text(max_size=3), documents))
 def test_whatever_the_state_holds_nothing_breaks(document: dict[str, object]) -> None:
-    watch = StallWatch(30.0)
+    watch = watching()
     watch.remember(document)
-    watch.look(PLACE, 5, 9, NOW, WALL)
+    watch.look(PLACE, 5, 9, NOW)
     assert PLACE in watch.standing
 
 
 def test_a_remembered_stall_of_an_lso_that_moved_is_forgotten() -> None:
-    watch = StallWatch(30.0)
+    watch = watching()
     watch.remember({"orders": {"3": [4, WALL - 600]}})
-    watch.look(PLACE, 5, 9, NOW, WALL)
+    watch.look(PLACE, 5, 9, NOW)
     assert list(watch.stalls(NOBODY, None, {})) == []
-    assert watch.memory() == {"orders": {"3": [5, WALL, ""]}}
+    assert watch.memory()["orders"] == {"3": [5, WALL, ""]}
 
 
 @pytest.mark.parametrize("moved", [(6, 9), (9, 9)])
 def test_when_the_lso_moves_what_was_known_of_its_holder_goes(moved: tuple[int, int]) -> None:
-    watch = StallWatch(30.0)
-    watch.look(PLACE, 5, 9, NOW, WALL)
+    watch = watching()
+    watch.look(PLACE, 5, 9, NOW)
     watch.described(PLACE, (LogProducer(7, 0, 5, None),))
-    watch.look(PLACE, *moved, NOW + 40, WALL + 40)
+    watch.look(PLACE, *moved, NOW + 40)
     assert watch.strangers(NOBODY) == set()
     assert watch.unknown_to(NOBODY) == {}
 
 
 def test_all_open_transactions_of_a_partition_that_nobody_knows_are_given_and_one_is_named() -> None:
-    watch = StallWatch(30.0)
+    watch = watching()
     producers = (LogProducer(7, 0, 5, None), LogProducer(8, 0, 7, None))
     for now in (NOW, NOW + 30):
-        watch.look(PLACE, 5, 9, now, WALL + now - NOW)
+        watch.look(PLACE, 5, 9, now)
         watch.described(PLACE, producers)
     assert watch.unknown_to(NOBODY) == {PLACE: producers}
     (stall,) = watch.stalls(NOBODY, None, {PLACE: Replication(2, (1, 2), (1, 2), None)})
@@ -72,15 +78,15 @@ def test_all_open_transactions_of_a_partition_that_nobody_knows_are_given_and_on
 
 
 def test_a_description_that_comes_too_late_is_dropped() -> None:
-    watch = StallWatch(30.0)
+    watch = watching()
     watch.described(PLACE, (LogProducer(7, 0, 5, None),))
     assert watch.strangers(NOBODY) == set()
 
 
 def test_a_partition_that_gave_no_answer_this_time_is_unasked_and_says_why() -> None:
-    watch = StallWatch(30.0)
+    watch = watching()
     for now, producers in ((NOW, (LogProducer(7, 0, 5, None),)), (NOW + 30, None)):
-        watch.look(PLACE, 5, 9, now, WALL + now - NOW)
+        watch.look(PLACE, 5, 9, now)
         watch.described(PLACE, producers, None if producers else "READ is refused")
     assert watch.unasked() == {PLACE}
     (stall,) = watch.stalls(NOBODY, None, {})
@@ -96,10 +102,10 @@ def stall_of(watch: StallWatch, coordinators: Coordinators = NOBODY) -> Stall:
 
 
 def test_a_holder_whose_records_are_deleted_holds_since_it_was_first_seen_wherever_the_lso_goes() -> None:
-    watch = StallWatch(30.0)
+    watch = watching()
     for turn, lso in enumerate((5, 5, 8, 20, 20, 33)):
         now = NOW + 20 * turn
-        watch.look(PLACE, lso, 40, now, WALL + 20 * turn)
+        watch.look(PLACE, lso, 40, now)
         watch.described(PLACE, (LogProducer(9, 0, 34, None), HELD))
     stall = stall_of(watch)
     assert (stall.since, stall.last_stable_offset, stall.blocker.start_offset) == (WALL, 33, 5)
@@ -107,40 +113,40 @@ def test_a_holder_whose_records_are_deleted_holds_since_it_was_first_seen_wherev
 
 
 def test_an_lso_that_moves_to_another_holder_stands_since_then() -> None:
-    watch = StallWatch(30.0)
-    watch.look(PLACE, 5, 40, NOW, WALL)
+    watch = watching()
+    watch.look(PLACE, 5, 40, NOW)
     watch.described(PLACE, (HELD,))
-    watch.look(PLACE, 8, 40, NOW + 40, WALL + 40)
+    watch.look(PLACE, 8, 40, NOW + 40)
     watch.described(PLACE, (LogProducer(7, 0, 8, None),))
     assert list(watch.stalls(NOBODY, None, {})) == []
-    watch.look(PLACE, 8, 40, NOW + 70, WALL + 70)
+    watch.look(PLACE, 8, 40, NOW + 70)
     assert stall_of(watch).since == WALL + 40
 
 
 def test_until_the_producers_are_asked_again_a_moved_lso_is_no_stall_and_nothing_of_its_holder_is_lost() -> None:
-    watch = StallWatch(30.0)
+    watch = watching()
     for now in (NOW, NOW + 30):
-        watch.look(PLACE, 5, 40, now, WALL + now - NOW)
+        watch.look(PLACE, 5, 40, now)
         watch.described(PLACE, (HELD,))
-    watch.look(PLACE, 8, 40, NOW + 35, WALL + 35)
+    watch.look(PLACE, 8, 40, NOW + 35)
     watch.described(PLACE, None, "the broker is down")
     assert watch.unknown_to(NOBODY) == {}
     assert list(watch.stalls(NOBODY, None, {})) == []
-    watch.look(PLACE, 8, 40, NOW + 40, WALL + 40)
+    watch.look(PLACE, 8, 40, NOW + 40)
     watch.described(PLACE, (HELD,))
     assert (stall_of(watch).since, stall_of(watch).blocker.producer_id) == (WALL, 7)
 
 
 def test_a_holder_is_known_again_after_a_restart_though_the_lso_moved_meanwhile() -> None:
-    watch = StallWatch(30.0)
+    watch = watching()
     watch.identify({"orders": "id-1"})
-    watch.look(PLACE, 5, 40, NOW, WALL)
+    watch.look(PLACE, 5, 40, NOW)
     watch.described(PLACE, (HELD,))
-    assert watch.memory() == {"orders": {"3": [5, WALL, "id-1", 7, 5]}}
-    again = StallWatch(30.0)
+    assert watch.memory()["orders"] == {"3": [5, WALL, "id-1", 7, 5]}
+    again = watching(10.0, WALL + 600)
     again.identify({"orders": "id-1"})
     again.remember(json.loads(json.dumps(watch.memory())))
-    again.look(PLACE, 12, 40, 10.0, WALL + 600)
+    again.look(PLACE, 12, 40, 10.0)
     assert PLACE in again.to_describe({PLACE}, NOBODY)
     again.described(PLACE, (HELD,))
     assert stall_of(again).since == WALL
@@ -150,44 +156,44 @@ def test_a_holder_is_known_again_after_a_restart_though_the_lso_moved_meanwhile(
 def test_a_topic_made_again_at_the_same_lso_does_not_inherit_a_stall_over_a_restart(
     before: str, now: str, *, inherits: bool
 ) -> None:
-    watch = StallWatch(30.0)
+    watch = watching()
     watch.remember({"orders": {"3": [5, WALL - 600, before, 7, 5]}})
     watch.identify({"orders": now})
-    watch.look(PLACE, 5, 9, NOW, WALL)
+    watch.look(PLACE, 5, 9, NOW)
     watch.described(PLACE, (HELD,))
     assert (len(list(watch.stalls(NOBODY, None, {}))) == 1) == inherits
 
 
 def test_a_topic_made_again_begins_anew_while_it_is_watched() -> None:
-    watch = StallWatch(30.0)
+    watch = watching()
     watch.identify({"orders": "a", "other": "x"})
-    watch.look(PLACE, 5, 9, NOW, WALL)
+    watch.look(PLACE, 5, 9, NOW)
     watch.described(PLACE, (HELD,))
     assert watch.identify({"orders": "b"}) == {PLACE}
-    watch.look(PLACE, 5, 9, NOW + 60, WALL + 60)
+    watch.look(PLACE, 5, 9, NOW + 60)
     watch.described(PLACE, (HELD,))
     assert list(watch.stalls(NOBODY, None, {})) == []
 
 
 def test_a_state_of_0_1_is_read() -> None:
-    watch = StallWatch(30.0)
+    watch = watching()
     watch.remember({"orders": {"3": [5, WALL - 600]}})
-    watch.look(PLACE, 5, 9, NOW, WALL)
+    watch.look(PLACE, 5, 9, NOW)
     assert stall_of(watch).since == WALL - 600
 
 
 @pytest.mark.parametrize("timestamp", [0.0, WALL - 17 * 365 * 86400, WALL + 1e9])
 def test_a_stall_is_not_dated_by_the_timestamps_of_its_producers_records(timestamp: float) -> None:
-    watch = StallWatch(30.0)
+    watch = watching()
     for now in (NOW, NOW + 30):
-        watch.look(PLACE, 5, 9, now, WALL + now - NOW)
+        watch.look(PLACE, 5, 9, now)
         watch.described(PLACE, (LogProducer(7, 0, 5, timestamp),))
     assert stall_of(watch).since == WALL
 
 
 def test_a_holder_is_asked_for_again_while_its_end_is_decided_and_not_while_it_is_open() -> None:
-    watch = StallWatch(30.0)
-    watch.look(PLACE, 5, 9, NOW, WALL)
+    watch = watching()
+    watch.look(PLACE, 5, 9, NOW)
     watch.described(PLACE, (HELD,))
     for state in TransactionState:
         who = OpenTransaction("app-7", "app", 7, 0, state, WALL, 60.0, None, frozenset({PLACE}))

@@ -58,7 +58,9 @@ def stand(world: World, topic: str, number: int = 0, *, producer_id: int = 7, at
     return partition
 
 
-def go_on(world: World, source: LsoSource, seconds: float, *facts: OpenTransactions | ReleaseTimes) -> Seen:
+def go_on(
+    world: World, source: LsoSource, seconds: float, *facts: OpenTransactions | ReleaseTimes | CoordinatorTime
+) -> Seen:
     """Read at every interval for so long; what the last read gave."""
     seen = read(world, source, *facts)
     for _ in range(round(seconds / source.interval)):
@@ -225,7 +227,7 @@ def test_a_wall_clock_that_jumps_a_day_neither_makes_nor_ends_a_stall(jump: floa
     assert set(seen.values(SINCE)) == {("orders", "0")}
     world.time.wall += jump
     seen = go_on(world, source, 10, fact)
-    assert seen.values(SINCE) == {("orders", "0"): began}
+    assert seen.values(SINCE) == {("orders", "0"): began + jump}  # its age goes on
 
 
 # --- Who holds it ---
@@ -739,7 +741,22 @@ def test_a_topic_made_again_at_the_same_lso_is_a_new_stall(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("ahead", [80.0, -80.0])
-def test_a_stall_that_is_dated_by_its_coordinator_is_dated_in_our_time(ahead: float) -> None:
+def test_a_stall_is_dated_in_the_coordinators_time_where_our_clock_is_noticed_to_be_wrong(ahead: float) -> None:
+    world = world_of(orders=2)
+    source = source_of(world)
+    read(world, source)
+    world.time.pass_(5.0)
+    stand(world, "orders", 0)
+    began = world.time.wall
+    fact = opened(open_transaction(("orders", 0)))
+    go_on(world, source, 40, fact)
+    seen = read(world, source, fact, CoordinatorTime(ahead, ahead))
+    assert seen.values(SINCE) == {("orders", "0"): began - ahead}
+    assert read(world, source, fact).values(SINCE) == {("orders", "0"): began - ahead}
+
+
+@pytest.mark.parametrize("ahead", [80.0, -80.0])
+def test_a_stall_that_is_older_than_the_agent_has_its_coordinators_instant(ahead: float) -> None:
     world = world_of(orders=1)
     stand(world, "orders")
     fact = opened(open_transaction(("orders", 0)))
@@ -747,4 +764,48 @@ def test_a_stall_that_is_dated_by_its_coordinator_is_dated_in_our_time(ahead: fl
     read(world, source, fact)
     world.time.pass_(30.0)
     seen = read(world, source, fact, CoordinatorTime(ahead, ahead))
-    assert seen.values(SINCE) == {("orders", "0"): 1_789_999_000.0 + ahead}
+    assert seen.values(SINCE) == {("orders", "0"): 1_789_999_000.0}
+
+
+@pytest.mark.parametrize("wrong", [53.0, -53.0, 86_400.0, -86_400.0])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_life_with_a_wrong_clock_dates_no_stall_of_the_next_life_wrongly(
+    tmp_path: Path, wrong: float, *, known: bool
+) -> None:
+    """Whether the boot or the distance from the coordinators' clock tells."""
+    world = world_of(orders=1)
+    world.time.boot = "" if known else "boot-1"
+    right = world.time.wall
+    fact = opened(open_transaction(("orders", 0)))
+    facts = [CoordinatorTime(wrong, wrong)] if known else []
+    world.time.wall = right + wrong
+    source = source_of(world, tmp_path)
+    read(world, source, *facts)
+    world.time.pass_(5.0)
+    stand(world, "orders")
+    go_on(world, source, 40, fact, *facts)
+    source.close()
+    world.time.wall -= wrong
+    facts = [CoordinatorTime(0.0, 0.0)] if known else []
+    world.time.pass_(7.0)
+    assert read(world, source_of(world, tmp_path), fact, *facts).values(SINCE) == {("orders", "0"): right + 5.0}
+
+
+@pytest.mark.parametrize("wrong", [53.0, -53.0])
+def test_a_wrong_clock_of_the_next_life_neither_makes_nor_delays_a_stall(tmp_path: Path, wrong: float) -> None:
+    world = world_of(orders=1)
+    world.time.boot = "boot-1"
+    source = source_of(world, tmp_path)
+    read(world, source)
+    world.time.pass_(5.0)
+    stand(world, "orders")
+    began = world.time.wall
+    fact = opened(open_transaction(("orders", 0)))
+    read(world, source, fact)
+    source.close()
+    world.time.wall += wrong
+    source = source_of(world, tmp_path)
+    assert not go_on(world, source, 25, fact).values(SINCE)
+    assert go_on(world, source, 5, fact).values(SINCE) == {("orders", "0"): began + wrong}
+    seen = go_on(world, source, 5, fact, CoordinatorTime(wrong, wrong))
+    assert seen.values(SINCE) == {("orders", "0"): began}

@@ -1,0 +1,88 @@
+"""Instants of the monotonic clock as Unix time, over wrong clocks and restarts. Pure functions.
+
+The tracker of stalls keeps instants of the monotonic clock only. What is shown and saved is Unix time: by the
+coordinators' clock where its distance from ours is known and people would notice it, else by our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from exporter.model import CoordinatorTime
+
+STEP_SECONDS = 1.0
+"""By how much a clock must have been set until what was shown changes."""
+
+
+class Anchor(NamedTuple):
+    """What the monotonic clock means.
+
+    ``zero`` is the Unix time, in seconds, at which it showed 0. ``boot`` names the start of the machine that it counts
+    from, "" where that is not known. ``ahead`` is by how many seconds this time is ahead of the coordinators', None
+    where that is not known.
+    """
+
+    zero: float = 0.0
+    boot: str = ""
+    ahead: float | None = None
+
+    def unix(self, monotonic: float) -> float:
+        return self.zero + monotonic
+
+    def monotonic(self, theirs: float) -> float:
+        """The instant at which the coordinators' clock showed this Unix time."""
+        return theirs + (self.ahead or 0.0) - self.zero
+
+
+class Dated(NamedTuple):
+    """An instant on the monotonic clock. ``by_unix``: known as Unix time, so a better anchor moves it."""
+
+    at: float
+    by_unix: bool = False
+
+    def moved(self, before: Anchor, after: Anchor) -> Dated:
+        return Dated(self.at + before.zero - after.zero, by_unix=True) if self.by_unix else self
+
+
+def anchored(before: Anchor | None, boot: str, monotonic: float, wall: float, ahead: float | None) -> Anchor:
+    """The anchor at this instant. ``ahead``: seconds by which ``wall`` is ahead of the coordinators' clock, if known.
+
+    An anchor that came from the coordinators stays while nothing better is known, wherever our own clock is set.
+    """
+    if before is not None and before.ahead is not None and ahead is None:
+        return before
+    zero = CoordinatorTime(ahead, None).shown(wall) - monotonic
+    if before is not None and abs(zero - before.zero) < STEP_SECONDS:
+        zero = before.zero
+    return Anchor(zero, boot, None if ahead is None else zero + monotonic - (wall - ahead))
+
+
+def restored(since: float, saved: Anchor | None, now: Anchor) -> Dated:
+    """The instant that a process saved as the Unix time ``since`` under its anchor ``saved``, by the present one.
+
+    The monotonic clock of one and the same boot goes on over processes: what their wall clocks show does not matter.
+    Over a boot, or on another machine, the coordinators' time is common to both where both know it; otherwise the two
+    wall clocks are believed.
+    """
+    if saved is not None and saved.boot and saved.boot == now.boot:
+        return Dated(since - saved.zero)
+    if saved is None or saved.ahead is None:
+        return Dated(since - now.zero, by_unix=True)
+    return Dated(now.monotonic(since - saved.ahead), by_unix=True)
+
+
+def anchor_document(anchor: Anchor) -> dict[str, Any]:
+    """The anchor as it is saved beside instants."""
+    ahead = None if anchor.ahead is None else round(anchor.ahead)
+    return {"boot": anchor.boot, "zero": round(anchor.zero, 3), "ahead": ahead}
+
+
+def read_anchor(document: object) -> Anchor | None:
+    """The anchor that was saved; None for what is none, as in the state of 0.1."""
+    if not isinstance(document, Mapping):
+        return None
+    match document.get("boot"), document.get("zero"), document.get("ahead"):
+        case str(boot), float(zero) | int(zero), (None | float() | int()) as ahead:
+            return Anchor(float(zero), boot, None if ahead is None else float(ahead))
+    return None
