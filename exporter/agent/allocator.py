@@ -1,21 +1,26 @@
-"""The C library's allocator: one arena for all threads."""
+"""The C library's allocator: one arena for all threads, and large blocks given back when they are freed."""
 
 from __future__ import annotations
 
 import ctypes
 
-M_ARENA_MAX = -8
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 """Of glibc's malloc.h."""
+LARGE_BYTES = 1024 * 1024
 
 
 def share_one_arena() -> None:
-    """Let all threads allocate from one arena. Call it before any thread is started.
+    """Let all threads allocate from one arena, and give large blocks back. Call it before any thread is started.
 
     glibc gives each thread its own arena, and memory that one thread frees there is not available to another: with a
-    thread for each source and broker that was a tenth of the agent's memory. Other C libraries have no such setting and
-    need none.
+    thread for each source and broker that was a tenth of the agent's memory. Without thresholds of ours glibc raises
+    its own with the largest block that was freed, up to 32 MB, and keeps twice as much: 30 MB while 18 JVMs answer with
+    all that they may. Other C libraries have no such settings and need none.
     """
     try:
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_ARENA_MAX, 1)
+        mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)
+        mallopt(M_TRIM_THRESHOLD, LARGE_BYTES)
     except (OSError, AttributeError):
         return

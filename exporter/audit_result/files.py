@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.audit_result.result import AuditResult, AuditResultError, parse_result
+from exporter.bounds.files import TooLargeError, names_in, read_regular
+from exporter.bounds.held import one_heavy_at_a_time
+from exporter.bounds.json_text import weight
 from exporter.core.file_stamp import FileStamp
 from exporter.model import Deadline, Fault, Reason
 
@@ -49,7 +52,8 @@ class AuditFiles:
 
 def _matching(pattern: Path) -> Iterator[tuple[Path, FileStamp]]:
     """The files of this name; its last part may have wildcards. Raises OSError for a folder that cannot be read."""
-    for path in pattern.parent.iterdir():
+    for entry in names_in(pattern.parent):
+        path = pattern.parent / entry.name
         if path.match(pattern.name) and path.is_file():
             status = path.stat()
             yield path, FileStamp.of(status)
@@ -57,14 +61,14 @@ def _matching(pattern: Path) -> Iterator[tuple[Path, FileStamp]]:
 
 def _said(path: Path) -> AuditResult | Fault:
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+        content = read_regular(path, MOST_BYTES)
+    except TooLargeError as error:
+        return Fault(Reason.MALFORMED, f"{path} {error.strerror}")
     except OSError as error:
         return _trouble(error, path)
-    if len(content) > MOST_BYTES:
-        return Fault(Reason.MALFORMED, f"{path} is larger than {MOST_BYTES // 1024 // 1024} MB")
     try:
-        return parse_result(content)
+        with one_heavy_at_a_time(weight(content)):
+            return parse_result(content)
     except AuditResultError as error:
         return Fault(Reason.MALFORMED, f"{path} is no result of an audit: {error}")
 

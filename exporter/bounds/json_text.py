@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-MOST_WEIGHT = 96 * 1024 * 1024
+MOST_WEIGHT = 64 * 1024 * 1024
 """Bytes of memory that one document may take, by ``weight``: about 8 MB of JSON as a Jolokia agent writes it."""
 
 MOST_DEPTH = 64
@@ -25,20 +22,6 @@ _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
 """An escape in a string: a pair of surrogates, a lone one (in group 1), or any other."""
-
-
-LIGHT = 4 * 1024 * 1024
-_HEAVY = threading.Lock()
-
-
-@contextmanager
-def one_heavy_at_a_time(content: bytes) -> Iterator[None]:
-    """Hold this while a document is parsed and read: of those that weigh more than ``LIGHT``, only one is in memory."""
-    if weight(content) <= LIGHT:
-        yield
-    else:
-        with _HEAVY:
-            yield
 
 
 class JsonError(ValueError):

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from exporter.bounds.json_text import NO_JSON, JsonError, one_heavy_at_a_time, parse_json
+from exporter.bounds.held import HELD, one_heavy_at_a_time
+from exporter.bounds.json_text import NO_JSON, JsonError, parse_json, weight
 from exporter.bounds.text import cut
 from exporter.connect.trace import cause_of, last_line, secrets_of
 from exporter.http import Endpoint, HttpError, ask
@@ -119,13 +120,7 @@ class ConnectRest:
         faults: list[Fault] = []
         for number, endpoint in enumerate(self._endpoints):
             share = deadline.within(deadline.remaining() / (len(self._endpoints) - number))
-            try:
-                reply = ask(endpoint, share, path=PATH, max_bytes=MOST_BYTES)
-            except HttpError as error:
-                faults.append(error.fault)
-                continue
-            with one_heavy_at_a_time(reply.body):
-                answer = parse(reply.body, endpoint.address)
+            answer = _ask_worker(endpoint, share)
             if answer.connectors is None:
                 faults.extend(answer.faults)
                 continue
@@ -145,12 +140,30 @@ class ConnectRest:
         self._looked_at = now
         try:
             share = deadline.within(deadline.remaining() / 2)
-            self._versions = plugin_versions(ask(endpoint, share, path=PLUGINS_PATH).body)
+            self._versions = _ask_plugins(endpoint, share)
         except HttpError as error:
             log.info("the versions of connectors are not known: %s", error.fault.detail)
 
     def _with_version(self, connector: Connector) -> Connector:
         return replace(connector, version=self._versions.get(connector.plugin, ""))
+
+
+def _ask_worker(endpoint: Endpoint, deadline: Deadline) -> RestAnswer:
+    with HELD.hold() as hold:
+        try:
+            reply = ask(endpoint, deadline, path=PATH, max_bytes=MOST_BYTES, hold=hold)
+        except HttpError as error:
+            return RestAnswer(None, (error.fault,))
+        with one_heavy_at_a_time(weight(reply.body)):
+            return parse(reply.body, endpoint.address)
+
+
+def _ask_plugins(endpoint: Endpoint, deadline: Deadline) -> dict[str, str]:
+    """As ``plugin_versions``. Raises HttpError."""
+    with HELD.hold() as hold:
+        reply = ask(endpoint, deadline, path=PLUGINS_PATH, max_bytes=MOST_BYTES, hold=hold)
+        with one_heavy_at_a_time(weight(reply.body)):
+            return plugin_versions(reply.body)
 
 
 def plugin_versions(body: bytes) -> dict[str, str]:

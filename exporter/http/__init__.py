@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
+from exporter.bounds.held import HELD, Hold
 from exporter.http.endpoint import Endpoint, HttpError, Reply, causes
 from exporter.model import Deadline
 
@@ -20,15 +23,25 @@ def ask(
     body: bytes | None = None,
     content_type: str = "application/json",
     max_bytes: int = MAX_BYTES,
+    hold: Hold | None = None,
 ) -> Reply:
     """GET the endpoint's URL and ``path``, or POST ``body`` to it. Raises HttpError.
 
-    Returns by the deadline, except for the lookup of a host name, which has no timeout in Python.
+    Returns by the deadline, except for the lookup of a host name, which has no timeout in Python. ``hold`` counts the
+    answer among all that are held (``exporter.bounds.held``); without one it counts until this returns.
     """
     # requests and its imports are a tenth of the agent's memory: they are imported only where an endpoint is
     # configured.
     from exporter.http.exchange import exchange  # noqa: PLC0415
 
-    return exchange(
-        endpoint, deadline, path=path, accept=accept, body=body, content_type=content_type, max_bytes=max_bytes
-    )
+    with nullcontext(hold) if hold is not None else HELD.hold() as counted:
+        return exchange(
+            endpoint,
+            deadline,
+            path=path,
+            accept=accept,
+            body=body,
+            content_type=content_type,
+            max_bytes=max_bytes,
+            hold=counted,
+        )

@@ -20,6 +20,7 @@ from requests.auth import HTTPBasicAuth
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
+from exporter.bounds.held import MOST_BYTES, Hold, NoRoomError
 from exporter.http.endpoint import Endpoint, HttpError, Reply, causes
 from exporter.model import Deadline, Fault, Reason
 
@@ -39,6 +40,7 @@ def exchange(
     body: bytes | None,
     content_type: str,
     max_bytes: int,
+    hold: Hold,
 ) -> Reply:
     """As ``exporter.http.ask``."""
     url = endpoint.url.rstrip("/") + path if path else endpoint.url
@@ -50,6 +52,7 @@ def exchange(
     if endpoint.ca_file and not endpoint.ca_file.is_file():
         raise HttpError(Fault(Reason.AUTHENTICATION, f"ca_file {endpoint.ca_file}: no such file"))
     cutter = _Cutter()
+    hold.give_up = cutter.cut
     timer = threading.Timer(deadline.remaining(), cutter.cut)
     timer.name, timer.daemon = TIMER_NAME, True
     timer.start()
@@ -70,14 +73,19 @@ def exchange(
                 stream=True,
             )
             with reply:
-                content = _content(reply, max_bytes)
+                content = _content(reply, max_bytes, hold, deadline)
         if cutter.done:  # an answer of unknown length ends where it is cut
             raise TimeoutError
+    except NoRoomError:
+        raise _no_room(url, hold) from None
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+        if hold.given_up:
+            raise _no_room(url, hold) from None
         if cutter.done or deadline.over:
             raise HttpError(Fault(Reason.TIMEOUT, f"{url} did not answer in full before the deadline")) from error
         raise HttpError(_fault(url, error)) from error
     finally:
+        hold.give_up = None
         timer.cancel()
         cutter.close()
     if reply.status_code not in {200, 204}:
@@ -159,8 +167,8 @@ def _credentials(endpoint: Endpoint) -> HTTPBasicAuth | None:
     return HTTPBasicAuth(endpoint.username.encode(), word.encode())
 
 
-def _content(reply: requests.Response, max_bytes: int) -> bytes:
-    """The whole body, decompressed; of a refusal the beginning. Raises HttpError when it is too large."""
+def _content(reply: requests.Response, max_bytes: int, hold: Hold, deadline: Deadline) -> bytes:
+    """The whole body, decompressed; of a refusal the beginning. Raises HttpError when it is too large, NoRoomError."""
     encoding = reply.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in {"gzip", "identity", ""}:  # what was not asked for, or one in another, is not decoded
         raise HttpError(
@@ -175,8 +183,15 @@ def _content(reply: requests.Response, max_bytes: int) -> bytes:
         if size > max_bytes:
             limit = f"{max_bytes / 1024 / 1024:.0f} MB"
             raise HttpError(Fault(Reason.MALFORMED, f"{reply.url} answered with more than {limit}: stopped reading"))
+        hold.add(len(chunk), deadline)
         content.write(chunk)
     return content.getvalue()
+
+
+def _no_room(url: str, hold: Hold) -> HttpError:
+    size, most = hold.size // 1024 // 1024, MOST_BYTES // 1024 // 1024
+    text = f"{url}: reading its answer was given up after {size} MB: all answers together may take {most} MB"
+    return HttpError(Fault(Reason.TIMEOUT, text))
 
 
 def _refusal(url: str, reply: requests.Response) -> Fault:

@@ -33,6 +33,10 @@ class JvmTarget:
         return self.endpoint.address
 
 
+MOST_VALUES = 20_000
+"""Values of one answer: 2,000 producers in a JVM, or 2,000 tasks on a worker. One with more is refused."""
+
+
 class MBeanValue(NamedTuple):
     """The value of one attribute. NaN, infinities and null, Kafka's "no value yet", are left out."""
 

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import NamedTuple
 
+from exporter.bounds.held import HELD, one_heavy_at_a_time
 from exporter.bounds.text import cut, decoded
 from exporter.http import Endpoint, HttpError, ask
-from exporter.jvm.answers import JvmAnswer, MBeanValue, Missing
+from exporter.jvm.answers import MOST_VALUES, JvmAnswer, MBeanValue, Missing
 from exporter.jvm.mbeans import MBean, MBeanQuery, matches, parse_object_name, unquoted
 from exporter.jvm.rule_files import PROFILES, Spelt, plain, rule_for, spelt, squashed
 from exporter.model import Deadline, Fault, Reason
@@ -24,8 +25,6 @@ _ALL_CONNECTORS = "aggregate"
 
 MOST_LINES = 500_000
 """Lines of a page. One of a broker with 10,000 partitions, by a catch-all rule, has 110,000."""
-MOST_SERIES = 50_000
-"""Series of a page that are asked for."""
 LONGEST_LINE = 16 * 1024
 NO_NAME = "no name of a metric"
 MOST_NAMES = 20_000
@@ -53,11 +52,13 @@ class ScrapeReader:
 
     def read(self, queries: Sequence[MBeanQuery], deadline: Deadline) -> JvmAnswer:
         """Read all queries from one scrape; see ``JvmReader.read``."""
-        try:
-            reply = ask(self._endpoint, deadline, accept=_ACCEPT)
-        except HttpError as error:
-            return JvmAnswer(faults=(error.fault,), failed=tuple(queries))
-        return read_page(queries, reply.body, self._endpoint.url, self._profile)
+        with HELD.hold() as hold:
+            try:
+                reply = ask(self._endpoint, deadline, accept=_ACCEPT, hold=hold)
+            except HttpError as error:
+                return JvmAnswer(faults=(error.fault,), failed=tuple(queries))
+            with one_heavy_at_a_time(len(reply.body)):
+                return read_page(queries, reply.body, self._endpoint.url, self._profile)
 
 
 def read_page(queries: Sequence[MBeanQuery], body: bytes, url: str, profile: str = "") -> JvmAnswer:
@@ -205,8 +206,8 @@ def parse_page(body: bytes, wanted: frozenset[str]) -> ParsedPage:
                 names[written] = name
         if name in wanted:
             series += 1
-            if series > MOST_SERIES:
-                raise PageError(f"the page has more than {MOST_SERIES} series of those that are asked for")
+            if series > MOST_VALUES:
+                raise PageError(f"the page has more than {MOST_VALUES} series of those that are asked for")
             try:
                 page.setdefault(name, []).append(_series(content, len(written)))
             except ValueError:

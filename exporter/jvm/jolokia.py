@@ -11,10 +11,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from exporter.bounds.json_text import NO_JSON, JsonError, one_heavy_at_a_time, parse_json
+from exporter.bounds.held import HELD, one_heavy_at_a_time
+from exporter.bounds.json_text import NO_JSON, JsonError, parse_json, weight
 from exporter.bounds.text import cut
 from exporter.http import Endpoint, HttpError, ask
-from exporter.jvm.answers import JvmAnswer, MBeanValue
+from exporter.jvm.answers import MOST_VALUES, JvmAnswer, MBeanValue
 from exporter.jvm.mbeans import MBeanQuery, is_pattern, parse_object_name
 from exporter.model import Deadline, Fault, Reason
 
@@ -37,12 +38,13 @@ class JolokiaReader:
         """Read all queries in one exchange; see ``JvmReader.read``."""
         if not queries:
             return JvmAnswer()
-        try:
-            reply = ask(self._endpoint, deadline, body=question(queries), max_bytes=MOST_BYTES)
-        except HttpError as error:
-            return JvmAnswer(faults=(error.fault,), failed=tuple(queries))
-        with one_heavy_at_a_time(reply.body):
-            return read_answer(queries, reply.body, self._endpoint.url)
+        with HELD.hold() as hold:
+            try:
+                reply = ask(self._endpoint, deadline, body=question(queries), max_bytes=MOST_BYTES, hold=hold)
+            except HttpError as error:
+                return JvmAnswer(faults=(error.fault,), failed=tuple(queries))
+            with one_heavy_at_a_time(weight(reply.body)):
+                return read_answer(queries, reply.body, self._endpoint.url)
 
 
 def question(queries: Sequence[MBeanQuery]) -> bytes:
@@ -84,6 +86,9 @@ def read_answer(queries: Sequence[MBeanQuery], body: bytes, url: str) -> JvmAnsw
             more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
             faults.append(Fault(Reason.MALFORMED, f"{url}, {query.pattern}: {wrong[0]}{more}"))
             failed.append(query)
+        if len(values) > MOST_VALUES:
+            fault = Fault(Reason.MALFORMED, f"{url} answered with more than {MOST_VALUES} values")
+            return JvmAnswer(faults=(fault,), failed=tuple(queries))
     return JvmAnswer(tuple(values), tuple(faults), failed=tuple(failed))
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.bounds.files import names_in
-from exporter.bounds.json_text import JsonError, parse_json
+from exporter.bounds.held import one_heavy_at_a_time
+from exporter.bounds.json_text import JsonError, parse_json, weight
 from exporter.model import Deadline, Fault, Reason
 from exporter.spark.events import EventError, after, mapping, name_of, parse_event
 from exporter.spark.folders import shown
@@ -225,7 +226,8 @@ class ApplicationLog:
             if not _tells(line):
                 continue
             try:
-                self._note(mapping(parse_json(line), "a line"), heard)
+                with one_heavy_at_a_time(weight(line)):
+                    self._note(mapping(parse_json(line), "a line"), heard)
             except (EventError, JsonError) as error:
                 yield Fault(Reason.MALFORMED, f"{shown(path)} has a line that cannot be understood: {error}")
         for line in part.too_long:

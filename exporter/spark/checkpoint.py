@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.bounds.files import names_in, read_regular
-from exporter.bounds.json_text import JsonError, parse_json
+from exporter.bounds.held import one_heavy_at_a_time
+from exporter.bounds.json_text import JsonError, parse_json, weight
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.spark.events import MOST_PARTITIONS, kafka_offsets, name_of
 from exporter.spark.folders import shown, trouble
@@ -130,10 +131,10 @@ def source_offsets(path: Path, lines: Sequence[bytes]) -> Mapping[TopicPartition
         if line == b"-":  # OffsetSeqLog.SERIALIZED_VOID_OFFSET: nothing of this source yet
             continue
         try:
-            document = parse_json(line)
+            with one_heavy_at_a_time(weight(line)):
+                offsets |= kafka_offsets(parse_json(line)) or {}
         except JsonError as error:
             raise MalformedError(f"{shown(path)} has offsets that {error}".replace("that is", "that are")) from None
-        offsets |= kafka_offsets(document) or {}
     return offsets
 
 

@@ -52,11 +52,11 @@ class Hostile(http.server.BaseHTTPRequestHandler):
 def bodies() -> dict[str, bytes]:
     series = b'kafka_producer_txn_commit_time_ns_total{clientId="%d"} 1.0\n'
     return {
-        "keys": b"[{" + b",".join(b'"%d":%d' % (at, at + 1000) for at in range(500_000)) + b"}]",
+        "keys": b"[{" + b",".join(b'"%d":%d' % (at, at + 1000) for at in range(330_000)) + b"}]",
         "lists": b"[" + b"[]," * 300_000 + b"[]]",
         "spaces": b'[{"status":200,"value":{"kafka:' + b" " * 4_000_000 + b'":{}}}]',
         "gzip": gzip.compress(b" " * 500_000_000, 1),
-        "series": b"".join(series % at for at in range(49_000)),
+        "series": b"".join(series % at for at in range(19_900)),
         "newlines": b"jvm_info 1\n" + b"\n" * 30_000_000,
         "connect": json.dumps(
             {
@@ -76,7 +76,7 @@ def bodies() -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def hostile() -> Iterator[int]:
     Hostile.bodies = bodies()
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hostile)
+    server = http.server.ThreadingHTTPServer(("0.0.0.0", 0), Hostile)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield server.server_address[1]
@@ -207,11 +207,11 @@ def _cgroup(pid: int) -> Path | None:
     return None
 
 
-def post_without_end(agent: Agent) -> int:
+def post_without_end(agent: Agent, rounds: int = 300) -> int:
     """As many of the largest documents as are taken at once; returns how many were taken."""
     taken = 0
     example = {f"{at}": at for at in range(30)}
-    for at in range(300):
+    for at in range(rounds):
         findings = [{"kind": "duplicate", "topic": "t", "count": 1, "examples": [example] * 100}]
         head = {"audit": f"a{at}", "finished_at": 1.7e9, "verdict": "unknown", "topics": {"t": {"verdict": "unknown"}}}
         offsets = {f"t{at}": {str(each): each + 100_000 * at for each in range(3500)}}
@@ -242,6 +242,8 @@ ATTACKS = {
     "folders": "spark",
     "posted": "ingest",
 }
+JVMS_OF_EACH_KIND = 3
+"""When all attack at once."""
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -268,6 +270,35 @@ def test_no_attack_ends_the_agent_in_256_mb(attack: str, tmp_path: Path, hostile
             )
         else:
             _until(agent, lambda: Hostile.asked.count(attack) > 2)
+        agent.page("/")
+        json.loads(agent.page("/api/v1/status"))
+        assert agent.peak_mb < MEMORY_MB
+    finally:
+        code = agent.stop()
+    assert code == 0, agent.log[-3000:]
+    assert "Traceback" not in agent.log
+
+
+@pytest.mark.timeout(3 * SECONDS)
+def test_all_attacks_at_once_do_not_end_the_agent_in_256_mb(tmp_path: Path, hostile: int) -> None:
+    folders(tmp_path)
+    config = settings(tmp_path, hostile)
+    document = json.loads(config.read_text())
+    named = [each for each in document["producers"] if "file_sd" not in each]
+    for number, each in enumerate(named * (JVMS_OF_EACH_KIND - 1)):
+        text = json.dumps(each).replace("127.0.0.1", f"127.0.1.{number + 1}")  # a target of its own
+        document["producers"].append(json.loads(text))
+    config.write_text(json.dumps(document))
+    Hostile.asked.clear()
+    agent = Agent(config)
+    try:
+        assert post_without_end(agent, 150) > 100
+        _until(
+            agent,
+            lambda: all(Hostile.asked.count(name) > JVMS_OF_EACH_KIND for name in Hostile.bodies if name != "connect"),
+        )
+        _until(agent, lambda: Hostile.asked.count("connect") > 1)
+        assert "kafka_eos_exporter_build_info" in agent.page()
         agent.page("/")
         json.loads(agent.page("/api/v1/status"))
         assert agent.peak_mb < MEMORY_MB

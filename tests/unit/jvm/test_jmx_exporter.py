@@ -173,7 +173,7 @@ def test_bytes_that_are_no_utf_8_are_written_so_that_a_page_can_hold_them() -> N
 
 def test_a_page_of_too_many_lines_or_series_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     page = b'kafka_producer_txn_commit_time_ns_total{clientId="a"} 1.0\n' * 101
-    monkeypatch.setattr(jmx_exporter, "MOST_SERIES", 100)
+    monkeypatch.setattr(jmx_exporter, "MOST_VALUES", 100)
     assert "more than 100 series" in read_page([COMMIT], page, URL).faults[0].detail
     monkeypatch.setattr(jmx_exporter, "MOST_LINES", 100)
     answer = read_page([COMMIT], page, URL)

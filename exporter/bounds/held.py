@@ -1,0 +1,127 @@
+"""What is held in memory of all answers at once, while they are read and parsed: bounded as a sum."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from exporter.model import Deadline
+
+MOST_BYTES = 32 * 1024 * 1024
+"""Bytes of answers that are held at one time."""
+UNCOUNTED_BYTES = 64 * 1024
+"""Of each answer: small ones never wait."""
+PATIENCE_SECONDS = 2.0
+"""For how long an answer waits for room before the largest other one is given up."""
+
+
+class NoRoomError(Exception):
+    """The answer was given up: others need the memory, and it is the largest, or no room came before its deadline."""
+
+
+class Hold:
+    """The memory of one answer. It belongs to one thread, except for ``given_up``."""
+
+    def __init__(self, held: Held) -> None:
+        self._held = held
+        self.size = 0
+        self.given_up = False
+        self.give_up: Callable[[], None] | None = None
+        """Ends what the thread waits for; None while it parses, which ends by itself."""
+
+    def add(self, size: int, deadline: Deadline) -> None:
+        """Count so many bytes more, once there is room for them. Raises NoRoomError."""
+        self._held.add(self, size, deadline)
+
+
+class Held:
+    """All answers that are held. A bound on each of them does not bound the sum: a hundred JVMs may answer at once.
+
+    Who finds no room waits. After ``PATIENCE_SECONDS`` the largest of the others is given up if it is larger than the
+    one that waits, so that a few endless answers do not keep the others out.
+    """
+
+    def __init__(self, most: int = MOST_BYTES, patience: float = PATIENCE_SECONDS) -> None:
+        self._most = most
+        self._patience = patience
+        self._changed = threading.Condition()
+        self._holds: set[Hold] = set()
+
+    @contextmanager
+    def hold(self) -> Iterator[Hold]:
+        """The memory of an answer, given back at the end of the block."""
+        hold = Hold(self)
+        with self._changed:
+            self._holds.add(hold)
+        try:
+            yield hold
+        finally:
+            with self._changed:
+                self._holds.discard(hold)
+                self._changed.notify_all()
+
+    @property
+    def size(self) -> int:
+        """Bytes that are held now."""
+        with self._changed:
+            return self._size()
+
+    def add(self, hold: Hold, size: int, deadline: Deadline) -> None:
+        """See ``Hold.add``."""
+        since = deadline.monotonic()
+        with self._changed:
+            while True:
+                if hold.given_up:
+                    raise NoRoomError
+                grown = hold.size + size
+                others = self._size() - _counted(hold.size)
+                if _counted(grown) == 0 or others + _counted(grown) <= self._most:
+                    hold.size = grown
+                    return
+                if grown > self._most + UNCOUNTED_BYTES or deadline.over:
+                    raise NoRoomError
+                waited = deadline.monotonic() - since
+                if waited >= self._patience:
+                    self._give_up_larger_than(hold)
+                    self._changed.wait(deadline.remaining())
+                else:
+                    self._changed.wait(min(self._patience - waited, deadline.remaining()))
+
+    def _size(self) -> int:
+        return sum(_counted(each.size) for each in self._holds)
+
+    def _give_up_larger_than(self, hold: Hold) -> None:
+        """Give up the largest one that is still being read, unless one is on its way out already."""
+        if any(each.given_up for each in self._holds):
+            return
+        reading = [each for each in self._holds if each is not hold and each.give_up is not None]
+        largest = max(reading, key=lambda each: each.size, default=None)
+        if largest is not None and largest.give_up is not None and largest.size >= hold.size:
+            largest.given_up = True
+            largest.give_up()
+            self._changed.notify_all()
+
+
+def _counted(size: int) -> int:
+    return max(0, size - UNCOUNTED_BYTES)
+
+
+HELD = Held()
+"""That of this process."""
+
+LIGHT_BYTES = 4 * 1024 * 1024
+_HEAVY = threading.Lock()
+
+
+@contextmanager
+def one_heavy_at_a_time(weight: int) -> Iterator[None]:
+    """Hold this while a document of so many bytes in memory is parsed and read: heavy ones take turns.
+
+    It only ever covers work that ends by itself: no request, no wait, and never this again.
+    """
+    if weight <= LIGHT_BYTES:
+        yield
+    else:
+        with _HEAVY:
+            yield
