@@ -1,4 +1,4 @@
-"""Rows about what exactly-once rests on: the internal topics, and the brokers' verification."""
+"""Rows about what exactly-once rests on: the transaction log with its replicas, and the posture."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ from exporter.alerts.evidence import each
 from exporter.alerts.rule import BRIDGE, Alert, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
-    BROKER_TXN_VERIFICATION_FAILURES_TOTAL,
+    INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS,
     INTERNAL_TOPIC_PARTITIONS,
     POSTURE_CHECK,
     TRANSACTIONAL_IDS_UNAVAILABLE,
 )
 
+LOG_SECONDS = 240
+"""Less than the five minutes after which its transactions are pages themselves: the cause comes first."""
+
 
 def alerts(_: Settings) -> Iterator[Alert]:
-    """The transaction log without its replicas, and writes that verification refused."""
+    """The transaction log without its replicas, and settings that are not sound."""
     at = '{kafka_cluster=%q, topic="__transaction_state", condition=~"offline|under_min_isr"}'
     broken = '{topic="__transaction_state", condition=~"offline|under_min_isr"}'
     yield Alert(
         "KafkaEosTransactionLogUnderMinIsr",
         Severity.CRITICAL,
-        f"group by (kafka_cluster) (last_over_time({INTERNAL_TOPIC_PARTITIONS}{broken}[{BRIDGE}]) > 0)",
+        # The age of one partition's gap, of which the agent knows when it began: three short ones are none long.
+        f"time() - min by (kafka_cluster) ({INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS}{broken}) > {LOG_SECONDS}",
         "Partitions of __transaction_state take no writes: their transactions can neither begin nor end.",
         "__transaction_state of {{ $labels.kafka_cluster }}:"
         + each(
@@ -38,32 +42,30 @@ def alerts(_: Settings) -> Iterator[Alert]:
         )
         + "\nBring the missing brokers back. Do not lower min.insync.replicas to get on: what is then lost is lost.",
         "kafka-eos-overview",
-        hold="5m",
-        when="partitions of `__transaction_state` are offline or under their minimum ISR for 5m",
-    )
-    yield Alert(
-        "KafkaEosVerificationFailures",
-        Severity.WARNING,
-        f"max by (kafka_cluster, broker) (increase({BROKER_TXN_VERIFICATION_FAILURES_TOTAL}[15m])) > 10",
-        "Producers write into transactions that their coordinator does not know to be open.",
-        "Broker {{ $labels.broker }} of {{ $labels.kafka_cluster }} refused writes to {{ $value | humanize }}"
-        " partitions in 15 minutes because the coordinator did not know the transaction as open there (KIP-890)."
-        " Each would have left a hanging transaction; none did. Producers that were fenced or timed out and go on"
-        " writing do that, and clients with a bug. Look which application aborts, times out or is fenced at the same"
-        " time.",
-        "kafka-eos-brokers",
-        ("kafka_cluster", "broker"),
-        when="a broker refused writes to more than 10 partitions in 15m",
+        when="a partition of `__transaction_state` is offline or under its minimum ISR for more than 4m",
     )
     yield Alert(
         "KafkaEosPostureFailed",
         Severity.WARNING,
-        f"min by (kafka_cluster, check, subject) (last_over_time({POSTURE_CHECK}[{BRIDGE}])) < 1",
+        f"min by (kafka_cluster, check) (last_over_time({POSTURE_CHECK}[{BRIDGE}])) < 1",
         "A setting that exactly-once rests on is not sound.",
-        "Check {{ $labels.check }} of {{ $labels.subject }} on {{ $labels.kafka_cluster }} has failed for a quarter of"
-        " an hour. Nothing has to be wrong yet: the guarantee does not hold when the next broker, client or worker"
-        " fails. `kafka-eos-exporter check posture` tells each value and what it should be.",
+        "Check {{ $labels.check }} on {{ $labels.kafka_cluster }} has failed for a quarter of an hour, for"
+        + each(
+            f"count(group by (subject) ({POSTURE_CHECK}{{kafka_cluster=%q, check=%q}} < 1))",
+            " {{ .Value }}",
+            "kafka_cluster",
+            "check",
+        )
+        + " subject(s)."
+        + each(
+            f"topk(10, group by (subject) ({POSTURE_CHECK}{{kafka_cluster=%q, check=%q}} < 1))",
+            "\n- {{ .Labels.subject }}",
+            "kafka_cluster",
+            "check",
+        )
+        + "\nNothing has to be wrong yet: the guarantee does not hold when the next broker, client or worker fails."
+        " `kafka-eos-exporter check posture` tells each value and what it should be.",
         "kafka-eos-overview",
         hold="15m",
-        when="a check of the EOS posture fails for 15m",
+        when="a check of the EOS posture fails for 15m, with all its subjects",
     )

@@ -18,6 +18,11 @@ _IDENTITY = [
     *("application", "producer_id", "topic", "partition", "source", "target"),
     *("connect", "connector", "task", "spark_application", "query"),
 ]
+_REST_ON_THE_LOG = (
+    *("LsoStalled", "CompletionSlow", "LongRunningTransaction", "TransactionTimeouts"),
+    *("AbortRatioHigh", "ApplicationSilent"),
+)
+"""What follows when the transaction log takes no writes. A hanging transaction does not."""
 
 
 def alertmanager() -> str:
@@ -50,13 +55,10 @@ def alertmanager() -> str:
                     ['alertname="KafkaEosSparkQueryStalled"', 'reason="blocked"', 'severity="warning"'],
                     [],
                 ),
-                # Where the log takes no writes nothing begins, ends or completes.
+                # Where the log takes no writes nothing begins, ends or completes: one page for all of that.
                 _inhibit(
                     ['alertname="KafkaEosTransactionLogUnderMinIsr"'],
-                    [
-                        'alertname=~"KafkaEos(CompletionSlow|LongRunningTransaction|TransactionTimeouts|AbortRatioHigh)"',
-                        'severity="warning"',
-                    ],
+                    [f'alertname=~"KafkaEos({"|".join(_REST_ON_THE_LOG)})"'],
                     [],
                 ),
                 # The page makes its own ticket needless. A label that both lack counts as equal.

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from exporter.alerts import aborts, agent, audits, cluster, engines, lso, spark, transactions
+from exporter.alerts import (
+    aborts,
+    agent,
+    audits,
+    brokers,
+    clients,
+    cluster,
+    coverage,
+    engines,
+    lso,
+    spark,
+    transactions,
+)
 from exporter.alerts.rule import Alert, Record
 from exporter.alerts.settings import Settings
 
@@ -25,9 +37,12 @@ SUBJECTS = (
     Subject("aborts", aborts.alerts, aborts.records),
     Subject("budgets", aborts.slow_alerts, aborts.slow_records, "5m"),
     Subject("cluster", cluster.alerts),
+    Subject("brokers", brokers.alerts),
     Subject("engines", engines.alerts),
+    Subject("clients", clients.alerts),
     Subject("spark", spark.alerts),
     Subject("audits", audits.alerts),
+    Subject("coverage", coverage.alerts),
     Subject("agent", agent.alerts, agent.records),
 )
 

@@ -20,6 +20,8 @@ from exporter.catalogue import (
     OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
     OPEN_TRANSACTION_TIMEOUT_SECONDS,
     OVERDUE_TRANSACTIONS,
+    PRODUCER_FENCES_TOTAL,
+    PRODUCER_INITS_TOTAL,
     RECENT_PRODUCER_FENCES,
     TRANSACTION_COMPLETION_SECONDS,
 )
@@ -52,7 +54,8 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "was fenced: its transaction was ended by a new producer with the same transactional.id. After a crash that is"
         " how the successor cleans up; otherwise two live instances share one id.",
     )
-    yield _storm()
+    yield _persistent()
+    yield from _storms()
     yield _event(
         "KafkaEosTransactionTimeouts",
         "timed_out",
@@ -119,11 +122,18 @@ def _event(name: str, outcome: str, when: str, summary: str, told: str) -> Alert
     )
 
 
-def _storm() -> Alert:
-    return Alert(
+def _storms() -> Iterator[Alert]:
+    yield Alert(
         "KafkaEosProducerFenceStorm",
         Severity.CRITICAL,
-        f"max by ({_BY}, transactional_id) ({RECENT_PRODUCER_FENCES}) >= 3",
+        # Fences in two samples at least: those of one sample are one clean-up. What was there 11 minutes ago is over,
+        # so these are others.
+        f"""\
+max by ({_BY}, transactional_id) (
+  {RECENT_PRODUCER_FENCES} > min_over_time({RECENT_PRODUCER_FENCES}[10m])
+  or
+  {RECENT_PRODUCER_FENCES} and {RECENT_PRODUCER_FENCES} offset 11m
+) >= 3""",
         "One transactional.id is fenced again and again: two live instances share it, or one crashes in a loop.",
         "transactional.id {{ $labels.transactional_id }} of "
         + _WHO
@@ -134,7 +144,59 @@ def _storm() -> Alert:
         + "\nThe addresses of the clients are in the brokers' request log, by this transactional.id.",
         DASHBOARD,
         (*_LABELS, "transactional_id"),
-        when="3 fences or more of one transactional.id in 10m",
+        when="3 fences or more of one transactional.id in 10m, not all at once",
+    )
+    yield Alert(
+        "KafkaEosProducerFenceStorm",
+        Severity.CRITICAL,
+        # Of one agent. A crash of all instances that is cleaned up in 5 minutes is in one of the two windows only;
+        # clean starts are inits without a fence.
+        f"""\
+max by ({_BY}) (
+  increase({PRODUCER_FENCES_TOTAL}[15m])
+  and
+  increase({PRODUCER_FENCES_TOTAL}[5m]) >= 10
+  and
+  increase({PRODUCER_FENCES_TOTAL}[5m] offset 10m) >= 10
+  and
+  2 * increase({PRODUCER_FENCES_TOTAL}[15m]) > increase({PRODUCER_INITS_TOTAL}[15m])
+)""",
+        "Producers of an application are fenced all the time: most that start find a transaction of another one open.",
+        "{{ $value | humanize }} transactions of "
+        + _WHO
+        + " were ended by a fence in 15 minutes, and most of its producers that were initialised in that time fenced"
+        " one. Clean restarts fence none, and one crash of all instances is over by now: the application runs twice on"
+        " the same ids, or crashes in a loop."
+        + unclean_ends("fenced", 600)
+        + "\nFind a second deployment with the same"
+        " transactional ids, or the first exception of the instances that crash.",
+        DASHBOARD,
+        _LABELS,
+        labels=(("reason", "application"),),
+        when="10 fences or more of an application in 5m, and in 5m that ended 10m ago, by more than half of its"
+        " inits in"
+        " 15m",
+    )
+
+
+def _persistent() -> Alert:
+    """A slow fight of two instances, which no window of minutes shows."""
+    fences = [
+        f"max by ({_BY}) (increase({PRODUCER_FENCES_TOTAL}[1h]{back})) > 0" for back in ("", " offset 1h", " offset 2h")
+    ]
+    return Alert(
+        "KafkaEosProducerFenced",
+        Severity.WARNING,
+        "\nand ".join(fences),
+        "Producers of an application are fenced again and again, for hours.",
+        _WHO
+        + " had transactions ended by a fence in each of the last three hours, {{ $value | humanize }} of them in the"
+        " last one. One crash does not look like this: two live instances share a transactional.id, or an instance"
+        " crashes regularly." + unclean_ends("fenced", 3600) + "\n`kafka-eos-exporter transactions recent` lists them.",
+        DASHBOARD,
+        _LABELS,
+        labels=(("reason", "persistent"),),
+        when="producers of an application were fenced in each of the last 3 hours",
     )
 
 

@@ -17,6 +17,7 @@ from exporter.catalogue import (
     BROKER_TXN_VERIFICATION_SECONDS,
     INTERNAL_TOPIC_PARTITIONS,
     POSTURE_CHECK,
+    POSTURE_INFORMATION,
     TRANSACTIONAL_IDS_UNAVAILABLE,
 )
 from exporter.dashboards.board import Board, Line, PanelRow, Variable
@@ -104,11 +105,15 @@ def _internal() -> core.Panel:
 
 
 def _posture() -> core.Panel:
+    failed = f'label_replace({now(POSTURE_CHECK)} == 0, "verdict", "failed", "", "")'
+    information = f'label_replace({now(POSTURE_INFORMATION)}, "verdict", "information", "", "")'
     return table(
-        "Posture checks that failed",
-        "kafka-eos-exporter check posture says what to set.",
-        [f"{now(POSTURE_CHECK)} == 0"],
+        "Posture checks that failed, and information",
+        "kafka-eos-exporter check posture says what was found and what to set. Information is what no setting may"
+        " mend.",
+        [f"{failed} or {information}"],
         [
+            Column("verdict", "Verdict", colours={"failed": ORANGE, "information": BLUE}, width=110),
             Column("check", "Check"),
             Column("subject", "Subject"),
             Column("kafka_cluster", "Cluster", width=110),

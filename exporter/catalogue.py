@@ -456,6 +456,22 @@ POSTURE_CHECK = Metric(
     (*K, "check", "subject"),
     "posture",
 )
+POSTURE_INFORMATION = Metric(
+    "kafka_eos_posture_information",
+    Kind.GAUGE,
+    "A check of the EOS posture that did not pass and that a setting may have no way to mend, such as a client library "
+    "without Transactions V2; always 1.",
+    (*K, "check", "subject"),
+    "posture",
+)
+INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS = Metric(
+    "kafka_eos_internal_topic_broken_since_timestamp_seconds",
+    Kind.GAUGE,
+    "Unix time since which a partition of the internal topic has been in the condition without a break, of the one "
+    "that has been so longest, as seen by this exporter; absent when none is.",
+    (*K, "topic", "condition"),
+    "transactions",
+)
 TRANSACTIONAL_IDS_UNAVAILABLE = Metric(
     "kafka_eos_transactional_ids_unavailable",
     Kind.GAUGE,

@@ -29,7 +29,7 @@ examples:
   kafka-eos-exporter check posture --config /etc/kafka-eos-exporter.yml --ignore transaction_clients
   kafka-eos-exporter check posture --bootstrap-server kafka-1:9092 --output json
 
-exit codes: 0 all checks passed, 1 some failed, 2 some could not be made (and none failed)
+exit codes: 0 no check failed, 1 some failed, 2 some could not be made (and none failed)
 """
 
 
@@ -136,6 +136,7 @@ def _print(cluster: Cluster, checks: Iterable[Check]) -> None:
     print_table(("verdict", "check", "subject", "found"), rows)
     advised: set[str] = set()
     for check in checks:
-        if check.verdict is CheckResult.FAILED and check.name not in advised:
+        if check.verdict in {CheckResult.FAILED, CheckResult.INFORMATION} and check.name not in advised:
             advised.add(check.name)
-            print(f"\n{check.name}: {check.why}\n  set: {check.fix}")
+            remedy = "set" if check.verdict is CheckResult.FAILED else "would help"
+            print(f"\n{check.name}: {check.why}\n  {remedy}: {check.fix}")

@@ -1,7 +1,8 @@
 """Checks of the settings that exactly-once depends on. Pure, over what ``sources/posture.py`` reads.
 
 Each check has what was found, why it matters and what to set. It is passed or failed, or unknown with the error that
-prevented a result; an unknown check is never reported as passed.
+prevented a result; an unknown check is never reported as passed. What an operator may have no way to mend is
+information and no failure.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class CheckResult(StrEnum):
 
     PASSED = "passed"
     FAILED = "failed"
+    INFORMATION = "information"
     UNKNOWN = "unknown"
 
 
@@ -84,14 +86,16 @@ class PostureEvidence:
 
 
 class Rule(NamedTuple):
-    """What all checks of one name share."""
+    """What all checks of one name share. Where no setting may mend it, it is ``mendable`` False and never fails."""
 
     name: str
     why: str
     fix: str
+    mendable: bool = True
 
     def says(self, subject: str, *, passed: bool, found: str) -> Check:
-        verdict = CheckResult.PASSED if passed else CheckResult.FAILED
+        missed = CheckResult.FAILED if self.mendable else CheckResult.INFORMATION
+        verdict = CheckResult.PASSED if passed else missed
         return Check(self.name, subject, verdict, found, self.why, self.fix)
 
     def cannot(self, subject: str, error: str) -> Check:
@@ -141,7 +145,8 @@ VERSION = Rule(
 OLD_CLIENTS = Rule(
     "transaction_clients",
     "Clients that do not speak Transactions V2 do not get its protection, whatever the brokers can do.",
-    "Java clients 4.0 or later; librdkafka has no Transactions V2 yet (posture.ignore silences this check)",
+    "Java clients 4.0 or later; librdkafka has no Transactions V2 yet, and the log does not tell which of them it is",
+    mendable=False,
 )
 VERIFICATION = Rule(
     "partition_verification",
@@ -181,8 +186,8 @@ OFFSETS_TOPIC = Rule(
 
 
 def checks_of(evidence: PostureEvidence) -> tuple[Check, ...]:
-    """Every check that applies, failed ones first, then unknown ones."""
-    order = {CheckResult.FAILED: 0, CheckResult.UNKNOWN: 1, CheckResult.PASSED: 2}
+    """Every check that applies, failed ones first, then unknown ones, then information."""
+    order = {CheckResult.FAILED: 0, CheckResult.UNKNOWN: 1, CheckResult.INFORMATION: 2, CheckResult.PASSED: 3}
     found = (check for rule in _CHECKS for check in rule(evidence))
     return tuple(sorted(found, key=lambda check: (order[check.verdict], check.name, check.subject)))
 

@@ -120,7 +120,9 @@ class PostureSource:
             if check.name not in self._settings.ignore and f"{check.name}:{check.subject}" not in self._settings.ignore
         )
         for check in checks:
-            if check.verdict is not CheckResult.UNKNOWN:
+            if check.verdict is CheckResult.INFORMATION:
+                yield catalogue.POSTURE_INFORMATION(1.0, self.cluster, check.name, check.subject)
+            elif check.verdict is not CheckResult.UNKNOWN:
                 passed = float(check.verdict is CheckResult.PASSED)
                 yield catalogue.POSTURE_CHECK(passed, self.cluster, check.name, check.subject)
         yield Posture(checks)

@@ -5,7 +5,7 @@ And the open transactions: from the tail of the log while it serves them, else b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -71,6 +71,7 @@ class TransactionsSource:
         self._polled: OpenTransactions | None = None
         self._poll_faults: tuple[Fault, ...] = ()
         self._clock = CoordinatorClock()
+        self._broken_since: dict[tuple[str, str], dict[int, float]] = {}
         self._made: tuple[Sample, ...] = ()
         self._made_at = float("-inf")
 
@@ -153,6 +154,23 @@ class TransactionsSource:
                 values["under_min_isr"] = sum(len(each.isr) < minimum for each in partitions.values())
             for condition, count in values.items():
                 yield catalogue.INTERNAL_TOPIC_PARTITIONS(float(count), self.cluster, topic, condition)
+            yield from self._broken(topic, partitions)
+
+    def _broken(self, topic: str, partitions: Mapping[int, PartitionMetadata]) -> Iterator[Sample]:
+        """The partition that has been longest in a condition: two partitions, one after the other, are no long gap."""
+        now = self._cluster.clock.wall()
+        minimum = self._min_isr.get(topic, 0)
+        broken = {
+            "offline": {number for number, each in partitions.items() if each.leader is None},
+            "under_min_isr": {number for number, each in partitions.items() if len(each.isr) < minimum},
+        }
+        for condition, numbers in broken.items():
+            before = self._broken_since.get((topic, condition), {})
+            since = {number: before.get(number, now) for number in numbers}
+            self._broken_since[topic, condition] = since
+            if since:
+                instant = min(since.values())
+                yield catalogue.INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS(instant, self.cluster, topic, condition)
 
     def _unavailable(self, metadata: Metadata, known: KnownIds | None) -> Iterator[Sample]:
         partitions = metadata.topics.get(TRANSACTION_STATE)

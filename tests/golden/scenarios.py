@@ -59,6 +59,7 @@ def transactions(cluster: str) -> Iterator[Sample]:
     for topic in c.INTERNAL_TOPICS:
         for condition in c.TOPIC_CONDITIONS:
             yield c.INTERNAL_TOPIC_PARTITIONS(50.0 * (condition == "total"), cluster, topic, condition)
+    yield c.INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS(WALL - 90, cluster, "__transaction_state", "under_min_isr")
     yield c.TRANSACTIONAL_IDS_UNAVAILABLE(0, cluster, "pay")
     yield c.CLOCK_DISTANCE_SECONDS(-0.125, cluster)
 

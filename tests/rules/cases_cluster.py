@@ -4,139 +4,87 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.catalogue import (
-    BROKER_TXN_VERIFICATION_FAILURES_TOTAL,
-    INTERNAL_TOPIC_PARTITIONS,
-    POSTURE_CHECK,
-)
+from exporter.catalogue import INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS, POSTURE_CHECK, POSTURE_INFORMATION
 from tests.rules.promtool import Case, Series, case, scraped, spread
 
-ISR, VERIFICATION, POSTURE = (
-    "KafkaEosTransactionLogUnderMinIsr",
-    "KafkaEosVerificationFailures",
-    "KafkaEosPostureFailed",
-)
+ISR, POSTURE = "KafkaEosTransactionLogUnderMinIsr", "KafkaEosPostureFailed"
 
 
 def cases() -> Iterator[Case]:
     yield from _transaction_log()
-    yield from _verification()
     yield from _posture()
 
 
 def _transaction_log() -> Iterator[Case]:
-    def partitions(
+    def broken(
         values: str,
         condition: str = "under_min_isr",
         topic: str = "__transaction_state",
         cluster: str = "prod",
         agent: str = "a",
     ) -> Series:
-        return scraped(INTERNAL_TOPIC_PARTITIONS, cluster, topic, condition, values=values, agent=agent)
+        return scraped(
+            INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS, cluster, topic, condition, values=values, agent=agent
+        )
 
     ours = {"severity": "critical", "kafka_cluster": "prod"}
     for condition in ("under_min_isr", "offline"):
-        yield case(ISR, f"{condition} for five minutes", [partitions("1x60", condition)], {"4m": [], "5m": [ours]})
-    yield case(ISR, "five minutes are counted from the first", [partitions("0 1x60")], {"5m": [], "6m": [ours]})
+        yield case(ISR, f"{condition} for four minutes", [broken("-1x60", condition)], {"3m": [], "4m": [ours]})
+    yield case(ISR, "four minutes are not more", [broken("0x60")], {"4m": [], "5m": [ours]})
     yield case(
         ISR,
         "a cluster, not a condition or a replica, is what is paged for",
-        [
-            partitions("1x60"),
-            partitions("2x60", "offline"),
-            partitions("1x60", agent="b"),
-            partitions("1x60", cluster="other"),
-        ],
+        [broken("0x60"), broken("0x60", "offline"), broken("60x60", agent="b"), broken("0x60", cluster="other")],
         {"5m": [ours, {**ours, "kafka_cluster": "other"}]},
     )
     yield case(
         ISR,
-        "one condition of two, seen by one replica of two",
-        [partitions("1x60"), partitions("0x60", "offline"), partitions("0x60", agent="b")],
+        "one replica has just started, and one condition is new",
+        [broken("0x60"), broken("290x60", "offline"), broken("290x60", agent="b")],
         {"5m": [ours]},
     )
     yield case(
         ISR,
-        "total and under_replicated are no reason, other topics neither",
-        [
-            partitions("50x60", "total"),
-            partitions("50x60", "under_replicated"),
-            partitions("5x60", topic="__consumer_offsets"),
-            partitions("0x60"),
-        ],
+        "under_replicated is no reason, other topics neither",
+        [broken("0x60", "under_replicated"), broken("0x60", topic="__consumer_offsets")],
         {"30m": []},
     )
     yield case(
         ISR,
-        "brokers restart one after the other",
-        [partitions("0 1 1 1 0 0 0 1 1 1 0x20")],
+        "brokers restart one after the other: three gaps of two minutes, each of other partitions",
+        [broken("0 0 120 120 240 240 stale _x20")],
         {f"{at}m": [] for at in range(25)},
     )
-    yield case(ISR, "one failed scrape does not begin anew", [partitions("1 1 1 stale 1x60")], {"5m": [ours]})
+    yield case(ISR, "a failed scrape begins nothing anew", [broken("0 0 0 stale 0x60")], {"5m": [ours]})
     yield case(
-        ISR,
-        "three minutes of failed scrapes do",
-        [partitions("1 1 stale stale stale stale 1x60")],
-        {"7m": [], "10m": [], "11m": [ours]},
+        ISR, "an agent that restarts keeps the page", [broken("0x6 stale _ 500x60")], {"7m": [ours], "13m": [ours]}
     )
-    yield case(
-        ISR, "after the last data it goes on for ten minutes", [partitions("1x8 stale")], {"18m": [ours], "19m": []}
-    )
-
-
-def _verification() -> Iterator[Case]:
-    def failures(values: str, broker: str = "1", cluster: str = "prod", agent: str = "a") -> Series:
-        return scraped(BROKER_TXN_VERIFICATION_FAILURES_TOTAL, cluster, broker, values=values, agent=agent)
-
-    ours = {"severity": "warning", "kafka_cluster": "prod", "broker": "1"}
-    yield case(
-        VERIFICATION, "more than ten in a quarter of an hour", [failures("0x20 11x60")], {"20m": [], "25m": [ours]}
-    )
-    yield case(VERIFICATION, "a few while a coordinator moves", [failures("0x20 9x60")], {"25m": [], "40m": []})
-    yield case(VERIFICATION, "exactly ten in a quarter of an hour", [failures("0+0x5 5 10x60")], {"15m": []})
-    yield case(
-        VERIFICATION,
-        "each broker",
-        [failures("0x5 50x60"), failures("0x5 50x60", broker="2"), failures("0x5 50x60", cluster="other")],
-        {"10m": [ours, {**ours, "broker": "2"}, {**ours, "kafka_cluster": "other"}]},
-    )
-    yield case(
-        VERIFICATION, "two replicas count once", [failures("0x5 7x60"), failures("0x5 7x60", agent="b")], {"10m": []}
-    )
-    yield case(
-        VERIFICATION,
-        "seen by one replica of two",
-        [failures("0x5 50x60"), failures("50x60", agent="b")],
-        {"10m": [ours]},
-    )
-    yield case(VERIFICATION, "a count that was there before is no event", [failures("5000x60")], {"0m": [], "30m": []})
-    yield case(
-        VERIFICATION, "a quarter of an hour later it is over", [failures("0x5 50x60")], {"27m": [ours], "28m": []}
-    )
-    yield case(
-        VERIFICATION,
-        "slowly",
-        [failures("0 " * 20 + " ".join(str(at) for at in range(60)))],
-        {"30m": [], "35m": [ours]},
-    )
+    yield case(ISR, "seven minutes without data are over", [broken("0x8 stale")], {"15m": [ours], "16m": []})
 
 
 def _posture() -> Iterator[Case]:
     def check(values: str, who: tuple[str, ...] = ("prod", "min_isr", "log"), agent: str = "a") -> Series:
         return scraped(POSTURE_CHECK, *who, values=values, agent=agent)
 
-    def ours(who: tuple[str, ...] = ("prod", "min_isr", "log")) -> dict[str, str]:
-        return {"severity": "warning", "kafka_cluster": who[0], "check": who[1], "subject": who[2]}
+    def ours(cluster: str = "prod", name: str = "min_isr") -> dict[str, str]:
+        return {"severity": "warning", "kafka_cluster": cluster, "check": name}
 
-    all_of = spread(("prod", "min_isr", "log"))
     yield case(POSTURE, "failed for a quarter of an hour", [check("0x60")], {"14m": [], "15m": [ours()]})
     yield case(POSTURE, "passed", [check("1x60")], {"30m": []})
     yield case(POSTURE, "unknown is not failed", [check("1x5 stale")], {"30m": []})
+    information = scraped(POSTURE_INFORMATION, "prod", "transaction_clients", "pay", values="1x60")
+    yield case(POSTURE, "what no setting can mend is no ticket", [information], {"30m": [], "60m": []})
     yield case(
         POSTURE,
-        "each check of each subject",
-        [check("0x60", who) for who in all_of],
-        {"15m": [ours(who) for who in all_of]},
+        "a ticket for each check, not for each subject",
+        [check("0x60", who) for who in spread(("prod", "min_isr", "log"))],
+        {"15m": [ours(), ours("other"), ours(name="other")]},
+    )
+    yield case(
+        POSTURE,
+        "one subject of two is mended",
+        [check("0x20 1x60"), check("0x60", ("prod", "min_isr", "orders"))],
+        {"30m": [ours()]},
     )
     yield case(
         POSTURE,

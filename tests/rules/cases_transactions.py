@@ -34,7 +34,9 @@ def cases() -> Iterator[Case]:
     yield from _events(FENCED, "fenced", "timed_out")
     yield from _events(TIMEOUTS, "timed_out", "fenced")
     yield from _restarts()
+    yield from _persistent()
     yield from _storms()
+    yield from _many()
     yield from _completions()
 
 
@@ -181,14 +183,116 @@ def _storms() -> Iterator[Case]:
         return of("critical", who[:2], transactional_id=who[2])
 
     ids = spread((*APP, "pay-3"))
-    yield case(STORM, "three fences of one id", [recent("0x2 1 2 3x60")], {"4m": [], "5m": [storm()]})
-    yield case(STORM, "each id", [recent("3x9", who) for who in ids], {"1m": [storm(who) for who in ids]})
+    once = [recent("_ _ 3x9 stale")]
+    yield case(STORM, "three fences of one id", [recent("_ _ 1 2 3x60")], {"3m": [], "4m": [storm()], "13m": [storm()]})
+    yield case(STORM, "three in one sample are a clean-up", once, {f"{at}m": [] for at in range(30)})
+    yield case(STORM, "which runs out one by one", [recent("_ _ 6x8 4 stale")], {f"{at}m": [] for at in range(20)})
+    yield case(STORM, "three in one sample, and one more", [recent("_ _ 3 3 4x9 stale")], {"3m": [], "4m": [storm()]})
+    steady = recent("3x60")
     yield case(
-        STORM, "a rolling restart that crashes each id twice", [recent("2x9", who) for who in ids], {"5m": [], "9m": []}
+        STORM, "one goes, another comes: as many for long", [steady], {"10m": [], "11m": [storm()], "40m": [storm()]}
     )
-    yield case(STORM, "two replicas count the same fences", [recent("2x9"), recent("2x9", agent="b")], {"5m": []})
-    yield case(STORM, "a replica that has caught up less", [recent("3x9"), recent("1x9", agent="b")], {"5m": [storm()]})
-    yield case(STORM, "it outlives seven minutes without data", [recent("5x8 stale")], {"15m": [storm()], "16m": []})
+    yield case(STORM, "two for long", [recent("2x60")], {"11m": [], "40m": []})
+    yield case(STORM, "each id", [recent("1 3x9", who) for who in ids], {"1m": [storm(who) for who in ids]})
+    yield case(
+        STORM,
+        "a rolling restart that crashes each id twice",
+        [recent("1 2x9", who) for who in ids],
+        {"5m": [], "9m": []},
+    )
+    yield case(STORM, "two replicas count the same fences", [recent("1 2x9"), recent("1 2x9", agent="b")], {"5m": []})
+    behind = [recent("1 3x9"), recent("1x9", agent="b")]
+    yield case(STORM, "a replica that has caught up less", behind, {"5m": [storm()]})
+    both = [recent("1 3x9"), recent("1 3x9", agent="b")]
+    yield case(STORM, "two replicas are one page", both, {"5m": [storm()]})
+    fewer = [recent("1 3x9"), recent("1 2x9", agent="b")]
+    yield case(STORM, "a replica that knows of two", fewer, {"5m": [storm()]})
+    again = [recent("1 stale " + "_ " * 12 + "3x3 stale")]
+    yield case(STORM, "one long ago, and three at once", again, {f"{at}m": [] for at in range(30)})
+    gone = [recent("1 5x7 stale")]
+    yield case(STORM, "it outlives seven minutes without data", gone, {"15m": [storm()], "16m": []})
+    yield case(STORM, "ten minutes after it grew", [recent("1 3x60")], {"10m": [storm()], "11m": [storm()]})
+    seldom = [recent("_ 1 3x9 stale")]
+    yield case(STORM, "it was well eleven minutes ago", seldom, {"2m": [storm()], "18m": [storm()], "19m": []})
+
+
+def _many() -> Iterator[Case]:
+    """Fences of many ids of an application."""
+    name = f"{STORM} application"
+    page = of("critical", reason="application")
+
+    def fences(values: str, app: tuple[str, ...] = APP, agent: str = "a") -> Series:
+        return scraped(PRODUCER_FENCES_TOTAL, *app, values=values, agent=agent)
+
+    def inits(values: str, app: tuple[str, ...] = APP, agent: str = "a") -> Series:
+        return scraped(PRODUCER_INITS_TOTAL, *app, values=values, agent=agent)
+
+    storm = [fences("0x5 50+50x60"), inits("0x5 50+50x60")]
+    yield case(name, "fifty a minute", storm, {"6m": [], "15m": [], "18m": [page], "60m": [page]})
+    apps = spread(APP)
+    yield case(
+        name,
+        "each application",
+        [each for app in apps for each in (fences("0+50x60", app), inits("0+50x60", app))],
+        {"20m": [of("critical", app, reason="application") for app in apps]},
+    )
+    crash = [fences("0x9 100x60"), inits("0x9 100x60")]
+    yield case(name, "one crash of all instances", crash, {f"{at}m": [] for at in range(30)})
+    slow = [fences("0x9 20 40 60x60"), inits("0x9 20 40 60x60")]
+    yield case(name, "a crash that takes three minutes to clean up", slow, {f"{at}m": [] for at in range(30)})
+    clean = [fences("0+4x60"), inits("0+9x60")]
+    yield case(name, "most starts are clean", clean, {"20m": [], "40m": []})
+    yield case(name, "exactly half of them", [fences("0+4x60"), inits("0+8x60")], {"20m": []})
+    yield case(name, "more than half of them", [fences("0+5x60"), inits("0+9x60")], {"20m": [page]})
+    few = [fences("0+1x60"), inits("0+1x60")]
+    yield case(name, "five in five minutes", few, {"20m": [], "40m": []})
+    yield case(name, "ten in five minutes", [fences("0+2x60"), inits("0+2x60")], {"20m": [page]})
+    late = [fences("0+1x20 22+2x60"), inits("0+1x20 22+2x60")]
+    yield case(name, "ten in five minutes, five in those before", late, {"30m": [], "38m": [page]})
+    less = [fences("0+2x20 41+1x60"), inits("0+2x20 41+1x60")]
+    yield case(name, "it gets less", less, {"20m": [page], "36m": []})
+    yield case(
+        name,
+        "it ends after seven minutes",
+        [fences("0+50x20 1000x60"), inits("0+50x20 1000x60")],
+        {"24m": [page], "35m": []},
+    )
+    two = [each for agent in "ab" for each in (fences("0+1x60", agent=agent), inits("0+1x60", agent=agent))]
+    yield case(name, "two replicas count the same five", two, {"20m": []})
+    other = [*(each for agent in "ab" for each in (fences("0+50x60", agent=agent), inits("0+50x60", agent=agent)))]
+    yield case(name, "two replicas are one page", other, {"20m": [page]})
+    young = [*clean, fences("_x20 0+50x60", agent="b"), inits("_x20 0+50x60", agent="b")]
+    yield case(name, "one of two counts more", young, {"20m": [], "40m": [page]})
+
+
+def _persistent() -> Iterator[Case]:
+    name = f"{FENCED} persistent"
+
+    def fences(values: str, app: tuple[str, ...] = APP, agent: str = "a") -> Series:
+        return scraped(PRODUCER_FENCES_TOTAL, *app, values=values, agent=agent)
+
+    ticket = of("warning", reason="persistent")
+    slow = "0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3 3 3 3 3 3 4x40"  # a step is ten minutes: one in an hour
+    yield case(name, "one an hour", [fences(slow)], {"90m": [], "200m": [ticket], "230m": [ticket]}, "10m")
+    every = range(60, 250, 10)
+    yield case(name, "two hours of it", [fences("0 0 0 1 1 1 1 1 1 2x20")], {f"{at}m": [] for at in every}, "10m")
+    pause = fences("0 0 0 3 3 3 3 3 3 3 3 3 3 3 3 6x20")
+    yield case(name, "an hour without any", [pause], {f"{at}m": [] for at in every}, "10m")
+    begins = fences("0x10 1 1 1 1 1 1 2x20")
+    yield case(name, "two hours of it, and well before", [begins], {"190m": [], "210m": []}, "10m")
+    over = fences("0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3x40")
+    yield case(name, "and then none", [over], {"140m": [], "150m": [ticket], "240m": []}, "10m")
+    apps = spread(APP)
+    whos = [of("warning", app, reason="persistent") for app in apps]
+    yield case(name, "each application", [fences(slow, app) for app in apps], {"200m": whos}, "10m")
+    mixed = [
+        fences("0 0 0 1x40"),
+        fences("0x8 1x40", ("prod", "other")),
+        fences("0x14 1x40", ("other", "pay")),
+    ]
+    yield case(name, "three applications, once each", mixed, {"190m": []}, "10m")
+    pods = [fences("0 0 0 1x5 stale"), fences("_x6 0 0 1x5 stale", agent="b"), fences("_x12 0 0 1x20", agent="c")]
+    yield case(name, "agents that come and go", pods, {"190m": [ticket]}, "10m")
 
 
 def _completions() -> Iterator[Case]:

@@ -15,10 +15,15 @@ from exporter.alerts.rule import Alert
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     AUDIT_RECORDS,
+    BROKER_REQUEST_ERRORS_TOTAL,
     GROUP_BLOCKED_OFFSETS,
     LAST_TRANSACTION_TIMESTAMP_SECONDS,
     LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
     OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
+    POSTURE_CHECK,
+    PRODUCER_INITS_TOTAL,
+    SERIES_DROPPED,
+    TRANSACTIONS_TOTAL,
 )
 from tests.rules.cases_audits import found, ran
 from tests.rules.cases_lso import STALLED, blocker, due, holds, since, timeout
@@ -144,3 +149,33 @@ def test_a_fence_names_the_ids_of_that_application_in_that_time() -> None:
     )
     assert "The last time was 1m 0s ago." in text
     assert re.findall(r"^- transactional.id (\S+), producer id 9, epoch 2, at 1970", text, re.MULTILINE) == ["pay-1"]
+
+
+def test_a_check_of_the_posture_lists_its_subjects_once() -> None:
+    failed = [
+        scraped(POSTURE_CHECK, "prod", "topic_min_isr", topic, values=f"{passed}x60", agent=agent)
+        for topic, passed in (("orders", 0), ("payments", 0), ("refunds", 1))
+        for agent in "ab"
+    ]
+    (text,) = rendered("KafkaEosPostureFailed", failed, at="16m")
+    assert "has failed for a quarter of an hour, for 2 subject(s)." in text
+    assert re.findall("^- (.*)", text, re.MULTILINE) == ["orders", "payments"]
+
+
+def test_zombies_are_told_by_broker_request_and_error_and_by_who_was_initialised() -> None:
+    series = [
+        scraped(BROKER_REQUEST_ERRORS_TOTAL, "prod", "3", "Produce", "INVALID_PRODUCER_EPOCH", values="0x9 8x60"),
+        scraped(BROKER_REQUEST_ERRORS_TOTAL, "prod", "3", "Produce", "CONCURRENT_TRANSACTIONS", values="0x9 90x60"),
+        scraped(PRODUCER_INITS_TOTAL, "prod", "pay", values="0x9 8x60"),
+        scraped(PRODUCER_INITS_TOTAL, "prod", "ship", values="4x60"),
+    ]
+    (text,) = rendered("KafkaEosZombieProducers", series, at="12m")
+    assert re.findall("^- (broker [^:]*)", text, re.MULTILINE) == ["broker 3, Produce, INVALID_PRODUCER_EPOCH"]
+    assert re.findall("^- producers of (.*) were", text, re.MULTILINE) == ["pay"]
+
+
+def test_dropped_series_are_counted_by_agent() -> None:
+    (text,) = rendered(
+        "KafkaEosSeriesDropped", [scraped(SERIES_DROPPED, TRANSACTIONS_TOTAL.name, values="7x60")], "40m"
+    )
+    assert re.findall("^- (.*)", text, re.MULTILINE) == ["7 series by agent a:10618"]

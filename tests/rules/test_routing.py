@@ -58,12 +58,67 @@ def test_every_alert_that_inhibits_or_is_inhibited_exists() -> None:
                 assert [each for each in table.names() if re.fullmatch(value if is_regex else re.escape(value), each)]
 
 
-def test_a_page_that_is_out_is_withheld_by_nothing_but_the_hanging_one_of_its_own_holder() -> None:
+def sent(firing: list[dict[str, str]]) -> list[str]:
+    """The names of the alerts that Alertmanager notifies of: those that no other one inhibits."""
+
+    def matches(matchers: list[str], alert: dict[str, str]) -> bool:
+        parts = [re.fullmatch(r'(\w+)=(~?)"(.*)"', each).groups() for each in matchers]  # type: ignore[union-attr]
+        return all(
+            re.fullmatch(value if is_regex else re.escape(value), alert.get(label, ""))
+            for label, is_regex, value in parts
+        )
+
+    def inhibits(rule: dict[str, list[str]], source: dict[str, str], target: dict[str, str]) -> bool:
+        both = matches(rule["source_matchers"], source) and matches(rule["target_matchers"], target)
+        equal = all(source.get(label, "") == target.get(label, "") for label in rule["equal"])
+        return both and equal and not matches(rule["target_matchers"], source)
+
+    return [
+        each["alertname"]
+        for each in firing
+        if not any(inhibits(rule, other, each) for rule in CONFIG["inhibit_rules"] for other in firing)
+    ]
+
+
+def page(name: str, **labels: str) -> dict[str, str]:
+    return {"alertname": f"KafkaEos{name}", "severity": "critical", "kafka_cluster": "prod", **labels}
+
+
+OUTAGE = [
+    page("TransactionLogUnderMinIsr"),
+    page("LsoStalled", producer_id="7"),
+    page("CompletionSlow", application="pay"),
+    page("AbortRatioHigh", application="pay", window="1h"),
+    page("ApplicationSilent", application="pay"),
+    {**page("LongRunningTransaction", application="pay"), "severity": "warning"},
+]
+
+
+def test_an_outage_of_the_transaction_log_is_one_page() -> None:
+    assert sent(OUTAGE) == ["KafkaEosTransactionLogUnderMinIsr"]
+    assert len(sent(OUTAGE[1:])) == len(OUTAGE) - 1
+
+
+def test_an_outage_of_one_cluster_withholds_no_page_of_another_and_no_hanging_transaction() -> None:
+    hanging = page("HangingTransaction", producer_id="8")
+    elsewhere = page("LsoStalled", producer_id="7") | {"kafka_cluster": "other"}
+    assert sent([*OUTAGE, hanging, elsewhere]) == [
+        "KafkaEosTransactionLogUnderMinIsr",
+        "KafkaEosHangingTransaction",
+        "KafkaEosLsoStalled",
+    ]
+
+
+def test_a_page_is_withheld_by_its_cause_alone() -> None:
+    """The hanging transaction of its own holder, or the transaction log without its replicas."""
     pages = [rule for rule in CONFIG["inhibit_rules"] if 'severity="warning"' not in rule["target_matchers"]]
     tickets = (['alertname="KafkaEosProducerFenced"'], ['alertname="KafkaEosSourceDown"'])
-    (withheld,) = (rule for rule in pages if rule["target_matchers"] not in tickets)
-    assert withheld["target_matchers"] == ['alertname="KafkaEosLsoStalled"']
-    assert {"kafka_cluster", "producer_id"} <= {*withheld["equal"]}
+    causes = [rule for rule in pages if rule["target_matchers"] not in tickets]
+    assert [rule["source_matchers"] for rule in causes] == [
+        ['alertname="KafkaEosHangingTransaction"'],
+        ['alertname="KafkaEosTransactionLogUnderMinIsr"'],
+    ]
+    assert "producer_id" in causes[0]["equal"]
 
 
 def test_nothing_inhibits_what_is_of_another_cluster_or_of_one_with_the_same_name_in_another_region() -> None:

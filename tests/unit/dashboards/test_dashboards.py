@@ -112,7 +112,12 @@ def test_columns_are_labels_or_values_of_their_queries(dashboard: Json) -> None:
                 for group in re.findall(r"by \(([^)]*)\)", target["expr"])
                 for label in group.split(", ")
             }
-            assert names.keys() <= grouped | values, panel["title"]
+            made = {
+                label
+                for target in panel["targets"]
+                for label in re.findall(r'label_replace\(.*?, "(\w+)", "', target["expr"])
+            }
+            assert names.keys() <= grouped | values | made, panel["title"]
             assert {sort["displayName"] for sort in panel["options"]["sortBy"]} <= set(names.values())
 
 

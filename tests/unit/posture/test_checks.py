@@ -89,7 +89,6 @@ BROKEN = {
     ("partition_verification", "prod"): _broker(transaction_partition_verification_enable="false"),
     ("transaction_timeout", "pay"): replace(SOUND, opened=(_open(60), _open(901))),
     ("transaction_version", "prod"): replace(SOUND, transaction_version=None),
-    ("transaction_clients", "pay"): replace(SOUND, clients={"pay": {2: 3, 0: 1}}),
     ("group_isolation", "reader"): replace(SOUND, beyond_lso=frozenset({("reader", "orders")})),
     ("connect_sink_isolation", "main/to-db"): _connector(Connector("to-db", "sink", settings={})),
     ("connect_offsets_topic", "main/orders"): _connector(Connector("orders", "source", settings={})),
@@ -107,6 +106,14 @@ def test_each_check_fails_when_its_subject_is_broken_and_no_other_does(
     assert check.found
     assert check.why
     assert check.fix
+
+
+def test_old_clients_are_information_and_no_failure_as_librdkafka_has_no_transactions_v2() -> None:
+    evidence = replace(SOUND, clients={"pay": {2: 3, 0: 1}})
+    assert _failed(evidence) == set()
+    check = checks_of(evidence)[0]
+    assert (check.name, check.subject, check.verdict) == ("transaction_clients", "pay", CheckResult.INFORMATION)
+    assert check.found == "1 of 4 transactional ids end their transactions as old clients do"
 
 
 def _unknown(evidence: PostureEvidence) -> dict[str, Check]:

@@ -75,6 +75,25 @@ def test_internal_topics_are_counted_by_condition() -> None:
     assert seen.reasons == {Reason.NO_LEADER}
 
 
+def test_partitions_of_an_internal_topic_that_break_one_after_the_other_are_no_long_gap() -> None:
+    world = world_of()
+    source = source_of(world)
+    broken = catalogue.INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS
+    assert read(world, source).values(broken) == {}
+    first, second = world.topics[LOG]
+    begun = {}
+    for number, each in ((0, first), (1, second)):
+        first.isr = second.isr = (1, 2, 3)
+        each.isr = (1,)
+        world.time.pass_(120.0)
+        begun[number] = world.time.wall
+        assert read(world, source).values(broken) == {(LOG, "under_min_isr"): begun[number]}
+    world.time.pass_(60.0)
+    first.leader = None
+    seen = read(world, source).values(broken)
+    assert seen == {(LOG, "under_min_isr"): begun[1], (LOG, "offline"): world.time.wall}
+
+
 def test_without_describe_configs_under_min_isr_is_absent_and_the_grant_is_named_and_it_comes_after_it() -> None:
     world = world_of()
     world.refuse["DescribeConfigs"] = 29

@@ -1,0 +1,108 @@
+"""Rows about errors that only the brokers see: zombies that had no transaction open, and sequences that break.
+
+The transaction log shows a fence only where a transaction was open. A producer that was idle when another one took its
+id over is refused at its next write, and that refusal is in the brokers' counters alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.alerts.evidence import each
+from exporter.alerts.rule import Alert, Severity
+from exporter.alerts.settings import Settings
+from exporter.catalogue import (
+    BROKER_REQUEST_ERRORS_TOTAL,
+    BROKER_TXN_VERIFICATION_FAILURES_TOTAL,
+    PRODUCER_INITS_TOTAL,
+)
+
+DASHBOARD = "kafka-eos-brokers"
+_FENCING = 'error=~"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH|FENCED_INSTANCE_ID"'
+_SEQUENCE = 'request="Produce", error=~"OUT_OF_ORDER_SEQUENCE_NUMBER|UNKNOWN_PRODUCER_ID"'
+_ERROR = "kafka_cluster, broker, request, error"
+
+
+def alerts(_: Settings) -> Iterator[Alert]:
+    """Refused zombies, broken sequences, and writes that verification refused."""
+    yield from _zombies()
+    yield Alert(
+        "KafkaEosSequenceErrors",
+        Severity.WARNING,
+        f"max by (kafka_cluster, broker, error) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_SEQUENCE}}}[15m])) > 10",
+        "Brokers refuse batches because the sequence of an idempotent producer has a hole.",
+        "Broker {{ $labels.broker }} of {{ $labels.kafka_cluster }} answered {{ $labels.error }} for {{ $value |"
+        " humanize }} batches in 15 minutes. A few follow when a leader moves, and the client sends them again. More of"
+        " them: records before them were lost (an unclean leader election, a leader that lost its log, a deleted"
+        " segment), or a client gave up a batch and went on. The client's log has the partition.",
+        DASHBOARD,
+        ("kafka_cluster", "broker"),
+        when="a broker refused more than 10 batches in 15m for their sequence",
+    )
+    yield Alert(
+        "KafkaEosVerificationFailures",
+        Severity.WARNING,
+        f"max by (kafka_cluster, broker) (increase({BROKER_TXN_VERIFICATION_FAILURES_TOTAL}[15m])) > 10",
+        "Producers write into transactions that their coordinator does not know to be open.",
+        "Broker {{ $labels.broker }} of {{ $labels.kafka_cluster }} refused writes to {{ $value | humanize }}"
+        " partitions in 15 minutes because the coordinator did not know the transaction as open there (KIP-890)."
+        " Each would have left a hanging transaction; none did. Producers that were fenced or timed out and go on"
+        " writing do that, and clients with a bug. Look which application aborts, times out or is fenced at the same"
+        " time.",
+        DASHBOARD,
+        ("kafka_cluster", "broker"),
+        when="a broker refused writes to more than 10 partitions in 15m",
+    )
+
+
+def refused(window: str, offset: str = "") -> str:
+    """Requests of fenced clients that brokers refused in a window, by cluster."""
+    back = f" offset {offset}" if offset else ""
+    increase = f"increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_FENCING}}}[{window}]{back})"
+    return f"sum by (kafka_cluster) (max by ({_ERROR}) ({increase}))"
+
+
+def _zombies() -> Iterator[Alert]:
+    summary = "Clients that were fenced go on writing; brokers refuse them."
+    where = each(
+        f"topk(5, max by (broker, request, error) (increase({BROKER_REQUEST_ERRORS_TOTAL}"
+        f"{{kafka_cluster=%q, {_FENCING}}}[1h])) >= 1)",
+        "\n- broker {{ .Labels.broker }}, {{ .Labels.request }}, {{ .Labels.error }}: {{ .Value | humanize }} in 1h",
+        "kafka_cluster",
+    )
+    who = each(
+        f"topk(5, max by (application) (increase({PRODUCER_INITS_TOTAL}{{kafka_cluster=%q}}[1h])) >= 1)",
+        "\n- producers of {{ .Labels.application }} were initialised {{ .Value | humanize }} times in 1h",
+        "kafka_cluster",
+    )
+    cause = (
+        " Each such client was alive after another one took over its transactional.id, or its transaction had timed"
+        " out. Where it had no transaction open the log shows no fence. Nothing is written twice: that is what the"
+        " refusal is for. Two live instances with one id throw each other out for as long as both run."
+        + where
+        + who
+        + "\nThe client has ProducerFencedException or InvalidProducerEpochException in its log; the broker's request"
+        " log has its address."
+    )
+    yield Alert(
+        "KafkaEosZombieProducers",
+        Severity.WARNING,
+        f"{refused('10m')} >= 3",
+        summary,
+        "Brokers of {{ $labels.kafka_cluster }} refused {{ $value | humanize }} requests of fenced clients in 10"
+        " minutes." + cause,
+        DASHBOARD,
+        labels=(("reason", "refused"),),
+        when="brokers refused 3 requests or more of fenced clients in 10m",
+    )
+    yield Alert(
+        "KafkaEosZombieProducers",
+        Severity.WARNING,
+        f"{refused('1h')} > 0\nand {refused('1h', '1h')} > 0\nand {refused('1h', '2h')} > 0",
+        summary,
+        "Brokers of {{ $labels.kafka_cluster }} have refused requests of fenced clients in each of the last three"
+        " hours, {{ $value | humanize }} of them in the last one." + cause,
+        DASHBOARD,
+        labels=(("reason", "persistent"),),
+        when="brokers refused requests of fenced clients in each of the last 3 hours",
+    )

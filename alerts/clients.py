@@ -1,0 +1,134 @@
+"""Rows about clients that cannot go on by themselves: Kafka Streams in an error, librdkafka after a fatal one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.alerts.evidence import each
+from exporter.alerts.rule import BRIDGE, EVENT_WINDOW, Alert, Severity
+from exporter.alerts.settings import Settings
+from exporter.catalogue import (
+    PRODUCER_IDEMPOTENCE_STATE,
+    PRODUCER_TXN_STATE,
+    STREAMS_CLIENT_STATE,
+    STREAMS_THREAD_STATE,
+)
+
+_CLIENT = "kafka_cluster, target, client_id"
+_JVM = "kafka_cluster, target"
+
+
+def alerts(_: Settings) -> Iterator[Alert]:
+    """Streams clients and threads that are gone, and producers that a fatal error ended."""
+    yield from _streams_clients()
+    yield _streams_threads()
+    yield from _fatal()
+
+
+def _streams_clients() -> Iterator[Alert]:
+    failed = f'{STREAMS_CLIENT_STATE}{{state=~"error|pending_error"}}'
+    what = (
+        "A Kafka Streams client is in an error: it processes nothing, and does not start again by itself.",
+        (
+            "Streams client {{ $labels.client_id }} ({{ $labels.target }}) on {{ $labels.kafka_cluster }} is in state"
+            " ERROR: all its threads ended, or a global thread did. Its tasks go to other instances if there are"
+            " any; otherwise"
+            " their input waits. The exception that ended it is in the application's log, by the uncaught exception"
+            " handler. Mend what it names, then start the instance again: the state is restored from the changelogs."
+        ),
+        "kafka-eos-streams",
+        ("kafka_cluster", "target"),
+    )
+    labels = (("reason", "client"),)
+    yield Alert(
+        "KafkaEosStreamsFailed",
+        Severity.WARNING,
+        f"group by ({_CLIENT}) (present_over_time({failed}[{EVENT_WINDOW}]))",
+        *what,
+        keeps=False,
+        labels=labels,
+        when=f"a Streams client failed, until {EVENT_WINDOW} after it was last seen so",
+    )
+    yield Alert(
+        "KafkaEosStreamsFailed",
+        Severity.CRITICAL,
+        f"group by ({_CLIENT}) (present_over_time({failed}[{BRIDGE}]))",
+        *what,
+        hold="5m",
+        labels=labels,
+        when="it stays failed for 5m, or fails again and again",
+    )
+
+
+def _streams_threads() -> Alert:
+    alive = f'count by ({_JVM}) (group by ({_JVM}, thread) ({STREAMS_THREAD_STATE}{{state!="dead"}}))'
+    dead = f'count by ({_JVM}) (group by ({_JVM}, thread) ({STREAMS_THREAD_STATE}{{state="dead"}}))'
+    return Alert(
+        "KafkaEosStreamsFailed",
+        Severity.WARNING,
+        # The metrics of a dead thread may go with it: then fewer are left than there were.
+        f"""\
+{dead}
+or
+max_over_time(({alive})[1h:1m]) - {alive} > 0""",
+        "Threads of a Kafka Streams instance died; the others do their work.",
+        "{{ $value }} stream thread(s) of {{ $labels.target }} on {{ $labels.kafka_cluster }} are dead or gone."
+        + each(
+            f"topk(5, group by (thread, state) ({STREAMS_THREAD_STATE}{{kafka_cluster=%q, target=%q}}))",
+            "\n- {{ .Labels.thread }}: {{ .Labels.state }}",
+            "kafka_cluster",
+            "target",
+        )
+        + "\nThe exception is in the application's log. A thread is replaced only where the uncaught exception handler"
+        " says so (REPLACE_THREAD); otherwise start the instance again.",
+        "kafka-eos-streams",
+        ("kafka_cluster", "target"),
+        hold="10m",
+        labels=(("reason", "thread"),),
+        when="a stream thread is dead, or an instance has fewer threads than in the last hour, for 10m",
+    )
+
+
+def _fatal() -> Iterator[Alert]:
+    states = (PRODUCER_TXN_STATE, PRODUCER_IDEMPOTENCE_STATE)
+    transactional, idempotent = (f'{metric}{{state="fatal_error"}}' for metric in states)
+
+    def over(window: str) -> str:
+        return f"""\
+group by ({_CLIENT}) (
+  present_over_time({transactional}[{window}])
+  or
+  present_over_time({idempotent}[{window}])
+)"""
+
+    what = (
+        "A librdkafka client had a fatal error: it sends nothing any more until its application makes a new one.",
+        (
+            "Client {{ $labels.client_id }} of {{ $labels.target }} on {{ $labels.kafka_cluster }} is in state"
+            " fatal_error:"
+            " it was fenced, its transactional.id is not allowed, or its sequence broke. Every call of it fails from"
+            " now"
+            " on. The application's log has the error (rd_kafka_fatal_error, KafkaException with fatal()). Fenced:"
+            " look for"
+            " a second instance with its transactional.id before it is started again. Then let the application close"
+            " it and"
+            " make a new one; if it goes on with the old one, start the application again."
+        ),
+        "kafka-eos-producers",
+    )
+    yield Alert(
+        "KafkaEosProducerFatalError",
+        Severity.WARNING,
+        over(EVENT_WINDOW),
+        *what,
+        keeps=False,
+        when=f"a librdkafka client had a fatal error, until {EVENT_WINDOW} after it was last seen so",
+    )
+    yield Alert(
+        "KafkaEosProducerFatalError",
+        Severity.CRITICAL,
+        over(BRIDGE),
+        *what,
+        hold="5m",
+        when="it is still in use 5m later, or has one again and again",
+    )

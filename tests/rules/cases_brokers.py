@@ -1,0 +1,163 @@
+"""Zombies and broken sequences, by the errors that brokers answer; writes that verification refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.catalogue import BROKER_REQUEST_ERRORS_TOTAL, BROKER_TXN_VERIFICATION_FAILURES_TOTAL
+from tests.rules.promtool import Case, Series, case, scraped
+
+REFUSED, PERSISTENT = "KafkaEosZombieProducers refused", "KafkaEosZombieProducers persistent"
+SEQUENCE, VERIFICATION = "KafkaEosSequenceErrors", "KafkaEosVerificationFailures"
+PLACE = ("prod", "1", "Produce", "INVALID_PRODUCER_EPOCH")
+
+
+def cases() -> Iterator[Case]:
+    yield from _refused()
+    yield from _persistent()
+    yield from _sequences()
+    yield from _verification()
+
+
+def errors(values: str, who: tuple[str, ...] = PLACE, agent: str = "a") -> Series:
+    return scraped(BROKER_REQUEST_ERRORS_TOTAL, *who, values=values, agent=agent)
+
+
+def _zombies(reason: str, cluster: str = "prod") -> dict[str, str]:
+    return {"severity": "warning", "reason": reason, "kafka_cluster": cluster}
+
+
+def _refused() -> Iterator[Case]:
+    ours = _zombies("refused")
+    for error in ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "FENCED_INSTANCE_ID"):
+        who = ("prod", "1", "EndTxn", error)
+        yield case(REFUSED, error, [errors("0x9 3x60", who)], {"9m": [], "11m": [ours]})
+    yield case(REFUSED, "two of them, as after one takeover", [errors("0x9 2x60")], {f"{at}m": [] for at in range(25)})
+    # Over the whole of its window nothing is extrapolated: exactly three.
+    yield case(REFUSED, "three", [errors("0 0 0 0 0 3 3 3 3 3 3x20")], {"10m": [ours], "13m": [ours]})
+    yield case(
+        REFUSED,
+        "one each of two brokers, requests and errors",
+        [
+            errors("0x9 1x60"),
+            errors("0x9 1x60", ("prod", "2", "Produce", "INVALID_PRODUCER_EPOCH")),
+            errors("0x9 1x60", ("prod", "1", "EndTxn", "INVALID_PRODUCER_EPOCH")),
+            errors("0x9 1x60", ("prod", "1", "Produce", "PRODUCER_FENCED")),
+        ],
+        {"11m": [ours]},
+    )
+    yield case(
+        REFUSED,
+        "each cluster by itself",
+        [errors("0x9 4x60"), errors("0x9 4x60", ("other", *PLACE[1:])), errors("0x9 2x60", ("third", *PLACE[1:]))],
+        {"11m": [ours, _zombies("refused", "other")]},
+    )
+    two = [errors("0x9 2x60", agent=agent) for agent in "ab"]
+    yield case(REFUSED, "two replicas count the same two", two, {"11m": [], "18m": []})
+    late = [errors("0x9 4x60"), errors("4x60", agent="b")]
+    yield case(REFUSED, "a replica that was started later", late, {"11m": [ours]})
+    yield case(REFUSED, "it ends ten minutes and seven later", [errors("0x9 4x60")], {"26m": [ours], "28m": []})
+    yield case(
+        REFUSED,
+        "errors that are normal",
+        [errors("0+9x60", ("prod", "1", "InitProducerId", "CONCURRENT_TRANSACTIONS"))],
+        {"20m": [], "40m": []},
+    )
+
+
+def _persistent() -> Iterator[Case]:
+    ours = _zombies("persistent")
+    slow = errors("0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3 3 3 3 3 3 4x40")  # a step is ten minutes: one in an hour
+    yield case(PERSISTENT, "one an hour", [slow], {"90m": [], "200m": [ours], "230m": [ours]}, "10m")
+    first = errors("0 0 0 1 1 1 1 1 1 2x20")
+    yield case(PERSISTENT, "two hours of it", [first], {f"{at}m": [] for at in range(60, 250, 10)}, "10m")
+    pause = errors("0 0 0 3 3 3 3 3 3 3 3 3 3 3 3 6x20")
+    yield case(PERSISTENT, "an hour without any", [pause], {f"{at}m": [] for at in range(60, 250, 10)}, "10m")
+    begins = errors("0x10 1 1 1 1 1 1 2x20")
+    yield case(PERSISTENT, "two hours of it, and well before", [begins], {f"{at}m": [] for at in (190, 210)}, "10m")
+    over = errors("0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3x40")
+    yield case(PERSISTENT, "and then none", [over], {"140m": [], "150m": [ours], "240m": []}, "10m")
+    moved = [
+        errors("0 0 0 1x40"),
+        errors("0x8 1x40", ("prod", "2", *PLACE[2:])),
+        errors("0x14 1x40", ("prod", "3", *PLACE[2:])),
+    ]
+    yield case(PERSISTENT, "on another broker each hour", moved, {"190m": [ours]}, "10m")
+    yield case(
+        PERSISTENT,
+        "each cluster by itself",
+        [slow, errors("0 0 0 1x40", ("other", *PLACE[1:])), errors("0x14 1x40", ("other", *PLACE[1:]), agent="b")],
+        {"200m": [ours]},
+        "10m",
+    )
+    replicas = [slow, errors("0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3 3 3 3 3 3 4x40", agent="b")]
+    yield case(PERSISTENT, "two replicas", replicas, {"200m": [ours]}, "10m")
+    other = errors("0+9x60", ("prod", "1", "InitProducerId", "CONCURRENT_TRANSACTIONS"))
+    yield case(PERSISTENT, "errors that are normal", [other], {"200m": []}, "10m")
+
+
+def _sequences() -> Iterator[Case]:
+    def ours(error: str = "OUT_OF_ORDER_SEQUENCE_NUMBER", broker: str = "1", cluster: str = "prod") -> dict[str, str]:
+        return {"severity": "warning", "kafka_cluster": cluster, "broker": broker, "error": error}
+
+    def of(error: str = "OUT_OF_ORDER_SEQUENCE_NUMBER", broker: str = "1", cluster: str = "prod") -> tuple[str, ...]:
+        return (cluster, broker, "Produce", error)
+
+    for error in ("OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"):
+        yield case(SEQUENCE, error, [errors("0x20 11x60", of(error))], {"20m": [], "25m": [ours(error)]})
+    yield case(SEQUENCE, "a few while a leader moves", [errors("0x20 9x60", of())], {"25m": [], "40m": []})
+    yield case(SEQUENCE, "exactly ten", [errors("0+0x5 5 10x60", of())], {"15m": []})
+    places = [of(), of(broker="2"), of(cluster="other"), of("UNKNOWN_PRODUCER_ID")]
+    yield case(
+        SEQUENCE,
+        "each broker and error",
+        [errors("0x5 50x60", who) for who in places],
+        {"10m": [ours(), ours(broker="2"), ours(cluster="other"), ours("UNKNOWN_PRODUCER_ID")]},
+    )
+    yield case(
+        SEQUENCE, "two replicas count the same", [errors("0x5 7x60", of(), agent) for agent in "ab"], {"10m": []}
+    )
+    one = [errors("0x5 50x60", of()), errors("50x60", of(), "b")]
+    yield case(SEQUENCE, "seen by one replica of two", one, {"10m": [ours()]})
+    yield case(SEQUENCE, "it ends", [errors("0x5 50x60", of())], {"27m": [ours()], "28m": []})
+    slowly = errors("0 " * 20 + " ".join(str(at) for at in range(60)), of())
+    yield case(SEQUENCE, "slowly", [slowly], {"30m": [], "35m": [ours()]})
+    normal = [errors("0+9x60", PLACE), errors("0+9x60", ("prod", "1", "EndTxn", "UNKNOWN_PRODUCER_ID"))]
+    yield case(SEQUENCE, "other errors, and other requests", normal, {"20m": [], "40m": []})
+
+
+def _verification() -> Iterator[Case]:
+    def failures(values: str, broker: str = "1", cluster: str = "prod", agent: str = "a") -> Series:
+        return scraped(BROKER_TXN_VERIFICATION_FAILURES_TOTAL, cluster, broker, values=values, agent=agent)
+
+    ours = {"severity": "warning", "kafka_cluster": "prod", "broker": "1"}
+    yield case(
+        VERIFICATION, "more than ten in a quarter of an hour", [failures("0x20 11x60")], {"20m": [], "25m": [ours]}
+    )
+    yield case(VERIFICATION, "a few while a coordinator moves", [failures("0x20 9x60")], {"25m": [], "40m": []})
+    yield case(VERIFICATION, "exactly ten in a quarter of an hour", [failures("0+0x5 5 10x60")], {"15m": []})
+    yield case(
+        VERIFICATION,
+        "each broker",
+        [failures("0x5 50x60"), failures("0x5 50x60", broker="2"), failures("0x5 50x60", cluster="other")],
+        {"10m": [ours, {**ours, "broker": "2"}, {**ours, "kafka_cluster": "other"}]},
+    )
+    yield case(
+        VERIFICATION, "two replicas count once", [failures("0x5 7x60"), failures("0x5 7x60", agent="b")], {"10m": []}
+    )
+    yield case(
+        VERIFICATION,
+        "seen by one replica of two",
+        [failures("0x5 50x60"), failures("50x60", agent="b")],
+        {"10m": [ours]},
+    )
+    yield case(VERIFICATION, "a count that was there before is no event", [failures("5000x60")], {"0m": [], "30m": []})
+    yield case(
+        VERIFICATION, "a quarter of an hour later it is over", [failures("0x5 50x60")], {"27m": [ours], "28m": []}
+    )
+    yield case(
+        VERIFICATION,
+        "slowly",
+        [failures("0 " * 20 + " ".join(str(at) for at in range(60)))],
+        {"30m": [], "35m": [ours]},
+    )
