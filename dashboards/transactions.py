@@ -14,6 +14,7 @@ from exporter.catalogue import (
     OVERDUE_TRANSACTIONS,
     PRODUCER_FENCES_TOTAL,
     PRODUCER_INITS_TOTAL,
+    RECENT_APPLICATIONS,
     TRANSACTION_COMPLETION_SECONDS,
     TRANSACTION_OPEN_SECONDS,
     TRANSACTIONAL_IDS,
@@ -99,6 +100,14 @@ def _now() -> tuple[core.Panel, ...]:
             total(now(TRANSACTIONAL_IDS, OF_APPLICATION)),
             "none",
             NEUTRAL,
+        ),
+        stat(
+            "New applications, 1h",
+            "Applications that appeared in the last hour. Many: ids with a host or a counter in them that need a"
+            " pattern.",
+            total(now(RECENT_APPLICATIONS)),
+            "none",
+            ((None, NEUTRAL[0][1]), (20, YELLOW)),
         ),
     )
 
