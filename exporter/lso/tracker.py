@@ -360,8 +360,9 @@ class StallWatch:
             stood = self._not_before(partition, state, blocker.started)
             if not is_stalled(stood, self._stall_after, reading.at):
                 continue
-            seen = stood.seen if stood.exact else self._dated(partition, stood, blocker.started, releases)
-            since = self.anchor.unix(seen)
+            if not stood.exact:
+                stood = self._begun(partition, stood, self._dated(partition, stood, blocker.started, releases))
+            since = self.anchor.unix(stood.seen)
             leader = None if replicas is None else replicas.leader
             yield Stall(partition, since, state.last_stable_offset, reading.high_watermark, leader, blocker)
 
@@ -388,6 +389,16 @@ class StallWatch:
         if not state.since.by_unix or started is None or (begin := self.anchor.monotonic(started)) <= state.seen:
             return state
         self.standing[partition] = state = state._replace(since=Dated(begin))
+        return state
+
+    def _begun(self, partition: TopicPartition, state: Standing, seen: float) -> Standing:
+        """The standing since an earlier instant, for good: what is shown is what a later process goes on with."""
+        if seen >= state.seen:
+            return state
+        earlier = Dated(seen, by_unix=True)
+        if (held := self._held.get(partition)) is not None and held.since == state.since:
+            self._held[partition] = held._replace(since=earlier)
+        self.standing[partition] = state = state._replace(since=earlier)
         return state
 
     def _dated(

@@ -16,6 +16,8 @@ from tests.chaos.oracle.outcomes import History, Transaction, histories
 from tests.chaos.oracle.transaction_log import State
 from tests.chaos.workloads import Books
 
+SETTLED_SECONDS = 15.0
+"""How long what is said may be by the clock that was known before: a read waits up to 10 s, and 5 s pass between."""
 MOST_FAULTS = 6
 Place = tuple[str, int]
 
@@ -113,9 +115,25 @@ class Evidence:
     def clock(self, scrape: Scrape) -> int:
         return self.lives[scrape.life].clock
 
-    def clocks_right(self, began: float, ended: float) -> bool:
-        """Whether no agent with a wrong clock lived in this time."""
-        return not any(life.clock and life.began < ended and began < life.ended for life in self.lives)
+    def since(self, claim: Claim) -> float | None:
+        """Since when a stall is said to last, by the right clock; None while the agent learns that its own is wrong.
+
+        Before it knows the distance of its clock from the coordinators', what it says is by its own clock, and from
+        then on by theirs.
+        """
+        at, clock = claim.scrape.at, self.clock(claim.scrape)
+        if clock == 0:
+            return claim.since
+        first = bisect_left(self.scrapes, at - SETTLED_SECONDS, key=lambda scrape: scrape.at)
+        last = bisect_left(self.scrapes, at, key=lambda scrape: scrape.at)
+        lately = [each for each in self.scrapes[first : last + 1] if not each.error and each.life == claim.scrape.life]
+        if at - self.lives[claim.scrape.life].began > SETTLED_SECONDS and all(_knows_clock(each) for each in lately):
+            return claim.since
+        return None if any(_knows_clock(each) for each in lately) else claim.since - clock
+
+    def clocks_of(self, *claims: Claim) -> str:
+        """By how much the clocks of the agents that said these were ahead, for people."""
+        return "clock " + ", then ".join(f"{self.clock(each.scrape):+d} s" for each in claims)
 
     def ago(self, at: float) -> str:
         """An instant, as seconds from the begin of the run."""
@@ -145,6 +163,10 @@ def _reads(scrape: Scrape) -> bool:
         name == "kafka_eos_source_up" and ("source", "lso") in labels and value == 1
         for (name, labels), value in scrape.samples.items()
     )
+
+
+def _knows_clock(scrape: Scrape) -> bool:
+    return any(name == "kafka_eos_clock_distance_seconds" for name, _ in scrape.samples)
 
 
 def _claim(scrape: Scrape, stall: Mapping[str, Any]) -> Claim:

@@ -15,7 +15,7 @@ FOUND_WITHIN = 120.0
 
 def no_stall_invented(evidence: Evidence) -> Iterator[Disagreement]:
     """No stall is told of a partition that moved, none before its time, and none begins again."""
-    since: dict[tuple[Place, int], Claim] = {}
+    since: dict[tuple[Place, int], tuple[Claim, float]] = {}
     for claim in evidence.claims():
         at, where = claim.scrape.at, f"{claim.place[0]}-{claim.place[1]} at {claim.offset}"
         about = claim.place, claim.offset, claim.scrape.life
@@ -24,19 +24,26 @@ def no_stall_invented(evidence: Evidence) -> Iterator[Disagreement]:
         if at > moved + STALE_SECONDS and not evidence.just_paused(at, STALE_SECONDS):
             text = f"{where} is told at {evidence.ago(at)}, and had moved by {evidence.ago(moved)}"
             yield Disagreement("stall of what moved", f"{text}; faults: {evidence.faults_near(at)}", about)
-        if standing is None or not evidence.clocks_right(standing.before, at):
+        if standing is None:
             continue
         if at < standing.before + STALL_AFTER - LOOK_SECONDS:
             text = f"{where} is told at {evidence.ago(at)}, and did not stand at {evidence.ago(standing.before)}"
             yield Disagreement("stall too early", f"{text}; faults: {evidence.faults_near(at)}", about)
-        first = since.setdefault((claim.place, claim.offset), claim)
-        if claim.since > first.since + LOOK_SECONDS:
-            text = f"{where} stands since {evidence.ago(first.since)} at {evidence.ago(first.scrape.at)}"
-            later = f"since {evidence.ago(claim.since)} at {evidence.ago(at)}"
-            yield Disagreement("a stall begins again", f"{text}, and {later}", about)
-        if standing.before and claim.since < standing.before - LOOK_SECONDS:
-            text = f"{where} is told at {evidence.ago(at)} to stand since {evidence.ago(claim.since)}"
-            yield Disagreement("since", f"{text}, and did not stand at {evidence.ago(standing.before)}", about)
+        if (began := evidence.since(claim)) is None:
+            continue
+        first, told = since.setdefault((claim.place, claim.offset), (claim, began))
+        if began > told + LOOK_SECONDS:
+            text = f"{where} stands since {evidence.ago(told)} at {evidence.ago(first.scrape.at)}"
+            later = f"since {evidence.ago(began)} at {evidence.ago(at)}"
+            yield Disagreement(
+                "a stall begins again", f"{text}, and {later}; {evidence.clocks_of(first, claim)}", about
+            )
+        if standing.before and began < standing.before - LOOK_SECONDS:
+            text = f"{where} is told at {evidence.ago(at)} to stand since {evidence.ago(began)}"
+            clocks = evidence.clocks_of(claim)
+            yield Disagreement(
+                "since", f"{text}, and did not stand at {evidence.ago(standing.before)}; {clocks}", about
+            )
 
 
 def no_stall_missed(evidence: Evidence) -> Iterator[Disagreement]:

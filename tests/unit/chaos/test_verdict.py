@@ -138,6 +138,36 @@ def test_a_completing_holder_is_wrong_before_it_was_decided_and_right_after() ->
     assert judge(late) == []
 
 
+def behind(since: float, *, known: bool) -> Evidence:
+    """The same from an agent whose clock is 40 s behind, and that knows it, or not."""
+
+    def become(each: Scrape) -> Scrape:
+        samples = dict(each.samples)
+        if known:
+            samples["kafka_eos_clock_distance_seconds", ()] = -40.0
+        stalls = [stall(since)] if 112 <= each.at <= 151 else []
+        return each._replace(samples=samples, status={"clusters": [{"stalled_partitions": stalls}]})
+
+    evidence = truth()
+    return replace(evidence, lives=[Life(-50.0, 300.0, -40)], scrapes=[become(each) for each in evidence.scrapes])
+
+
+def test_since_of_an_agent_with_a_wrong_clock_is_by_its_own_until_it_knows_the_distance() -> None:
+    assert judge(behind(60.0, known=False)) == []
+    assert judge(behind(100.0, known=True)) == []
+    assert rules(behind(60.0, known=True)) == {"since"}
+    assert rules(behind(20.0, known=False)) == {"since"}
+
+
+def test_a_date_that_an_agent_with_a_wrong_clock_left_to_the_next_one_is_judged() -> None:
+    evidence = behind(100.0, known=True)
+    lives = [Life(-50.0, 130.0, -40), Life(130.0, 300.0, 0)]
+    scrapes = [each._replace(life=0 if each.at < 130 else 1) for each in evidence.scrapes]
+    assert judge(replace(evidence, lives=lives, scrapes=scrapes)) == []
+    wrong = told(140, lambda _: scrape(140.0, 1, stall(60.0)), replace(evidence, lives=lives, scrapes=scrapes))
+    assert rules(told(140, lambda each: each._replace(life=1), wrong)) == {"since"}
+
+
 def test_a_stall_that_is_never_told_is_missed() -> None:
     silent = replace(truth(), scrapes=[each._replace(status={"clusters": []}) for each in truth().scrapes])
     assert rules(silent) == {"stall missed"}

@@ -191,6 +191,34 @@ def test_a_stall_is_not_dated_by_the_timestamps_of_its_producers_records(timesta
     assert stall_of(watch).since == WALL
 
 
+def test_a_stall_that_is_dated_by_its_holder_keeps_that_date_over_a_restart_and_when_the_holder_is_unknown() -> None:
+    watch = watching()
+    for now in (NOW, NOW + 30):
+        watch.look(PLACE, 5, 9, now)
+        watch.described(PLACE, (LogProducer(7, 0, 5, None),))
+    opened = OpenTransaction("pay-1", "pay", 7, 0, TransactionState.ONGOING, WALL - 50, 60.0, None, frozenset({PLACE}))
+    (told,) = watch.stalls(Coordinators({7: opened}), None, {})
+    assert told.since == WALL - 50
+    (unknown,) = watch.stalls(NOBODY, None, {})
+    assert unknown.since == WALL - 50
+    again = watching(NOW + 40, WALL + 40)
+    again.remember(watch.memory())
+    again.look(PLACE, 5, 9, NOW + 40)
+    (after,) = again.stalls(NOBODY, None, {})
+    assert (after.since, after.blocker.kind) == (WALL - 50, BlockerKind.UNKNOWN)
+
+
+def test_a_stall_that_is_dated_by_its_holder_keeps_that_date_when_records_are_deleted() -> None:
+    watch = watching()
+    opened = OpenTransaction("pay-1", "pay", 7, 0, TransactionState.ONGOING, WALL - 50, 60.0, None, frozenset({PLACE}))
+    since = []
+    for now, offset in ((NOW, 5), (NOW + 30, 5), (NOW + 31, 6)):
+        watch.look(PLACE, offset, 9, now)
+        watch.described(PLACE, (LogProducer(7, 0, 5, None),))
+        since += [each.since for each in watch.stalls(Coordinators({7: opened}), None, {})]
+    assert since == [WALL - 50] * 2
+
+
 def test_a_holder_is_asked_for_again_while_its_end_is_decided_and_not_while_it_is_open() -> None:
     watch = watching()
     watch.look(PLACE, 5, 9, NOW)
