@@ -411,10 +411,11 @@ LSO_HOLDER_DUE_TIMESTAMP_SECONDS = Metric(
     (*A, "transactional_id", "producer_id", "kind", "severity"),
     "lso",
 )
-OF_EACH_SHARD = (*OF_EACH_AGENT, LSO_HOLDER_PARTITIONS, LSO_HOLDER_DUE_TIMESTAMP_SECONDS)
+OF_EACH_SHARD = (*OF_EACH_AGENT, RECENT_APPLICATIONS, LSO_HOLDER_PARTITIONS, LSO_HOLDER_DUE_TIMESTAMP_SECONDS)
 """Metrics that every shard exposes, with a label ``shard``: a transaction holds partitions of several shards' topics.
 
-A holder has the sum of its partitions, and the earliest of its instants. All other metrics are exposed by one shard.
+A holder has the sum of its partitions, and the earliest of its instants; each shard counts its own new applications.
+All other metrics are exposed by one shard.
 """
 HANGING_TRANSACTIONS = Metric(
     "kafka_eos_hanging_transactions",

@@ -111,7 +111,7 @@ def together_of(shards: list[dict[Series, float]]) -> dict[Series, float]:
     for shard in shards:
         for (name, labels), value in shard.items():
             key = name, tuple(each for each in labels if name not in PARTS or each[0] != "shard")
-            if name == catalogue.LSO_HOLDER_PARTITIONS.name:
+            if name in {catalogue.LSO_HOLDER_PARTITIONS.name, catalogue.RECENT_APPLICATIONS.name}:
                 together[key] = together.get(key, 0) + value
             elif name in PARTS:
                 together[key] = min(together.get(key, value), value)

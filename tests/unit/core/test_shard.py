@@ -164,8 +164,8 @@ class Agent:
             self._facts |= seen.facts
             for sample in seen.samples:
                 key = (sample.metric.name, sample.labels)
-                assert key not in self.samples or sample.metric in catalogue.OF_EACH_AGENT, key
-                if sample.metric not in catalogue.OF_EACH_AGENT:
+                assert key not in self.samples or sample.metric in catalogue.OF_EACH_SHARD, key
+                if sample.metric not in catalogue.OF_EACH_SHARD:
                     self.samples[key] = sample.value
 
 
