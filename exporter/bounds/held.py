@@ -20,10 +20,10 @@ class NoRoomError(Exception):
     """The answer was given up: others need the memory, and it is the largest, or no room came before its deadline."""
 
 
-class Hold:
+class MemoryShare:
     """The memory of one answer. It belongs to one thread, except for ``given_up``."""
 
-    def __init__(self, held: Held) -> None:
+    def __init__(self, held: MemoryBudget) -> None:
         self._held = held
         self.size = 0
         self.given_up = False
@@ -35,7 +35,7 @@ class Hold:
         self._held.add(self, size, deadline)
 
 
-class Held:
+class MemoryBudget:
     """All answers that are held. A bound on each of them does not bound the sum: a hundred JVMs may answer at once.
 
     Who finds no room waits. After ``PATIENCE_SECONDS`` the largest of the others is given up if it is larger than the
@@ -46,12 +46,12 @@ class Held:
         self._most = most
         self._patience = patience
         self._changed = threading.Condition()
-        self._holds: set[Hold] = set()
+        self._holds: set[MemoryShare] = set()
 
     @contextmanager
-    def hold(self) -> Iterator[Hold]:
+    def hold(self) -> Iterator[MemoryShare]:
         """The memory of an answer, given back at the end of the block."""
-        hold = Hold(self)
+        hold = MemoryShare(self)
         with self._changed:
             self._holds.add(hold)
         try:
@@ -67,8 +67,8 @@ class Held:
         with self._changed:
             return self._size()
 
-    def add(self, hold: Hold, size: int, deadline: Deadline) -> None:
-        """See ``Hold.add``."""
+    def add(self, hold: MemoryShare, size: int, deadline: Deadline) -> None:
+        """See ``MemoryShare.add``."""
         since = deadline.monotonic()
         with self._changed:
             while True:
@@ -91,7 +91,7 @@ class Held:
     def _size(self) -> int:
         return sum(_counted(each.size) for each in self._holds)
 
-    def _give_up_larger_than(self, hold: Hold) -> None:
+    def _give_up_larger_than(self, hold: MemoryShare) -> None:
         """Give up the largest one that is still being read, unless one is on its way out already."""
         if any(each.given_up for each in self._holds):
             return
@@ -107,7 +107,7 @@ def _counted(size: int) -> int:
     return max(0, size - UNCOUNTED_BYTES)
 
 
-HELD = Held()
+HELD = MemoryBudget()
 """That of this process."""
 
 LIGHT_BYTES = 4 * 1024 * 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from exporter.bounds.held import HELD, Hold
+from exporter.bounds.held import HELD, MemoryShare
 from exporter.http.endpoint import Endpoint, HttpError, Reply, causes
 from exporter.model import Deadline
 
@@ -23,7 +23,7 @@ def ask(
     body: bytes | None = None,
     content_type: str = "application/json",
     max_bytes: int = MAX_BYTES,
-    hold: Hold | None = None,
+    hold: MemoryShare | None = None,
 ) -> Reply:
     """GET the endpoint's URL and ``path``, or POST ``body`` to it. Raises HttpError.
 

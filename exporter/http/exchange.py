@@ -20,7 +20,7 @@ from requests.auth import HTTPBasicAuth
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
-from exporter.bounds.held import MOST_BYTES, Hold, NoRoomError
+from exporter.bounds.held import MOST_BYTES, MemoryShare, NoRoomError
 from exporter.http.endpoint import Endpoint, HttpError, Reply, causes
 from exporter.model import Deadline, Fault, Reason
 
@@ -40,7 +40,7 @@ def exchange(
     body: bytes | None,
     content_type: str,
     max_bytes: int,
-    hold: Hold,
+    hold: MemoryShare,
 ) -> Reply:
     """As ``exporter.http.ask``."""
     url = endpoint.url.rstrip("/") + path if path else endpoint.url
@@ -167,7 +167,7 @@ def _credentials(endpoint: Endpoint) -> HTTPBasicAuth | None:
     return HTTPBasicAuth(endpoint.username.encode(), word.encode())
 
 
-def _content(reply: requests.Response, max_bytes: int, hold: Hold, deadline: Deadline) -> bytes:
+def _content(reply: requests.Response, max_bytes: int, hold: MemoryShare, deadline: Deadline) -> bytes:
     """The whole body, decompressed; of a refusal the beginning. Raises HttpError when it is too large, NoRoomError."""
     encoding = reply.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in {"gzip", "identity", ""}:  # what was not asked for, or one in another, is not decoded
@@ -188,7 +188,7 @@ def _content(reply: requests.Response, max_bytes: int, hold: Hold, deadline: Dea
     return content.getvalue()
 
 
-def _no_room(url: str, hold: Hold) -> HttpError:
+def _no_room(url: str, hold: MemoryShare) -> HttpError:
     size, most = hold.size // 1024 // 1024, MOST_BYTES // 1024 // 1024
     text = f"{url}: reading its answer was given up after {size} MB: all answers together may take {most} MB"
     return HttpError(Fault(Reason.TIMEOUT, text))

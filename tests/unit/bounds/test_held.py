@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from exporter.bounds.held import UNCOUNTED_BYTES, Held, Hold, NoRoomError
+from exporter.bounds.held import UNCOUNTED_BYTES, MemoryBudget, MemoryShare, NoRoomError
 from exporter.model import Deadline
 
 MB = 1024 * 1024
@@ -18,7 +18,7 @@ def soon() -> Deadline:
 
 
 def test_answers_are_held_up_to_the_bound_and_given_back() -> None:
-    held = Held(10 * MB, patience=60)
+    held = MemoryBudget(10 * MB, patience=60)
     with held.hold() as first:
         first.add(8 * MB, soon())
         with held.hold() as second, pytest.raises(NoRoomError):
@@ -30,20 +30,20 @@ def test_answers_are_held_up_to_the_bound_and_given_back() -> None:
 
 
 def test_a_small_answer_waits_for_nobody() -> None:
-    held = Held(1 * MB, patience=60)
+    held = MemoryBudget(1 * MB, patience=60)
     with held.hold() as first, held.hold() as second:
         first.add(1 * MB + UNCOUNTED_BYTES, soon())
         second.add(UNCOUNTED_BYTES, Deadline.after(0))
 
 
 def test_one_beyond_the_whole_bound_is_refused_at_once() -> None:
-    held = Held(1 * MB, patience=60)
+    held = MemoryBudget(1 * MB, patience=60)
     with held.hold() as only, pytest.raises(NoRoomError):
         only.add(1 * MB + UNCOUNTED_BYTES + 1, Deadline.after(60))
 
 
 def test_one_that_waits_goes_on_when_another_ends() -> None:
-    held = Held(10 * MB, patience=60)
+    held = MemoryBudget(10 * MB, patience=60)
     waiting, done = threading.Event(), threading.Event()
 
     def wait() -> None:
@@ -63,8 +63,8 @@ def test_one_that_waits_goes_on_when_another_ends() -> None:
 
 
 def test_the_largest_is_given_up_for_one_that_waited_and_not_the_other_way() -> None:
-    held = Held(10 * MB, patience=0)
-    ended: list[Hold] = []
+    held = MemoryBudget(10 * MB, patience=0)
+    ended: list[MemoryShare] = []
     with held.hold() as large, held.hold() as small:
         large.give_up = lambda: ended.append(large)
         small.give_up = lambda: ended.append(small)
@@ -82,7 +82,7 @@ def test_the_largest_is_given_up_for_one_that_waited_and_not_the_other_way() -> 
 
 
 def test_what_is_parsed_is_not_given_up() -> None:
-    held = Held(10 * MB, patience=0)
+    held = MemoryBudget(10 * MB, patience=0)
     with held.hold() as parsed, held.hold() as small:
         parsed.add(9 * MB, soon())
         with pytest.raises(NoRoomError):
@@ -92,7 +92,7 @@ def test_what_is_parsed_is_not_given_up() -> None:
 
 def test_endless_answers_leave_room_for_the_others() -> None:
     """Four that grow without end and never return in time, and one of a usual size."""
-    held = Held(8 * MB, patience=0.01)
+    held = MemoryBudget(8 * MB, patience=0.01)
     stop = threading.Event()
     lost: list[None] = []
 

@@ -20,7 +20,6 @@ NAMES = {metric.name for metric in rows()}
 # Of the process and of Prometheus.
 OTHERS = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
 NOT_SHOWN: dict[str, str] = {
-    "kafka_eos_recent_applications": "a posture check judges it, with the mend",
     "kafka_eos_ingest_kept_bytes": "read by whoever sets ingest.memory, once",
     "kafka_eos_ingest_dropped_total": "as the other",
 }
