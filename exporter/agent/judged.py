@@ -1,4 +1,7 @@
-"""A source whose samples have their thresholds beside them: the one place where thresholds become series."""
+"""A source whose samples have their thresholds beside them: the one place where thresholds become series.
+
+The counters of the transaction log are also noted for the last hour on the status page.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from exporter import catalogue
 from exporter.core.thresholds import RATIOS, Thresholds
 from exporter.lso.holders import holder_samples
 from exporter.model import Clock, Deadline, Fact, Facts, Fault, LoggedTransactions, Metric, Sample, Source, Stalls
+from exporter.sources.txnlog import TxnlogSource
+from exporter.transactions.last_hour import NOTED, LastHour
 
 SUBJECTS: Mapping[Metric, tuple[str, tuple[int, ...]]] = MappingProxyType(
     {
@@ -39,6 +44,7 @@ class Judged:
 
     def __init__(self, source: Source, thresholds: Callable[[], Thresholds], clock: Clock) -> None:
         self._source = source
+        self._hour = LastHour(clock) if source.name == TxnlogSource.name else None
         self._thresholds = thresholds
         self._clock = clock
 
@@ -72,10 +78,13 @@ class Judged:
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         subjects: dict[tuple[str, tuple[str, ...]], str] = {}
         stalls: Stalls | None = None
+        noted: list[Sample] = []
         logged = facts.get(LoggedTransactions)
         elsewhere = logged.applications if logged is not None else frozenset[str]()
         for item in self._source.read(deadline, facts):
             if isinstance(item, Sample):
+                if item.metric in NOTED:
+                    noted.append(item)
                 if (shown := SUBJECTS.get(item.metric)) is not None:
                     kind, places = shown
                     names = tuple(item.labels[place] for place in places)
@@ -87,6 +96,9 @@ class Judged:
             elif isinstance(item, Stalls):
                 stalls = item
             yield item
+        if self._hour is not None and noted:
+            self._hour.note(noted)
+            yield self._hour
         now = self._clock.wall()
         in_force = self._thresholds()
         for (kind, names), cluster in subjects.items():

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from exporter.exposition.text_format import Format
 from exporter.web.authentication import Guard
+from exporter.web.filters import Filter
 from exporter.web.hosts import foreign, from_browser, name_of, reload_refusal
 from exporter.web.messages import Answer, Request, encoded, plain, refused
 from exporter.web.negotiation import negotiate, takes_gzip
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 CHUNK_BYTES = 64 * 1024
 PAGE_SECONDS = 1.0
 """How long a page or document is handed out before it is made anew: many readers cost no more than one."""
+MOST_PAGES = 16
+"""Pages that are kept: any reader may ask for any filter."""
 
 _HEALTH = frozenset({"/-/healthy", "/-/ready"})
 _HEADERS = {
@@ -177,8 +180,9 @@ class App:
 
     async def _page(self, request: Request) -> Answer:
         refresh = "refresh=off" not in request.query.split("&")
-        make = lambda: encoded(page(self._status(), self._prefix, refresh=refresh))  # noqa: E731 -- of this refresh
-        return Answer(200, await self._kept(("page", refresh), make), "text/html; charset=utf-8")
+        shown = Filter.parse(request.query)
+        make = lambda: encoded(page(self._status(), self._prefix, refresh=refresh, shown=shown))  # noqa: E731 -- of these
+        return Answer(200, await self._kept(("page", refresh, shown), make), "text/html; charset=utf-8")
 
     async def _document(self, _: Request) -> Answer:
         make = lambda: encoded(json.dumps(self._status(), indent=1, ensure_ascii=False))  # noqa: E731 -- as above
@@ -187,6 +191,10 @@ class App:
     async def _kept(self, key: object, make: Callable[[], bytes]) -> bytes:
         """What was made lately, or else made now, once for all who ask meanwhile."""
         kept = self._pages.get(key)
+        if kept is None and len(self._pages) >= MOST_PAGES:
+            self._pages = {each: page for each, page in self._pages.items() if time.monotonic() < page.until}
+            while len(self._pages) >= MOST_PAGES:
+                del self._pages[next(iter(self._pages))]
         if kept is None or (kept.made.done() and time.monotonic() >= kept.until):
             made = asyncio.ensure_future(self._makers.run(make))
             kept = self._pages[key] = _Kept(made, time.monotonic() + self._page_seconds)

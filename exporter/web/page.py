@@ -12,13 +12,19 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from exporter.core.durations import format_age
 from exporter.lso.next_step import CHECK_FIRST, clock_time
-from exporter.model import NOTICEABLE_SECONDS
+from exporter.model import NOTICEABLE_SECONDS, Reason
+from exporter.web.curves import curve
+from exporter.web.filters import EVERYTHING, Filter
 
 REFRESH_SECONDS = 10
 MOST_STALLS = 100
 MOST_OPEN = 50
 MOST_ENDS = 50
 MOST_FAILED = 50
+MOST_NAMES = 5
+MOST_APPLICATIONS = 50
+MOST_NAMES_OF_A_HOLDER = 12
+REFUSALS = frozenset({str(Reason.AUTHORIZATION), str(Reason.AUTHENTICATION)})
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _STYLE = (_TEMPLATES / "status.css").read_text(encoding="utf-8")
@@ -32,7 +38,7 @@ CONTENT_SECURITY_POLICY = (
 
 
 class PageVerdict(NamedTuple):
-    """The first line of the page. ``level`` is good, bad, or blind: it cannot be told."""
+    """The first line of the page. ``level`` is good, bad, warn, or blind: it cannot be told."""
 
     level: str
     text: str
@@ -44,8 +50,9 @@ def verdict(status: Mapping[str, Any]) -> PageVerdict:
     clusters, shard = status["clusters"], status["shard"]
     stalled = [stall for cluster in clusters for stall in cluster["stalled_partitions"]]
     blind = tuple(_blind_spots(clusters))
-    failures = tuple(_failures(clusters))
-    details = (*failures, *blind)
+    failures = (*_storms(clusters), *_failures(clusters))
+    warnings = tuple(_warnings(clusters))
+    details = (*failures, *warnings, *blind)
     if stalled:
         hanging = sum(stall["blocker"]["kind"] == "hanging" for stall in stalled)
         tail = f", {hanging} by a hanging transaction" if hanging else ""
@@ -53,11 +60,37 @@ def verdict(status: Mapping[str, Any]) -> PageVerdict:
     if failures:
         return PageVerdict("bad", failures[0], details[1:])
     if blind:
-        return PageVerdict("blind", "Cannot see everything", blind)
+        return PageVerdict("blind", "Cannot see everything", (*blind, *warnings))
+    if warnings:
+        return PageVerdict("warn", warnings[0], details[1:])
     if not status["ready"]:
         return PageVerdict("blind", "Starting: not every source has answered yet")
     part = "" if shard is None else f" of this shard ({shard['index']}/{shard['count']})"
     return PageVerdict("good", "All fine", (f"No partition{part} is stalled, and every source answers.",))
+
+
+def _storms(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A line for the transactional.ids that are fenced again and again."""
+    storms = [storm for cluster in clusters if cluster["last_hour"] for storm in cluster["last_hour"]["fence_storms"]]
+    if storms:
+        worst = max(storms, key=lambda storm: (storm["fences"], storm["transactional_id"]))
+        more = f" and {len(storms) - 1} more" if len(storms) > 1 else ""
+        yield f"Fence storm: {worst['transactional_id']}{more}, fenced {worst['fences']} times in 10 minutes"
+
+
+def _warnings(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What may be as it should be, a line for each kind: applications that stopped, settings."""
+    applications = [
+        each for cluster in clusters if cluster["last_hour"] for each in cluster["last_hour"]["applications"]
+    ]
+    if stopped := sorted(each["application"] for each in applications if each["stopped_minutes"] is not None):
+        verb = "has" if len(stopped) == 1 else "have"
+        names = ", ".join(stopped[:MOST_NAMES]) + (
+            f" and {len(stopped) - MOST_NAMES} more" if stopped[MOST_NAMES:] else ""
+        )
+        yield f"{_count(len(stopped), 'application')} {verb} stopped committing: {names}"
+    if failed := sum(len(cluster["posture"]["failed"]) for cluster in clusters if cluster["posture"]):
+        yield f"{_count(failed, 'check')} of the settings {'fails' if failed == 1 else 'fail'}"
 
 
 def _failures(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -73,7 +106,13 @@ def _failures(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _blind_spots(clusters: Iterable[Mapping[str, Any]]) -> Iterable[str]:
     for cluster in clusters:
         name = cluster["name"] or cluster["bootstrap_servers"]
-        down = sorted({source["source"] for source in cluster["sources"] if source["up"] is False})
+        refused = {
+            source["source"] for source in cluster["sources"] if any(f["reason"] in REFUSALS for f in source["faults"])
+        }
+        if refused:
+            verb = "is" if len(refused) == 1 else "are"
+            yield f"{name}: {', '.join(sorted(refused))} {verb} refused: a grant or a password is missing"
+        down = sorted({source["source"] for source in cluster["sources"] if source["up"] is False} - refused)
         if down:
             yield f"{name}: {', '.join(down)} {'does' if len(down) == 1 else 'do'} not answer in full"
         if not cluster["known"]["stalled_partitions"] and any(
@@ -86,11 +125,25 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True) -> str:
-    """The page. ``prefix`` goes before every link; with ``refresh`` it loads itself anew every ten seconds."""
+def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, shown: Filter = EVERYTHING) -> str:
+    """The page. ``prefix`` goes before every link; with ``refresh`` it loads itself anew every ten seconds.
+
+    With a filter it is of what that shows, headline and all, and says so.
+    """
+    whole, status = status, shown.applied(status)
     return _ENVIRONMENT.get_template("status.html").render(
         status=status,
         verdict=verdict(status),
+        shown=shown,
+        hidden_stalls=shown.hidden(whole),
+        curve=curve,
+        by_holder=by_holder,
+        most_names_of_a_holder=MOST_NAMES_OF_A_HOLDER,
+        filter_of=lambda **name: Filter(
+            frozenset({name["cluster"]} if "cluster" in name else shown.clusters),
+            frozenset({name["application"]} if "application" in name else ()),
+        ).query(),
+        most_applications=MOST_APPLICATIONS,
         prefix=prefix,
         style=_STYLE,
         refresh=REFRESH_SECONDS if refresh else 0,
@@ -101,6 +154,20 @@ def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True) -
         most_ends=MOST_ENDS,
         most_failed=MOST_FAILED,
     )
+
+
+def by_holder(stalls: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """Return the stalls of one transaction together, in the order of the first of each.
+
+    Alone are those with a line to copy, which is of one partition, and those whose holder is not known.
+    """
+    holders: dict[object, list[Mapping[str, Any]]] = {}
+    for stall in stalls:
+        blocker = stall["blocker"]
+        alone = stall["next_step"]["command"] or blocker["producer_id"] is None
+        who = (blocker["kind"], blocker["transactional_id"], blocker["producer_id"], blocker["producer_epoch"])
+        holders.setdefault((stall["topic"], stall["partition"]) if alone else who, []).append(stall)
+    return list(holders.values())
 
 
 def _took(seconds: float | None) -> str:

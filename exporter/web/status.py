@@ -26,7 +26,10 @@ from exporter.model import (
     UncleanEnd,
     UncleanEnds,
 )
+from exporter.posture.checks import Posture
 from exporter.spark.queries import Lag, QueryKey, SparkView, StreamingQuery
+from exporter.transactions.last_hour import LastHour
+from exporter.web.hour import last_hour_document, posture_document
 from exporter.words import QueryState
 
 Document = dict[str, Any]
@@ -104,6 +107,8 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
         "connect": [_connect(state) for state in sorted(group.facts.all(ConnectState), key=lambda each: each.name)],
         "spark": [_query(key, query, spark.lags.get(key), now) for key, query in spark.queries.items()],
         "audits": [_audit(result, now) for result in (audits.results if audits else ())],
+        "last_hour": last_hour_document(group.facts.get(LastHour), shard),
+        "posture": posture_document(group.facts.get(Posture)),
     }
 
 

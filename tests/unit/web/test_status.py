@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from exporter import catalogue
 from exporter.core.runner import GroupState, SourceState
 from exporter.model import (
     Blocker,
     BlockerKind,
+    Clock,
     ClusterIdentity,
     Completion,
     CoordinatorTime,
@@ -23,6 +25,7 @@ from exporter.model import (
     OpenTransaction,
     OpenTransactions,
     Reason,
+    Sample,
     Stall,
     Stalls,
     TopicPartition,
@@ -30,6 +33,8 @@ from exporter.model import (
     UncleanEnd,
     UncleanEnds,
 )
+from exporter.posture.checks import Check, CheckResult, Posture
+from exporter.transactions.last_hour import LastHour
 from exporter.web.page import CONTENT_SECURITY_POLICY, page, verdict
 from exporter.web.status import ClusterSettings, document, instant
 from tests.proofs import proven
@@ -149,7 +154,7 @@ def test_all_is_fine_only_when_everything_answers_and_nothing_is_stalled() -> No
 def test_a_stall_is_said_before_anything_else() -> None:
     found = verdict(status(*FINE[:1], Stalls((STALL, STALL)), sources=(UP, DOWN)))
     assert (found.level, found.text) == ("bad", "2 partitions stalled")
-    assert found.details == ("prod: txnlog does not answer in full",)
+    assert found.details == ("prod: txnlog is refused: a grant or a password is missing",)
 
 
 def test_a_hanging_transaction_is_named_in_the_verdict() -> None:
@@ -165,6 +170,36 @@ def test_not_knowing_whether_a_partition_is_stalled_is_never_all_fine() -> None:
     found = verdict(status(IDENTITY))
     assert found.level == "blind"
     assert "prod: whether a partition is stalled is not known" in found.details
+
+
+def hour(*samples: Sample) -> LastHour:
+    found = LastHour(Clock())
+    found.note([catalogue.TRANSACTIONS_TOTAL(0.0, "prod", "pay", "committed")])
+    found.note(samples)
+    return found
+
+
+def test_a_fence_storm_is_said_before_other_failures() -> None:
+    storm = catalogue.RECENT_PRODUCER_FENCES(7.0, "prod", "pay", EVIL)
+    found = verdict(status(*FINE, hour(storm)))
+    assert (found.level, found.text) == ("bad", f"Fence storm: {EVIL}, fenced 7 times in 10 minutes")
+
+
+def test_checks_that_fail_are_a_warning_and_unknown_ones_are_not() -> None:
+    failed = Check("transaction_log_min_isr", "cluster", CheckResult.FAILED, "1", EVIL, EVIL)
+    unknown = Check("transaction_log_min_isr", "cluster", CheckResult.UNKNOWN, "", "", "", "no answer")
+    found = verdict(status(*FINE, Posture((failed, failed, unknown))))
+    assert (found.level, found.text) == ("warn", "2 checks of the settings fail")
+    assert verdict(status(*FINE, Posture((unknown,)))).level == "good"
+
+
+def test_the_last_hour_is_null_until_the_log_is_read_and_then_has_every_outcome() -> None:
+    assert cluster(*FINE)["last_hour"] is None
+    found = cluster(*FINE, hour(catalogue.TRANSACTIONS_TOTAL(4.0, "prod", "pay", "fenced")))["last_hour"]
+    assert found["outcomes_per_minute"] == {"committed": [0], "aborted": [0], "timed_out": [0], "fenced": [4]}
+    [application] = found["applications"]
+    assert application["outcomes"] == {"committed": 0, "aborted": 0, "timed_out": 0, "fenced": 4}
+    assert application["stopped_minutes"] is None
 
 
 def test_before_the_first_answers_the_agent_is_starting() -> None:
@@ -217,6 +252,11 @@ def evil_facts() -> tuple[Fact, ...]:
         Stalls((stall,)),
         OpenTransactions("txnlog", (transaction,), complete=False, missing=(EVIL,)),
         UncleanEnds((END._replace(transactional_id=EVIL, application=EVIL, outcome=EVIL),)),
+        hour(
+            catalogue.TRANSACTIONS_TOTAL(1.0, EVIL, EVIL, "fenced"),
+            catalogue.RECENT_PRODUCER_FENCES(9.0, EVIL, EVIL, EVIL),
+        ),
+        Posture((Check(EVIL, EVIL, CheckResult.FAILED, EVIL, EVIL, EVIL),)),
     )
 
 
@@ -314,8 +354,26 @@ def test_a_thousand_open_transactions_are_counted_and_the_oldest_listed() -> Non
     assert "and 950 younger ones" in html
 
 
+def test_partitions_that_one_transaction_holds_are_one_card() -> None:
+    held = tuple(STALL._replace(partition=TopicPartition("orders", number)) for number in range(500))
+    text = " ".join(elements(IDENTITY, Stalls(held)).text.split())
+    assert "500 partitions stalled" in text
+    assert text.count("Open: its producer has not ended it") == 1
+    assert "The same transaction holds 499 more: orders-1, orders-2," in text
+    assert "orders-12 and 487 more" in text
+
+
+def test_partitions_whose_holder_is_not_known_have_each_their_own_card() -> None:
+    unknown = STALL.blocker._replace(kind=BlockerKind.UNKNOWN, producer_id=None, transactional_id="")
+    held = tuple(STALL._replace(partition=TopicPartition("orders", number), blocker=unknown) for number in range(3))
+    assert "The same transaction" not in elements(IDENTITY, Stalls(held)).text
+
+
 def test_ten_thousand_stalled_partitions_are_counted_and_the_longest_shown() -> None:
-    many = tuple(STALL._replace(partition=TopicPartition("orders", number)) for number in range(10_000))
+    many = tuple(
+        STALL._replace(partition=TopicPartition("orders", number), blocker=STALL.blocker._replace(producer_id=number))
+        for number in range(10_000)
+    )
     found = elements(IDENTITY, Stalls(many))
     assert "10000 partitions stalled" in found.text
     assert found.text.count("Open: its producer has not ended it") == 100
