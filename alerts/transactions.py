@@ -203,9 +203,9 @@ def _persistent() -> Alert:
 def _completion() -> Iterator[Alert]:
     summary = "Transactions that are decided wait for their markers."
     wait = (
-        " Until its markers are written in every partition, the transaction holds the last stable offset there, and its"
-        " producer gets CONCURRENT_TRANSACTIONS. Look for partitions without leader, for brokers that the coordinator"
-        " does not reach, and for slow disks."
+        " Until its markers are written and replicated in every partition, the transaction holds the last stable offset"
+        " there, and its producer gets CONCURRENT_TRANSACTIONS. Look for partitions without leader or with replicas"
+        " that are not in sync, for brokers that the coordinator does not reach, and for slow disks."
     )
     yield Alert(
         "KafkaEosCompletionSlow",

@@ -104,8 +104,8 @@ def holders(*matchers: str) -> core.Panel:
     return table(
         "Stalled partitions, and who holds them",
         "The one transaction whose start offset is the last stable offset. open: find its producer, or wait for the "
-        "timeout. completing: a leader lacks the marker. hanging: no coordinator knows it, the agent's page has the "
-        "line that ends it. unknown: the coordinator could not be asked.",
+        "timeout. completing: decided, the marker is not written or not replicated. hanging: no coordinator knows "
+        "it, the agent's page has the line that ends it. unknown: the coordinator could not be asked.",
         [since, lag],
         [
             Column("Value #A", "Stalled for", "s", steps=STALL_STEPS, width=120),

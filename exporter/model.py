@@ -250,7 +250,12 @@ class CoordinatorTime(Fact):
 
     def advising(self, wall: float) -> float:
         """What a next step is made by: ``now`` where the distance is known, else ``earliest`` if there is one."""
-        return wall - self.at_most if self.ahead is None and self.at_most is not None else self.now(wall)
+        return wall - self.at_most if self.at_least and self.at_most is not None else self.now(wall)
+
+    @property
+    def at_least(self) -> bool:
+        """Whether ``advising`` is a lower bound of their clock: it is bounded, and its distance is not known."""
+        return self.ahead is None and self.at_most is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,18 @@ import argparse
 import time
 from typing import Any
 
+from exporter.commands.clock import say_clock, shown_now
 from exporter.commands.clusters import read_all
 from exporter.commands.output import say
 from exporter.commands.report import ClusterReport, ReportFormat, show
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.lso.next_step import clock_time
-from exporter.model import Deadline, Facts, Fault, LoggedTransactions, UncleanEnd, UncleanEnds
+from exporter.model import ClockBounds, Deadline, Facts, Fault, LoggedTransactions, UncleanEnd, UncleanEnds
 from exporter.sources.cluster import Cluster
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.transactions.aggregates import Caps
+from exporter.transactions.clock import coordinator_time
 from exporter.web.status import unclean_end_document
 
 _MOST = 10_000
@@ -60,7 +62,9 @@ def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's
 def command(options: argparse.Namespace) -> int:
     """Runs it; gives back the exit code."""
     looks = read_all(options, _look)
-    now = time.time()
+    wall = time.time()
+    # Ends are by the coordinators' clock; where it is known to be ahead of ours, so are their ages.
+    now = max((shown_now(look.time, wall) for look in looks), default=wall)
     form: ReportFormat[UncleanEnd] = ReportFormat(
         "unclean_ends",
         "no unclean ends in the last hour",
@@ -77,13 +81,16 @@ def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterRepo
     say(f"reading the last hour of the transaction log of {cluster.target} ...")
     source = TxnlogSource(cluster, TxnlogSettings(Caps(unclean_ends=_MOST), timeout=_SLICE_SECONDS))
     ends: tuple[UncleanEnd, ...] | None = None
+    bounds = ClockBounds()
     faults: tuple[str, ...] = ()
     try:
         while not deadline.over:
             facts = list(source.read(deadline.within(_SLICE_SECONDS), Facts()))
             faults = tuple(each.detail for each in facts if isinstance(each, Fault))
             ends = next((each.ends for each in facts if isinstance(each, UncleanEnds)), None)
-            caught_up = any(isinstance(each, LoggedTransactions) for each in facts)
+            logged = next((each for each in facts if isinstance(each, LoggedTransactions)), None)
+            caught_up = logged is not None
+            bounds = bounds if logged is None else logged.clock
             if caught_up or faults:
                 break
             time.sleep(0.1)
@@ -91,7 +98,10 @@ def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterRepo
         source.close()
     if ends is None and not faults:
         faults = ("the end of the transaction log was not reached in time: raise --timeout",)
-    return ClusterReport(cluster, ends or (), faults)
+    clock = coordinator_time(bounds, cluster.clock.monotonic(), cluster.clock.wall())
+    if ends:
+        say_clock(cluster, clock, cluster.clock.wall())
+    return ClusterReport(cluster, ends or (), faults, time=clock)
 
 
 def _row(end: UncleanEnd, now: float) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from exporter.commands.output import print_advice, print_json, print_next_step, print_not_asked, print_table, say
 from exporter.kafka.faults import some
 from exporter.lso.next_step import NextStep
+from exporter.model import CoordinatorTime
 from exporter.sources.cluster import Cluster
 
 T = TypeVar("T")
@@ -21,14 +22,21 @@ MOST_NAMES = 5
 """Partitions that are named where many have the same next step; the table has them all."""
 
 
+_NOT_KNOWN = CoordinatorTime(None, None)
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterReport(Generic[T]):
-    """What one cluster showed: what was found, what may be one, and in words what could not be asked."""
+    """What one cluster showed: what was found, what may be one, and in words what could not be asked.
+
+    ``time`` is what is known of its coordinators' clock.
+    """
 
     cluster: Cluster
     found: tuple[T, ...]
     not_asked: tuple[str, ...] = ()
     undecided: tuple[T, ...] = ()
+    time: CoordinatorTime = _NOT_KNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,11 @@ def show(options: argparse.Namespace, looks: Sequence[ClusterReport[T]], form: R
     for look in looks:
         print_not_asked(look.cluster.target, look.not_asked)
     return exit_code(looks)
+
+
+def time_of(looks: Sequence[ClusterReport[T]], cluster: Cluster) -> CoordinatorTime:
+    """What a look showed of this cluster's coordinators' clock."""
+    return next(look.time for look in looks if look.cluster is cluster)
 
 
 def exit_code(looks: Sequence[ClusterReport[T]]) -> int:

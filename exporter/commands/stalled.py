@@ -8,17 +8,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from exporter import catalogue
+from exporter.commands.clock import coordinators_clock, say_clock
 from exporter.commands.clusters import duration, read_all
 from exporter.commands.log_rounds import Proofs, Sleep, take_rounds
 from exporter.commands.output import say
-from exporter.commands.report import ClusterReport, ReportFormat, show
+from exporter.commands.report import ClusterReport, ReportFormat, show, time_of
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age, format_duration
-from exporter.lso.next_step import next_step
+from exporter.lso.next_step import NextStep, next_step
 from exporter.lso.proof import OpenInLog, OpenStart
 from exporter.model import (
     Blocker,
     BlockerKind,
+    CoordinatorTime,
     Deadline,
     Facts,
     Fault,
@@ -77,11 +79,17 @@ def command(options: argparse.Namespace) -> int:
         "no stalled partitions",
         ("topic", "partition", "kind", "application", "transactional.id", "pid", "epoch", "offset", "stalled", "lag"),
         lambda stall: _row(stall, now),
-        lambda cluster, stall: stall_document(stall, cluster.properties.bootstrap_servers, now),
+        lambda cluster, stall: stall_document(
+            stall, cluster.properties.bootstrap_servers, now, time_of(looks, cluster)
+        ),
         lambda stall: stall.since,
-        lambda cluster, stall: (str(stall.partition), next_step(stall, cluster.properties.bootstrap_servers, now)),
+        lambda cluster, stall: (str(stall.partition), _step(cluster, stall, now, time_of(looks, cluster))),
     )
     return show(options, looks, form)
+
+
+def _step(cluster: Cluster, stall: Stall, now: float, clock: CoordinatorTime) -> NextStep:
+    return next_step(stall, cluster.properties.bootstrap_servers, clock.advising(now), or_later=clock.at_least)
 
 
 def look_twice(
@@ -121,10 +129,12 @@ def look_twice(
     second = list(source.read(Deadline.after(patience), Facts()))
     stalls = next((each.stalls for each in second if isinstance(each, Stalls)), ())
     faults = (*_faults(first), *_faults(second))
-    if stalls:
-        stalls, more = _by_the_log(cluster, stalls, began, connect, patience, sleep)
-        faults += more
-    return ClusterReport(cluster, stalls, tuple(dict.fromkeys(faults)))
+    if not stalls:
+        return ClusterReport(cluster, (), tuple(dict.fromkeys(faults)))
+    stalls, more = _by_the_log(cluster, stalls, began, connect, patience, sleep)
+    clock = coordinators_clock(cluster, (stall.blocker.started for stall in stalls), Deadline.after(patience))
+    say_clock(cluster, clock, cluster.clock.wall())
+    return ClusterReport(cluster, stalls, tuple(dict.fromkeys((*faults, *more))), time=clock)
 
 
 def _by_the_log(

@@ -6,10 +6,10 @@ Every look is read-only and leaves nothing behind.
 from __future__ import annotations
 
 import argparse
-import time
 from typing import Any, NamedTuple
 
 from exporter.commands import hanging, recent, stalled
+from exporter.commands.clock import coordinators_clock, say_clock, shown_now
 from exporter.commands.clusters import duration, read_all
 from exporter.commands.report import ClusterReport, ReportFormat, show
 from exporter.commands.settings import add_cluster_flags
@@ -66,24 +66,30 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 class Seen(NamedTuple):
-    """An open transaction, and the same as a stall of one of its partitions when it is late."""
+    """An open transaction, and the same as a stall of one of its partitions when it is late.
+
+    Late by the later of both clocks, so that none is missed; ``advised`` is the present by which its next step is made,
+    or a lower bound of it, which blames no coordinator for this machine's clock. ``shown`` is the present of its age.
+    """
 
     transaction: OpenTransaction
     stall: Stall | None
+    shown: float
+    advised: float
+    or_later: bool
 
 
 def _open(options: argparse.Namespace) -> int:
     looks = read_all(options, _look)
-    now = time.time()
     form: ReportFormat[Seen] = ReportFormat(
         "transactions",
         "no open transactions",
         ("application", "transactional.id", "pid", "epoch", "state", "age", "timeout", "partitions"),
-        lambda seen: _row(seen.transaction, now),
-        lambda cluster, seen: _document(cluster, seen, now),
+        lambda seen: _row(seen.transaction, seen.shown),
+        _document,
         # Oldest first; one whose start is not known may be older than all.
         lambda seen: seen.transaction.started or 0.0,
-        lambda cluster, seen: _step(cluster, seen, now),
+        _step,
         advice=lambda _: [_ADVICE],
     )
     return show(options, looks, form)
@@ -92,11 +98,18 @@ def _open(options: argparse.Namespace) -> int:
 def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[Seen]:
     cluster.metadata(deadline, [])
     asked = ask_coordinators(cluster.client, deadline, lambda each: cluster.grouping.of(each).name)
-    now = cluster.clock.wall()
+    clock = coordinators_clock(cluster, (each.started for each in asked.transactions), deadline)
+    wall = cluster.clock.wall()
+    now, advised = shown_now(clock, wall), clock.advising(wall)
+    if asked.transactions:
+        say_clock(cluster, clock, wall)
     late = [each for each in asked.transactions if _is_late(each, now)]
     topics = {partition.topic for each in late for partition in each.partitions}
     metadata = cluster.metadata(deadline, sorted(topics)) if topics else None
-    found = (Seen(each, _as_stall(each, metadata, now) if each in late else None) for each in asked.transactions)
+    found = (
+        Seen(each, _as_stall(each, metadata, now) if each in late else None, now, advised, clock.at_least)
+        for each in asked.transactions
+    )
     return ClusterReport(cluster, tuple(found), tuple(fault.detail for fault in asked.faults))
 
 
@@ -118,15 +131,17 @@ def _as_stall(each: OpenTransaction, metadata: Metadata | None, now: float) -> S
     return Stall(partition, each.started or now, 0, 0, metadata.leader(*partition), blocker)
 
 
-def _step(cluster: Cluster, seen: Seen, now: float) -> tuple[str, NextStep] | None:
+def _step(cluster: Cluster, seen: Seen) -> tuple[str, NextStep] | None:
     if seen.stall is None:
         return None
-    return seen.transaction.transactional_id, next_step(seen.stall, cluster.properties.bootstrap_servers, now)
+    servers = cluster.properties.bootstrap_servers
+    step = next_step(seen.stall, servers, seen.advised, or_later=seen.or_later)
+    return seen.transaction.transactional_id, step
 
 
-def _document(cluster: Cluster, seen: Seen, now: float) -> dict[str, Any]:
-    step = _step(cluster, seen, now)
-    return {**open_transaction_document(seen.transaction, now), "next_step": step[1]._asdict() if step else None}
+def _document(cluster: Cluster, seen: Seen) -> dict[str, Any]:
+    step = _step(cluster, seen)
+    return {**open_transaction_document(seen.transaction, seen.shown), "next_step": step[1]._asdict() if step else None}
 
 
 def _row(each: OpenTransaction, now: float) -> tuple[object, ...]:

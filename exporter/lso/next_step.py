@@ -25,7 +25,10 @@ MEANING = {
         " ends by itself."
     ),
     BlockerKind.OPEN: "its producer has not ended it.",
-    BlockerKind.COMPLETING: "its end is decided, and a marker is missing. It completes by itself.",
+    BlockerKind.COMPLETING: (
+        "its end is decided, and its marker is not in the partition's log yet, or not replicated. It completes by"
+        " itself."
+    ),
     BlockerKind.UNKNOWN: "it cannot be told whether a coordinator knows this transaction.",
 }
 """What each kind of holder means, in the words of every page, alert and command."""
@@ -62,13 +65,13 @@ class NextStep(NamedTuple):
     expect: str | None = None
 
 
-def next_step(stall: Stall, bootstrap_servers: str, now: float) -> NextStep:
-    """The next step for a stalled partition; ``now`` is Unix seconds."""
+def next_step(stall: Stall, bootstrap_servers: str, now: float, *, or_later: bool = False) -> NextStep:
+    """The next step for a stalled partition; ``now`` is Unix seconds, ``or_later`` says that it is a lower bound."""
     match stall.blocker.kind:
         case BlockerKind.HANGING:
             return _hanging(stall, bootstrap_servers)
         case BlockerKind.OPEN:
-            return _open(stall.blocker, bootstrap_servers, now)
+            return _open(stall.blocker, bootstrap_servers, now, or_later=or_later)
         case BlockerKind.COMPLETING:
             return _completing(stall)
         case BlockerKind.UNKNOWN:
@@ -93,8 +96,9 @@ def _hanging(stall: Stall, bootstrap_servers: str) -> NextStep:
     return _ended(text, abort_marker(proof, bootstrap_servers))
 
 
-def _open(blocker: Blocker, bootstrap_servers: str, now: float) -> NextStep:
-    age = "" if blocker.started is None else f" It is open for {format_age(now - blocker.started)}."
+def _open(blocker: Blocker, bootstrap_servers: str, now: float, *, or_later: bool) -> NextStep:
+    least = "at least " if or_later else ""
+    age = "" if blocker.started is None else f" It is open for {least}{format_age(now - blocker.started)}."
     text = f"Open: {MEANING[BlockerKind.OPEN]}{age} {_who(blocker)}"
     if blocker.flink:
         return NextStep(f"{text} {_restart_flink(blocker, now)}", warning=FLINK_WARNING)

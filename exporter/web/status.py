@@ -97,8 +97,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
         "clock_distance_seconds": time.ahead,
         "sources": [_source(state) for state in group.sources],
         "stalled_partitions": [
-            stall_document(stall, bootstrap_servers, time.shown(now), time.advising(now))
-            for stall in (stalls.stalls if stalls else ())
+            stall_document(stall, bootstrap_servers, now, time) for stall in (stalls.stalls if stalls else ())
         ],
         "open_transactions": [
             open_transaction_document(each, theirs) for each in transactions if shard.tells_of(each.application)
@@ -125,23 +124,28 @@ def _source(state: SourceState) -> Document:
     }
 
 
-def stall_document(stall: Stall, bootstrap_servers: str, now: float, theirs: float | None = None) -> Document:
-    """A stalled partition, its blocker and the next step.
+_OURS = CoordinatorTime(None, None)
 
-    ``now`` is the time that the stall is dated by; the step is made by ``theirs``, the coordinators' time, where given.
+
+def stall_document(stall: Stall, bootstrap_servers: str, now: float, time: CoordinatorTime = _OURS) -> Document:
+    """A stalled partition, its blocker and the next step. ``now`` is our time.
+
+    What is known of the coordinators' time decides by which of the two the stall is dated, and the step made.
     """
+    dated = time.shown(now)
+    step = next_step(stall, bootstrap_servers, time.advising(now), or_later=time.at_least)
     return {
         "topic": stall.partition.topic,
         "partition": stall.partition.partition,
         "since": instant(stall.since),
         "since_timestamp": stall.since,
-        "seconds": max(0.0, now - stall.since),
+        "seconds": max(0.0, dated - stall.since),
         "last_stable_offset": stall.last_stable_offset,
         "high_watermark": stall.high_watermark,
         "lag_offsets": max(0, stall.high_watermark - stall.last_stable_offset),
         "leader": stall.leader,
         "blocker": _blocker(stall.blocker),
-        "next_step": next_step(stall, bootstrap_servers, now if theirs is None else theirs)._asdict(),
+        "next_step": step._asdict(),
     }
 
 

@@ -22,6 +22,7 @@ from exporter.kafka.client import ClusterClient
 from exporter.kafka.log.tail import Polled
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
+from exporter.kafka.requests.offsets import NEWEST
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Clock, Deadline, Fault, TopicPartition
 from exporter.sources.cluster import Cluster
@@ -63,13 +64,15 @@ class LogReader:
 class World:
     """``opened`` are (producer id, start offset, seconds since its last write) by partition, ``known`` the partitions
     that a coordinator has for a transactional id, with the producer id; both it and the transaction log say so, but for
-    the ``unlisted``, which only the log has. ``monotonic`` runs only with ``sleep``.
+    the ``unlisted``, which only the log has. ``monotonic`` runs only with ``sleep``; ``newest_ago`` is how old the
+    newest record of the log is, by our clock.
     """
 
     opened: dict[TopicPartition, list[tuple[int, int, float]]] = field(default_factory=dict)
     known: dict[str, tuple[int, frozenset[TopicPartition]]] = field(default_factory=dict)
     state: str = "Ongoing"
     started_ago: float = 100.0
+    newest_ago: float | None = None
     unlisted: set[str] = field(default_factory=set)
     describe_denied: bool = False
     read_denied: bool = False
@@ -212,9 +215,15 @@ class World:
                 opened = self.opened.get(TopicPartition(each.name, asked.partition_index), [])
                 stable = min((start for _, start, _ in opened), default=10)
                 offset = stable if request.isolation_level == 1 else 10
+                newest = asked.timestamp == NEWEST and self.newest_ago is not None
+                stamp = round((NOW + self.monotonic - (self.newest_ago or 0.0)) * 1000) if newest else -1
                 answers.append(
                     partition(
-                        partition_index=asked.partition_index, error_code=0, timestamp=-1, offset=offset, leader_epoch=0
+                        partition_index=asked.partition_index,
+                        error_code=0,
+                        timestamp=stamp,
+                        offset=offset,
+                        leader_epoch=0,
                     )
                 )
             rows.append(topic(name=each.name, partitions=answers))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
@@ -16,6 +16,8 @@ from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 LATEST = -1
 EARLIEST = -2
+NEWEST = -3
+"""The record with the largest timestamp (KIP-734, Kafka 3.0)."""
 NONE_LATER = -1
 """ListOffsets' answer for an instant after which there is no record."""
 UNKNOWN_SERVER_ERROR = -1
@@ -95,6 +97,21 @@ def start_offsets(
     return list_offsets(client, metadata, dict.fromkeys(partitions, EARLIEST), deadline)
 
 
+def newest_timestamps(
+    client: BrokerAccess, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline
+) -> Answers[TopicPartition, int]:
+    """The largest timestamp of a record, Unix milliseconds; -1 for a partition without one."""
+    return list_offsets(client, metadata, dict.fromkeys(partitions, NEWEST), deadline, give=_timestamp)
+
+
+def _offset(answer: Any) -> int:  # noqa: ANN401 - kafka-python's class has no fields for mypy
+    return int(answer.offset)
+
+
+def _timestamp(answer: Any) -> int:  # noqa: ANN401 - as above
+    return int(answer.timestamp)
+
+
 def list_offsets(
     client: BrokerAccess,
     metadata: Metadata,
@@ -104,8 +121,11 @@ def list_offsets(
     *,
     absent: int = 0,
     replica: int = CONSUMER,
+    give: Callable[[Any], int] = _offset,
 ) -> Answers[TopicPartition, int]:
-    """ListOffsets: the offset of a timestamp (Unix milliseconds, or LATEST, EARLIEST) in each partition.
+    """ListOffsets: the offset of a timestamp (Unix milliseconds, or LATEST, EARLIEST, NEWEST) in each partition.
+
+    Or what ``give`` takes from an answer.
 
     The first offset at or after an instant is that of the first *batch entry* whose timestamp is, in the log's order
     (UnifiedLog.fetchOffsetByTimestamp): with timestamps that go back and forth, records before it may be younger. An
@@ -140,17 +160,19 @@ def list_offsets(
         "partitions",
         lambda key: key,
         request,
-        lambda response: _read(response, absent),
+        lambda response: _read(response, absent, give),
         PARTITIONS_PER_REQUEST,
         LEADER_MOVED,
     )
     return ask_leaders(client, metadata, question, timestamps, deadline)
 
 
-def _read(response: ListOffsetsResponse, absent: int) -> Iterator[Item[TopicPartition, int]]:
+def _read(
+    response: ListOffsetsResponse, absent: int, give: Callable[[Any], int]
+) -> Iterator[Item[TopicPartition, int]]:
     for topic in response.topics:
         name = topic.name
         for partition in topic.partitions:
             key = TopicPartition(name, partition.partition_index)
             code = partition.error_code or (absent if partition.offset < 0 else 0)
-            yield Item(key, code, None if code else partition.offset, f"DESCRIBE on Topic:{name}" if code else "")
+            yield Item(key, code, None if code else give(partition), f"DESCRIBE on Topic:{name}" if code else "")

@@ -13,6 +13,8 @@ from exporter.alerts.settings import Settings, knobs
 from exporter.alerts.table import alerts as all_alerts
 from exporter.alerts.table import names
 from exporter.cli import parser
+from exporter.lso.next_step import MEANING
+from exporter.model import BlockerKind
 
 OURS = "kafka-eos-exporter"
 TEXTS = {path.stem: path.read_text() for path in sorted((Path(alerts.__file__).parent / "runbooks").glob("*.md"))}
@@ -78,3 +80,14 @@ def test_a_runbook_says_what_it_means_what_it_does_how_to_see_and_mend_and_preve
     places = [text.find(section) for section in SECTIONS]
     assert -1 not in places
     assert places == sorted(places)
+
+
+def test_the_words_for_a_decided_transaction_are_true_of_every_wait() -> None:
+    """Its marker may be in the partition's log and not replicated: then no leader lacks it."""
+    words = [
+        MEANING[BlockerKind.COMPLETING],
+        *(TEXTS[name] for name in ("KafkaEosLsoStalled", "KafkaEosCompletionSlow")),
+    ]
+    words += [alert.description for alert in all_alerts(Settings()) if alert.name == "KafkaEosCompletionSlow"]
+    assert len(words) == 5
+    assert all("replicated" in each for each in words)

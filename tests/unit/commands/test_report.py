@@ -9,7 +9,7 @@ import pytest
 from exporter.commands.output import print_table, printable
 from exporter.commands.report import ClusterReport, ReportFormat, exit_code, show
 from exporter.commands.transactions import Seen, _look
-from exporter.lso.next_step import NextStep
+from exporter.lso.next_step import NextStep, next_step
 from exporter.model import BlockerKind, Deadline, TopicPartition
 from tests.fakes.one_broker import World
 
@@ -112,6 +112,11 @@ def test_late_transactions_get_their_next_step_and_others_do_not() -> None:
     late = one(World(opened, known, started_ago=80.0)).stall
     assert late is not None
     assert (late.blocker.kind, late.leader) == (BlockerKind.OPEN, 1)
+    unproven = next_step(late, "k1:9092", one(World(opened, known, started_ago=80.0)).advised)
+    assert unproven.text.endswith("in at most 1m 10s.")
+    blamed = one(World(opened, known, started_ago=80.0, newest_ago=0.0))
+    assert blamed.stall is not None
+    assert "should have ended it" in next_step(blamed.stall, "k1:9092", blamed.advised).text
     completing = one(World(opened, known, state="PrepareAbort", started_ago=80.0)).stall
     assert completing is not None
     assert completing.blocker.kind is BlockerKind.COMPLETING

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import pytest
+
 from exporter.commands.report import ClusterReport
 from exporter.commands.stalled import look_twice
 from exporter.config import ConfigSource
 from exporter.lso.next_step import next_step
 from exporter.model import BlockerKind, Deadline, Stall, TopicPartition
+from exporter.web.status import stall_document
 from tests.fakes.one_broker import NOW, World
 
 ORDERS = TopicPartition("orders", 0)
@@ -75,3 +78,17 @@ def test_without_an_open_transaction_one_look_is_enough() -> None:
     world = World()
     assert look(world).found == ()
     assert world.slept == []
+
+
+def test_a_step_is_made_by_the_coordinators_clock_and_not_by_one_that_is_ahead_of_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It began 100 s ago by our clock, and its timeout is 60 s."""
+    known = {"pay-1": (5, frozenset({ORDERS}))}
+    for newest_ago, late in ((95.0, False), (0.0, True)):
+        seen = look(World({ORDERS: [(5, 3, 20.0)]}, known, newest_ago=newest_ago))
+        text = stall_document(seen.found[0], "k1:9092", NOW + 10.0, seen.time)["next_step"]["text"]
+        assert ("should have ended it" in text) is late
+        assert ("It is open for at least 15s." in text) is not late
+        assert ("in at most 55s" in text) is not late
+        assert ("by this machine's clock" in capsys.readouterr().err) is not late

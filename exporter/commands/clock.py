@@ -1,0 +1,54 @@
+"""The coordinators' clock, as far as one look shows it. A command does not run long enough to measure its distance.
+
+What a coordinator has stamped is not later than its clock: the newest record of the transaction log and the newest
+start of a transaction bound that clock from below. A next step is made by that bound, and where the two clocks may
+differ it is said that ages are by this machine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from exporter.commands.output import say
+from exporter.kafka.client import AskError
+from exporter.kafka.requests.metadata import TRANSACTION_STATE
+from exporter.kafka.requests.offsets import newest_timestamps
+from exporter.lso.next_step import clock_time
+from exporter.model import NOTICEABLE_SECONDS, ClockBounds, CoordinatorTime, Deadline, TopicPartition
+from exporter.sources.cluster import Cluster
+from exporter.transactions.clock import coordinator_time
+
+
+def coordinators_clock(cluster: Cluster, starts: Iterable[float | None], deadline: Deadline) -> CoordinatorTime:
+    """Bounds of the coordinators' clock: the log's newest record, if it may be asked for, and starts (Unix seconds)."""
+    newest: list[float] = []
+    try:
+        metadata = cluster.metadata(deadline, [TRANSACTION_STATE])
+        places = [TopicPartition(TRANSACTION_STATE, number) for number in metadata.topics.get(TRANSACTION_STATE, {})]
+        answers = newest_timestamps(cluster.client, metadata, places, deadline)
+        newest += [each / 1000 for each in answers.values.values() if each >= 0]
+    except AskError:
+        pass  # the starts are left
+    monotonic = cluster.clock.monotonic()
+    newest += [each for each in starts if each is not None]
+    at_least = max(newest) - monotonic if newest else None
+    return coordinator_time(ClockBounds(at_least, None), monotonic, cluster.clock.wall())
+
+
+def shown_now(time: CoordinatorTime, wall: float) -> float:
+    """What ages are shown by: this machine's clock, or the coordinators' where it is known to be ahead."""
+    return max(wall, time.advising(wall))
+
+
+def say_clock(cluster: Cluster, time: CoordinatorTime, wall: float) -> None:
+    """Say by which clock ages are, where the coordinators' may be another one by more than a few seconds."""
+    theirs = time.earliest(wall)
+    if theirs is None:
+        say(f"ages in {cluster.target} are by this machine's clock: nothing shows what the coordinators' shows")
+    elif theirs - wall > NOTICEABLE_SECONDS:
+        say(f"this machine's clock is {theirs - wall:.0f} s or more behind the coordinators of {cluster.target}")
+    elif wall - theirs > NOTICEABLE_SECONDS:
+        say(
+            f"ages in {cluster.target} are by this machine's clock ({clock_time(wall)}); the coordinators' shows"
+            f" {clock_time(theirs)} or later"
+        )
