@@ -15,6 +15,7 @@ from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     EXPORTER_BUILD_INFO,
     EXPORTER_SHARDS,
+    IGNORED_INFO,
     SOURCE_BLIND,
     SOURCE_FAULTS_TOTAL,
     SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
@@ -66,11 +67,11 @@ def records() -> Iterator[Record]:
     yield SHARDS
 
 
-def alerts(settings: Settings) -> Iterator[Alert]:
+def alerts(_: Settings) -> Iterator[Alert]:
     """An agent, a replica or a shard that is gone, and a cluster or a source that those who are there cannot see."""
     yield from _absent()
     yield from _blind()
-    yield from _sources(settings)
+    yield from _sources()
 
 
 def _absent() -> Iterator[Alert]:
@@ -216,11 +217,19 @@ group by (kafka_cluster, source) (
     )
 
 
-def _sources(settings: Settings) -> Iterator[Alert]:
-    ignored = f'{{source!~"{settings.ignored_sources}"}}' if settings.ignored_sources else ""
+def _sources() -> Iterator[Alert]:
+    # As the agent's settings say: its target has the rest of the subject, which may have a slash itself.
+    ignored = f"""\
+label_replace(
+    label_replace({IGNORED_INFO}{{kind="source"}}, "target", "$1", "subject", "[^/]*/(.*)"),
+    "source", "$1", "subject", "([^/]*)/.*"
+  )"""
     yield _source_down(
         "blind",
-        f"avg_over_time({SOURCE_BLIND}{ignored}[5m]) > 0.5",
+        f"""\
+avg_over_time({SOURCE_BLIND}[5m]) > 0.5
+unless on ({_READ})
+  {ignored}""",
         "The agent gets no answer from something that it reads.",
         "Source {{ $labels.source }} of {{ $labels.target }} gives nothing to agent {{ $labels.instance }}."
         + each(
@@ -237,11 +246,13 @@ def _sources(settings: Settings) -> Iterator[Alert]:
         "partial",
         f"""\
 min by ({_READ}) (
-  avg_over_time({SOURCE_UP}{ignored}[5m])
+  avg_over_time({SOURCE_UP}[5m])
   unless on ({_READ}, job, instance)
   avg_over_time({SOURCE_BLIND}[5m]) > 0.5
 )
-< 0.5""",
+< 0.5
+unless on ({_READ})
+  {ignored}""",
         "A part of what the agent reads does not answer; the rest is watched on.",
         "Source {{ $labels.source }} of {{ $labels.target }} on {{ $labels.kafka_cluster }}: {{ $value |"
         " humanizePercentage }} of the reads in 5 minutes were answered in full."

@@ -50,10 +50,6 @@ class Settings:
         default="http://kafka-eos-exporter:10618",
         metadata={"meaning": "the agent's status page, which has the next step"},
     )
-    ignored_sources: str = field(
-        default="",
-        metadata={"meaning": "regular expression of sources that may be down, such as txnlog where READ is refused"},
-    )
     overrides: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
 
     def override(self, alert: str, what: str) -> str | None:

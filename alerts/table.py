@@ -14,6 +14,7 @@ from exporter.alerts import (
     cluster,
     coverage,
     engines,
+    groups,
     lso,
     spark,
     transactions,
@@ -33,6 +34,7 @@ class Subject(NamedTuple):
 
 SUBJECTS = (
     Subject("lso", lso.alerts),
+    Subject("groups", groups.alerts),
     Subject("transactions", transactions.alerts, transactions.records),
     Subject("aborts", aborts.alerts, aborts.records),
     Subject("budgets", aborts.slow_alerts, aborts.slow_records, "5m"),

@@ -894,10 +894,19 @@ CONNECTOR_THRESHOLD_RATIO = Metric(
     (*K, "connect", "connector", "threshold"),
     "connect",
 )
+GROUP_THRESHOLD_OFFSETS = Metric(
+    "kafka_eos_group_threshold_offsets",
+    Kind.GAUGE,
+    "From how many offsets of read_committed lag on a topic a group is a ticket or a page, by the settings; absent for "
+    "never.",
+    (*K, "group", "threshold"),
+    "groups",
+)
 IGNORED_INFO = Metric(
     "kafka_eos_ignored_info",
     Kind.GAUGE,
-    "A subject whose thresholds the settings switch off, and why; always 1.",
+    "A subject whose thresholds the settings switch off, or a source (SOURCE/TARGET) that may be down, and why; always "
+    "1.",
     (*K, "kind", "subject", "reason"),
     "lso",
 )

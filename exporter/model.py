@@ -402,6 +402,13 @@ class Notes(Fact):
 
 
 @dataclass(frozen=True, slots=True)
+class IgnoredSource(Fact):
+    """The settings say that this source may be down, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class TransactionUse(Fact):
     """Who uses transactions, from the last hour of the log.
 

@@ -5,13 +5,26 @@ The counters of the transaction log are also noted for the last hour on the stat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from exporter import catalogue
-from exporter.core.thresholds import RATIOS, Thresholds
+from exporter.core.thresholds import COUNTS, RATIOS, Thresholds
 from exporter.lso.holders import holder_samples
-from exporter.model import Clock, Deadline, Fact, Facts, Fault, LoggedTransactions, Metric, Sample, Source, Stalls
+from exporter.model import (
+    Clock,
+    Deadline,
+    Fact,
+    Facts,
+    Fault,
+    IgnoredSource,
+    LoggedTransactions,
+    Metric,
+    Sample,
+    Source,
+    Stalls,
+)
 from exporter.sources.txnlog import TxnlogSource
 from exporter.transactions.last_hour import NOTED, LastHour
 
@@ -23,6 +36,7 @@ SUBJECTS: Mapping[Metric, tuple[str, tuple[int, ...]]] = MappingProxyType(
         catalogue.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS: ("query", (2, 3)),
         catalogue.AUDIT_LAST_RUN_TIMESTAMP_SECONDS: ("audit", (2,)),
         catalogue.CONNECT_CONNECTOR_INFO: ("connector", (2, 3)),
+        catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS: ("group", (1,)),
     }
 )
 """The family that shows a subject: its kind, and which of its labels make the subject's name, a slash between them."""
@@ -34,9 +48,10 @@ SERIES: Mapping[str, tuple[Metric, Metric]] = MappingProxyType(
         "query": (catalogue.QUERY_THRESHOLD_SECONDS, catalogue.QUERY_THRESHOLD_SECONDS),
         "audit": (catalogue.AUDIT_THRESHOLD_SECONDS, catalogue.AUDIT_THRESHOLD_SECONDS),
         "connector": (catalogue.CONNECTOR_THRESHOLD_RATIO, catalogue.CONNECTOR_THRESHOLD_RATIO),
+        "group": (catalogue.GROUP_THRESHOLD_OFFSETS, catalogue.GROUP_THRESHOLD_OFFSETS),
     }
 )
-"""The families of a kind's thresholds in seconds and as shares."""
+"""The families of a kind's thresholds: in seconds or offsets, and as shares."""
 
 
 class Judged:
@@ -76,6 +91,10 @@ class Judged:
         self._source.close()
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        now = self._clock.wall()
+        in_force = self._thresholds()
+        if (reason := in_force.ignored("source", f"{self.name}/{self.target}", now)) is not None:
+            yield IgnoredSource(reason)  # first: what comes may raise
         subjects: dict[tuple[str, tuple[str, ...]], str] = {}
         stalls: Stalls | None = None
         noted: list[Sample] = []
@@ -99,8 +118,6 @@ class Judged:
         if self._hour is not None and noted:
             self._hour.note(noted)
             yield self._hour
-        now = self._clock.wall()
-        in_force = self._thresholds()
         for (kind, names), cluster in subjects.items():
             yield from _samples(in_force, kind, names, cluster, now)
         if stalls is not None:
@@ -116,6 +133,7 @@ def _samples(thresholds: Thresholds, kind: str, names: tuple[str, ...], cluster:
     subject = "/".join(names)
     seconds, ratio = SERIES[kind]
     for name, value in thresholds.of(kind, subject, now).items():
-        yield (ratio if name in RATIOS else seconds)(value, cluster, *names, name)
+        if name not in COUNTS or value < math.inf:  # most groups have none, and there may be thousands
+            yield (ratio if name in RATIOS else seconds)(value, cluster, *names, name)
     if (reason := thresholds.ignored(kind, subject, now)) is not None:
         yield catalogue.IGNORED_INFO(1.0, cluster, kind, subject, reason)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from exporter.catalogue import (
+    IGNORED_INFO,
     SOURCE_BLIND,
     SOURCE_FAULTS_TOTAL,
     SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
@@ -29,6 +30,7 @@ from exporter.model import (
     Fact,
     Facts,
     Fault,
+    IgnoredSource,
     Kind,
     Notes,
     Reason,
@@ -84,6 +86,8 @@ class SourceState:
     duration: float | None = None
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
+    ignored: str | None = None
+    """Why the settings say that it may be down, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +260,7 @@ class Worker:
                     duration=snapshot.duration,
                     faults=snapshot.faults,
                     notes=tuple(note for fact in snapshot.facts if isinstance(fact, Notes) for note in fact.notes),
+                    ignored=next((fact.reason for fact in snapshot.facts if isinstance(fact, IgnoredSource)), None),
                 )
             )
             # Samples that it no longer exposes are gone before another source learns from the facts that it may expose
@@ -291,6 +296,9 @@ class Worker:
         if state.up is not None:
             samples.append(SOURCE_UP(float(state.up), *labels))
             samples.append(SOURCE_BLIND(float(state.blind), *labels))
+        if state.ignored is not None:
+            subject = f"{state.source}/{state.target}"
+            samples.append(IGNORED_INFO(1.0, state.cluster, "source", subject, state.ignored))
         if state.duration is not None:
             samples.append(SOURCE_READ_DURATION_SECONDS(state.duration, *labels))
         if state.last_success is not None:

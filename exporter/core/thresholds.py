@@ -27,12 +27,17 @@ DEFAULTS: Mapping[str, Mapping[str, float]] = MappingProxyType(
         "query": MappingProxyType({"stalled_warning": 600.0}),
         "audit": MappingProxyType({"overdue_warning": 8 * 86400.0}),
         "connector": MappingProxyType({"commit_failures": 0.1}),
+        "group": MappingProxyType({"lag_warning": math.inf, "lag_critical": math.inf}),
+        "source": MappingProxyType({}),  # can be ignored only
     }
 )
-"""By kind of subject: what can be set, in seconds or as a share, and what holds where nothing is set."""
+"""By kind of subject: what can be set, in seconds, offsets or as a share, and what holds where nothing is set."""
 
 RATIOS = frozenset({"unclean", "commit_failures"})
-"""Thresholds that are shares from 0 to 1; all others are seconds."""
+"""Thresholds that are shares from 0 to 1."""
+
+COUNTS = frozenset({"lag_warning", "lag_critical"})
+"""Thresholds that are numbers of offsets; what is neither a share nor a count is seconds."""
 
 STALL_SLACK_SECONDS = 60.0
 """A stall is a page this long after its holder's own timeout, which ends it by itself, and not before the ticket."""

@@ -41,6 +41,18 @@ def _share(value: object) -> float:
     return share
 
 
+def _count(value: object) -> float:
+    if value == _NEVER:
+        return math.inf
+    try:
+        count = float(value) if isinstance(value, str | int | float) else -1.0
+    except ValueError:
+        count = -1.0
+    if not (0 < count < math.inf):
+        raise wrong("must be a number of offsets above 0, or never")
+    return count
+
+
 def _written(value: float | None) -> str | None:
     return value if value is None else _NEVER if value == math.inf else format_duration(value)
 
@@ -51,17 +63,21 @@ def _written_share(value: float | None) -> float | str | None:
 
 Length = Annotated[float | None, BeforeValidator(_length), PlainSerializer(_written)]
 Share = Annotated[float | None, BeforeValidator(_share), PlainSerializer(_written_share)]
+Count = Annotated[float | None, BeforeValidator(_count), PlainSerializer(_written_share)]
 
 
 class ThresholdConfig(Section):
     """Thresholds of the subjects of one ``kind`` whose whole name ``pattern`` matches.
 
-    A query's name is SPARK_APPLICATION/QUERY, a connector's CONNECT/CONNECTOR. Lengths are durations or ``never``.
-    ``between`` is a window of the day in UTC, such as 22:00-05:00. ``ignore`` sets all of them to never.
+    A query's name is SPARK_APPLICATION/QUERY, a connector's CONNECT/CONNECTOR, a source's SOURCE/TARGET. Lengths are
+    durations or ``never``. ``between`` is a window of the day in UTC, such as 22:00-05:00. ``ignore`` sets all of them
+    to never.
     """
 
-    kind: Literal["topic", "application", "query", "audit", "connector"]
-    """What the pattern names: `topic`, `application`, `query`, `audit` or `connector`."""
+    kind: Literal["topic", "application", "query", "audit", "connector", "group", "source"]
+    """What the pattern names: `topic`, `application`, `query`, `audit`, `connector`, `group`, or `source`, which can be
+    ignored only: something that the agent may not read.
+    """
     pattern: Pattern
     """A regular expression for the whole name."""
     reason: Annotated[str, Field(min_length=1, max_length=200)]
@@ -88,12 +104,17 @@ class ThresholdConfig(Section):
     """Audit: a last run that is older is a ticket (8d)."""
     commit_failures: Share = None
     """Connector: share of its tasks' offset commits that may fail (0.1)."""
+    lag_warning: Count = None
+    """Group: a read_committed lag on a topic of more offsets is a ticket (never)."""
+    lag_critical: Count = None
+    """Group: of more offsets than this it is a page (never)."""
 
     @model_validator(mode="after")
     def _is_meant(self) -> ThresholdConfig:
         for name in self._values():
             if name not in DEFAULTS[self.kind]:
-                raise wrong(f"{name} is none of a {self.kind}, which has {', '.join(DEFAULTS[self.kind])}")
+                known = ", ".join(DEFAULTS[self.kind]) or "no threshold and can be ignored"
+                raise wrong(f"{name} is none of a {self.kind}, which has {known}")
         if self.ignore == bool(self._values()):
             raise wrong("needs either a threshold or ignore: true")
         if self.between and _WINDOW.fullmatch(self.between) is None:

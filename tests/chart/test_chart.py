@@ -259,7 +259,7 @@ def test_the_chart_installs_this_version_of_the_agent() -> None:
         ({"podLabels": {"app.kubernetes.io/name": "mine"}}, "podLabels/app.kubernetes.io"),
         ({"webConfig": {"content": {"basic_auth": {}}}}, "basic_auth"),
         ({"prometheusRule": {"enabled": True, "settings": {"stall_warning": "5m"}}}, "no such setting"),
-        ({"prometheusRule": {"enabled": True, "settings": {"ignored_sources": 3}}}, "must be a text"),
+        ({"prometheusRule": {"enabled": True, "settings": {"runbook_url": 3}}}, "must be a text"),
         ({"prometheusRule": {"enabled": True, "overrides": {"KafkaEosLsoStaled": {}}}}, "no such alert"),
         (
             {"prometheusRule": {"enabled": True, "overrides": {"KafkaEosLsoStalled": {"severity": "critical"}}}},

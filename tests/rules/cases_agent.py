@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from exporter.catalogue import (
     EXPORTER_BUILD_INFO,
     EXPORTER_SHARDS,
+    IGNORED_INFO,
     SOURCE_BLIND,
     SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
     SOURCE_UP,
@@ -455,7 +456,28 @@ def _lost() -> Iterator[Case]:
     ):
         yield case(LOST, words, [blind(values * 9)], {"30m": alerts, "40m": alerts}, step="30s")
     yield case(LOST, "for half of it", [blind("0 1 " * 30)], silent(range(5, 50)))
+    yield from _ignored(LOST, lambda who: [blind("1x60", who)], ours)
     yield case(LOST, "it ends some time after it sees", [blind("1x20 0x60")], {"29m": [ours()], "31m": []})
+
+
+def _ignored(
+    alert: str, trouble: Callable[[tuple[str, ...]], list[Series]], ours: Callable[[tuple[str, ...]], dict[str, str]]
+) -> Iterator[Case]:
+    """Sources that may be down, by the agent's settings."""
+    who = ("prod", "connect", "main/a")
+    others = spread(who)[1:]
+
+    def ignored(kind: str = "source", subject: str = "connect/main/a", cluster: str = "prod") -> Series:
+        return scraped(IGNORED_INFO, cluster, kind, subject, "because", values="1x60")
+
+    yield case(alert, "it may be down", [*trouble(who), ignored()], silent(range(0, 60, 7)))
+    yield case(
+        alert,
+        "others may not",
+        [each for one in others for each in trouble(one)] + [ignored()],
+        {"12m": [ours(one) for one in others]},
+    )
+    yield case(alert, "a topic of that name is ignored", [*trouble(who), ignored("topic")], {"12m": [ours(who)]})
 
 
 def _partial() -> Iterator[Case]:
@@ -521,4 +543,5 @@ def _partial() -> Iterator[Case]:
     yield case(PARTIAL, "one read of three is answered", [up("0 0 1 " * 20)], {"30m": [ours()]})
     yield case(PARTIAL, "failed scrapes are another matter", [up("1x20 " + "stale " * 20)], {"25m": [], "45m": []})
     yield case(PARTIAL, "a scrape that fails now and then does not hide it", [up("0 stale " * 20)], {"9m": [ours()]})
+    yield from _ignored(PARTIAL, lambda who: [up("0x60", who)], ours)
     yield case(PARTIAL, "it ends some time after it is mended", [up("0x20 1x60")], {"29m": [ours()], "31m": []})

@@ -11,6 +11,7 @@ from tests.rules import (
     cases_cluster,
     cases_coverage,
     cases_engines,
+    cases_groups,
     cases_lso,
     cases_spark,
     cases_transactions,
@@ -19,6 +20,7 @@ from tests.rules.promtool import Case
 
 CASES: tuple[Case, ...] = (
     *cases_lso.cases(),
+    *cases_groups.cases(),
     *cases_transactions.cases(),
     *cases_aborts.cases(),
     *cases_cluster.cases(),

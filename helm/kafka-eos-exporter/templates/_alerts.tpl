@@ -35,8 +35,7 @@ The tests hold what comes out to `kafka-eos-exporter generate alerts` with the s
 {{- range regexFindAll "<<[^<>]+>>" $text -1 | uniq -}}
 {{- $text = replace . (include "kafka-eos-exporter.mark" (dict "mark" . "settings" $settings)) $text -}}
 {{- end -}}
-{{- /* No sources are ignored: then the rule does not ask. */ -}}
-{{- replace "{source!~\"\"}" "" $text -}}
+{{- $text -}}
 {{- end -}}
 
 {{/* One rule: settings in it, then what the values say of this alert. Gives "" for one that is switched off. */}}

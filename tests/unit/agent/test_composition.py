@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -163,6 +164,37 @@ def test_sigterm_ends_it_cleanly_and_sighup_rereads() -> None:
     assert output == ""
     assert "settings reread: 1 cluster(s) as before" in log
     assert "msg=stopped" in log
+
+
+def test_sighup_rereads_the_thresholds_and_what_is_ignored_shows_at_once(tmp_path: Path) -> None:
+    port, file = free_port(), tmp_path / "settings.yml"
+
+    def ignore(reason: str) -> None:
+        entry = f"{{kind: source, pattern: 'lso/.*', ignore: true, reason: {reason}}}"
+        cluster = f"{{name: prod, lso: {{interval: 1s}}, kafka: {{bootstrap.servers: '{DEAD}'}}}}"
+        web = f"web: {{listen_address: '127.0.0.1:{port}'}}"
+        file.write_text(f"{web}\nclusters: [{cluster}]\nthresholds: [{entry}]\n")
+
+    def shown(reason: str) -> bool:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as response:
+            text = response.read().decode()
+        series = re.findall(r"kafka_eos_ignored_info\{(.*)\} 1", text)
+        return series == [f'kafka_cluster="prod",kind="source",subject="lso/prod",reason="{reason}"']
+
+    ignore("first")
+    command = [sys.executable, "-m", "exporter", "run", "--config", str(file)]
+    agent = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        until(lambda: is_listening(port))
+        until(lambda: shown("first"))
+        ignore("second")
+        os.kill(agent.pid, signal.SIGHUP)
+        until(lambda: shown("second"))
+        agent.terminate()
+        assert agent.wait(10) == 0
+    finally:
+        agent.kill()
+        agent.wait()
 
 
 def test_a_port_in_use_is_one_clear_line_and_exit_code_2() -> None:

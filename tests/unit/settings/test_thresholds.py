@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import time
+from pathlib import Path
 
 import pytest
 
 from exporter import catalogue
 from exporter.agent.judged import Judged
 from exporter.config import ConfigError, ConfigSource
+from exporter.core.runner import read_source
 from exporter.core.thresholds import DEFAULTS, Override, Thresholds
 from exporter.model import (
     Clock,
@@ -21,6 +23,7 @@ from exporter.model import (
     Fact,
     Facts,
     Fault,
+    IgnoredSource,
     LoggedTransactions,
     OpenTransactions,
     Reason,
@@ -196,3 +199,48 @@ def test_the_settings_say_thresholds_by_pattern(tmp_path: object) -> None:
 def test_a_threshold_that_means_nothing_is_refused(entry: str, problem: str, tmp_path: object) -> None:
     with pytest.raises(ConfigError, match=problem):
         config(f"- {entry}\n", tmp_path)
+
+
+def test_a_group_has_the_thresholds_that_were_given_and_no_others() -> None:
+    shown = tuple(
+        catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS(1.0, "prod", group, topic)
+        for group in ("billing", "audit")
+        for topic in ("orders", "refunds")
+    )
+    ours = Thresholds((override("billing", kind="group", lag_warning=1000),))
+    made = [each for each in read(Given(shown, "groups"), ours) if isinstance(each, Sample)][len(shown) :]
+    assert made == [catalogue.GROUP_THRESHOLD_OFFSETS(1000.0, "prod", "billing", "lag_warning")]
+
+
+def test_a_source_that_may_be_down_says_why_also_when_it_raises() -> None:
+    ours = Thresholds((Override("source", re.compile("txnlog/.*"), {}, "READ is refused", ignored=True),))
+    assert read(Given((), "txnlog"), ours) == [IgnoredSource("READ is refused")]
+    assert read(Given((), "lso"), ours) == []
+
+    class Raises(Given):
+        def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+            yield from super().read(deadline, facts)
+            raise ValueError
+
+    clock = Clock(wall=lambda: NOON)
+    judged = Judged(Raises((), "txnlog"), lambda: ours, clock)
+    snapshot = read_source(judged, Deadline.after(1), Facts(), clock, lambda *_: None)
+    assert snapshot.facts == (IgnoredSource("READ is refused"),)
+
+
+@pytest.mark.parametrize(
+    ("entry", "word"),
+    [
+        ("{kind: group, pattern: a, reason: b, lag_warning: -1}", "number of offsets above 0"),
+        ("{kind: group, pattern: a, reason: b, lag_warning: .inf}", "number of offsets above 0"),
+        ("{kind: group, pattern: a, reason: b, lag_warning: 5m}", "number of offsets above 0"),
+        ("{kind: source, pattern: a, reason: b, stall_warning: 5m}", "no threshold and can be ignored"),
+        ("{kind: source, pattern: a, reason: b}", "needs either a threshold or ignore"),
+    ],
+)
+def test_a_wrong_lag_or_source_is_refused(tmp_path: Path, entry: str, word: str) -> None:
+    file = tmp_path / "settings.yml"
+    file.write_text(f"clusters: [{{name: prod, kafka: {{bootstrap.servers: a:1}}}}]\nthresholds: [{entry}]\n")
+    with pytest.raises(ConfigError) as error:
+        ConfigSource(file, {}).load()
+    assert word in str(error.value)

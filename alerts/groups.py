@@ -1,0 +1,43 @@
+"""Rows about consumer groups: the lag that a read_committed reader has, against the threshold of its group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.alerts.evidence import each
+from exporter.alerts.rule import BRIDGE, Alert, Severity
+from exporter.alerts.settings import Settings
+from exporter.catalogue import GROUP_BLOCKED_OFFSETS, GROUP_READ_COMMITTED_LAG_OFFSETS, GROUP_THRESHOLD_OFFSETS
+
+_GROUP = "kafka_cluster, group"
+_TOPIC = "kafka_cluster, group, topic"
+_TOPIC_LABELS = ("kafka_cluster", "group", "topic")
+
+
+def alerts(_: Settings) -> Iterator[Alert]:
+    """A lag beyond a group's threshold, as a ticket and as a page; no group has one that the settings do not give."""
+    for severity, threshold in ((Severity.WARNING, "lag_warning"), (Severity.CRITICAL, "lag_critical")):
+        yield Alert(
+            "KafkaEosGroupLagHigh",
+            severity,
+            f"""\
+max by ({_TOPIC}) (last_over_time({GROUP_READ_COMMITTED_LAG_OFFSETS}[{BRIDGE}]))
+> on ({_GROUP}) group_left ()
+  max by ({_GROUP}) (last_over_time({GROUP_THRESHOLD_OFFSETS}{{threshold="{threshold}"}}[{BRIDGE}]))""",
+            "A consumer group is far behind the last stable offset: it could read more and does not.",
+            "Group {{ $labels.group }} on {{ $labels.kafka_cluster }} is {{ $value }} offsets behind the last stable"
+            " offset of {{ $labels.topic }}."
+            + each(
+                f"max({GROUP_BLOCKED_OFFSETS}{{kafka_cluster=%q, group=%q, topic=%q}}) > 0",
+                " Another {{ .Value }} are withheld from it by open transactions.",
+                "kafka_cluster",
+                "group",
+                "topic",
+            )
+            + "\nThat is the group's own work: are its members running, do they rebalance again and again, is what they"
+            " write to slow? What transactions withhold is not in this number.",
+            "kafka-eos-lso",
+            _TOPIC_LABELS,
+            hold="5m",
+            when=f"a group's read_committed lag on a topic is above its threshold (group: {threshold}, never) for 5m",
+        )
