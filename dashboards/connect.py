@@ -79,11 +79,11 @@ def _now() -> tuple[core.Panel, ...]:
         stat("Running tasks", "Tasks that are at work.", _tasks("running"), "none", NEUTRAL),
         stat(
             "Commits per second",
-            "Transactions that exactly-once source tasks committed, as the transaction log tells.",
+            "Transactions that exactly-once source tasks committed, and offset commits of sink tasks (by JMX).",
             total(per_second(CONNECT_TASK_COMMITS_TOTAL, *_OF)),
             "ops",
             NEUTRAL,
-            none="no EOS source",
+            none="no EOS source or sink",
         ),
         stat(
             "Worst offset commits",
@@ -153,8 +153,8 @@ def _connectors() -> core.Panel:
 
 def _commits() -> core.Panel:
     return lines(
-        "Transactions committed",
-        "Per second, by exactly-once source task, from the transaction log.",
+        "Commits",
+        "Per second, by task: transactions of exactly-once sources, from the log, and offset commits of sinks.",
         [Query(total(per_second(CONNECT_TASK_COMMITS_TOTAL, *_OF), "connector, task"), _TASK)],
         "ops",
     )

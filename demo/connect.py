@@ -129,6 +129,16 @@ class ConnectCluster:
         dotted = {key.replace("_", "."): value for key, value in config.items()}
         self.create(name, {"connector.class": "StepSource", "tasks.max": tasks, "topic": topic, **dotted})
 
+    def restart_worker(self, worker: Worker, **settings: str) -> None:
+        """Stop a worker and start it with other settings (``_`` for ``.``), and wait until it has joined the group."""
+        file = self.folder / f"{worker.name}.properties"
+        dotted = {key.replace("_", "."): value for key, value in settings.items()}
+        kept = [line for line in file.read_text().splitlines() if line.partition("=")[0] not in dotted]
+        file.write_text("".join(f"{line}\n" for line in (*kept, *(f"{key}={dotted[key]}" for key in dotted))))
+        worker.stop()
+        worker.start()
+        self.wait_ready(Deadline.after(START_SECONDS))
+
     def delete(self, name: str) -> None:
         self.call("DELETE", f"/connectors/{name}")
 

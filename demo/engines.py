@@ -38,6 +38,7 @@ SLOW_RESTORE = {"restore.consumer.max.poll.records": "1", "statestore.cache.max.
 SCENES = (
     Scene("a connector that defines its transactions", CONNECT_CONNECTOR_INFO, {"transaction_boundary": "connector"}),
     Scene("a Connect task commits", CONNECT_TASK_COMMITS_TOTAL, {"connector": "lines"}),
+    Scene("a Connect sink commits its offsets (Jolokia)", CONNECT_TASK_COMMITS_TOTAL, {"connector": "archive"}),
     Scene("its transactions have a size (Jolokia)", CONNECT_TASK_TRANSACTION_SIZE_RECORDS, {"connector": "steps"}),
     Scene("a Connect task fails", CONNECT_TASK_FAILURES_TOTAL, {"connector": "crash", "cause": "other"}),
     Scene("a Connect task is fenced", CONNECT_TASK_STATE, {"connector": "steps", "task": "0", "state": "failed"}),

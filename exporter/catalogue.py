@@ -674,7 +674,8 @@ CONNECT_TASK_RECORDS_WRITTEN_TOTAL = Metric(
 CONNECT_TASK_COMMITS_TOTAL = Metric(
     "kafka_eos_connect_task_commits_total",
     Kind.COUNTER,
-    "Transactions that an exactly-once source task committed, as the transaction log tells by the task's id.",
+    "Transactions that an exactly-once source task committed, by its id in the transaction log, where no other task "
+    "can have that id; offset commits that a sink task completed, since its worker started it.",
     (*CONNECT, "connector", "task"),
     "connect",
 )

@@ -276,10 +276,12 @@ class KnownIds(Fact):
 class TaskCommits(Fact):
     """Committed transactions of exactly-once Connect source tasks, by their transactional ids, counted from the log.
 
-    Ids of the Connect groups that are configured or whose leader is in the log; 0 for a task without a commit yet.
+    Ids of the Connect groups that are configured or whose leader is in the log, which are ``groups``; 0 for a task
+    without a commit yet.
     """
 
     by_id: Mapping[str, int]
+    groups: frozenset[str] = frozenset()
 
 
 class MarkerWait(Word):
@@ -401,6 +403,13 @@ class Notes(Fact):
     notes: tuple[str, ...]
 
 
+class ConnectTaskId(NamedTuple):
+    """An id of a Connect task in the log: whether it has a record of the last hour, and its timeout in seconds."""
+
+    recent: bool
+    timeout: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class IgnoredSource(Fact):
     """The settings say that this source may be down, and why."""
@@ -413,13 +422,14 @@ class TransactionUse(Fact):
     """Who uses transactions, from the last hour of the log.
 
     ``topics`` were written to, ``clients`` counts ids by application and by the transaction version that their client
-    speaks, ``connect_ids`` are the ids of Connect's tasks. ``new_applications`` appeared in that hour, None while those
-    before are not known.
+    speaks, ``connect_ids`` are the ids of Connect's tasks, ``connect_groups`` the groups of workers that are known.
+    ``new_applications`` appeared in that hour, None while those before are not known.
     """
 
     topics: frozenset[str]
     clients: Mapping[str, Mapping[int, int]]
-    connect_ids: frozenset[str]
+    connect_ids: Mapping[str, ConnectTaskId]
+    connect_groups: frozenset[str] = frozenset()
     new_applications: int | None = None
 
 

@@ -62,7 +62,9 @@ def _connect(cluster: Cluster, config: Connect) -> ConnectSource:
     return ConnectSource(
         cluster,
         ConnectSettings(config.name, config.group_id, config.interval),
-        ConnectRest([config.endpoint(url) for url in config.rest]) if config.rest else None,
+        ConnectRest([config.endpoint(url) for url in config.rest], validate=config.validate_plugins)
+        if config.rest
+        else None,
         JvmReaders(config.workers) if config.workers else None,
     )
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from exporter.connect.failures import TaskKey
+from exporter.connect.preflight import PluginSupport
 from exporter.connect.rest import Connector
 from exporter.model import Fact
 
@@ -14,9 +17,18 @@ class ConnectState(Fact):
 
     ``by_rest`` is False where only MBeans were read: then settings and reasons of failures are not known. ``notes`` are
     sentences on signals that are missing because of the configuration, or that a jmx_exporter's rules leave out.
+    ``group_id`` is "" where it is not configured. ``transactional`` has by source task whether its MBeans show
+    transactions, ``leader_transactional`` whether the leader's do (preparing or enabled), ``workers`` by address
+    whether REST shows that exactly-once is enabled, ``plugins`` what source plugins answer about their support; what is
+    not known is absent or None.
     """
 
     name: str
     connectors: tuple[Connector, ...]
     by_rest: bool
     notes: tuple[str, ...] = ()
+    group_id: str = ""
+    transactional: Mapping[TaskKey, bool] = field(default_factory=dict, hash=False)
+    leader_transactional: bool | None = None
+    workers: Mapping[str, bool] = field(default_factory=dict, hash=False)
+    plugins: Mapping[str, PluginSupport] = field(default_factory=dict, hash=False)

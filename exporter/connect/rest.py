@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from exporter.bounds.held import HELD, one_heavy_at_a_time
 from exporter.bounds.json_text import NO_JSON, JsonError, parse_json, weight
 from exporter.bounds.text import cut
+from exporter.connect.preflight import Preflight, preflight
 from exporter.connect.trace import cause_of, last_line, secrets_of
 from exporter.http import Endpoint, HttpError, ask
 from exporter.model import Deadline, Fault, Reason
@@ -34,8 +35,12 @@ KEPT_SETTINGS = (
     "offsets.storage.topic",
     "producer.override.transaction.timeout.ms",
     "consumer.override.isolation.level",
+    "consumer.override.group.id",
 )
 """Keys of a connector's configuration that are kept: those that concern exactly-once. None is a secret."""
+
+PREFLIGHT_INTERVAL = 120.0
+"""Seconds between two questions for the workers' configuration, which changes when one is restarted."""
 
 MOST_BYTES = 16 * 1024 * 1024
 """Greatest answer. A connector with a long configuration and a failed task has 10 kB."""
@@ -102,16 +107,22 @@ class RestAnswer(NamedTuple):
 
     connectors: tuple[Connector, ...] | None
     faults: tuple[Fault, ...]
+    preflight: Preflight = Preflight()
 
 
 class ConnectRest:
     """Asks the workers of one Connect group: any of them knows all, so the first that answers is enough.
 
-    For use by one thread. It only ever reads.
+    For use by one thread. It changes nothing. With ``validate`` it also asks every worker for its configuration, by
+    validating a source plugin: see ``exporter.connect.preflight``.
     """
 
-    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+    def __init__(self, endpoints: Sequence[Endpoint], *, validate: bool = False) -> None:
         self._endpoints = list(endpoints)
+        self._all = tuple(endpoints)
+        self._validate = validate
+        self._preflight = Preflight()
+        self._preflight_at: float | None = None
         self._versions: Mapping[str, str] = {}
         self._looked_at: float | None = None
 
@@ -129,7 +140,10 @@ class ConnectRest:
                 log.info("%s does not answer, %s does", self._endpoints[0].address, endpoint.address)
                 self._endpoints = [*self._endpoints[number:], *self._endpoints[:number]]
             self._look_at_plugins(endpoint, deadline)
-            return answer._replace(connectors=tuple(map(self._with_version, answer.connectors)))
+            return answer._replace(
+                connectors=tuple(map(self._with_version, answer.connectors)),
+                preflight=self._ask_workers(answer.connectors, deadline),
+            )
         return RestAnswer(None, tuple(faults))
 
     def _look_at_plugins(self, endpoint: Endpoint, deadline: Deadline) -> None:
@@ -143,6 +157,19 @@ class ConnectRest:
             self._versions = _ask_plugins(endpoint, share)
         except HttpError as error:
             log.info("the versions of connectors are not known: %s", error.fault.detail)
+
+    def _ask_workers(self, connectors: Sequence[Connector], deadline: Deadline) -> Preflight:
+        """What the workers' configuration is, every two minutes. What does not answer is unknown, and no fault."""
+        now = deadline.monotonic()
+        plugins = sorted({each.plugin for each in connectors if each.type == "source" and each.plugin})
+        if not self._validate or not plugins:
+            return self._preflight
+        if self._preflight_at is None or now - self._preflight_at >= PREFLIGHT_INTERVAL:
+            self._preflight_at = now
+            self._preflight = preflight(self._all, plugins, deadline.within(deadline.remaining() / 2))
+            if self._preflight.error:
+                log.info("the workers' exactly-once support is not known in full: %s", self._preflight.error)
+        return self._preflight
 
     def _with_version(self, connector: Connector) -> Connector:
         return replace(connector, version=self._versions.get(connector.plugin, ""))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from exporter.connect.failures import TaskKey
 from exporter.connect.rest import Connector, Task
-from exporter.jvm.reader import MBeanQuery, MBeanValue
+from exporter.jvm.reader import JvmAnswer, MBeanQuery, MBeanValue
 from exporter.words import FailureCause
 
 CONNECTOR = "kafka.connect:type=connector-metrics,connector=*"
 TASK = "kafka.connect:type=connector-task-metrics,connector=*,task=*"
 SOURCE_TASK = "kafka.connect:type=source-task-metrics,connector=*,task=*"
 SINK_TASK = "kafka.connect:type=sink-task-metrics,connector=*,task=*"
+PRODUCER = "kafka.producer:type=producer-metrics,client-id=*"
 
 QUERIES = (
     MBeanQuery(CONNECTOR, ("connector-type", "status")),
@@ -39,8 +40,10 @@ QUERIES = (
             "transaction-size-avg",
             "transaction-size-max",
         ),
+        presence=True,
     ),
-    MBeanQuery(SINK_TASK, ("sink-record-read-total", "sink-record-send-total")),
+    MBeanQuery(SINK_TASK, ("sink-record-read-total", "sink-record-send-total", "offset-commit-completion-total")),
+    MBeanQuery(PRODUCER, ("txn-init-time-ns-total",), presence=True),
 )
 
 
@@ -83,6 +86,8 @@ class WorkerView:
         self._states: dict[str, str] = {}
         values: dict[TaskKey, dict[str, Any]] = defaultdict(dict)
         for mbean, attribute, value in readings:
+            if mbean.domain != "kafka.connect":
+                continue
             connector = mbean.properties.get("connector", "")
             task = mbean.properties.get("task")
             if task is not None:
@@ -127,3 +132,39 @@ class WorkerView:
 
 def _of(readings: Iterable[MBeanValue], kind: str) -> Iterator[Any]:
     return (reading.mbean for reading in readings if reading.mbean.type == kind)
+
+
+def transactional_tasks(answers: Iterable[JvmAnswer]) -> dict[TaskKey, bool]:
+    """Whether each source task that a worker runs writes in transactions.
+
+    ``transaction-size-*`` exist for the tasks of ExactlyOnceWorkerSourceTask alone (ConnectMetricsRegistry), with or
+    without a value. A task is absent where that cannot be seen: a jmx_exporter's rules may leave the attributes out.
+    """
+    found: dict[TaskKey, bool] = {}
+    for answer in answers:
+        sizes: dict[TaskKey, bool] = {}
+        for mbean, attribute, _ in answer.values:
+            if mbean.type == "source-task-metrics" and "task" in mbean.properties:
+                key = (mbean.properties.get("connector", ""), mbean.properties["task"])
+                sizes[key] = sizes.get(key, False) or attribute.startswith("transaction-size-")
+        certain = answer.exhaustive and not any(query.pattern == SOURCE_TASK for query in answer.failed)
+        for key, transactional in sizes.items():
+            if transactional or certain:
+                # A task that moved may be seen on two workers: the one with transactions is settled by its own MBean.
+                found[key] = found.get(key, False) or transactional
+    return found
+
+
+def leader_is_transactional(answers: Sequence[JvmAnswer], group_id: str) -> bool | None:
+    """Whether the leader of the group writes the config topic in transactions: its worker is preparing or enabled.
+
+    Its producer has the client id ``<group.id>-configs-leader`` (seen on 4.3.1). None where not every worker answered
+    in full, and where the group is not known.
+    """
+    if not group_id or not answers:
+        return None
+    leader = f"{group_id}-configs-leader"
+    if any(value.mbean.properties.get("client-id") == leader for answer in answers for value in answer.values):
+        return True
+    whole = all(answer.exhaustive and not answer.faults for answer in answers)
+    return False if whole else None

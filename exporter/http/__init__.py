@@ -22,10 +22,11 @@ def ask(
     accept: str = "application/json",
     body: bytes | None = None,
     content_type: str = "application/json",
+    method: str = "",
     max_bytes: int = MAX_BYTES,
     hold: MemoryShare | None = None,
 ) -> Reply:
-    """GET the endpoint's URL and ``path``, or POST ``body`` to it. Raises HttpError.
+    """GET the endpoint's URL and ``path``, or POST ``body`` to it, or another ``method``. Raises HttpError.
 
     Returns by the deadline, except for the lookup of a host name, which has no timeout in Python. ``hold`` counts the
     answer among all that are held (``exporter.bounds.held``); without one it counts until this returns.
@@ -42,6 +43,7 @@ def ask(
             accept=accept,
             body=body,
             content_type=content_type,
+            method=method or ("GET" if body is None else "POST"),
             max_bytes=max_bytes,
             hold=counted,
         )

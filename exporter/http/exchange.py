@@ -39,6 +39,7 @@ def exchange(
     accept: str,
     body: bytes | None,
     content_type: str,
+    method: str,
     max_bytes: int,
     hold: MemoryShare,
 ) -> Reply:
@@ -62,7 +63,7 @@ def exchange(
             for scheme in ("http://", "https://"):
                 session.mount(scheme, _Adapter(cutter))
             reply = session.request(
-                "GET" if body is None else "POST",
+                method,
                 url,
                 data=body,
                 headers=headers,

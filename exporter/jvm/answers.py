@@ -38,7 +38,9 @@ MOST_VALUES = 20_000
 
 
 class MBeanValue(NamedTuple):
-    """The value of one attribute. NaN, infinities and null, Kafka's "no value yet", are left out."""
+    """The value of one attribute. NaN, infinities and null, Kafka's "no value yet", are left out, or "" where the query
+    asks for the presence of attributes.
+    """
 
     mbean: MBean
     attribute: str
@@ -68,12 +70,15 @@ class JvmAnswer:
     """All that one read gave. ``failed`` are the queries that were not answered: all of them when nothing was.
 
     A value that is absent without its query having failed, or its attribute being missing, does not exist.
+    ``exhaustive``: an attribute that a query for presence did not return does not exist. A jmx_exporter shows what its
+    rules let through, so its silence is no such answer.
     """
 
     values: tuple[MBeanValue, ...] = ()
     faults: tuple[Fault, ...] = ()
     missing: tuple[Missing, ...] = ()
     failed: tuple[MBeanQuery, ...] = ()
+    exhaustive: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -118,7 +118,8 @@ class _Asked(NamedTuple):
                 if (found := self._found(way, attribute, series)) is not None
             ]
             if seen:
-                return way, _plainest(found for found in seen if self._is_wanted(found.reading))
+                wanted = [found for found in seen if self._is_wanted(found.reading)]
+                return way, _plainest(wanted, presence=self.query.presence)
         return None, []
 
     def _found(self, way: Spelt, attribute: str, series: Series) -> _Match | None:
@@ -154,19 +155,27 @@ class _Match(NamedTuple):
     number: float
 
 
-def _plainest(found: Iterable[_Match]) -> list[MBeanValue]:
-    """One reading for each MBean.
+def _plainest(found: Iterable[_Match], *, presence: bool = False) -> list[MBeanValue]:
+    """One reading for each MBean; with ``presence`` a number without a value is "".
 
     Series of two kinds of MBeans may have one name: those of one connector and those of all. The plainer is meant.
     """
     best: dict[tuple[tuple[str, str], ...], _Match] = {}
     for each in found:
-        if not math.isfinite(each.number) or (isinstance(each.reading.value, str) and each.number != 1):
+        if isinstance(each.reading.value, str):
+            if each.number != 1:
+                continue
+        elif not math.isfinite(each.number) and not presence:
             continue
         key = tuple(sorted(each.reading.mbean.properties.items()))
         if key not in best or each.further < best[key].further:
             best[key] = each
-    return [each.reading for each in best.values()]
+    return [
+        each.reading
+        if isinstance(each.reading.value, str) or math.isfinite(each.number)
+        else each.reading._replace(value="")
+        for each in best.values()
+    ]
 
 
 class PageError(ValueError):

@@ -89,7 +89,7 @@ def read_answer(queries: Sequence[MBeanQuery], body: bytes, url: str) -> JvmAnsw
         if len(values) > MOST_VALUES:
             fault = Fault(Reason.MALFORMED, f"{url} answered with more than {MOST_VALUES} values")
             return JvmAnswer(faults=(fault,), failed=tuple(queries))
-    return JvmAnswer(tuple(values), tuple(faults), failed=tuple(failed))
+    return JvmAnswer(tuple(values), tuple(faults), failed=tuple(failed), exhaustive=True)
 
 
 def _readings(query: MBeanQuery, value: Any) -> Iterator[MBeanValue | str]:  # noqa: ANN401 -- JSON
@@ -118,6 +118,8 @@ def _readings(query: MBeanQuery, value: Any) -> Iterator[MBeanValue | str]:  # n
                     yield MBeanValue(mbean, attribute, cut(found, LONGEST_TEXT))
             elif isinstance(found, (int, float)) and math.isfinite(found):
                 yield MBeanValue(mbean, attribute, float(found))
+            elif query.presence and attribute in attributes:
+                yield MBeanValue(mbean, attribute, "")
 
 
 def _refusal(url: str, what: str, item: Mapping[str, Any]) -> Fault:

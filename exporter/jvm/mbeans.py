@@ -34,12 +34,14 @@ class MBeanQuery(NamedTuple):
     wildcards, the others in their order, each by name with its value or ``*``:
     ``kafka.network:type=RequestMetrics,name=ErrorsPerSec,request=*,error=*``. A jmx_exporter's text can be searched
     only in this form. ``expected`` means that every JVM of this kind has such an MBean, whatever the other properties:
-    where a jmx_exporter shows none, its rules drop it.
+    where a jmx_exporter shows none, its rules drop it. ``presence`` means that an attribute that exists without a value
+    (NaN, null) is returned too, with the text "".
     """
 
     pattern: str
     attributes: tuple[str, ...]
     expected: bool = False
+    presence: bool = False
 
 
 def parse_object_name(text: str) -> MBean:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import NamedTuple
 
+from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
 from exporter.model import Fact, OpenTransaction
+from exporter.posture.check import Check, CheckResult, Rule, Settings
+from exporter.posture.connect import connect_checks
 
 DAY_MS = 86_400_000
 LONG_TIMEOUT_MS = 900_000
@@ -24,32 +25,6 @@ readers.
 V2 = 2
 MOST_NEW_APPLICATIONS = 10
 """Applications that may appear in an hour before their ids are taken to be grouped wrongly."""
-
-Settings = Mapping[str, str]
-
-
-class CheckResult(StrEnum):
-    """Result of a check."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    INFORMATION = "information"
-    UNKNOWN = "unknown"
-
-
-class Check(NamedTuple):
-    """One check of one subject (a topic, an application, a connector, or the cluster).
-
-    ``fix`` is what to set; ``error`` why the verdict is unknown, "" otherwise.
-    """
-
-    name: str
-    subject: str
-    verdict: CheckResult
-    found: str
-    why: str
-    fix: str
-    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,25 +56,8 @@ class PostureEvidence:
     clients_error: str = ""
     beyond_lso: frozenset[tuple[str, str]] = frozenset()
     connects: Sequence[ConnectState] = field(default_factory=tuple)
-    transactional_ids: frozenset[str] | None = None
+    connect_log: LoggedIds | None = None
     new_applications: int | None = None
-
-
-class Rule(NamedTuple):
-    """What all checks of one name share. Where no setting may mend it, it is ``mendable`` False and never fails."""
-
-    name: str
-    why: str
-    fix: str
-    mendable: bool = True
-
-    def says(self, subject: str, *, passed: bool, found: str) -> Check:
-        missed = CheckResult.FAILED if self.mendable else CheckResult.INFORMATION
-        verdict = CheckResult.PASSED if passed else missed
-        return Check(self.name, subject, verdict, found, self.why, self.fix)
-
-    def cannot(self, subject: str, error: str) -> Check:
-        return Check(self.name, subject, CheckResult.UNKNOWN, "", self.why, self.fix, error)
 
 
 LOG_REPLICATION = Rule(
@@ -167,21 +125,6 @@ APPLICATION_NAMES = Rule(
     "application_names",
     "Ids of one application that are grouped as many split its counts, and fill the cap on applications.",
     "the patterns that `kafka-eos-exporter check applications` proposes, as applications in the settings",
-)
-WORKER = Rule(
-    "connect_worker_exactly_once",
-    "A source connector that requires exactly-once runs without transactions while its workers do not enable it.",
-    "exactly.once.source.support=enabled on every worker (preparing first, in a rolling restart)",
-)
-SINK = Rule(
-    "connect_sink_isolation",
-    "A sink that does not read committed copies records of aborted transactions into the other system.",
-    "consumer.override.isolation.level=read_committed on the connector, or consumer.isolation.level on the workers",
-)
-OFFSETS_TOPIC = Rule(
-    "connect_offsets_topic",
-    "Connectors that share the workers' offsets topic stall together when one of their transactions hangs over it.",
-    "offsets.storage.topic of its own in the connector's configuration",
 )
 
 
@@ -336,40 +279,6 @@ def _applications(evidence: PostureEvidence) -> Iterator[Check]:
         yield APPLICATION_NAMES.says(evidence.cluster, passed=new <= MOST_NEW_APPLICATIONS, found=found)
 
 
-# --- Connect ------------------------------------------------------------------------------------------------------
-
-
-def _connect(evidence: PostureEvidence) -> Iterator[Check]:
-    for state in evidence.connects:
-        if not state.by_rest:
-            error = (
-                f"the settings of Connect {state.name} are known by its REST API only: add rest to its configuration"
-            )
-            yield from (rule.cannot(state.name, error) for rule in (WORKER, SINK, OFFSETS_TOPIC))
-            continue
-        for connector in state.connectors:
-            subject = f"{state.name}/{connector.name}"
-            settings = connector.settings or {}
-            if connector.type == "sink":
-                level = settings.get("consumer.override.isolation.level", "")
-                found = f"consumer.override.isolation.level={level or 'not set'}"
-                yield SINK.says(subject, passed=level == "read_committed", found=found)
-            elif connector.type == "source":
-                yield from _source_connector(evidence, subject, connector.name, settings)
-
-
-def _source_connector(evidence: PostureEvidence, subject: str, name: str, settings: Settings) -> Iterator[Check]:
-    if settings.get("exactly.once.support") == "required":
-        if evidence.transactional_ids is None:
-            yield WORKER.cannot(subject, evidence.clients_error or "the transaction log is not read")
-        else:
-            ids = sum(f"-{name}-" in each for each in evidence.transactional_ids)
-            found = f"exactly.once.support=required, and {ids} transactional ids of its tasks in the log"
-            yield WORKER.says(subject, passed=ids > 0, found=found)
-    topic = settings.get("offsets.storage.topic", "")
-    yield OFFSETS_TOPIC.says(subject, passed=bool(topic), found=f"offsets.storage.topic={topic or 'not set'}")
-
-
 # --- Reading evidence ---------------------------------------------------------------------------------------------
 
 
@@ -393,6 +302,10 @@ def _broker_number(evidence: PostureEvidence, rule: Rule, key: str, passes: Call
         yield rule.says(evidence.cluster, passed=all(map(passes, values)), found=found)
     else:
         yield rule.cannot(evidence.cluster, _broker_error(evidence) or f"no broker told its {key}")
+
+
+def _connect(evidence: PostureEvidence) -> Iterator[Check]:
+    return connect_checks(evidence.connects, evidence.connect_log, evidence.clients_error, evidence.beyond_lso)
 
 
 _CHECKS: tuple[Callable[[PostureEvidence], Iterator[Check]], ...] = (

@@ -119,6 +119,10 @@ class Connect(Access):
     """The workers' `group.id`: joins the tasks to their transactions."""
     rest: Urls = ()
     """Addresses of the REST API, such as `http://127.0.0.1:8083`. One that answers is enough."""
+    validate_plugins: bool = True
+    """Ask each worker of `rest` whether it enables exactly-once, and whether the source plugins support it, by
+    `PUT /connector-plugins/…/config/validate` with no setting but the class; it changes nothing.
+    """
     workers: tuple[Discovered, ...] = ()
     interval: Duration = 10.0
     """How often to read it."""

@@ -1,7 +1,8 @@
 """One Connect cluster: by its REST API, by its workers' MBeans, or both; one series per fact.
 
 REST is preferred for states, settings and reasons of failures, MBeans for numbers. Commits of exactly-once source tasks
-come from the transaction log, where every task has its own id (Worker.taskTransactionalId).
+come from the transaction log, where every task has its own id (Worker.taskTransactionalId), those of sink tasks from
+their MBeans.
 """
 
 from __future__ import annotations
@@ -14,10 +15,18 @@ from typing import Protocol
 
 from exporter import catalogue
 from exporter.connect.concurrently import run_concurrently
+from exporter.connect.exactly_once import counts_for
 from exporter.connect.facts import ConnectState
 from exporter.connect.failures import FailureCounter, TaskKey, TaskSnapshot
+from exporter.connect.preflight import Preflight
 from exporter.connect.rest import Connector, RestAnswer, Task
-from exporter.connect.workers import QUERIES, TaskNumbers, WorkerView
+from exporter.connect.workers import (
+    QUERIES,
+    TaskNumbers,
+    WorkerView,
+    leader_is_transactional,
+    transactional_tasks,
+)
 from exporter.jvm.reader import JvmAnswer, JvmReader
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample, TaskCommits
 from exporter.sources.cluster import NamedCluster
@@ -76,7 +85,8 @@ class ConnectSource:
         self.timeout = settings.timeout
         self._failures = FailureCounter()
         self._written: dict[TaskKey, float] = {}
-        self._commits: dict[TaskKey, int] = {}
+        self._commits: dict[TaskKey, float] = {}
+        self._sink_commits: dict[TaskKey, float] = {}
         self._dropped: frozenset[str] = frozenset()
         self._notes = tuple(
             note
@@ -107,11 +117,30 @@ class ConnectSource:
         if connectors is not None:
             complete = everyone if rest is None else not rest.faults and all(each.state for each in connectors)
             self._look(connectors, view.tasks, complete=complete)
-            yield ConnectState(self.target, connectors, rest is not None, (*self._notes, *self._left_out(answers)))
+            state = self._state(connectors, rest, answers)
+            yield state
             yield from self._states(connectors)
+            self._keep_commits(state, facts)
         yield from self._numbers(view.tasks)
-        self._keep(view.tasks, connectors, facts.get(TaskCommits), everyone=everyone)
+        self._keep(view.tasks, everyone=everyone)
         yield from self._counters()
+
+    def _state(
+        self, connectors: tuple[Connector, ...], rest: RestAnswer | None, answers: Sequence[JvmAnswer]
+    ) -> ConnectState:
+        group = self._settings.group_id
+        preflight = rest.preflight if rest is not None else Preflight()
+        return ConnectState(
+            self.target,
+            connectors,
+            rest is not None,
+            (*self._notes, *self._left_out(answers)),
+            group,
+            transactional_tasks(answers),
+            leader_is_transactional(answers, group),
+            preflight.workers,
+            preflight.plugins,
+        )
 
     # --- Asking ---
 
@@ -178,30 +207,38 @@ class ConnectSource:
                 if (millis := numbers.get(f"offset-commit-{stat}-time-ms")) is not None:
                     yield catalogue.CONNECT_TASK_OFFSET_COMMIT_SECONDS(millis / 1000, *head, *key, stat)
 
-    def _keep(
-        self,
-        tasks: Mapping[TaskKey, TaskNumbers],
-        connectors: Sequence[Connector] | None,
-        commits: TaskCommits | None,
-        *,
-        everyone: bool,
-    ) -> None:
+    def _keep(self, tasks: Mapping[TaskKey, TaskNumbers], *, everyone: bool) -> None:
         """Counters keep their last value while their source does not answer."""
         written = {
             key: count
             for key, numbers in tasks.items()
             if (count := numbers.get("source-record-write-total", "sink-record-send-total")) is not None
         }
+        commits = {
+            key: count
+            for key, numbers in tasks.items()
+            if (count := numbers.get("offset-commit-completion-total")) is not None
+        }
         self._written = written if everyone else {**self._written, **written}
-        if commits is None or connectors is None or not self._settings.group_id:
+        self._sink_commits = commits if everyone else {**self._sink_commits, **commits}
+
+    def _keep_commits(self, state: ConnectState, facts: Facts) -> None:
+        """Commits of source tasks, for those whose ids can be of no other group's task: see ``counts_for``."""
+        commits = facts.get(TaskCommits)
+        if commits is None or not state.group_id:
             return
+        others = facts.all(ConnectState)
         ids = {
-            (connector.name, task.task): f"{self._settings.group_id}-{connector.name}-{task.task}"
-            for connector in connectors
+            (connector.name, task.task): f"{state.group_id}-{connector.name}-{task.task}"
+            for connector in state.connectors
             if connector.type != "sink"
             for task in connector.tasks
         }
-        self._commits = {key: commits.by_id[name] for key, name in ids.items() if name in commits.by_id}
+        self._commits = {
+            key: commits.by_id[name]
+            for key, name in ids.items()
+            if name in commits.by_id and counts_for(*key, state, others, commits.groups)
+        }
 
     def _counters(self) -> Iterator[Sample]:
         head = (self.cluster, self.target, self.target)
@@ -210,7 +247,7 @@ class ConnectSource:
                 yield catalogue.CONNECT_TASK_FAILURES_TOTAL(float(count), *head, *key, cause.value)
         for key, written in self._written.items():
             yield catalogue.CONNECT_TASK_RECORDS_WRITTEN_TOTAL(written, *head, *key)
-        for key, commits in self._commits.items():
+        for key, commits in (self._commits | self._sink_commits).items():
             yield catalogue.CONNECT_TASK_COMMITS_TOTAL(float(commits), *head, *key)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from exporter import catalogue
+from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
@@ -20,7 +21,8 @@ from exporter.model import (
     Sample,
     TransactionUse,
 )
-from exporter.posture.checks import Check, CheckResult, Posture, PostureEvidence, Settings, checks_of, group_checks
+from exporter.posture.check import Check, CheckResult, Settings
+from exporter.posture.checks import Posture, PostureEvidence, checks_of, group_checks
 from exporter.sources.cluster import Cluster
 
 BROKER_KEYS = (
@@ -108,7 +110,7 @@ class PostureSource:
             clients_error="" if use is not None else f"{TRANSACTION_STATE} is not read: see source txnlog",
             beyond_lso=beyond.pairs if beyond is not None else frozenset(),
             connects=facts.all(ConnectState),
-            transactional_ids=use.connect_ids if use is not None else None,
+            connect_log=LoggedIds(use.connect_ids, use.connect_groups) if use is not None else None,
             new_applications=use.new_applications if use is not None else None,
         )
         yield from self._say(checks_of(evidence))

@@ -337,7 +337,7 @@ class TxnlogSource:
         if self._use is None or now - self._used_at >= USE_INTERVAL:
             self._used_at = now
             known, topics = self._entries(), self._aggregates.topics
-            use = transaction_use(known, topics, self._cluster.grouping.is_connect_task, (wall - HOUR) * 1000)
+            use = transaction_use(known, topics, self._cluster.grouping, (wall - HOUR) * 1000)
             self._use = replace(use, new_applications=self._aggregates.recent_applications(wall))
         yield self._use
 

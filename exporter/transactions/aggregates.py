@@ -361,7 +361,7 @@ class Aggregates:
     @property
     def task_commits(self) -> TaskCommits:
         """What Connect's source tasks committed, whatever application their ids are counted under."""
-        return TaskCommits(dict(self._task_commits))
+        return TaskCommits(dict(self._task_commits), self._grouping.connect_groups)
 
     @property
     def uncounted(self) -> bool:

@@ -69,6 +69,11 @@ class Grouping:
         self.of.cache_clear()
         return True
 
+    @property
+    def connect_groups(self) -> frozenset[str]:
+        """The groups of Connect workers that are configured, or whose leader's id was seen."""
+        return frozenset(self._connect_groups)
+
     def is_connect_task(self, transactional_id: str) -> bool:
         """Whether this is the id of a task of a known Connect group, whatever application a user's pattern says."""
         return self._connect_task(transactional_id) is not None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from exporter.model import TransactionUse
+from exporter.model import ConnectTaskId, TransactionUse
+from exporter.transactions.applications import Grouping
 from exporter.transactions.entries import Entry
+from exporter.transactions.records import NO_TIMEOUT_MS
 
 
 def transaction_use(
-    entries: Iterable[Entry], written: Iterable[str], is_connect_task: Callable[[str], bool], since_ms: float
+    entries: Iterable[Entry], written: Iterable[str], grouping: Grouping, since_ms: float
 ) -> TransactionUse:
     """From the ids that wrote a transaction since then (Unix milliseconds), and the topics that were ever ``written``.
 
@@ -17,10 +19,11 @@ def transaction_use(
     """
     topics = set(written)
     clients: dict[str, dict[int, int]] = {}
-    connect_ids: set[str] = set()
+    connect_ids: dict[str, ConnectTaskId] = {}
     for entry in entries:
-        if is_connect_task(entry.transactional_id):
-            connect_ids.add(entry.transactional_id)
+        if grouping.is_connect_task(entry.transactional_id):
+            timeout = entry.timeout_ms / 1000 if 0 <= entry.timeout_ms < NO_TIMEOUT_MS else None
+            connect_ids[entry.transactional_id] = ConnectTaskId(entry.record_ms >= since_ms, timeout)
         if entry.record_ms < since_ms or not entry.section:
             continue
         if entry.open:
@@ -28,4 +31,4 @@ def transaction_use(
         if entry.client_version >= 0:
             versions = clients.setdefault(entry.application, {})
             versions[entry.client_version] = versions.get(entry.client_version, 0) + 1
-    return TransactionUse(frozenset(topics), clients, frozenset(connect_ids))
+    return TransactionUse(frozenset(topics), clients, connect_ids, grouping.connect_groups)

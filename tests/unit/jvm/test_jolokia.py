@@ -45,7 +45,7 @@ def test_values_come_from_one_mbean_and_from_all_that_match_a_pattern() -> None:
 
 def test_null_and_values_that_could_not_be_had_are_no_readings() -> None:
     answer = answered(ok({"a": None, "b": "ERROR: javax.management.AttributeNotFoundException"}), ok({}))
-    assert answer == JvmAnswer()
+    assert answer == JvmAnswer(exhaustive=True)
 
 
 def test_a_pattern_without_a_match_is_no_failure() -> None:
@@ -119,3 +119,11 @@ def test_a_number_beyond_what_a_float_holds_is_no_reading(number: str) -> None:
     answer = read_answer([ONE], body, URL)
     assert [reading.value for reading in answer.values if reading.value != 0.0] == ["x"]
     assert answer.faults == ()
+
+
+def test_a_query_for_presence_gets_null_as_an_empty_text_and_no_attribute_that_failed() -> None:
+    query = MBeanQuery(ONE.pattern, ("a", "b", "c"), presence=True)
+    found = answered(
+        ok({"a": None, "b": "ERROR: javax.management.AttributeNotFoundException"}), queries=(query,)
+    ).values
+    assert [(each.attribute, each.value) for each in found] == [("a", "")]

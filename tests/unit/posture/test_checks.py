@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
-from exporter.connect.rest import Connector
+from exporter.connect.rest import Connector, Task
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
-from exporter.model import OpenTransaction, TopicPartition, TransactionState
-from exporter.posture.checks import Check, CheckResult, PostureEvidence, checks_of
+from exporter.model import ConnectTaskId, OpenTransaction, TopicPartition, TransactionState
+from exporter.posture.check import Check, CheckResult
+from exporter.posture.checks import PostureEvidence, checks_of
 
 SOUND_PARTITION = PartitionMetadata(1, (1, 2, 3), (1, 2, 3), offline=False)
 SOUND_TOPIC = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
@@ -22,7 +24,10 @@ SOUND_BROKER = {
 }
 TOPICS = (TRANSACTION_STATE, CONSUMER_OFFSETS, "orders")
 SINK = Connector("to-db", "sink", settings={"consumer.override.isolation.level": "read_committed"})
-SOURCE = Connector("orders", "source", settings={"exactly.once.support": "required", "offsets.storage.topic": "mine"})
+TASKS = (Task("orders", "0", "running", "c1:8083"),)
+SOURCE_SETTINGS = {"exactly.once.support": "required", "offsets.storage.topic": "mine"}
+SOURCE = Connector("orders", "source", settings=SOURCE_SETTINGS, tasks=TASKS)
+LOGGED = LoggedIds({"etl-orders-0": ConnectTaskId(recent=True, timeout=60.0)}, frozenset({"etl"}))
 
 
 def _open(timeout: float) -> OpenTransaction:
@@ -38,8 +43,8 @@ SOUND = PostureEvidence(
     transaction_version=2,
     opened=(_open(60),),
     clients={"pay": {2: 3}},
-    connects=(ConnectState("main", (SINK, SOURCE), by_rest=True),),
-    transactional_ids=frozenset({"etl-orders-0"}),
+    connects=(ConnectState("main", (SINK, SOURCE), by_rest=True, group_id="etl"),),
+    connect_log=LOGGED,
 )
 
 
@@ -62,7 +67,7 @@ def _broker(**settings: str) -> PostureEvidence:
 
 
 def _connector(connector: Connector) -> PostureEvidence:
-    return replace(SOUND, connects=(ConnectState("main", (connector,), by_rest=True),))
+    return replace(SOUND, connects=(ConnectState("main", (connector,), by_rest=True, group_id="etl"),))
 
 
 def test_a_sound_cluster_passes_every_check() -> None:
@@ -90,9 +95,21 @@ BROKEN = {
     ("transaction_timeout", "pay"): replace(SOUND, opened=(_open(60), _open(901))),
     ("transaction_version", "prod"): replace(SOUND, transaction_version=None),
     ("group_isolation", "reader"): replace(SOUND, beyond_lso=frozenset({("reader", "orders")})),
-    ("connect_sink_isolation", "main/to-db"): _connector(Connector("to-db", "sink", settings={})),
-    ("connect_offsets_topic", "main/orders"): _connector(Connector("orders", "source", settings={})),
-    ("connect_worker_exactly_once", "main/orders"): replace(SOUND, transactional_ids=frozenset()),
+    ("connect_sink_isolation", "main/to-db"): _connector(
+        Connector("to-db", "sink", settings={"consumer.override.isolation.level": "read_uncommitted"})
+    ),
+    ("connect_offsets_topic", "main/orders"): _connector(Connector("orders", "source", settings={}, tasks=TASKS)),
+    ("connect_worker_exactly_once", "main/orders"): replace(
+        SOUND,
+        connects=(ConnectState("main", (SOURCE,), True, group_id="etl", transactional={("orders", "0"): False}),),
+    ),
+    ("connect_boundary_interval", "main/orders"): _connector(
+        replace(
+            SOURCE,
+            settings=SOURCE_SETTINGS
+            | {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "60000"},
+        )
+    ),
 }
 
 
@@ -143,8 +160,14 @@ def test_topic_settings_that_were_refused_leave_their_checks_unknown() -> None:
 
 
 def test_without_the_log_what_it_would_tell_is_unknown() -> None:
-    unknown = _unknown(replace(SOUND, clients=None, opened=None, transactional_ids=None, clients_error="no READ"))
-    assert set(unknown) == {"transaction_clients", "transaction_timeout", "connect_worker_exactly_once"}
+    unknown = _unknown(replace(SOUND, clients=None, opened=None, connect_log=None, clients_error="no READ"))
+    assert set(unknown) == {
+        "transaction_clients",
+        "transaction_timeout",
+        "connect_worker_exactly_once",
+        "connect_offsets_topic",
+    }
+    assert "no READ" in unknown["connect_worker_exactly_once"].error
 
 
 def test_connect_without_rest_says_what_would_tell_its_settings() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from exporter import catalogue
 from exporter.model import TransactionUse
-from exporter.posture.checks import CheckResult, Posture
+from exporter.posture.check import CheckResult
+from exporter.posture.checks import Posture
 from exporter.sources.posture import PostureSettings, PostureSource
 from tests.fakes.cluster import LOG, OFFSETS, World, partitions, read
 

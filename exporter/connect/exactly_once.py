@@ -1,0 +1,185 @@
+"""What a source connector really does: exactly-once or not, by evidence. Pure functions.
+
+A source task writes in transactions when its worker has ``exactly.once.source.support=enabled``, whatever the connector
+asks for (DistributedHerder.startTask). In this order: the task's MBeans, the configuration of its worker, and the id
+``<group.id>-<connector>-<task>`` in the transaction log (Worker.taskTransactionalId), where it can be of one task only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from exporter.connect.facts import ConnectState
+from exporter.connect.rest import Connector, Task
+from exporter.model import ConnectTaskId, Word
+
+
+class Guarantee(Word):
+    """What the tasks of a source connector do."""
+
+    EXACTLY_ONCE = "exactly_once"
+    AT_LEAST_ONCE = "at_least_once"
+    MIXED = "mixed"  # some tasks write in transactions, others do not
+    UNKNOWN = "unknown"
+
+
+class SourceEvidence(NamedTuple):
+    """``found`` says in words what the guarantee rests on, or why it is unknown."""
+
+    guarantee: Guarantee
+    found: str
+
+
+class LoggedIds(NamedTuple):
+    """Ids of Connect's tasks in the transaction log, and every group of workers that is configured or in the log."""
+
+    ids: Mapping[str, ConnectTaskId]
+    groups: frozenset[str]
+
+
+class _Seen(NamedTuple):
+    transactional: bool | None
+    why: str
+
+
+def source_evidence(
+    connector: Connector, state: ConnectState, others: Sequence[ConnectState], log: LoggedIds | None
+) -> SourceEvidence:
+    """What this source connector of ``state`` does. ``others`` are all Connect clusters of the Kafka cluster that are
+    read; ``log`` is None where the transaction log is not.
+    """
+    seen = [_task(connector, task, state, others, log) for task in connector.tasks]
+    if not seen:
+        return SourceEvidence(Guarantee.UNKNOWN, "it has no task")
+    why = "; ".join(dict.fromkeys(each.why for each in seen))
+    verdicts = {each.transactional for each in seen}
+    if verdicts == {True}:
+        return SourceEvidence(Guarantee.EXACTLY_ONCE, why)
+    if True in verdicts and False in verdicts:
+        count = sum(each.transactional is True for each in seen)
+        return SourceEvidence(Guarantee.MIXED, f"{count} of {len(seen)} tasks write in transactions ({why})")
+    if False in verdicts:
+        return SourceEvidence(Guarantee.AT_LEAST_ONCE, why)
+    return SourceEvidence(Guarantee.UNKNOWN, "; ".join(dict.fromkeys(each.why for each in seen if each[0] is None)))
+
+
+def other_readings(
+    transactional_id: str, state: ConnectState, others: Sequence[ConnectState], groups: frozenset[str]
+) -> tuple[str, ...]:
+    """What else an id of a task of ``state`` may be: tasks of other groups, in words.
+
+    A group whose connectors are read has the task or has not; of any other group it may be a task.
+    """
+    readings = []
+    for group in sorted(groups | {each.group_id for each in others if each.group_id}):
+        if group == state.group_id or not transactional_id.startswith(group + "-"):
+            continue
+        connector, _, task = transactional_id[len(group) + 1 :].rpartition("-")
+        if not connector:
+            continue
+        known = [each for each in others if each.group_id == group]
+        if not known or any(_runs(each, connector, task) for each in known):
+            readings.append(f"task {task} of connector {connector} of group {group}")
+    return tuple(readings)
+
+
+def counts_for(
+    connector: str, task: str, state: ConnectState, others: Sequence[ConnectState], groups: frozenset[str]
+) -> bool:
+    """Whether transactions of a task's id are this task's: by its MBeans, else if the id can be of no other task."""
+    transactional = state.transactional.get((connector, task))
+    if transactional is False:
+        return False
+    rivals = other_readings(_id(state, connector, task), state, others, groups)
+    # With the MBeans of both at hand, the id is of the one that writes in transactions.
+    return not rivals or (transactional is True and not _rival_may_write(state, connector, task, others, groups))
+
+
+def _rival_may_write(
+    state: ConnectState, connector: str, task: str, others: Sequence[ConnectState], groups: frozenset[str]
+) -> bool:
+    name = _id(state, connector, task)
+    for group in groups | {each.group_id for each in others if each.group_id}:
+        if group == state.group_id or not name.startswith(group + "-"):
+            continue
+        known = [each for each in others if each.group_id == group]
+        rival = tuple(name[len(group) + 1 :].rpartition("-")[::2])
+        if not known or any(each.transactional.get((rival[0], rival[1])) is not False for each in known):
+            return True
+    return False
+
+
+def _task(
+    connector: Connector, task: Task, state: ConnectState, others: Sequence[ConnectState], log: LoggedIds | None
+) -> _Seen:
+    by_mbeans = state.transactional.get((connector.name, task.task))
+    if by_mbeans is not None:
+        negation = "have" if by_mbeans else "have no"
+        return _Seen(by_mbeans, f"the MBeans of its tasks {negation} transaction sizes")
+    by_worker = _by_worker(task, state)
+    if by_worker is not None:
+        value = "enabled" if by_worker else "not enabled"
+        return _Seen(by_worker, f"exactly.once.source.support is {value} on its workers, as REST shows")
+    return _by_log(connector, task, state, others, log)
+
+
+def _by_worker(task: Task, state: ConnectState) -> bool | None:
+    """By the configuration of the task's worker.
+
+    Where addresses differ from the workers' own names, only if as many workers as run tasks answered, all alike.
+    """
+    if task.worker in state.workers:
+        return state.workers[task.worker]
+    names = {each.worker for one in state.connectors for each in one.tasks if each.worker}
+    values = set(state.workers.values())
+    if len(values) == 1 and names.isdisjoint(state.workers) and len(state.workers) >= len(names):
+        return next(iter(values))
+    return None
+
+
+def _by_log(
+    connector: Connector, task: Task, state: ConnectState, others: Sequence[ConnectState], log: LoggedIds | None
+) -> _Seen:
+    if log is None:
+        return _Seen(None, "neither the workers' MBeans nor the transaction log show it")
+    if not state.group_id:
+        return _Seen(None, "group_id is not configured, so its transactional ids are not known")
+    name = _id(state, connector.name, task.task)
+    entry = log.ids.get(name)
+    if entry is None:
+        return _Seen(
+            None,
+            f"the log has no id {name}: it writes without transactions, or wrote nothing for "
+            "transactional.id.expiration.ms; the workers' MBeans distinguish the two",
+        )
+    if rivals := other_readings(name, state, others, log.groups):
+        return _Seen(
+            None, f"the id {name} may also be that of {' or '.join(rivals)}: the workers' MBeans distinguish them"
+        )
+    if not entry.recent:
+        return _Seen(
+            None,
+            f"the last transaction of {name} is more than an hour old: an idle task, or one that no longer uses "
+            "transactions; the workers' MBeans distinguish the two",
+        )
+    return _Seen(True, f"the id {name} had a transaction in the last hour")
+
+
+def _runs(state: ConnectState, connector: str, task: str) -> bool:
+    return any(
+        each.name == connector and each.type != "sink" and any(one.task == task for one in each.tasks)
+        for each in state.connectors
+    )
+
+
+def _id(state: ConnectState, connector: str, task: str) -> str:
+    return f"{state.group_id}-{connector}-{task}"
+
+
+def timeouts(connector: Connector, state: ConnectState, log: LoggedIds | None) -> Iterator[float]:
+    """Transaction timeouts of the connector's tasks as the log has them, in seconds."""
+    for task in connector.tasks:
+        entry = log.ids.get(_id(state, connector.name, task.task)) if log is not None and state.group_id else None
+        if entry is not None and entry.timeout is not None:
+            yield entry.timeout

@@ -1,0 +1,99 @@
+"""What a worker answers when it validates a source plugin that requires exactly-once.
+
+``PUT /connector-plugins/{plugin}/config/validate`` changes nothing. It is the one place of the REST API that shows
+whether a worker enables exactly-once (DistributedHerder.validateSourceConnectorExactlyOnceSupport, KIP-618). The body
+has the plugin's class and no setting of the user, so that no secret is sent and a plugin has nothing to connect to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from exporter.bounds.json_text import JsonError, parse_json
+from exporter.http import Endpoint, HttpError, ask
+from exporter.model import Deadline, Word
+
+NAME = "kafka-eos-exporter-preflight"
+KEY = "exactly.once.support"
+MOST_BYTES = 4 * 1024 * 1024
+MOST_PLUGINS = 20
+"""Plugins whose support is asked for; a Connect cluster runs a handful."""
+
+_WORKER_WITHOUT = "worker does not have exactly-once source support enabled"
+_UNSUPPORTED = "connector does not support exactly-once"
+
+
+class PluginSupport(Word):
+    """What a plugin answers about exactly-once; unknown where it does not implement the question."""
+
+    SUPPORTED = "supported"
+    UNSUPPORTED = "unsupported"
+    UNKNOWN = "unknown"
+
+
+class Preflight(NamedTuple):
+    """``workers`` has by address whether exactly-once is enabled there, ``plugins`` the support by configured class.
+
+    What was not answered is absent. ``error`` is the last refusal, "" without one.
+    """
+
+    workers: Mapping[str, bool] = {}
+    plugins: Mapping[str, PluginSupport] = {}
+    error: str = ""
+
+
+class Answer(NamedTuple):
+    """One answer; ``enabled`` is None where it does not show that."""
+
+    enabled: bool | None
+    support: PluginSupport
+
+
+def preflight(endpoints: Sequence[Endpoint], plugins: Sequence[str], deadline: Deadline) -> Preflight:
+    """Ask each worker about the first plugin, and the first worker that answers about the others. Never raises."""
+    asked = list(plugins[:MOST_PLUGINS])
+    workers: dict[str, bool] = {}
+    support: dict[str, PluginSupport] = {}
+    error = ""
+    for number, endpoint in enumerate(endpoints):
+        share = deadline.within(deadline.remaining() / (len(endpoints) - number))
+        for plugin in [each for each in asked if each not in support] or asked[:1]:
+            try:
+                reply = ask(
+                    endpoint,
+                    share,
+                    path=f"/connector-plugins/{quote(plugin, safe='')}/config/validate",
+                    body=json.dumps({"name": NAME, "connector.class": plugin, KEY: "required"}).encode(),
+                    method="PUT",
+                    max_bytes=MOST_BYTES,
+                )
+            except HttpError as refusal:
+                error = refusal.fault.detail
+                continue
+            answer = read_answer(reply.body)
+            if answer is None:
+                continue
+            support[plugin] = answer.support
+            if answer.enabled is not None:
+                workers[endpoint.address] = answer.enabled
+    return Preflight(workers, support, error)
+
+
+def read_answer(body: bytes) -> Answer | None:
+    """What the answer says of ``exactly.once.support``; None for one that does not have it (before Kafka 3.3)."""
+    try:
+        document = parse_json(body)
+        rows: list[Any] = document["configs"]
+        values = [row["value"] for row in rows]
+        errors = next([str(each) for each in value["errors"]] for value in values if value["name"] == KEY)
+    except (JsonError, TypeError, KeyError, StopIteration):
+        return None
+    enabled = not any(_WORKER_WITHOUT in each for each in errors)
+    others = [each for each in errors if _WORKER_WITHOUT not in each]
+    if not others:
+        return Answer(enabled, PluginSupport.SUPPORTED)
+    plainly = any(_UNSUPPORTED in each for each in others)
+    return Answer(enabled, PluginSupport.UNSUPPORTED if plainly else PluginSupport.UNKNOWN)

@@ -1,0 +1,55 @@
+"""One check of the posture: its words, and its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+Settings = Mapping[str, str]
+
+
+class CheckResult(StrEnum):
+    """Result of a check."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    INFORMATION = "information"
+    UNKNOWN = "unknown"
+
+
+class Check(NamedTuple):
+    """One check of one subject (a topic, an application, a connector, or the cluster).
+
+    ``fix`` is what to set; ``error`` why the verdict is unknown, "" otherwise.
+    """
+
+    name: str
+    subject: str
+    verdict: CheckResult
+    found: str
+    why: str
+    fix: str
+    error: str = ""
+
+
+class Rule(NamedTuple):
+    """What all checks of one name share. Where no setting may mend it, it is ``mendable`` False and never fails."""
+
+    name: str
+    why: str
+    fix: str
+    mendable: bool = True
+
+    def says(self, subject: str, *, passed: bool, found: str, fix: str = "") -> Check:
+        """Passed or failed. ``fix`` is more exact than the rule's own, where given."""
+        missed = CheckResult.FAILED if self.mendable else CheckResult.INFORMATION
+        verdict = CheckResult.PASSED if passed else missed
+        return Check(self.name, subject, verdict, found, self.why, fix or self.fix)
+
+    def notes(self, subject: str, found: str) -> Check:
+        """What is so by choice."""
+        return Check(self.name, subject, CheckResult.INFORMATION, found, self.why, self.fix)
+
+    def cannot(self, subject: str, error: str) -> Check:
+        return Check(self.name, subject, CheckResult.UNKNOWN, "", self.why, self.fix, error)

@@ -1,0 +1,156 @@
+"""Checks of Connect: what its connectors ask for, beside what they do. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from exporter.connect.exactly_once import Guarantee, LoggedIds, SourceEvidence, source_evidence, timeouts
+from exporter.connect.facts import ConnectState
+from exporter.connect.preflight import PluginSupport
+from exporter.connect.rest import Connector
+from exporter.posture.check import Check, Rule, Settings
+
+SUPPORT = "exactly.once.source.support"
+PREPARE = (
+    f"{SUPPORT}=preparing on every worker in a rolling restart, then {SUPPORT}=enabled in a second one (KIP-618); "
+    "posture.ignore silences this check for a connector that may write duplicates"
+)
+ENABLE = f"the workers are prepared: {SUPPORT}=enabled on every worker in a rolling restart"
+FINISH = f"{SUPPORT}=enabled on the workers that do not have it yet: finish the rolling restart"
+DEFAULT_TIMEOUT_MS = 60_000.0
+"""transaction.timeout.ms of a producer, where neither worker nor connector sets one (ProducerConfig)."""
+
+WORKER = Rule(
+    "connect_worker_exactly_once",
+    "A source connector that asks for exactly-once (requested is the default) writes duplicates after a failure while "
+    "its workers do not enable it.",
+    PREPARE,
+)
+BOUNDARY = Rule(
+    "connect_boundary_interval",
+    "A transaction that stays open for the interval is aborted at its timeout: every send fails until the interval "
+    "ends, then the task fails with invalid_epoch.",
+    "a transaction.boundary.interval.ms well below producer.override.transaction.timeout.ms",
+)
+SINK = Rule(
+    "connect_sink_isolation",
+    "A sink that does not read committed copies records of aborted transactions into the other system.",
+    "consumer.override.isolation.level=read_committed on the connector, or consumer.isolation.level on the workers",
+)
+OFFSETS_TOPIC = Rule(
+    "connect_offsets_topic",
+    "Exactly-once connectors that share the workers' offsets topic stall together when one of their transactions hangs "
+    "over it.",
+    "offsets.storage.topic of its own in the connector's configuration",
+)
+
+
+def connect_checks(
+    connects: Sequence[ConnectState],
+    log: LoggedIds | None,
+    log_error: str,
+    beyond_lso: frozenset[tuple[str, str]],
+) -> Iterator[Check]:
+    """The checks of every connector of these Connect clusters of one Kafka cluster.
+
+    ``log`` is None where the transaction log is not read, for the reason ``log_error``; ``beyond_lso`` are pairs of
+    group and topic that were read beyond the last stable offset.
+    """
+    for state in connects:
+        if not state.by_rest:
+            error = (
+                f"the settings of Connect {state.name} are known by its REST API only: add rest to its configuration"
+            )
+            yield from (rule.cannot(state.name, error) for rule in (WORKER, SINK, OFFSETS_TOPIC))
+            continue
+        for connector in state.connectors:
+            subject = f"{state.name}/{connector.name}"
+            if connector.type == "sink":
+                yield _sink(subject, connector, beyond_lso)
+            elif connector.type == "source" and connector.tasks:
+                seen = source_evidence(connector, state, connects, log)
+                if seen.guarantee is Guarantee.UNKNOWN and log is None and log_error:
+                    seen = seen._replace(found=f"{seen.found} ({log_error})")
+                yield _worker(subject, connector, state, seen)
+                yield from _transactions(subject, connector, state, seen, log)
+
+
+def _worker(subject: str, connector: Connector, state: ConnectState, seen: SourceEvidence) -> Check:
+    support = state.plugins.get(connector.plugin)
+    asks = f"exactly.once.support={connector.exactly_once_support or 'requested'}"
+    plugin = f"; its plugin answers that it is {support}" if support in _PLAIN else ""
+    found = f"{asks}: {seen.found}{plugin}"
+    if support is PluginSupport.UNSUPPORTED and connector.exactly_once_support != "required":
+        return WORKER.notes(subject, f"{found}, so it is at-least-once by choice of the plugin")
+    if seen.guarantee is Guarantee.UNKNOWN:
+        return WORKER.cannot(subject, found)
+    if seen.guarantee is Guarantee.EXACTLY_ONCE:
+        if False not in state.workers.values():
+            return WORKER.says(subject, passed=True, found=found)
+        found = f"{found}; another worker of the group, to which its tasks may move, does not enable exactly-once"
+    if seen.guarantee is Guarantee.MIXED or True in state.workers.values():
+        fix = FINISH
+    else:
+        fix = ENABLE if state.leader_transactional else PREPARE
+    return WORKER.says(subject, passed=False, found=found, fix=fix)
+
+
+_PLAIN = frozenset({PluginSupport.SUPPORTED, PluginSupport.UNSUPPORTED})
+
+
+def _transactions(
+    subject: str, connector: Connector, state: ConnectState, seen: SourceEvidence, log: LoggedIds | None
+) -> Iterator[Check]:
+    """What matters to a connector that writes in transactions."""
+    if seen.guarantee is Guarantee.AT_LEAST_ONCE:
+        return
+    settings = connector.settings or {}
+    if connector.transaction_boundary == "interval":
+        yield _boundary(subject, settings, tuple(timeouts(connector, state, log)))
+    if seen.guarantee is Guarantee.UNKNOWN:
+        yield OFFSETS_TOPIC.cannot(subject, f"whether it writes in transactions is not known: {seen.found}")
+        return
+    topic = settings.get("offsets.storage.topic", "")
+    yield OFFSETS_TOPIC.says(subject, passed=bool(topic), found=f"offsets.storage.topic={topic or 'not set'}")
+
+
+def _boundary(subject: str, settings: Settings, logged: Sequence[float]) -> Check:
+    interval = _milliseconds(settings.get("transaction.boundary.interval.ms", ""))
+    override = _milliseconds(settings.get("producer.override.transaction.timeout.ms", ""))
+    if interval is None:
+        return BOUNDARY.cannot(
+            subject,
+            "transaction.boundary.interval.ms is not set, so it is the workers' offset.flush.interval.ms, which REST "
+            "does not show: set it on the connector",
+        )
+    if override is not None:
+        timeout, origin = override, "producer.override.transaction.timeout.ms"
+    elif logged:
+        timeout, origin = min(logged) * 1000, "the timeout of its transactions in the log"
+    else:
+        timeout, origin = DEFAULT_TIMEOUT_MS, "the default of transaction.timeout.ms, unless a worker sets another"
+    found = f"transaction.boundary.interval.ms={interval:.0f}, and {timeout:.0f} ms is {origin}"
+    return BOUNDARY.says(subject, passed=interval < timeout, found=found)
+
+
+def _milliseconds(text: str) -> float | None:
+    return float(text) if text.isascii() and text.isdigit() else None
+
+
+def _sink(subject: str, connector: Connector, beyond_lso: frozenset[tuple[str, str]]) -> Check:
+    """By what the group did, else by the connector's override; the workers' own setting is not to be seen."""
+    settings = connector.settings or {}
+    group = settings.get("consumer.override.group.id", "") or f"connect-{connector.name}"
+    level = settings.get("consumer.override.isolation.level", "")
+    override = f"consumer.override.isolation.level={level or 'not set'}"
+    topics = sorted(topic for each, topic in beyond_lso if each == group)
+    if topics:
+        found = f"{override}, and its group {group} committed on above the last stable offset of {', '.join(topics)}"
+        return SINK.says(subject, passed=False, found=found)
+    if not level:
+        return SINK.cannot(
+            subject,
+            f"{override}: the level is the workers' consumer.isolation.level, which REST does not show, and nothing "
+            f"proves that group {group} reads uncommitted records",
+        )
+    return SINK.says(subject, passed=level == "read_committed", found=override)
