@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from exporter.commands import audit_markers
 from exporter.commands.audit_output import post, print_report, spark_progress
 from exporter.commands.audit_settings import AgentAddress, agent_of, audit_of, following_of, settings_of
 from exporter.commands.clusters import duration, opened
@@ -58,11 +59,12 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     _add_outputs(parser)
     add_spark_flags(parser)
     parser.set_defaults(command=_command)
+    audit_markers.add_to(parser.add_subparsers(title="other audits", metavar="markers"))
 
 
 def _add_questions(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("what to ask").add_argument
-    add("--topic", required=True, metavar="NAME", help="the topic to audit")
+    add("--topic", default="", metavar="NAME", help="the topic to audit (required)")
     add("--id", default="", metavar="EXPR", help="what must be there once only")
     add("--key", default="", metavar="EXPR", help="whose numbers --sequence gives")
     add("--sequence", default="", metavar="EXPR", help="a number that goes up by one from record to record of a key")
@@ -108,6 +110,8 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
 
 
 def _command(options: argparse.Namespace) -> int:
+    if not options.topic:
+        raise UsageError("audit needs --topic NAME, or is `audit markers`")
     try:
         connector = kafka_connector()
         audit, settings, agent = audit_of(options), settings_of(options), agent_of(options)

@@ -24,7 +24,7 @@ MOST_LANES = 20
 MOST_NAMED = 3
 _NUMBERS = frozenset({
     "transactions", "committed", "aborted", "timed out", "fenced", "by the server", "abort ratio", "timeout ratio",
-    "median", "p99", "longest", "open", "markers", "timeout", "pid", "epoch", "times", "held", "completed",
+    "median", "p99", "longest", "open", "markers", "timeout", "pid", "epoch", "times", "held at most", "completed",
 })  # fmt: skip
 
 
@@ -146,7 +146,11 @@ def _holds(found: HistoryReport) -> list[Block]:
         ["" if hold.holder.outcome == "committed" else "bad" for hold in found.holds[:MOST]],
         more(min(len(found.holds), MOST), found.holds_found),
     )
-    note = "By begin and end of the transactions: one that came to a partition later held it for less."
+    note = (
+        "By begin and end of the transactions in the transaction log, which has no markers: one that came to a "
+        "partition later held it for less, and so did one that somebody aborted there by hand. For the markers: "
+        "kafka-eos-exporter audit markers."
+    )
     return [plot, table, Note(note)]
 
 
@@ -172,7 +176,7 @@ APPLICATION_COLUMNS = (
 TRANSACTION_COLUMNS = (
     "transactional.id", "pid", "epoch", "outcome", "begin", "completed", "open", "markers", "timeout", "partitions",
 )  # fmt: skip
-HOLD_COLUMNS = ("partition", "transactional.id", "pid", "epoch", "outcome", "from", "to", "held")
+HOLD_COLUMNS = ("partition", "transactional.id", "pid", "epoch", "outcome", "from", "to", "held at most")
 FENCED_COLUMNS = ("transactional.id", "application", "times", "last")
 
 

@@ -56,7 +56,7 @@ def writers_at(
         leader = metadata.leader(topic, partition)
         if leader is None or deadline.over:
             continue
-        response = client.ask({leader: _fetch(topic, partition, offset, deadline)}, deadline)[leader]
+        response = client.ask({leader: fetch_request(topic, partition, offset, deadline)}, deadline)[leader]
         if isinstance(response, Fault) or response.error_code:
             continue
         for each in (part for answer in response.responses for part in answer.partitions):
@@ -66,7 +66,8 @@ def writers_at(
     return found
 
 
-def _fetch(topic: str, partition: int, offset: int, deadline: Deadline) -> FetchRequest:
+def fetch_request(topic: str, partition: int, offset: int, deadline: Deadline, size: int = FETCH_BYTES) -> FetchRequest:
+    """Fetch of one partition from an offset on, read_uncommitted, of at most so many bytes or one batch."""
     kind = FetchRequest.FetchTopic
     wanted = kind.FetchPartition(
         partition=partition,
@@ -74,13 +75,13 @@ def _fetch(topic: str, partition: int, offset: int, deadline: Deadline) -> Fetch
         fetch_offset=offset,
         last_fetched_epoch=-1,
         log_start_offset=-1,
-        partition_max_bytes=FETCH_BYTES,
+        partition_max_bytes=size,
     )
     return FetchRequest(
         replica_id=CONSUMER,
         max_wait_ms=min(500, int(deadline.remaining() * 1000)),
         min_bytes=1,
-        max_bytes=FETCH_BYTES,
+        max_bytes=size,
         isolation_level=int(Isolation.READ_UNCOMMITTED),
         session_id=0,
         session_epoch=-1,

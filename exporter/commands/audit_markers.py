@@ -1,0 +1,261 @@
+"""``audit markers``: transactions that were decided one way and marked another way in a partition."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from exporter.commands.clusters import duration, opened
+from exporter.commands.output import print_json, print_table, printable, progress, say
+from exporter.commands.settings import add_cluster_flags
+from exporter.kafka.client import AskError
+from exporter.kafka.log.control import OffsetRange, read_markers
+from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
+from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets, log_end_offsets, start_offsets
+from exporter.model import Clock, Deadline, Fault, TopicPartition
+from exporter.sources.cluster import Cluster
+from exporter.transactions.log_range import Range, RangeConsumer, read_ranges
+from exporter.transactions.records import UndecodableRecord, decode_key, decode_value
+from exporter.transactions.torn import CLOCK_SLACK_MS, Decision, DecisionLog, Judged, Torn, judge
+
+BEFORE_MS = 3_600_000
+"""The log is read from so long before the window: a transaction may have begun before it."""
+MOST_QUESTIONS = 10
+DAY_MS = 86_400_000
+_EXAMPLES = """\
+examples:
+  kafka-eos-exporter audit markers --bootstrap-server kafka-1:9092
+  kafka-eos-exporter audit markers --bootstrap-server kafka-1:9092 --since 6h --output json
+
+Reads the transaction log and then, of every partition that its transactions name, the headers of the batches since
+then: as many bytes as were written. Needs READ on __transaction_state and on these topics, __consumer_offsets included.
+
+exit codes: 0 none is torn, 1 found, 2 some could not be compared
+"""
+_ADVICE = """\
+A torn transaction is partly committed: read_committed consumers see its records in some partitions only. An ABORT in a
+committed transaction was written by hand (`kafka-transactions.sh abort` on a transaction that its coordinator knows).
+What the transaction had written to that partition before it is skipped by read_committed consumers, and is still in the
+log for read_uncommitted ones. Compare both sides, and write again what is missing from its source."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerReport:
+    """What was found of one cluster; ``error`` says why nothing was, "" otherwise."""
+
+    cluster: str
+    judged: Judged
+    offsets: int = 0
+    error: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """findings, unknown or clean."""
+        if self.judged.torn:
+            return "findings"
+        return "unknown" if self.error or self.judged.open_questions else "clean"
+
+
+def add_to(audits: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+    """The command line of ``audit markers``."""
+    parser: argparse.ArgumentParser = audits.add_parser(
+        "markers",
+        help="torn transactions: COMMIT in one partition, ABORT or nothing in another",
+        description="Compare the decision of each transaction with the markers in each of its partitions.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_cluster_flags(parser)
+    parser.add_argument("--since", type=duration, default=3600.0, metavar="DURATION", help="how far back (1h)")
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="a table for people, or JSON")
+    parser.add_argument(
+        "--timeout", type=duration, default=600.0, metavar="DURATION", help="how long reading may take (10m)"
+    )
+    parser.set_defaults(command=_command)
+
+
+def _command(options: argparse.Namespace) -> int:
+    reports: list[MarkerReport] = []
+    with opened(options) as clusters:
+        for cluster, _ in clusters:
+            try:
+                reports.append(_look(cluster, options.since, Deadline.after(options.timeout)))
+            except AskError as error:
+                say(f"could not ask {cluster.target}: {error.fault.detail}")
+                reports.append(MarkerReport(cluster.name, Judged((), 0, ()), error=error.fault.detail))
+    if options.output == "json":
+        print_json({"clusters": [_document(each) for each in reports]})
+    else:
+        for each in reports:
+            _print(each)
+    verdicts = {each.verdict for each in reports}
+    return 1 if "findings" in verdicts else 2 if "unknown" in verdicts else 0
+
+
+def _look(cluster: Cluster, since: float, deadline: Deadline) -> MarkerReport:
+    since_ms = round((time.time() - since) * 1000)
+    metadata = cluster.metadata(deadline)
+    log = _read_log(cluster, metadata, since_ms - BEFORE_MS, deadline)
+    decisions = log.decisions()
+    partitions = _partitions(decisions, since_ms)
+    ranges, faults = _ranges(cluster, metadata, partitions, since_ms - CLOCK_SLACK_MS, deadline)
+    offsets = sum(each.end - each.start for each in ranges.values())
+    say(f"reading {offsets:,} offsets of {len(ranges)} partitions ...")
+    with progress(f"reading the markers of {cluster.target}", offsets) as advance:
+        read = read_markers(cluster.client, metadata, ranges, deadline, advance)
+    judged = judge(decisions, read, since_ms, _compacted(cluster, partitions, since_ms, deadline))
+    questions = (*(each.detail for each in faults), *judged.open_questions)
+    if log.undecodable:
+        questions = (*questions, f"{log.undecodable} records of the transaction log are of a form unknown here")
+    if log.without_partitions:
+        questions = (
+            *questions,
+            f"{log.without_partitions} transactions have no record left that names their partitions",
+        )
+    return MarkerReport(cluster.name, judged._replace(open_questions=questions), offsets)
+
+
+def _read_log(cluster: Cluster, metadata: Metadata, since_ms: int, deadline: Deadline) -> DecisionLog:
+    """Fold the transaction log from an instant on, to the end that it has now. Raises AskError."""
+    places = [TopicPartition(TRANSACTION_STATE, each) for each in metadata.topics.get(TRANSACTION_STATE, {})]
+    if not places:
+        if (fault := metadata.errors.get(TRANSACTION_STATE)) is not None:
+            raise AskError(fault)
+        return DecisionLog()
+    starts = list_offsets(cluster.client, metadata, dict.fromkeys(places, since_ms), deadline)
+    ends = log_end_offsets(cluster.client, metadata, places, deadline)
+    for fault in (*starts.faults, *ends.faults):
+        raise AskError(fault)
+    ranges = {
+        place.partition: Range(place.partition, start, ends.values[place])
+        for place, start in starts.values.items()
+        if start >= 0
+    }
+    say(
+        f"reading {sum(max(0, each.end - each.start) for each in ranges.values()):,} records of the transaction log ..."
+    )
+    log = DecisionLog()
+    reader = RangeConsumer(cluster.properties)
+    try:
+        for messages in read_ranges(reader, ranges, deadline.remaining(), Clock()):
+            for message in messages:
+                key, value = message.key(), message.value()
+                if key is None or value is None:
+                    continue
+                try:
+                    log.take(decode_key(key), decode_value(value), message.timestamp()[1])
+                except UndecodableRecord:
+                    log.undecodable += 1
+    finally:
+        reader.close()
+    return log
+
+
+def _partitions(decisions: Iterable[Decision], since_ms: int) -> list[TopicPartition]:
+    return sorted(
+        {
+            place
+            for each in decisions
+            if each.completed_ms is not None and each.completed_ms >= since_ms
+            for place in each.partitions
+        }
+    )
+
+
+def _ranges(
+    cluster: Cluster, metadata: Metadata, partitions: list[TopicPartition], since_ms: int, deadline: Deadline
+) -> tuple[Mapping[TopicPartition, OffsetRange], tuple[Fault, ...]]:
+    """What to read of each partition: from an instant on to its high watermark, asked for after the log was read."""
+    client = cluster.client
+    ends = end_offsets(client, metadata, partitions, Isolation.READ_UNCOMMITTED, deadline)
+    first = list_offsets(client, metadata, dict.fromkeys(partitions, since_ms), deadline)
+    earliest = start_offsets(client, metadata, partitions, deadline)
+    ranges = {}
+    for place, end in ends.values.items():
+        start, log_start = first.values.get(place), earliest.values.get(place)
+        if start is None or log_start is None:
+            continue
+        begin = end if start < 0 else start
+        ranges[place] = OffsetRange(begin, end, cut=log_start > 0 and begin <= log_start)
+    return ranges, tuple(dict.fromkeys((*ends.faults, *first.faults, *earliest.faults)))
+
+
+def _compacted(cluster: Cluster, partitions: list[TopicPartition], since_ms: int, deadline: Deadline) -> frozenset[str]:
+    """Topics whose cleaner may have taken markers of the window: compacted, and kept for a shorter time than it is.
+
+    A marker stays for delete.retention.ms (a day) after the cleaner first passed it (KIP-98).
+    """
+    topics = sorted({each.topic for each in partitions})
+    answers = cluster.client.configs("topic", topics, ("cleanup.policy", "delete.retention.ms"), deadline)
+    found = set()
+    for topic, answer in answers.items():
+        if isinstance(answer, Fault):
+            continue
+        kept = answer.get("delete.retention.ms", str(DAY_MS))
+        window_ms = time.time() * 1000 - since_ms
+        if "compact" in answer.get("cleanup.policy", "") and not (kept.isdigit() and int(kept) > window_ms):
+            found.add(topic)
+    return frozenset(found)
+
+
+def _document(report: MarkerReport) -> dict[str, Any]:
+    return {
+        "kafka_cluster": report.cluster,
+        "verdict": report.verdict,
+        "transactions": report.judged.judged,
+        "offsets": report.offsets,
+        "torn": [_torn_document(each) for each in report.judged.torn],
+        "not_compared": [report.error, *report.judged.open_questions] if report.error else report.judged.open_questions,
+    }
+
+
+def _torn_document(torn: Torn) -> dict[str, Any]:
+    decision, marker = torn.decision, torn.marker
+    return {
+        "transactional_id": decision.transactional_id,
+        "producer_id": decision.producer_id,
+        "producer_epochs": sorted(decision.epochs | decision.client_epochs),
+        "decided": "commit" if decision.commit else "abort",
+        "begun": _instant(decision.begun_ms),
+        "completed": _instant(decision.completed_ms),
+        "partitions": sorted(map(str, decision.partitions)),
+        "topic": torn.partition.topic,
+        "partition": torn.partition.partition,
+        "marker": None if marker is None else "commit" if marker.commit else "abort",
+        "marker_offset": None if marker is None else marker.offset,
+        "marker_time": None if marker is None else _instant(marker.timestamp_ms),
+    }
+
+
+def _print(report: MarkerReport) -> None:
+    if report.error:
+        return
+    say(f"{report.judged.judged:,} transactions compared, {len(report.judged.torn)} torn places")
+    if report.judged.torn:
+        print_table(
+            ("transactional.id", "pid", "decided", "topic", "partition", "found", "completed"),
+            (_row(each) for each in report.judged.torn),
+        )
+        print(_ADVICE)
+    for text in report.judged.open_questions[:MOST_QUESTIONS]:
+        say(printable(f"not compared: {text}"))
+    if len(report.judged.open_questions) > MOST_QUESTIONS:
+        say(f"and {len(report.judged.open_questions) - MOST_QUESTIONS} more")
+
+
+def _row(torn: Torn) -> tuple[object, ...]:
+    decision = torn.decision
+    decided = "COMMIT" if decision.commit else "ABORT"
+    where = torn.partition
+    completed = _instant(decision.completed_ms)
+    return decision.transactional_id, decision.producer_id, decided, where.topic, where.partition, torn.found, completed
+
+
+def _instant(millis: int | None) -> str | None:
+    if millis is None or millis < 0:
+        return None
+    return datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
