@@ -20,7 +20,7 @@ from exporter.model import Clock, Deadline, Fault, TopicPartition
 from exporter.sources.cluster import Cluster
 from exporter.transactions.log_range import Range, RangeConsumer, read_ranges
 from exporter.transactions.records import UndecodableRecord, decode_key, decode_value
-from exporter.transactions.torn import CLOCK_SLACK_MS, Decision, DecisionLog, Judged, Torn, judge
+from exporter.transactions.torn import CLOCK_SLACK_MS, Decision, DecisionLog, MarkerComparison, Torn, judge
 
 BEFORE_MS = 3_600_000
 """The log is read from so long before the window: a transaction may have begun before it."""
@@ -48,7 +48,7 @@ class MarkerReport:
     """What was found of one cluster; ``error`` says why nothing was, "" otherwise."""
 
     cluster: str
-    judged: Judged
+    judged: MarkerComparison
     offsets: int = 0
     error: str = ""
 
@@ -86,7 +86,7 @@ def _command(options: argparse.Namespace) -> int:
                 reports.append(_look(cluster, options.since, Deadline.after(options.timeout)))
             except AskError as error:
                 say(f"could not ask {cluster.target}: {error.fault.detail}")
-                reports.append(MarkerReport(cluster.name, Judged((), 0, ()), error=error.fault.detail))
+                reports.append(MarkerReport(cluster.name, MarkerComparison((), 0, ()), error=error.fault.detail))
     if options.output == "json":
         print_json({"clusters": [_document(each) for each in reports]})
     else:

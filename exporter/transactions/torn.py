@@ -62,7 +62,7 @@ class Torn(NamedTuple):
         return f"{'COMMIT' if self.marker.commit else 'ABORT'} at offset {self.marker.offset}"
 
 
-class Judged(NamedTuple):
+class MarkerComparison(NamedTuple):
     """``judged`` transactions were compared in all their partitions. ``open_questions`` are those that could not be."""
 
     torn: tuple[Torn, ...]
@@ -125,7 +125,7 @@ def judge(
     read: Mapping[TopicPartition, PartitionMarkers],
     since_ms: int,
     compacted: frozenset[str] = frozenset(),
-) -> Judged:
+) -> MarkerComparison:
     """Compare every transaction that completed since then with the markers of its partitions.
 
     ``read`` has the partitions from ``since_ms`` on to an end that was asked for after the transaction log was read.
@@ -158,7 +158,7 @@ def judge(
             missing = not any(_ends(decision, each) for each in found)
             if missing and own.fault is None and partition.topic not in compacted and _reaches(decision, own):
                 torn.append(Torn(decision, partition, None))
-    return Judged(tuple(torn), judged, tuple(open_questions))
+    return MarkerComparison(tuple(torn), judged, tuple(open_questions))
 
 
 def _unread(

@@ -9,7 +9,7 @@ from exporter.posture.checks import Posture
 from exporter.sources.posture import PostureSettings, PostureSource
 from tests.fakes.cluster import LOG, OFFSETS, World, partitions, read
 
-OLD = TransactionUse(frozenset(), {"pay": {0: 3}, "ship": {2: 1}}, frozenset())
+OLD = TransactionUse(frozenset(), {"pay": {0: 3}, "ship": {2: 1}}, {})
 
 
 def world_of() -> World:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from exporter.kafka.log.control import Marker, PartitionMarkers
 from exporter.model import Fault, Reason, TopicPartition
 from exporter.transactions.records import LogValue, Status, Tags
-from exporter.transactions.torn import CLOCK_SLACK_MS, DecisionLog, Judged, Torn, judge
+from exporter.transactions.torn import CLOCK_SLACK_MS, DecisionLog, MarkerComparison, Torn, judge
 
 A, B = TopicPartition("orders", 0), TopicPartition("payments", 1)
 START = 1_000_000
@@ -67,7 +67,7 @@ class Cluster:
         own.append(marker)
         return marker
 
-    def judged(self, **read: PartitionMarkers) -> Judged:
+    def judged(self, **read: PartitionMarkers) -> MarkerComparison:
         known = {place: PartitionMarkers(0, markers=found) for place, found in self.markers.items()}
         return judge(self.log.decisions(), {**known, **{{"a": A, "b": B}[key]: each for key, each in read.items()}}, 0)
 
@@ -77,7 +77,7 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
     return Cluster(v2=request.param)
 
 
-def places(judged: Judged) -> list[tuple[str, TopicPartition, bool | None]]:
+def places(judged: MarkerComparison) -> list[tuple[str, TopicPartition, bool | None]]:
     return [
         (each.decision.transactional_id, each.partition, each.marker and each.marker.commit) for each in judged.torn
     ]
@@ -91,7 +91,7 @@ def test_nothing_is_torn_in_what_a_healthy_cluster_writes(v2: bool, skew: int, e
         cluster.end(cluster.begin(*partitions), *partitions, commit=commit)
         cluster.now += 5000  # a client of before V2 shares its epoch, and clocks differ by up to two seconds
     judged = cluster.judged()
-    assert judged == Judged((), len(ends), ())
+    assert judged == MarkerComparison((), len(ends), ())
 
 
 def test_an_abort_by_hand_into_an_open_transaction_that_commits_is_found_in_its_partition(cluster: Cluster) -> None:
@@ -140,14 +140,14 @@ def test_a_transaction_that_is_not_completed_or_before_the_window_is_not_judged(
     cluster.end(cluster.begin(A), A, left_out=(A,))
     started = cluster.begin(A)
     cluster.log.take("pay-1", cluster.value(Status.PREPARE_COMMIT, 1, started, (A,)), cluster.now)
-    assert judge(cluster.log.decisions(), {A: PartitionMarkers(0)}, cluster.now) == Judged((), 0, ())
+    assert judge(cluster.log.decisions(), {A: PartitionMarkers(0)}, cluster.now) == MarkerComparison((), 0, ())
 
 
 def test_what_was_not_read_in_full_is_a_question_and_no_missing_marker(cluster: Cluster) -> None:
     cluster.end(cluster.begin(A, B), A, B)
     refused = Fault(Reason.AUTHORIZATION, "grant READ on Topic:payments")
     judged = cluster.judged(b=PartitionMarkers(0, fault=refused))
-    assert judged == Judged((), 0, ("grant READ on Topic:payments",))
+    assert judged == MarkerComparison((), 0, ("grant READ on Topic:payments",))
     cut = cluster.judged(b=PartitionMarkers(5, cut=True, first_ms=cluster.now - CLOCK_SLACK_MS))
     assert cut.torn == ()
     assert "retention" in cut.open_questions[0]
@@ -165,7 +165,7 @@ def test_a_prepare_that_is_written_twice_with_a_raised_epoch_may_be_marked_with_
     started = cluster.begin(A)
     cluster.log.take("pay-1", cluster.value(Status.PREPARE_ABORT, 1, started, (A,)), cluster.now)
     cluster.end(started, A, commit=False)
-    assert cluster.judged() == Judged((), 1, ())
+    assert cluster.judged() == MarkerComparison((), 1, ())
 
 
 def test_a_complete_record_whose_prepare_was_compacted_is_counted() -> None:
