@@ -45,7 +45,7 @@ class Preflight(NamedTuple):
     error: str = ""
 
 
-class Answer(NamedTuple):
+class PluginAnswer(NamedTuple):
     """One answer; ``enabled`` is None where it does not show that."""
 
     enabled: bool | None
@@ -82,7 +82,7 @@ def preflight(endpoints: Sequence[Endpoint], plugins: Sequence[str], deadline: D
     return Preflight(workers, support, error)
 
 
-def read_answer(body: bytes) -> Answer | None:
+def read_answer(body: bytes) -> PluginAnswer | None:
     """What the answer says of ``exactly.once.support``; None for one that does not have it (before Kafka 3.3)."""
     try:
         document = parse_json(body)
@@ -94,6 +94,6 @@ def read_answer(body: bytes) -> Answer | None:
     enabled = not any(_WORKER_WITHOUT in each for each in errors)
     others = [each for each in errors if _WORKER_WITHOUT not in each]
     if not others:
-        return Answer(enabled, PluginSupport.SUPPORTED)
+        return PluginAnswer(enabled, PluginSupport.SUPPORTED)
     plainly = any(_UNSUPPORTED in each for each in others)
-    return Answer(enabled, PluginSupport.UNSUPPORTED if plainly else PluginSupport.UNKNOWN)
+    return PluginAnswer(enabled, PluginSupport.UNSUPPORTED if plainly else PluginSupport.UNKNOWN)

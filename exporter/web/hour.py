@@ -6,7 +6,8 @@ from typing import Any
 
 from exporter.core.shard import Shard
 from exporter.model import Outcome
-from exporter.posture.checks import CheckResult, Posture
+from exporter.posture.check import CheckResult
+from exporter.posture.checks import Posture
 from exporter.transactions.last_hour import LastHour
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from exporter.connect.exactly_once import counts_for
 from exporter.connect.facts import ConnectState
-from exporter.connect.preflight import Answer, PluginSupport, read_answer
+from exporter.connect.preflight import PluginAnswer, PluginSupport, read_answer
 from exporter.connect.rest import Connector, Task
 from exporter.connect.workers import QUERIES, SOURCE_TASK, leader_is_transactional, transactional_tasks
 from exporter.jvm.answers import JvmAnswer, MBeanValue
@@ -102,11 +102,11 @@ MUTE = "The connector does not implement the API required for preflight validati
 @pytest.mark.parametrize(
     ("body", "answer"),
     [
-        (_answer(), Answer(True, PluginSupport.SUPPORTED)),
-        (_answer(OFF), Answer(False, PluginSupport.SUPPORTED)),
-        (_answer(OFF, NO), Answer(False, PluginSupport.UNSUPPORTED)),
-        (_answer(MUTE), Answer(True, PluginSupport.UNKNOWN)),
-        (_answer("Something new."), Answer(True, PluginSupport.UNKNOWN)),
+        (_answer(), PluginAnswer(True, PluginSupport.SUPPORTED)),
+        (_answer(OFF), PluginAnswer(False, PluginSupport.SUPPORTED)),
+        (_answer(OFF, NO), PluginAnswer(False, PluginSupport.UNSUPPORTED)),
+        (_answer(MUTE), PluginAnswer(True, PluginSupport.UNKNOWN)),
+        (_answer("Something new."), PluginAnswer(True, PluginSupport.UNKNOWN)),
         (_answer(name="tasks.max"), None),
         (b"<html>", None),
         (b"[]", None),
@@ -115,5 +115,5 @@ MUTE = "The connector does not implement the API required for preflight validati
         (b'{"configs": [{"value": {"name": "exactly.once.support", "errors": null}}]}', None),
     ],
 )
-def test_what_a_worker_answers_to_a_plugin_that_requires_exactly_once(body: bytes, answer: Answer | None) -> None:
+def test_what_a_worker_answers_to_a_plugin_that_requires_exactly_once(body: bytes, answer: PluginAnswer | None) -> None:
     assert read_answer(body) == answer

@@ -33,7 +33,8 @@ from exporter.model import (
     UncleanEnd,
     UncleanEnds,
 )
-from exporter.posture.checks import Check, CheckResult, Posture
+from exporter.posture.check import Check, CheckResult
+from exporter.posture.checks import Posture
 from exporter.transactions.last_hour import LastHour
 from exporter.web.page import CONTENT_SECURITY_POLICY, page, verdict
 from exporter.web.status import ClusterSettings, document, instant
