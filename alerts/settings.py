@@ -5,15 +5,14 @@ Thresholds are settings of the agent (``thresholds``), which exposes them as ser
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Self
 
 from exporter.alerts.rule import Severity
+from exporter.core.durations import parse_duration
 
-_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 _OVERRIDES = ("for", "keep_firing_for", "severity", "enabled")
 
 
@@ -27,10 +26,11 @@ class Duration(str):
     __slots__ = ()
 
     def __new__(cls, text: str) -> Self:
-        match = _DURATION.fullmatch(text)
-        if not text or match is None:
-            raise ValueError(f"{text!r} is no duration like 90s, 5m or 1h30m")
-        return super().__new__(cls, text)
+        try:
+            parse_duration(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is no duration like 90s, 5m or 1h30m") from None
+        return super().__new__(cls, text.strip())
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Durations as Prometheus writes them: ``500ms``, ``30s``, ``1h30m``."""
+"""Durations as Prometheus writes them, ``500ms``, ``30s``, ``1h30m``, and as Go does in a web-config file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import re
 
 _UNITS = {"y": 365 * 86400.0, "w": 7 * 86400.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _FORM = re.compile("".join(rf"(?:(?P<{unit}>[0-9]{{1,15}}){unit})?" for unit in _UNITS))
+
+_GO_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, **{unit: _UNITS[unit] for unit in ("ms", "s", "m", "h")}}
+_GO_PART = re.compile(rf"([0-9]{{1,18}}(?:\.[0-9]{{1,18}})?)({'|'.join(_GO_UNITS)})")
 
 
 def parse_duration(text: str) -> float:
@@ -18,6 +21,22 @@ def parse_duration(text: str) -> float:
         meant = f": {text.strip()}s" if re.fullmatch(r"\s*[0-9]+\s*", text) else ""
         raise ValueError(f"is no duration; write a number with its unit, such as 500ms, 30s, 5m or 1h30m{meant}")
     return sum(int(count) * _UNITS[unit] for unit, count in match.groupdict().items() if count)
+
+
+def parse_go_duration(text: str) -> float:
+    """Seconds in a duration of Go's ``time.ParseDuration``, without sign: ``1.5s``, ``1m30s``.
+
+    A number alone is nanoseconds, as in Go's YAML. Raises ValueError, whose text is what to write instead.
+    """
+    if text.isascii() and text.isdecimal() and len(text) <= 18:  # Go's are of 63 bits
+        return int(text) * 1e-9
+    at, seconds = 0, 0.0
+    while at < len(text) <= 100 and (part := _GO_PART.match(text, at)):
+        seconds += float(part[1]) * _GO_UNITS[part[2]]
+        at = part.end()
+    if not text or at < len(text):
+        raise ValueError("must be a duration such as 1s or 250ms")
+    return seconds
 
 
 def format_duration(seconds: float) -> str:

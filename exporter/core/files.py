@@ -1,8 +1,9 @@
-"""Writing a file all at once: a crash leaves the old content or the new one, never a part."""
+"""Writing a file or a line all at once: a crash or a full disk leaves the old content or the new one, never a part."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -13,10 +14,28 @@ def replace_file(path: Path, text: str, *, durable: bool = False) -> None:
     itself survives one after ``sync`` of the folder.
     """
     draft = path.with_name(f"{path.name}.new")
-    draft.write_text(text, encoding="utf-8")
-    if durable:
-        sync(draft)
-    draft.replace(path)
+    try:
+        draft.write_text(text, encoding="utf-8")
+        if durable:
+            sync(draft)
+        draft.replace(path)
+    except OSError:
+        with suppress(OSError):  # a part of it would keep the disk full
+            draft.unlink(missing_ok=True)
+        raise
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Add a whole line to a file, or nothing; for one writer. Raises OSError, on a full disk too."""
+    with path.open("ab", buffering=0) as file:
+        size = file.tell()
+        left = memoryview(line)
+        try:
+            while left:  # a full disk takes a part, and reports it at the next write
+                left = left[file.write(left) or 0 :]
+        except OSError:
+            file.truncate(size)
+            raise
 
 
 def sync(path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import threading
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from exporter.bounds.files import read_regular
 from exporter.bounds.json_text import JsonError, parse_json
+from exporter.core.files import append_line, replace_file, sync
 
 MOST_BYTES = 64 * 1024 * 1024
 MOST_WEIGHT = 512 * 1024 * 1024
@@ -30,14 +30,14 @@ class StateDir:
     A document is replaced whole. What changes more often is appended to its journal, which holds what came since the
     document with the same generation was written.
 
-    Unset or not writable: one warning, and nothing is kept.
+    Unset: nothing is kept. Not writable: one warning, and what was written before stays.
     """
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
         self._lock = threading.Lock()
         self._written: dict[Path, str] = {}
-        self._warned = False
+        self._failing: dict[Path, str] = {}
 
     @property
     def kept(self) -> bool:
@@ -69,41 +69,37 @@ class StateDir:
             return False
         text = json.dumps(document, separators=(",", ":"), sort_keys=True)
         with self._lock:
-            if self._written.get(path) == text:
+            if self._written.get(path) == text and path.exists():
                 return True
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                draft = path.with_suffix(".new")
-                with draft.open("w") as file:
-                    file.write(text)
-                    if durable:
-                        file.flush()
-                        os.fsync(file.fileno())
-                draft.replace(path)
+                replace_file(path, text, durable=durable)
                 if durable:
-                    _sync(path.parent)
+                    sync(path.parent)
             except OSError as error:
-                self._warn(error)
+                self._failed(path, error)
                 return False
             self._written[path] = text if not durable else ""
-            self._warned = False
+            self._wrote(path)
             return True
 
     # --- Journals ---
 
-    def append(self, cluster_id: str, name: str, entry: dict[str, Any]) -> None:
-        """Add a line to the journal. It survives the end of this process, however it ends."""
+    def append(self, cluster_id: str, name: str, entry: dict[str, Any]) -> bool:
+        """Add a line to the journal. It survives the end of this process, however it ends. False when that fails."""
         path = self._path(cluster_id, name, ".journal")
         if path is None:
-            return
+            return False
         line = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
         with self._lock:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                with path.open("ab", buffering=0) as file:
-                    file.write(line)
+                append_line(path, line)
             except OSError as error:
-                self._warn(error)
+                self._failed(path, error)
+                return False
+            self._wrote(path)
+            return True
 
     def journal(self, cluster_id: str, name: str) -> list[dict[str, Any]]:
         """The lines of the journal, up to the first that is not whole."""
@@ -135,23 +131,24 @@ class StateDir:
             try:
                 path.unlink(missing_ok=True)
             except OSError as error:
-                self._warn(error)
+                self._failed(path, error)
 
-    def _warn(self, error: OSError) -> None:
-        if not self._warned:
+    @property
+    def trouble(self) -> str:
+        """Why something cannot be written now, "" while all is."""
+        with self._lock:
+            return next(iter(self._failing.values()), "")
+
+    def _failed(self, path: Path, error: OSError) -> None:
+        if not self._failing:
             log.warning("state.dir %s is not writable, nothing is kept over a restart: %s", self._directory, error)
-            self._warned = True
+        self._failing[path] = error.strerror or "it cannot be written"
+
+    def _wrote(self, path: Path) -> None:
+        if self._failing.pop(path, None) and not self._failing:
+            log.info("state.dir %s is written again", self._directory)
 
     def _path(self, cluster_id: str, name: str, suffix: str = ".json") -> Path | None:
         if self._directory is None or not cluster_id:
             return None
         return self._directory / re.sub(r"[^A-Za-z0-9_-]", "_", cluster_id) / f"{name}{suffix}"
-
-
-def _sync(folder: Path) -> None:
-    """Have the names in a folder on disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -21,6 +21,7 @@ from exporter.model import (
     Fault,
     KnownIds,
     LoggedTransactions,
+    Notes,
     OpenTransactions,
     Reason,
     ReleaseTimes,
@@ -141,6 +142,8 @@ class TxnlogSource:
             if self._log is None or self._log.answering_current:
                 yield from self._gauges()
         self._save()
+        if trouble := self._keeper.trouble:
+            yield Notes((f"state.dir is not written ({trouble}): a restart goes on from what was written before",))
 
     # --- Reaching the log ---
 

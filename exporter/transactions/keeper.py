@@ -32,6 +32,7 @@ class Keeper:
         self._positions: dict[str, list[Any]] = {}  # as they were last written
         self._undecodable = 0
         self._journalled = False  # since the last snapshot
+        self._lost = False  # a line of the journal could not be written
 
     def load(self, cluster_id: str, aggregates: Aggregates) -> tuple[Saved, int]:
         """What the last process left, its counters taken over, and its count of undecodable records.
@@ -62,6 +63,11 @@ class Keeper:
             return saved, 0
         return saved, undecodable
 
+    @property
+    def trouble(self) -> str:
+        """Why the state cannot be written now, "" while it is."""
+        return self._state.trouble
+
     def save(
         self,
         tail: LogTail | None,
@@ -88,18 +94,20 @@ class Keeper:
         first = self._snapshot_at is None
         if first or whole or now - (self._snapshot_at or 0.0) >= SNAPSHOT_SECONDS:
             self._snapshot_at = now
-            if first or moved or changed or self._journalled:
+            if first or moved or changed or self._journalled or self._lost:
                 if self._snapshot(tail, aggregates, log_partitions, waiting):
-                    self._journalled = False
+                    self._journalled = self._lost = False
                 else:
                     self._append(positions, {**aggregates.saved(everything=True), "undecodable": undecodable})
+        elif self._lost:  # what the lost line had is in no later one
+            self._append(positions, {**aggregates.saved(everything=True), "undecodable": undecodable})
         elif moved or changed:
             self._append(moved, changed)
         self._positions, self._undecodable = positions, undecodable
 
     def _append(self, positions: Mapping[str, list[Any]], counters: Mapping[str, Any]) -> None:
         line = {"generation": self._generation, "partitions": positions, "counters": counters}
-        self._state.append(self._cluster_id, self._name, line)
+        self._lost = not self._state.append(self._cluster_id, self._name, line)
         self._journalled = True
 
     def _snapshot(

@@ -13,9 +13,10 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
+from exporter.catalogue import INTERNAL_TOPICS
 from exporter.model import TopicPartition
 
-TOPIC = "__transaction_state"
+TOPIC = INTERNAL_TOPICS[0]
 
 
 class Status(IntEnum):

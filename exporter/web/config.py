@@ -6,7 +6,6 @@ one file can serve all of them. What is wrong is told at once, each with its pat
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +13,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 
+from exporter.core.durations import parse_go_duration
 from exporter.settings.layers import Problem, from_yaml
 from exporter.settings.problems import problem_of
 from exporter.settings.values import Section, wrong
@@ -29,17 +29,13 @@ _HEADERS: Mapping[str, tuple[str, ...]] = {
     "X-XSS-Protection": (),
 }
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
-_GO_DURATION = re.compile(r"(?:[0-9]{1,18}(?:\.[0-9]{1,18})?(?:ns|us|µs|ms|s|m|h))+")
-_GO_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def _go_seconds(value: object) -> float:
-    """A duration as Go writes it (``1s``, ``250ms``); a number alone is nanoseconds there."""
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= 18:  # Go's are of 63 bits
-        return int(value) * 1e-9
-    if not isinstance(value, str) or len(value) > 100 or not _GO_DURATION.fullmatch(value):
-        raise wrong("must be a duration such as 1s or 250ms")
-    return sum(float(number) * _GO_UNITS[unit] for number, unit in re.findall(r"([0-9.]+)([a-zµ]+)", value))
+    try:
+        return parse_go_duration(value if isinstance(value, str) else "")
+    except ValueError as error:
+        raise wrong(str(error)) from None
 
 
 def _header_values(headers: dict[str, str]) -> dict[str, str]:

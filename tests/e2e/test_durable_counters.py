@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
@@ -110,6 +111,49 @@ def test_counters_go_on_over_kills_and_are_never_lower_than_a_scrape_showed(
     assert metrics.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 0
     count = metrics.value(f"{catalogue.TRANSACTION_COMPLETION_SECONDS}_count", application=application)
     assert count == sum(truth.values())
+
+
+def test_a_state_folder_that_cannot_be_written_costs_a_log_line_and_is_made_up_for(
+    kafka_4: KafkaCluster,
+    start_agent: StartAgent,
+    keep: Keep,
+    fresh: Callable[[str], str],
+    make_producer: ProducerClass,
+    tmp_path: Path,
+) -> None:
+    topic, application = fresh("orders"), fresh("vanished")
+    kafka_4.create_topic(topic)
+    folder = tmp_path / "state"
+    arguments = ("--bootstrap-server", kafka_4.bootstrap, "--state.dir", str(folder))
+    agent = start_agent(*arguments, name="agent-0")
+    producer = keep(make_producer(kafka_4, f"{application}-1"))
+    producer.init()
+    shown = Shown(application)
+
+    def commit(times: int) -> None:
+        before = shown.committed
+        producer.run(times, topic)
+        _watch(agent, shown, before + times - 1)
+
+    commit(5)
+    for _ in range(2):
+        shutil.rmtree(folder)  # as an unmounted volume
+        folder.write_text("no folder")  # root may write to a read-only one
+        commit(5)
+        assert "is not writable" in agent.log
+        folder.unlink()
+        commit(5)
+        deadline = Deadline.after(30)
+        while not list(folder.glob("*/txnlog.json")):
+            assert poll(deadline), agent.log
+        commit(5)
+    assert agent.log.count("is not writable") == 2
+    assert agent.log.count("is written again") == 2
+    agent.kill()
+    agent = start_agent(*arguments, name="agent-1")
+    commit(5)
+    metrics = agent.wait_until(lambda seen: shown.look(seen).value(catalogue.SOURCE_UP, source="txnlog") == 1)
+    assert _outcomes(metrics, application)["committed"] == producer.books.outcomes()["committed"]
 
 
 def _outcomes(metrics: Metrics, application: str) -> dict[str, float | None]:

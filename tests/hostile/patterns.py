@@ -34,6 +34,7 @@ FOREIGN: dict[str, Use] = {
     "exporter.connect.trace:_SECRET_KEY": ("search", "", ("api", "connection.", "acces", "privat")),
     "exporter.connect.trace:_USER_INFO": ("sub", "x://", ("://", "x://", ":@", "x://:")),
     "exporter.core.durations:_FORM": ("fullmatch", "", ("1h", "1")),
+    "exporter.core.durations:_GO_PART": ("match", "1", ("1.", "1h")),
     "exporter.core.logs:_NUMBERS": ("sub", "", ("0x", "0xa")),
     "exporter.core.logs:_PLAIN": ("fullmatch", "", ("[",)),
     "exporter.core.shard:_FORM": ("fullmatch", "", ("1/",)),

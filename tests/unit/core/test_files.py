@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from exporter.core.files import replace_file
+from exporter.core.files import append_line, replace_file
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -23,3 +26,33 @@ def test_a_write_that_fails_leaves_the_old_content(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"x\.json\.new"):
         replace_file(file, "new")
     assert file.read_text() == "old"
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """As a disk that is full: the kernel takes the part of a write that fits, and refuses the next."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_full_disk_leaves_the_old_content_and_no_draft(tmp_path: Path, *, durable: bool) -> None:
+    file = tmp_path / "x.json"
+    replace_file(file, "old")
+    with files_of_at_most(100), pytest.raises(OSError, match="too large"):
+        replace_file(file, "n" * 200, durable=durable)
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_line_is_added_whole_or_not_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "x.journal"
+    append_line(file, b"one\n")
+    with files_of_at_most(100), pytest.raises(OSError, match="too large"):
+        append_line(file, b"n" * 200 + b"\n")
+    append_line(file, b"two\n")
+    assert file.read_bytes() == b"one\ntwo\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,11 +36,21 @@ def test_what_did_not_change_is_not_written_again(tmp_path: Path) -> None:
     state = StateDir(tmp_path)
     state.save("c", "x", {"a": 1})
     path = tmp_path / "c" / "x.json"
-    path.unlink()
+    first = path.stat().st_ino
     state.save("c", "x", {"a": 1})
-    assert not path.exists()
+    assert path.stat().st_ino == first
     state.save("c", "x", {"a": 2})
-    assert path.exists()
+    assert StateDir(tmp_path).load("c", "x") == {"a": 2}
+
+
+def test_a_folder_that_vanished_is_made_and_written_again(tmp_path: Path) -> None:
+    state = StateDir(tmp_path / "state")
+    for _ in range(2):
+        assert state.save("c", "x", {"a": 1})
+        assert state.append("c", "x", {"n": 1})
+        assert StateDir(tmp_path / "state").load("c", "x") == {"a": 1}
+        assert StateDir(tmp_path / "state").journal("c", "x") == [{"n": 1}]
+        shutil.rmtree(tmp_path / "state")
 
 
 def test_a_directory_that_cannot_be_written_is_one_warning_and_nothing_else(

@@ -1,0 +1,98 @@
+"""Positions and counters over restarts, while the disk takes some writes and refuses others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.core.state import StateDir
+from exporter.transactions.aggregates import Aggregates, Caps
+from exporter.transactions.applications import Grouping
+from exporter.transactions.keeper import Keeper
+from exporter.transactions.saved import SavedPartition
+
+
+class Counted(Aggregates):
+    """Counters of one application, as the journal and the snapshot have them."""
+
+    def __init__(self) -> None:
+        super().__init__(Grouping(), Caps())
+        self.counts: dict[str, int] = {}
+        self.changed: set[str] = set()
+
+    def count(self, task: str) -> None:
+        self.counts[task] = self.counts.get(task, 0) + 1
+        self.changed.add(task)
+
+    def saved(self, *, everything: bool) -> dict[str, Any]:
+        tasks = {task: self.counts[task] for task in (self.counts if everything else self.changed)}
+        self.changed.clear()
+        return {"applications": {}, "tasks": tasks} if tasks or everything else {}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        self.counts = dict(saved["tasks"])
+
+
+DISK = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.booleans(), st.booleans()), max_size=40)
+
+
+@given(DISK)
+def test_counters_are_whole_as_of_the_last_write_that_was_taken(reads: list[tuple[str, bool, bool]]) -> None:
+    """Each read counts a task; the disk takes the journal or not, and the snapshot or not."""
+    files: dict[str, Any] = {}
+    disk = Disk(files)
+    keeper, counted = Keeper(disk, "txnlog"), Counted()
+    keeper.load("c", counted)
+    taken: dict[str, int] = {}
+    for at, (task, journal, snapshot) in enumerate(reads):
+        disk.takes = {"journal": journal, "snapshot": snapshot}
+        disk.wrote = False
+        counted.count(task)
+        keeper.save(None, counted, 1, {0: SavedPartition(0)}, at * 3.0)
+        if disk.wrote and "snapshot" in files:
+            taken = dict(counted.counts)
+        again = Counted()
+        Keeper(Disk(files), "txnlog").load("c", again)
+        assert again.counts == taken
+
+
+class Disk(StateDir):
+    """Documents and lines in memory. ``wrote`` says whether any was taken."""
+
+    def __init__(self, files: dict[str, Any]) -> None:
+        super().__init__(Path("/nowhere"))
+        self.files = files
+        self.takes = {"journal": True, "snapshot": True}
+        self.wrote = False
+
+    def load(self, cluster_id: str, name: str) -> dict[str, Any]:
+        del cluster_id, name
+        found: dict[str, Any] = self.files.get("snapshot", {})
+        return found
+
+    def save(self, cluster_id: str, name: str, document: dict[str, Any], *, durable: bool = False) -> bool:
+        del cluster_id, name, durable
+        if self.takes["snapshot"]:
+            self.files["snapshot"] = document
+            self.wrote = True
+        return self.takes["snapshot"]
+
+    def append(self, cluster_id: str, name: str, entry: dict[str, Any]) -> bool:
+        del cluster_id, name
+        if self.takes["journal"]:
+            self.files.setdefault("journal", []).append(entry)
+            self.wrote = True
+        return self.takes["journal"]
+
+    def journal(self, cluster_id: str, name: str) -> list[dict[str, Any]]:
+        del cluster_id, name
+        lines: list[dict[str, Any]] = self.files.get("journal", [])
+        return lines
+
+    def forget_journal(self, cluster_id: str, name: str) -> None:
+        del cluster_id, name
+        self.files.pop("journal", None)
