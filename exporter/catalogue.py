@@ -286,7 +286,7 @@ TRANSACTIONS_OPEN = Metric(
 OVERDUE_TRANSACTIONS = Metric(
     "kafka_eos_overdue_transactions",
     Kind.GAUGE,
-    "Transactions open for longer than their own timeout plus 15 seconds: the coordinator should have ended them.",
+    "Undecided transactions older than their own timeout plus 15 seconds: the coordinator should have ended them.",
     A,
     "transactions",
 )

@@ -5,7 +5,7 @@ And the open transactions: from the tail of the log while it serves them, else b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -13,6 +13,7 @@ from exporter import catalogue
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata, PartitionMetadata
+from exporter.kafka.requests.transactions import OPEN_STATES, Description, describe_transactions
 from exporter.model import (
     ClusterIdentity,
     Deadline,
@@ -21,6 +22,7 @@ from exporter.model import (
     Fault,
     KnownIds,
     LoggedTransactions,
+    OpenTransaction,
     OpenTransactions,
     Reason,
     Sample,
@@ -29,6 +31,7 @@ from exporter.model import (
 from exporter.sources.cluster import Cluster
 from exporter.transactions.clock import CoordinatorClock, coordinator_time
 from exporter.transactions.open_samples import open_transaction_samples
+from exporter.transactions.outcome import is_overdue
 
 MIN_ISR = "min.insync.replicas"
 CONFIG_INTERVAL = 300.0
@@ -37,6 +40,11 @@ PACE = 1.0
 """Seconds between two looks at what the tail of the log says."""
 OPEN_PER_SECOND = 500
 """Open transactions that may be turned into samples in a second, for what that costs."""
+MOST_DESCRIBED = 500
+"""Overdue transactions whose coordinators are asked whether they are."""
+DESCRIBE_SECONDS = 2.0
+SAME_START = 0.01
+"""Seconds by which two starts of one transaction may differ: what rounding leaves."""
 CONFIRM_INTERVAL = 30.0
 """Seconds between two rounds to the coordinators while the tail of the log serves the open transactions."""
 
@@ -72,6 +80,9 @@ class TransactionsSource:
         self._poll_faults: tuple[Fault, ...] = ()
         self._clock = CoordinatorClock()
         self._broken_since: dict[tuple[str, str], dict[int, float]] = {}
+        self._described: frozenset[OpenTransaction] = frozenset()  # the overdue ones that were asked for last
+        self._described_at = float("-inf")
+        self._ended: frozenset[OpenTransaction] = frozenset()  # of these, what the coordinator says is not open
         self._made: tuple[Sample, ...] = ()
         self._made_at = float("-inf")
 
@@ -212,10 +223,15 @@ class TransactionsSource:
         if time.ahead is not None and self._cluster.shard.first:
             yield catalogue.CLOCK_DISTANCE_SECONDS(time.ahead, self.cluster)
         as_of = wall if opened.as_of is None else wall - (monotonic - opened.as_of)
-        yield from self._samples(opened, applications, facts.get(Stalls), time.earliest(as_of))
+        yield from self._samples(opened, applications, facts.get(Stalls), time.earliest(as_of), deadline)
 
     def _samples(
-        self, opened: OpenTransactions, applications: AbstractSet[str], stalls: Stalls | None, now: float | None
+        self,
+        opened: OpenTransactions,
+        applications: AbstractSet[str],
+        stalls: Stalls | None,
+        now: float | None,
+        deadline: Deadline,
     ) -> tuple[Sample, ...]:
         """Made anew at every read while few are open, at most every ``interval`` when there are thousands."""
         monotonic = self._cluster.clock.monotonic()
@@ -224,9 +240,33 @@ class TransactionsSource:
             own = [each for each in opened.transactions if self._cluster.shard.tells_of(each.application)]
             # Without any bound of their clock none of them can be said to be late.
             late = float("-inf") if now is None else now
+            if ended := self._not_open([each for each in own if is_overdue(each, late)], deadline):
+                own = [each for each in own if each not in ended]
             most = self._settings.open_transactions
             self._made = tuple(open_transaction_samples(self.cluster, own, applications, stalls, most, late))
         return self._made
+
+    def _not_open(self, overdue: Sequence[OpenTransaction], deadline: Deadline) -> frozenset[OpenTransaction]:
+        """Those of them that the coordinator itself says are not open; its silence says nothing.
+
+        A record whose append failed for the coordinator (NOT_ENOUGH_REPLICAS_AFTER_APPEND, a timeout) may be replicated
+        all the same: the log has a transaction open that the coordinator never began, and so does not end.
+        """
+        doubtful = frozenset(overdue[:MOST_DESCRIBED])
+        now = self._cluster.clock.monotonic()
+        if doubtful and (doubtful - self._described or now - self._described_at >= self.interval):
+            self._described, self._described_at = doubtful, now
+            until = deadline.within(DESCRIBE_SECONDS)
+            try:
+                metadata = self._cluster.metadata(until, (TRANSACTION_STATE,))
+            except AskError:
+                return self._ended & doubtful
+            ids = [each.transactional_id for each in doubtful]
+            said = describe_transactions(self._cluster.client, metadata, ids, until).values
+            asked = frozenset(each for each in doubtful if each.transactional_id in said)
+            ended = frozenset(each for each in asked if not _is_open(each, said[each.transactional_id]))
+            self._ended = (self._ended & doubtful - asked) | ended
+        return self._ended & doubtful
 
     def _poll(self, deadline: Deadline, interval: float) -> None:
         now = self._cluster.clock.monotonic()
@@ -246,6 +286,12 @@ class TransactionsSource:
         missing = tuple(fault.detail for fault in asked.faults)
         self._polled = OpenTransactions(self.name, asked.transactions, not missing, missing, now)
         self._poll_faults = asked.faults
+
+
+def _is_open(known: OpenTransaction, said: Description) -> bool:
+    """Whether the coordinator describes this transaction as open, and no later one of its id."""
+    later = None not in {known.started, said.started} and (said.started or 0.0) > (known.started or 0.0) + SAME_START
+    return said.state in OPEN_STATES and not later
 
 
 def _cannot_write(partition: PartitionMetadata | None, minimum: int) -> bool:

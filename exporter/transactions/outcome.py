@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from exporter.model import OpenTransaction, Outcome
+from exporter.model import OpenTransaction, Outcome, TransactionState
 
 FENCE_WINDOW_MS = 5000
 """An abort was a fence when the next incarnation's Empty record follows the Complete record within this log time."""
@@ -77,8 +77,12 @@ def displaced(ended: tuple[int, int], initialised: tuple[int, int]) -> bool:
 
 
 def is_overdue(transaction: OpenTransaction, now: float) -> bool:
-    """Open beyond its own timeout and the coordinator's scan. ``now`` is Unix seconds."""
-    return overdue_by(transaction, now) > OVERDUE_SLACK_SECONDS
+    """Undecided beyond its own timeout and the coordinator's scan. ``now`` is Unix seconds.
+
+    One whose end is decided waits for its markers, which the timeout does not bound.
+    """
+    ongoing = transaction.state is TransactionState.ONGOING
+    return ongoing and overdue_by(transaction, now) > OVERDUE_SLACK_SECONDS
 
 
 def overdue_by(transaction: OpenTransaction, now: float) -> float:

@@ -11,6 +11,8 @@ from tests.chaos.verdict.values import LOOK_SECONDS, STALE_SECONDS, WELL_SECONDS
 
 MISSED_AFTER = 30.0
 FOUND_WITHIN = 120.0
+ESTIMATE_SECONDS = 2.0
+"""By how much a wrong clock's distance is estimated too large: the delay of the least delayed record."""
 
 
 def no_stall_invented(evidence: Evidence) -> Iterator[Disagreement]:
@@ -32,13 +34,14 @@ def no_stall_invented(evidence: Evidence) -> Iterator[Disagreement]:
         if (began := evidence.since(claim)) is None:
             continue
         first, told = since.setdefault((claim.place, claim.offset), (claim, began))
-        if began > told + LOOK_SECONDS:
+        slack = LOOK_SECONDS + (ESTIMATE_SECONDS if evidence.clock(claim.scrape) or evidence.clock(first.scrape) else 0)
+        if began > told + slack:
             text = f"{where} stands since {evidence.ago(told)} at {evidence.ago(first.scrape.at)}"
             later = f"since {evidence.ago(began)} at {evidence.ago(at)}"
             yield Disagreement(
                 "a stall begins again", f"{text}, and {later}; {evidence.clocks_of(first, claim)}", about
             )
-        if standing.before and began < standing.before - LOOK_SECONDS:
+        if standing.before and began < standing.before - slack:
             text = f"{where} is told at {evidence.ago(at)} to stand since {evidence.ago(began)}"
             clocks = evidence.clocks_of(claim)
             yield Disagreement(

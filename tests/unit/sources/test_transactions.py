@@ -287,8 +287,9 @@ def bounds_of(world: World, skew: float) -> ClockBounds:
 @pytest.mark.parametrize("skew", [80.0, -80.0, 0.0, 7200.0])
 @pytest.mark.parametrize(("seconds", "late"), [(1.0, 0), (74.0, 0), (76.0, 1)])
 def test_a_transaction_is_overdue_by_the_clock_of_its_coordinator(skew: float, seconds: float, late: int) -> None:
-    world = world_of()
-    seen = read(world, source_of(world), logged(world, open_for(world, seconds, skew=skew), bounds_of(world, skew)))
+    world, each = world_of(), open_for(world_of(), seconds, skew=skew)
+    world.transactions["app-1"].start_ms = round((each.started or 0.0) * 1000)
+    seen = read(world, source_of(world), logged(world, each, bounds_of(world, skew)))
     assert seen.value(LATE, "app") == late
     assert seen.values(DISTANCE) == {(): pytest.approx(skew)}
     time = seen.facts[CoordinatorTime]
@@ -309,6 +310,54 @@ def test_a_transaction_that_may_have_ended_while_nothing_was_read_is_not_overdue
         )
         == 1
     )
+
+
+@pytest.mark.parametrize(("state", "started"), [("Empty", None), ("CompleteAbort", 90.0), ("Ongoing", 10.0)])
+def test_what_the_log_has_open_and_its_coordinator_says_is_not_open_is_not_overdue(
+    state: str, started: float | None
+) -> None:
+    """Its Ongoing record was replicated after its append had failed for the coordinator, which never began it."""
+    world = world_of()
+    start_ms = -1 if started is None else round((world.time.wall - started) * 1000)
+    world.transactions["app-1"].state, world.transactions["app-1"].start_ms = state, start_ms
+    source, each = source_of(world), open_for(world, 90.0, skew=0.0)
+    for _ in range(10):
+        seen = read(world, source, logged(world, each, bounds_of(world, 0.0)))
+        assert not seen.value(LATE, "app")
+        assert not seen.values(catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS)
+        world.time.pass_(1.0)
+    assert sum(name == "DescribeTransactions" for _, name, _ in world.asked) < 8
+
+
+@pytest.mark.parametrize("code", [15, 16, 14, 53])
+def test_a_coordinator_that_does_not_say_so_ends_no_overdue_transaction(code: int) -> None:
+    world = world_of()
+    world.refuse["DescribeTransactions"] = code
+    source, each = source_of(world), open_for(world, 90.0, skew=0.0)
+    assert read(world, source, logged(world, each, bounds_of(world, 0.0))).value(LATE, "app") == 1
+    world.refuse.clear()
+    world.transactions["app-1"].state = "Empty"
+    world.time.pass_(5.0)
+    assert not read(world, source, logged(world, each, bounds_of(world, 0.0))).value(LATE, "app")
+    world.down.add(1)
+    world.time.pass_(5.0)
+    assert not read(world, source, logged(world, each, bounds_of(world, 0.0))).value(LATE, "app")
+    world.down.clear()
+    world.transactions["app-1"].state, world.transactions["app-1"].start_ms = (
+        "Ongoing",
+        round((each.started or 0.0) * 1000),
+    )
+    world.time.pass_(5.0)
+    assert read(world, source, logged(world, each, bounds_of(world, 0.0))).value(LATE, "app") == 1
+
+
+@pytest.mark.parametrize("state", [TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT])
+def test_a_decided_transaction_that_waits_for_its_markers_is_not_overdue(state: TransactionState) -> None:
+    world = world_of()
+    each = open_for(world, 90.0, skew=0.0)._replace(state=state, prepared=world.time.wall - 85.0)
+    seen = read(world, source_of(world), logged(world, each, bounds_of(world, 0.0)))
+    assert seen.value(LATE, "app") == 0
+    assert seen.value(OPEN, "app", state) == 1
 
 
 def test_polled_transactions_are_overdue_once_they_were_seen_open_for_that_long_whatever_our_clock_says() -> None:
