@@ -19,7 +19,7 @@ SPARK_WORKERS ?= 2
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit lowest hostile fuzz golden rules mutants chaos chaos-short soak chart container dist deploy e2e spark test demo bench generate captures release lock clean
+.PHONY: help setup check format unit lowest hostile fuzz golden rules mutants chaos chaos-short soak chart container image dist deploy e2e spark test demo bench generate captures release lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -81,6 +81,12 @@ container: $(READY) ## the Dockerfile and the compose file by their rules, the a
 	@scripts/install-prometheus
 	@scripts/install-chart-tools >/dev/null
 	scripts/check-container $(PY) $(ARGS)
+
+# agent, spark or all: the image with Spark takes minutes more.
+IMAGE ?= agent
+
+image: $(READY) ## build the image with podman or docker and try it beside a real broker: minutes; IMAGE=spark, IMAGE=all
+	scripts/check-image $(PY) $(IMAGE) $(ARGS)
 
 dist: $(READY) ## wheel, source and bill of materials, installed in an empty environment and tried there
 	scripts/build-dist $(PY)

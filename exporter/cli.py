@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import exporter
-from exporter.commands import audit, check, generate, history, run, transactions
+from exporter.commands import audit, check, generate, history, run, top, transactions
 from exporter.commands.settings import UsageError
 from exporter.exposition.revision import revision
 from exporter.settings.layers import ConfigError
@@ -48,12 +48,12 @@ class _Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    top = _Parser(prog="kafka-eos-exporter", description=_DESCRIPTION, epilog=_EXAMPLES)
-    top.add_argument("--version", action="version", version=version())
-    commands = top.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (run, transactions, history, audit, check, generate):
+    whole = _Parser(prog="kafka-eos-exporter", description=_DESCRIPTION, epilog=_EXAMPLES)
+    whole.add_argument("--version", action="version", version=version())
+    commands = whole.add_subparsers(title="commands", metavar="COMMAND")
+    for command in (run, top, transactions, history, audit, check, generate):
         command.add_to(commands)
-    return top
+    return whole
 
 
 def version() -> str:
@@ -99,9 +99,9 @@ def _run(arguments: list[str]) -> int:
     return int(options.command(options))
 
 
-def _unknown_arguments(unknown: Sequence[str], top: argparse.ArgumentParser) -> int:
+def _unknown_arguments(unknown: Sequence[str], whole: argparse.ArgumentParser) -> int:
     flag = unknown[0].partition("=")[0]
-    near = difflib.get_close_matches(flag, _flags(top), n=1)
+    near = difflib.get_close_matches(flag, _flags(whole), n=1)
     hint = f", did you mean {near[0]}?" if near else ""
     print(f"kafka-eos-exporter: unknown argument {flag}{hint} (see --help)", file=sys.stderr)
     return UNKNOWN

@@ -8,9 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
 from exporter.audit_result.result import AuditResult, dump_result
 from exporter.commands.audit_settings import AgentAddress
 from exporter.commands.output import print_table, printable, say
@@ -19,6 +16,8 @@ from exporter.model import Deadline
 from exporter.words import AuditVerdict
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from exporter.jobs.audit.outcome import AuditReport
 
 POST_SECONDS = 10.0
@@ -81,6 +80,10 @@ def spark_progress(tasks: Tasks) -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda text: say(f"{text} ...")
         return
+    # The agent imports this module and runs without rich.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     over = threading.Event()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from exporter.catalogue import UNCLEAN_OUTCOMES
 from exporter.commands.clock import say_clock, shown_now
 from exporter.commands.clusters import read_all
-from exporter.commands.output import say
-from exporter.commands.report import ClusterReport, ReportFormat, show
+from exporter.commands.output import print_advice, print_not_asked, print_table, say
+from exporter.commands.report import ClusterReport, ReportFormat, exit_code, show
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.lso.next_step import clock_time
@@ -22,6 +25,8 @@ from exporter.web.status import unclean_end_document
 
 _MOST = 10_000
 _SLICE_SECONDS = 5.0
+MOST_ROWS = 50
+"""Ends that are listed one by one; more of them are summed up by application, unless ``--all`` asks for each."""
 _ADVICE = {
     "fenced": (
         "fenced: a producer with the same transactional.id was initialised while this transaction was open. Once is a"
@@ -41,8 +46,8 @@ examples:
   kafka-eos-exporter transactions recent --bootstrap-server kafka-1:9092
   kafka-eos-exporter transactions recent --bootstrap-server kafka-1:9092 --output json
 
-Reads the last hour of __transaction_state, which needs READ on it. A fence and a client that aborts and starts again
-within 5 seconds look the same there.
+More than 50 are summed up by application; --all lists each. Reads the last hour of __transaction_state, which needs
+READ on it. A fence and a client that aborts and starts again within 5 seconds look the same there.
 
 exit codes: 0 none, 1 found, 2 could not look
 """
@@ -56,6 +61,9 @@ def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's
         description="List the unclean ends of the last hour, newest first: fenced, timed out, aborted by the server.",
         epilog=_EXAMPLES,
     )
+    parser.add_argument(
+        "--all", action="store_true", help=f"list every end, also where there are more than {MOST_ROWS}"
+    )
     return parser
 
 
@@ -65,6 +73,9 @@ def command(options: argparse.Namespace) -> int:
     wall = time.time()
     # Ends are by the coordinators' clock; where it is known to be ahead of ours, so are their ages.
     now = max((shown_now(look.time, wall) for look in looks), default=wall)
+    several = len(looks) > 1
+    if options.output == "text" and not options.all and sum(len(look.found) for look in looks) > MOST_ROWS:
+        return _summarise(looks, now, several=several)
     form: ReportFormat[UncleanEnd] = ReportFormat(
         "unclean_ends",
         "no unclean ends in the last hour",
@@ -72,9 +83,56 @@ def command(options: argparse.Namespace) -> int:
         lambda end: _row(end, now),
         lambda _, end: unclean_end_document(end, now),
         lambda end: -end.ended,
-        advice=lambda ends: (text for outcome, text in _ADVICE.items() if any(end.outcome == outcome for end in ends)),
+        advice=_advice,
     )
     return show(options, looks, form)
+
+
+def _summarise(looks: Sequence[ClusterReport[UncleanEnd]], now: float, *, several: bool) -> int:
+    """Print a row for each application instead of one for each end; gives back the exit code."""
+    rows: dict[tuple[str, str], list[UncleanEnd]] = {}
+    for look in looks:
+        for end in look.found:
+            rows.setdefault((look.cluster.name, end.application), []).append(end)
+    found = sorted(rows.items(), key=lambda row: (-len(row[1]), row[0]))
+    columns = ("application", *UNCLEAN_OUTCOMES, "ids", "newest", "most of one id")
+    print_table(
+        ("cluster", *columns) if several else columns,
+        (
+            (
+                *((cluster,) if several else ()),
+                application,
+                *_counted(ends),
+                format_age(now - max(end.ended for end in ends)),
+                _worst(ends),
+            )
+            for (cluster, application), ends in found
+        ),
+    )
+    total = sum(len(ends) for ends in rows.values())
+    print_advice(f"{total} unclean ends in the last hour, by application: --all lists each of them.")
+    for text in _advice([end for ends in rows.values() for end in ends]):
+        print_advice(text)
+    for look in looks:
+        print_not_asked(look.cluster.target, look.not_asked)
+    return exit_code(looks)
+
+
+def _counted(ends: Sequence[UncleanEnd]) -> tuple[int, ...]:
+    """How many there are of each outcome, and how many transactional ids have any."""
+    return (
+        *(sum(end.outcome == outcome for end in ends) for outcome in UNCLEAN_OUTCOMES),
+        len({end.transactional_id for end in ends}),
+    )
+
+
+def _worst(ends: Sequence[UncleanEnd]) -> str:
+    [(transactional_id, number)] = Counter(end.transactional_id for end in ends).most_common(1)
+    return f"{transactional_id}: {number}"
+
+
+def _advice(ends: Sequence[UncleanEnd]) -> Iterator[str]:
+    return (text for outcome, text in _ADVICE.items() if any(end.outcome == outcome for end in ends))
 
 
 def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[UncleanEnd]:

@@ -1,0 +1,137 @@
+"""``top``: a live view of what an agent sees, for the terminal.
+
+It reads the agent's ``/api/v1/status``, and asks Kafka nothing: any number of people may watch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import select
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from exporter.commands.clusters import duration
+from exporter.commands.output import say
+from exporter.commands.settings import UsageError
+from exporter.http import Endpoint, HttpError, ask
+from exporter.model import Deadline, Fault, Reason
+
+ANSWER_SECONDS = 3.0
+SHORTEST_INTERVAL = 0.5
+QUIT = frozenset({"q", "Q", "\x03"})
+_EXAMPLES = """\
+examples:
+  kafka-eos-exporter top
+  kafka-eos-exporter top http://eos-exporter-1:10618
+  kafka-eos-exporter top https://eos:10618 --username me --password-file ~/.eos --ca-file ca.pem
+  kafka-eos-exporter top --once | less
+
+Keys: q ends it. Into a pipe it is printed once.
+
+exit codes: 0 ended by you, 2 the agent does not answer at the start
+"""
+
+
+def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+    """The command line of ``top``."""
+    parser = commands.add_parser(
+        "top",
+        help="a live view of an agent: stalls, applications, open transactions, fences",
+        description="Show what an agent sees, anew every two seconds.",
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument(
+        "url",
+        nargs="?",
+        default="http://127.0.0.1:10618",
+        metavar="URL",
+        help="the agent, with its route prefix (http://127.0.0.1:10618)",
+    )
+    parser.add_argument("--interval", type=duration, default=2.0, metavar="DURATION", help="how often (2s)")
+    parser.add_argument("--once", action="store_true", help="print it once and end")
+    parser.add_argument("--username", default="", metavar="NAME", help="user of the agent's web configuration")
+    parser.add_argument("--password-file", type=Path, default=None, metavar="FILE", help="file with the password")
+    parser.add_argument("--ca-file", type=Path, default=None, metavar="FILE", help="authorities in PEM, for https")
+    parser.set_defaults(command=command)
+
+
+def command(options: argparse.Namespace) -> int:
+    """Runs it; gives back the exit code."""
+    if urlsplit(options.url).scheme not in {"http", "https"}:
+        raise UsageError(f"{options.url}: give the agent's address, such as http://127.0.0.1:10618")
+    endpoint = Endpoint(
+        options.url, username=options.username, password_file=options.password_file, ca_file=options.ca_file
+    )
+    try:
+        status = read(endpoint)
+    except HttpError as error:
+        say(f"top: {error}")
+        return 2
+    if options.once or not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM", "dumb") == "dumb":
+        _print(status, options.url)
+        return 0
+    _follow(endpoint, status, max(SHORTEST_INTERVAL, options.interval))
+    return 0
+
+
+def read(endpoint: Endpoint) -> dict[str, Any]:
+    """Return the agent's status. Raises HttpError, also for an answer that is no status of this version."""
+    reply = ask(endpoint, Deadline.after(ANSWER_SECONDS), path="/api/v1/status")
+    try:
+        status = json.loads(reply.body)
+        for cluster in status["clusters"]:
+            _ = cluster["last_hour"], cluster["posture"]  # an agent of 0.1 has neither
+    except (ValueError, KeyError, TypeError, RecursionError):
+        why = "is no status of version 0.2 or later: is the path right, and the agent new enough?"
+        raise HttpError(Fault(Reason.MALFORMED, f"{endpoint.url}/api/v1/status {why}")) from None
+    return dict(status)
+
+
+def _print(status: dict[str, Any], url: str) -> None:
+    from rich.console import Console  # noqa: PLC0415 -- the agent runs without rich
+
+    from exporter.commands.top_view import view  # noqa: PLC0415 -- reads the page's templates
+
+    Console(highlight=False, emoji=False, markup=False).print(view(status, url, 10_000))
+
+
+def _follow(endpoint: Endpoint, status: dict[str, Any], interval: float) -> None:
+    from rich.console import Console  # noqa: PLC0415 -- as above
+    from rich.live import Live  # noqa: PLC0415
+
+    from exporter.commands.top_view import unreachable, view  # noqa: PLC0415 -- as above
+
+    console = Console(highlight=False, emoji=False, markup=False)
+    screen = view(status, endpoint.url, console.height)
+    with _keys() as key, Live(screen, console=console, screen=True, auto_refresh=False) as live:
+        while key(interval) not in QUIT:
+            try:
+                screen = view(read(endpoint), endpoint.url, console.height)
+            except HttpError as error:
+                screen = unreachable(endpoint.url, str(error))
+            live.update(screen, refresh=True)
+
+
+@contextlib.contextmanager
+def _keys() -> Iterator[Callable[[float], str]]:
+    """Keys without Enter: a function that waits so many seconds for one, "" when none came. Puts the terminal back."""
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+
+    def key(seconds: float) -> str:
+        ready, _, _ = select.select([descriptor], [], [], seconds)
+        return os.read(descriptor, 1).decode(errors="replace") or "q" if ready else ""
+
+    tty.setcbreak(descriptor)
+    try:
+        yield key
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -1,0 +1,53 @@
+"""``transactions recent``: a list while it is short, a summary by application when it is long, each end on request."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+import pytest
+
+from exporter.commands import recent
+from exporter.commands.report import ClusterReport
+from exporter.model import UncleanEnd
+from tests.fakes.one_broker import World
+
+NOW = 1_795_255_200.0
+
+
+def ends(number: int, application: str = "pay", outcome: str = "fenced") -> tuple[UncleanEnd, ...]:
+    return tuple(
+        UncleanEnd(f"{application}-{n % 3}", application, 1, n, outcome, NOW - n, NOW - n - 5) for n in range(number)
+    )
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    def command(found: tuple[UncleanEnd, ...], *, every: bool = False, not_asked: tuple[str, ...] = ()) -> int:
+        look = ClusterReport(World().cluster(), found, not_asked)
+        monkeypatch.setattr(recent, "read_all", lambda *_: [look])
+        return recent.command(argparse.Namespace(output="text", all=every))
+
+    return command
+
+
+def test_up_to_fifty_ends_are_listed(run: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(ends(recent.MOST_ROWS)) == 1
+    assert capsys.readouterr().out.count("pay-") == recent.MOST_ROWS
+
+
+def test_more_are_summed_up_by_application_most_first(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run((*ends(10, "bill", "timed_out"), *ends(90), *ends(5, "pay", "timed_out")), not_asked=("broker 2",)) == 1
+    printed = capsys.readouterr()
+    lines = [line.split() for line in printed.out.splitlines() if line.startswith(("pay", "bill"))]
+    assert [line[:5] for line in lines] == [["pay", "90", "5", "0", "3"], ["bill", "0", "10", "0", "3"]]
+    assert "105 unclean ends in the last hour, by application: --all lists each of them." in printed.out
+    assert "pay-0: 32" in printed.out
+    assert "could not ask" in printed.err
+
+
+def test_all_lists_each(run: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(ends(80), every=True) == 1
+    assert capsys.readouterr().out.count("pay-") == 80

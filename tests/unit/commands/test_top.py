@@ -1,0 +1,172 @@
+"""``top`` in a real pseudo terminal: it draws, follows, says when the agent is gone, and gives the terminal back."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from exporter.cli import main
+from exporter.model import Deadline, Stalls
+from tests.unit.web.test_status import FINE, STALL, hour, status
+
+WAIT_SECONDS = 30.0
+
+
+@contextmanager
+def agent(answer: Callable[[], bytes]) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = answer()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Keep the test's output clean."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def document(*facts: Any) -> bytes:
+    return json.dumps(status(*FINE, hour(), *facts)).encode()
+
+
+class Terminal:
+    """A child on a pseudo terminal of 100 columns and 40 lines."""
+
+    def __init__(self, *words: str, **environment: str) -> None:
+        self._main, other = pty.openpty()
+        fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+        self.before = termios.tcgetattr(other)
+        self._other = other
+        self.child = subprocess.Popen(
+            [sys.executable, "-m", "exporter", "top", *words],
+            stdin=other,
+            stdout=other,
+            stderr=other,
+            env={**os.environ, "TERM": "xterm-256color", **environment},
+            start_new_session=True,
+            # So that Ctrl-C in it is a signal; nothing else runs between fork and exec.
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+        )
+        self.seen = ""
+
+    def wait(self, text: str) -> None:
+        until = Deadline.after(WAIT_SECONDS)
+        while text not in self.seen:
+            assert not until.over, f"{text!r} is not in {self.seen!r}"
+            if select.select([self._main], [], [], 0.2)[0]:
+                self.seen += os.read(self._main, 65536).decode(errors="replace")
+
+    def press(self, key: str) -> None:
+        os.write(self._main, key.encode())
+
+    def close(self) -> int:
+        try:
+            return self.child.wait(WAIT_SECONDS)
+        finally:
+            self.child.kill()
+            self.child.wait()
+            os.close(self._main)
+            os.close(self._other)
+
+    @property
+    def attributes(self) -> list[Any]:
+        return termios.tcgetattr(self._other)
+
+
+def test_it_shows_stalls_follows_the_agent_and_ends_by_q_with_the_terminal_as_it_was() -> None:
+    facts: list[Any] = []
+    with agent(lambda: document(*facts)) as url:
+        terminal = Terminal(url, "--interval", "500ms")
+        terminal.wait("All fine")
+        facts.append(Stalls((STALL,)))
+        terminal.wait("1 partition stalled")
+        terminal.wait("orders-7")
+        terminal.press("x")
+        terminal.press("q")
+        terminal.wait("\x1b[?1049l")  # the alternate screen is left
+        assert terminal.child.wait(WAIT_SECONDS) == 0
+        assert terminal.attributes == terminal.before
+        assert terminal.close() == 0
+
+
+def test_ctrl_c_gives_the_terminal_back() -> None:
+    with agent(document) as url:
+        terminal = Terminal(url)
+        terminal.wait("All fine")
+        terminal.press("\x03")
+        assert terminal.child.wait(WAIT_SECONDS) == 130
+        assert terminal.attributes == terminal.before
+        terminal.close()
+
+
+def test_an_agent_that_stops_answering_is_said_and_nothing_old_stays() -> None:
+    answers = [document()]
+    with agent(lambda: answers[0]) as url:
+        terminal = Terminal(url, "--interval", "500ms")
+        terminal.wait("All fine")
+        answers[0] = b"[]"
+        terminal.seen = ""
+        terminal.wait("does not answer")
+        assert "All fine" not in terminal.seen.rpartition("does not answer")[2]
+        terminal.press("q")
+        assert terminal.close() == 0
+
+
+def test_no_color_is_heeded() -> None:
+    with agent(lambda: document(Stalls((STALL,)))) as url:
+        terminal = Terminal(url, NO_COLOR="1")
+        terminal.wait("1 partition stalled")
+        terminal.press("q")
+        terminal.close()
+        assert "\x1b[31m" not in terminal.seen
+        assert "\x1b[1;31m" not in terminal.seen
+
+
+def test_into_a_pipe_it_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with agent(lambda: document(Stalls((STALL,)))) as url:
+        assert main(["top", url]) == 0
+    printed = capsys.readouterr().out
+    assert "1 partition stalled" in printed
+    assert "\x1b" not in printed
+
+
+def test_an_agent_that_is_not_there_or_too_old_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", "http://127.0.0.1:1"]) == 2
+    assert "http://127.0.0.1:1" in capsys.readouterr().err
+    with agent(lambda: b'{"version": "0.1.0", "clusters": [{}]}') as url:
+        assert main(["top", url]) == 2
+    assert "version 0.2 or later" in capsys.readouterr().err
+    assert main(["top", "kafka-1:9092"]) == 2
+    assert "give the agent's address" in capsys.readouterr().err
+
+
+def test_the_agent_itself_never_imports_what_top_needs() -> None:
+    code = (
+        "import sys; from exporter.cli import main; main(['run', '--print-config', '--bootstrap-server', 'a:1']);"
+        "sys.exit(any(name in sys.modules for name in ('rich', 'exporter.commands.top_view')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=False).returncode == 0

@@ -1,0 +1,62 @@
+"""The screen of ``top``: what has no place is counted, what is not known is said, no id steers the terminal."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from exporter import catalogue
+from exporter.commands.top_view import spark, view
+from exporter.model import Stalls, TopicPartition
+from tests.unit.web.test_status import FINE, IDENTITY, STALL, evil_facts, hour, status
+
+
+def screen(*facts: Any, height: int = 60, width: int = 100) -> str:
+    sink = io.StringIO()
+    Console(file=sink, width=width, force_terminal=False, highlight=False, markup=False, emoji=False).print(
+        view(status(*facts), "http://eos:10618", height)
+    )
+    return sink.getvalue()
+
+
+def test_what_finds_no_place_is_counted() -> None:
+    held = tuple(
+        STALL._replace(partition=TopicPartition("orders", number), blocker=STALL.blocker._replace(producer_id=number))
+        for number in range(100)
+    )
+    printed = screen(*FINE[:1], Stalls(held), height=24)
+    assert "stalled partitions: 100 (" in printed
+    assert "not shown)" in printed
+    assert len(printed.splitlines()) <= 24
+
+
+def test_what_is_not_known_is_not_called_zero() -> None:
+    printed = screen(IDENTITY)
+    assert "stalled partitions: not known" in printed
+    assert "open transactions: not known" in printed
+    assert "the transaction log is not read" in printed
+
+
+def test_a_screen_of_any_width_and_height_is_drawn() -> None:
+    for width, height in ((20, 3), (40, 10), (300, 80)):
+        assert "kafka" in screen(*FINE, hour(), Stalls((STALL,)), width=width, height=height)
+
+
+def test_no_name_steers_the_terminal() -> None:
+    evil = STALL._replace(partition=TopicPartition("a\x1b[2Jb", 1))
+    assert "\x1b" not in screen(*FINE[:1], Stalls((evil,)))
+    assert "\x1b" not in screen(*evil_facts())
+
+
+def test_an_application_has_its_rate_of_the_last_full_minute_and_its_ends() -> None:
+    printed = screen(*FINE, hour(catalogue.TRANSACTIONS_TOTAL(7.0, "prod", "pay", "fenced")))
+    [line] = [line for line in printed.splitlines() if line.startswith("pay ")]
+    assert line.split() == ["pay", "?", "0", "0", "0", "7"]
+
+
+def test_a_spark_line_is_as_high_as_its_number_and_nothing_is_a_space() -> None:
+    assert spark([0, 1, 4, 8]) == " ▁▄█"
+    assert spark([]) == ""
+    assert len(spark(list(range(100)))) == 20
