@@ -117,13 +117,13 @@ deploy: $(READY)
 	    demo/compose tests/container scripts -- $(MAKE) container
 	@scripts/when-changed lowest pyproject.toml scripts/check-lowest scripts/lowest.py -- $(MAKE) lowest
 
-hostile: $(READY) ## what others may write: every reader fuzzed for 8 s, patterns, limits of the process
-	$(BIN)/pytest tests/fuzz tests/hostile -n 2 $(ARGS)
+hostile: $(READY) ## what others may write: every reader fuzzed for 3 s (FUZZ_SECONDS), patterns, limits of the process
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-3} $(BIN)/pytest tests/fuzz tests/hostile -n 2 $(ARGS)
 
 fuzz: $(READY) ## every reader fuzzed for FUZZ_SECONDS (60); what fails stays in tests/fuzz/corpus
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BIN)/pytest tests/fuzz -n 2 $(ARGS)
 
-test: check unit golden rules deploy dist e2e spark ## all of the above
+test: check unit hostile golden rules deploy dist e2e spark ## all of the above
 
 demo: $(READY) ## a real Kafka that goes wrong on purpose; Ctrl-C ends it, or DEMO_SECONDS=120
 	@exec $(PY) -m demo

@@ -27,6 +27,8 @@ from exporter.web.workers import Workers
 log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 64 * 1024
+RELOAD_SECONDS = 1.0
+"""Between two reloads at least: those that are asked for in between share the next."""
 PAGE_SECONDS = 1.0
 """How long a page or document is handed out before it is made anew: many readers cost no more than one."""
 MOST_PAGES = 16
@@ -106,6 +108,8 @@ class App:
         self._doors = {prefix + path: door for path, door in (doors or {}).items()}
         self._hosts = frozenset(name_of(host) or host for host in hosts)
         self._reloading: asyncio.Lock | None = None
+        self._next_reload: asyncio.Future[Sequence[str]] | None = None
+        self._reload_at = 0.0  # monotonic: the earliest begin of the next
         self._makers, self._reloaders = Workers("answers", 2), Workers("reload", 1)
         self._page_seconds = page_seconds
         self._pages: dict[object, _Kept] = {}
@@ -224,13 +228,21 @@ class App:
         refusal = reload_refusal(request)
         if refusal is not None:
             return refusal
-        if self._reloading is None:
-            self._reloading = asyncio.Lock()
-        async with self._reloading:
-            problems = await self._reloaders.run(self._reload)
+        if self._next_reload is None:  # those that come before it begins share it
+            self._next_reload = asyncio.ensure_future(self._reload_once())
+        problems = await asyncio.shield(self._next_reload)
         if problems:
             return plain("\n".join(("The settings were refused, the old ones stay:", *problems)), 400)
         return plain("Reloaded.")
+
+    async def _reload_once(self) -> Sequence[str]:
+        """Reread the settings when the reload before is over, and a second passed since it began."""
+        if self._reloading is None:
+            self._reloading = asyncio.Lock()
+        async with self._reloading:
+            await asyncio.sleep(self._reload_at - time.monotonic())
+            self._next_reload, self._reload_at = None, time.monotonic() + RELOAD_SECONDS
+            return await self._reloaders.run(self._reload)
 
     async def _to_prefix(self, _: Request) -> Answer:
         return plain(f"The pages are under {self._prefix}/", 302, {"Location": f"{self._prefix}/"})

@@ -5,6 +5,7 @@ Values are used as the agent uses them: samples are written as lines, names are 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -20,7 +21,7 @@ from exporter.client_settings.files import FileError
 from exporter.client_settings.files import parse as parse_settings
 from exporter.config import ConfigError, ConfigSource
 from exporter.connect import rest, trace
-from exporter.core.durations import parse_duration
+from exporter.core.durations import parse_duration, parse_go_duration
 from exporter.core.shard import Shard
 from exporter.core.state import StateDir
 from exporter.core.target_files import LeftOut, TargetFileError, parse_targets
@@ -48,6 +49,7 @@ from exporter.transactions.applications import Grouping
 from exporter.transactions.keeper import Keeper
 from exporter.transactions.saved import begin
 from exporter.web.config import read_web_config
+from tests.fakes.wire import exchange, final
 
 Target = Callable[[bytes], None]
 TARGETS: dict[str, Target] = {}
@@ -338,7 +340,7 @@ def client_settings(data: bytes) -> None:
 def short_texts(data: bytes) -> None:
     """Durations, shards and addresses: of settings, and of web-config files."""
     text = data.decode("utf-8", "replace")
-    for parse in (parse_duration, Shard.parse, split_address):
+    for parse in (parse_duration, parse_go_duration, Shard.parse, split_address):
         try:
             parse(text)
         except ValueError as error:
@@ -350,6 +352,17 @@ def exposition(data: bytes) -> None:
     text = data[: len(data) // 2 * 2].decode("utf-16-le", "surrogatepass")  # lone surrogates are frequent so
     labels = tuple(f"{text}||||".split("|")[:4])
     block(Metric("x", catalogue.SOURCE_UP.kind, "x", ("a", "b", "c", "d")), {labels: 1.0}).piece.data.decode()
+
+
+@target
+def web_requests(data: bytes) -> None:
+    """A connection's bytes, whole and in pieces as long as the first byte says: the same answers, and no error."""
+    size, stream = data[0] % 97 + 1 if data else 1, data[1:]
+    if len(stream) > 2000:  # each piece takes rounds of an event loop
+        size = max(size, len(stream) // 20)
+    whole, whole_closed, _ = asyncio.run(exchange([stream]))
+    cut, cut_closed, _ = asyncio.run(exchange([stream[at : at + size] for at in range(0, len(stream), size)]))
+    assert (final(whole), whole_closed) == (final(cut), cut_closed)
 
 
 logging.disable(logging.CRITICAL)  # what the readers log is judged elsewhere

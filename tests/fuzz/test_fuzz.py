@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz import run
 from tests.fuzz.run import corpus_of
 from tests.fuzz.targets import TARGETS
 
@@ -25,6 +26,26 @@ def test_no_input_that_is_known_is_more_than_a_fault(name: str) -> None:
     assert inputs, f"{name} has no corpus to begin with"
     for path in inputs:
         TARGETS[name](path.read_bytes())
+
+
+@pytest.mark.parametrize("name", ["jolokia", "settings"])
+def test_hypothesis_serves_where_atheris_is_not(name: str) -> None:
+    """No wheel of atheris exists for other platforms and Pythons."""
+    run.by_hypothesis(name, 1)
+
+
+def test_what_hypothesis_finds_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reader(data: bytes) -> None:
+        if b"\xff" in data:
+            raise ZeroDivisionError
+
+    monkeypatch.setattr(run, "CORPUS", tmp_path)
+    monkeypatch.setitem(TARGETS, "fails", reader)
+    (tmp_path / "fails").mkdir()
+    (tmp_path / "fails" / "known").write_bytes(b"abc\xffdef")
+    with pytest.raises(ZeroDivisionError):
+        run.by_hypothesis("fails", 60)
+    assert any(path.name.startswith("crash-") and b"\xff" in path.read_bytes() for path in run.corpus_of("fails"))
 
 
 @pytest.mark.parametrize("name", TARGETS)

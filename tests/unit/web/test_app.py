@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import http.client
 import json
 import logging
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +21,7 @@ from exporter.catalogue import SOURCE_UP
 from exporter.exposition.render import Exposition
 from exporter.exposition.text_format import Format
 from exporter.model import Clock, Snapshot
-from exporter.web.app import App
+from exporter.web.app import RELOAD_SECONDS, App
 from exporter.web.negotiation import MOST_CHOICES, _choices
 from exporter.web.server import ListenError, Server
 
@@ -234,6 +236,42 @@ def test_a_refused_reload_says_every_problem(ask: Client, behind: Behind) -> Non
     answer = ask("POST", "/-/reload")
     assert answer.status == 400
     assert all(problem in answer.text for problem in behind.problems)
+
+
+def test_a_flood_of_reloads_shares_one_a_second(behind: Behind) -> None:
+    app = behind.app()
+
+    async def post() -> int:
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        scope: dict[str, Any] = {
+            "type": "http",
+            "method": "POST",
+            "path": "/-/reload",
+            "raw_path": b"/-/reload",
+            "query_string": b"",
+        }
+        scope |= {"headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 1), "state": {"loopback": True}}
+        await app(scope, receive, send)
+        return int(sent[0]["status"])
+
+    async def flood() -> float:
+        began = time.monotonic()
+        assert await asyncio.gather(*(post() for _ in range(200))) == [200] * 200
+        assert behind.reloads == 1
+        late = asyncio.gather(*(post() for _ in range(200)))
+        await asyncio.sleep(0)
+        assert await late == [200] * 200
+        return time.monotonic() - began
+
+    assert asyncio.run(flood()) >= RELOAD_SECONDS
+    assert behind.reloads == 2
 
 
 def test_the_status_document_is_json(ask: Client, behind: Behind) -> None:
