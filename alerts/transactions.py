@@ -14,6 +14,8 @@ from exporter.alerts.rule import EVENT_SECONDS, EVENT_WINDOW, Alert, Record, Sev
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_SECONDS,
+    FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS,
+    FLINK_LOSS_TIMESTAMP_SECONDS,
     LAST_TRANSACTION_TIMESTAMP_SECONDS,
     OLDEST_COMPLETION_START_TIMESTAMP_SECONDS,
     OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
@@ -25,6 +27,7 @@ from exporter.catalogue import (
     RECENT_PRODUCER_FENCES,
     TRANSACTION_COMPLETION_SECONDS,
 )
+from exporter.model import Metric
 
 DASHBOARD = "kafka-eos-transactions"
 _BY = "kafka_cluster, application"
@@ -53,6 +56,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "A producer was initialised while a transaction of the same transactional.id was open, which ended it.",
         "was fenced: its transaction was ended by a new producer with the same transactional.id. After a crash that is"
         " how the successor cleans up; otherwise two live instances share one id.",
+        FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS,
     )
     yield _persistent()
     yield from _storms()
@@ -63,6 +67,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "A transaction was left open until its coordinator ended it.",
         "let a transaction run into its transaction.timeout.ms: its producer died, hung, or works longer than that"
         " between begin and commit. What it wrote is rolled back, and the producer, if it lives, is fenced.",
+        FLINK_LOSS_TIMESTAMP_SECONDS,
     )
     yield from _completion()
 
@@ -105,11 +110,15 @@ def _long_running() -> Alert:
     )
 
 
-def _event(name: str, outcome: str, when: str, summary: str, told: str) -> Alert:
+def _event(name: str, outcome: str, when: str, summary: str, told: str, of_flink: Metric) -> Alert:
+    """The last such end; not where it is one of a Flink job that ``of_flink`` dates."""
+    last = f'max by ({_BY}) ({LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome="{outcome}"}})'
     return Alert(
         name,
         Severity.WARNING,
-        f'time() - max by ({_BY}) ({LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome="{outcome}"}}) < {EVENT_SECONDS}',
+        f"""\
+time() - {last} < {EVENT_SECONDS}
+unless on ({_BY}) {last} <= max by ({_BY}) ({of_flink})""",
         summary,
         "{{ $labels.application }} on {{ $labels.kafka_cluster }} "
         + told

@@ -229,6 +229,45 @@ TRANSACTION_LOG_LOST_RECORDS_TOTAL = Metric(
     "txnlog",
 )
 
+FLINK_CHECKPOINT_INTERVAL_SECONDS = Metric(
+    "kafka_eos_flink_checkpoint_interval_seconds",
+    Kind.GAUGE,
+    "How far apart the checkpoints of a Flink job are, learned from the commits of its KafkaSink.",
+    (*A, "transactional_id_prefix"),
+    "txnlog",
+)
+FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS = Metric(
+    "kafka_eos_flink_at_risk_deadline_timestamp_seconds",
+    Kind.GAUGE,
+    "Unix time at which a transaction that a Flink job has precommitted, and does not commit, times out and is lost;"
+    " precommitted is proven or likely.",
+    (*A, "transactional_id", "producer_id", "precommitted"),
+    "txnlog",
+)
+FLINK_LOSS_TIMESTAMP_SECONDS = Metric(
+    "kafka_eos_flink_loss_timestamp_seconds",
+    Kind.GAUGE,
+    "Unix time at which a transaction that a Flink job had precommitted was ended by the server, in the last hour;"
+    " checkpoint is the number in its id, completed whether another subtask committed the same checkpoint.",
+    (*A, "transactional_id", "producer_id", "checkpoint", "completed"),
+    "txnlog",
+)
+FLINK_LOSS_INFO = Metric(
+    "kafka_eos_flink_loss_info",
+    Kind.GAUGE,
+    "A partition of a transaction in kafka_eos_flink_loss_timestamp_seconds: its records are at or after start_offset"
+    " and before end_offset, both empty where they were not seen; always 1.",
+    (*A, "transactional_id", "producer_id", "topic", "partition", "start_offset", "end_offset"),
+    "txnlog",
+)
+FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS = Metric(
+    "kafka_eos_flink_last_clean_up_timestamp_seconds",
+    Kind.GAUGE,
+    "Unix time at which a Flink job that started last ended what an earlier start had left open: counted as fenced.",
+    (*A, "transactional_id_prefix"),
+    "txnlog",
+)
+
 OF_EACH_AGENT = (
     EXPORTER_BUILD_INFO,
     EXPORTER_SHARDS,

@@ -305,6 +305,46 @@ class Completion(NamedTuple):
     min_isr: int | None
 
 
+class Precommit(Word):
+    """Whether a transaction of a job belongs to a checkpoint that began, and waits for its commit."""
+
+    NO = "no"
+    LIKELY = "likely"  # open past a checkpoint of its job, or longer than the job's checkpoints are apart
+    PROVEN = "proven"  # the next id of its subtask was initialised, or is in use, while this one is open
+
+
+class FlinkId(NamedTuple):
+    """A transactional.id of KafkaSink: ``<prefix>-<subtask>-<number>``.
+
+    ``number`` is the checkpoint with INCREMENTING names (TransactionalIdFactory), and counts the ids of the pool with
+    POOLING.
+    """
+
+    prefix: str
+    subtask: int
+    number: int
+
+
+class FlinkTransaction(NamedTuple):
+    """An open transaction of a job that is known by its behaviour to be Flink's.
+
+    ``interval`` is how far apart the job's checkpoints are, in seconds, None while not learned. ``waiting``: it waits
+    for a checkpoint within the job's rhythm. ``at_risk``: it is, or may be, precommitted, and its job does not go on;
+    at ``deadline`` (Unix seconds by the coordinators' clock, None where it has none) it is lost. ``committing`` says
+    that another subtask has committed the same checkpoint, so that it was completed. ``last_commit`` is the job's.
+    """
+
+    id: FlinkId
+    interval: float | None
+    precommit: Precommit
+    since: float | None
+    waiting: bool
+    at_risk: bool
+    deadline: float | None
+    committing: bool
+    last_commit: float | None
+
+
 class Evidence:
     """What a step that destroys data rests on. ``lso.proof`` has its kinds, and the rules by which one is made."""
 
@@ -320,7 +360,7 @@ class Blocker(NamedTuple):
     be asked, for kind unknown; ``completion`` what it waits for, for kind completing. ``unmarked`` are the partitions
     whose marker the coordinator still waits for, None when it could not be asked. ``evidence`` is the proof that it
     hangs, or that the transaction log has it open; without it no step ends the transaction. ``flink`` says that by its
-    id it may be a Flink job's.
+    id it may be a Flink job's, ``checkpoint`` what it is there, where the job is known by its behaviour.
     """
 
     transactional_id: str
@@ -337,6 +377,7 @@ class Blocker(NamedTuple):
     unmarked: frozenset[TopicPartition] | None = None
     evidence: Evidence | None = None
     flink: bool = False
+    checkpoint: FlinkTransaction | None = None
 
 
 class Stall(NamedTuple):

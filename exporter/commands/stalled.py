@@ -15,6 +15,7 @@ from exporter.commands.output import say
 from exporter.commands.report import ClusterReport, ReportFormat, show, time_of
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age, format_duration
+from exporter.flink.facts import FlinkTransactions
 from exporter.lso.next_step import NextStep, next_step
 from exporter.lso.proof import OpenInLog, OpenStart
 from exporter.model import (
@@ -24,14 +25,16 @@ from exporter.model import (
     Deadline,
     Facts,
     Fault,
+    LoggedTransactions,
     Sample,
     Stall,
     Stalls,
     TransactionState,
 )
 from exporter.sources.cluster import Cluster
-from exporter.sources.lso import LsoSettings, LsoSource
+from exporter.sources.lso import LsoSettings, LsoSource, with_checkpoints
 from exporter.sources.rounds import held_in
+from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.transactions.log_range import RangeConsumer
 from exporter.transactions.log_scan import OpenRangeReader
 from exporter.web.status import stall_document
@@ -99,11 +102,13 @@ def look_twice(
     deadline: Deadline,
     sleep: Sleep,
     connect: Callable[[], OpenRangeReader] | None = None,
+    rhythm: Callable[[Cluster, float], tuple[FlinkTransactions, tuple[str, ...]]] | None = None,
 ) -> ClusterReport[Stall]:
     """Two reads of one cluster, ``stall_after`` seconds apart; the second only when an LSO is below its high watermark.
 
-    Then, of what is stalled, what the transaction log says: half a minute more where a holder may hang. Each read may
-    take as long as the deadline leaves at first.
+    Then, of what is stalled, what the transaction log says: half a minute more where a holder may hang. Where one may
+    be a Flink job's, ``rhythm`` reads what its last hour shows of jobs. Each read may take as long as the deadline
+    leaves at first.
     """
     patience = deadline.remaining()
     connect = connect or (lambda: RangeConsumer(cluster.properties))
@@ -132,9 +137,33 @@ def look_twice(
     if not stalls:
         return ClusterReport(cluster, (), tuple(dict.fromkeys(faults)))
     stalls, more = _by_the_log(cluster, stalls, began, connect, patience, sleep)
+    faults += more
+    if any(stall.blocker.flink for stall in stalls):
+        flink, more = (rhythm or read_rhythm)(cluster, patience)
+        stalls, faults = tuple(with_checkpoints(stalls, flink)), (*faults, *more)
     clock = coordinators_clock(cluster, (stall.blocker.started for stall in stalls), Deadline.after(patience))
     say_clock(cluster, clock, cluster.clock.wall())
-    return ClusterReport(cluster, stalls, tuple(dict.fromkeys((*faults, *more))), time=clock)
+    return ClusterReport(cluster, stalls, tuple(dict.fromkeys(faults)), time=clock)
+
+
+def read_rhythm(cluster: Cluster, patience: float) -> tuple[FlinkTransactions, tuple[str, ...]]:
+    """What the last hour of the transaction log shows of Flink jobs, and what could not be asked."""
+    say(f"reading the last hour of the transaction log of {cluster.target}, for the rhythm of Flink jobs ...")
+    source = TxnlogSource(cluster, TxnlogSettings(timeout=patience))
+    deadline = Deadline.after(patience)
+    faults: tuple[str, ...] = ()
+    try:
+        while not deadline.over and not faults:
+            found = list(source.read(deadline, Facts()))
+            faults = _faults(found)
+            caught_up = any(isinstance(each, LoggedTransactions) for each in found)
+            flink = next((each for each in found if isinstance(each, FlinkTransactions)), None)
+            if caught_up and flink is not None:
+                return flink, faults
+            time.sleep(0.1)
+    finally:
+        source.close()
+    return FlinkTransactions({}), faults or ("the end of the transaction log was not reached in time",)
 
 
 def _by_the_log(

@@ -51,10 +51,13 @@ def holder(stall: Stall) -> Holder:
 def due(stall: Stall, warning: float, critical: float) -> tuple[float, float]:
     """Return when a stall is a ticket and when it is a page, in Unix seconds, by the thresholds of its topic.
 
-    A hanging transaction never ends by itself: it is a page at once. A holder with a timeout is a page when its
+    Never where a Flink job's transaction is at risk, which has alerts of its own. A hanging transaction never ends by
+    itself: it is a page at once. A holder with a timeout is a page when its
     coordinator should have ended it, between the two thresholds.
     """
     who = stall.blocker
+    if who.checkpoint is not None and who.checkpoint.at_risk:
+        return float("inf"), float("inf")
     if critical == float("inf"):
         return stall.since + warning, critical
     if who.kind is BlockerKind.HANGING:

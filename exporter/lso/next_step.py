@@ -14,7 +14,16 @@ from exporter.core.durations import format_age
 from exporter.lso.ending import Ending, abort_marker, force_terminate
 from exporter.lso.proof import HangingProof, OpenInLog, Overdue
 from exporter.lso.shell import shown
-from exporter.model import Blocker, BlockerKind, Completion, MarkerWait, Stall, TransactionState
+from exporter.model import (
+    Blocker,
+    BlockerKind,
+    Completion,
+    FlinkTransaction,
+    MarkerWait,
+    Precommit,
+    Stall,
+    TransactionState,
+)
 
 TIMEOUT_SCAN_SECONDS = 10.0
 """transaction.abort.timed.out.transaction.cleanup.interval.ms: how often a coordinator looks for timed-out ones."""
@@ -100,6 +109,8 @@ def _open(blocker: Blocker, bootstrap_servers: str, now: float, *, or_later: boo
     least = "at least " if or_later else ""
     age = "" if blocker.started is None else f" It is open for {least}{format_age(now - blocker.started)}."
     text = f"Open: {MEANING[BlockerKind.OPEN]}{age} {_who(blocker)}"
+    if blocker.checkpoint is not None:
+        return flink_step(blocker, blocker.checkpoint, now)
     if blocker.flink:
         return NextStep(f"{text} {_restart_flink(blocker, now)}", warning=FLINK_WARNING)
     text = f"{text} {_by_itself(blocker, now)}"
@@ -202,6 +213,43 @@ def _restart_flink(blocker: Blocker, now: float) -> str:
     return (
         f"{FLINK} Its timeout passed at {clock_time(ends)}, {format_age(now - ends)} ago: start the job from its last"
         " checkpoint now, and look whether records of that checkpoint are missing."
+    )
+
+
+def flink_step(blocker: Blocker, found: FlinkTransaction, now: float) -> NextStep:
+    """The next step for an open transaction of a job that is known to be Flink's. It never ends the transaction."""
+    who = found.id
+    job = f"Flink job {shown(who.prefix)}, subtask {who.subtask}"
+    if found.interval is not None:
+        job += f", with a checkpoint every {format_age(found.interval)}"
+    seen = {
+        Precommit.PROVEN: (
+            f"Precommitted at {clock_time(found.since or now)}: the subtask has taken its next transactional.id. Its"
+            " records belong to a checkpoint; the job commits them when that is complete, or when it starts from it."
+        ),
+        Precommit.LIKELY: "Likely precommitted: it is open past a checkpoint of its job.",
+        Precommit.NO: "Not known to be precommitted: the job commits it at its next checkpoint.",
+    }[found.precommit]
+    if found.committing:
+        seen += " The checkpoint was completed: another subtask has committed it."
+    text = f"Open: {job}. {seen} {_before_the_deadline(blocker, found.deadline, now)}"
+    return NextStep(text, warning=FLINK_WARNING)
+
+
+def _before_the_deadline(blocker: Blocker, deadline: float | None, now: float) -> str:
+    """What to do until it times out, which loses what is precommitted."""
+    if deadline is None:
+        return "It has no timeout: start the job from its last checkpoint."
+    if now > deadline:
+        return (
+            f"Its timeout passed at {clock_time(deadline)}, {format_age(now - deadline)} ago: start the job from its"
+            " last checkpoint now, and look whether records of that checkpoint are missing."
+        )
+    return (
+        f"Start the job from its last checkpoint before {clock_time(deadline)}, in {format_age(deadline - now)}: then"
+        f" the transaction {shown(blocker.transactional_id)} times out, and what is precommitted is lost. If the job"
+        " cannot be started, nothing extends that time: say to the owner of the data that the records of this"
+        " transaction will be missing."
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from exporter import catalogue
+from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.metadata import Metadata
@@ -146,7 +147,8 @@ class LsoSource:
         coordinators, more = self._who(metadata, hot, opened, deadline)
         yield from more
         coordinators, replication = self._what_completes(metadata, coordinators, deadline)
-        yield from self._samples(coordinators, replication, facts.get(ReleaseTimes), opened)
+        flink = facts.get(FlinkTransactions) or FlinkTransactions({})
+        yield from self._samples(coordinators, replication, facts.get(ReleaseTimes), opened, flink)
         self._save()
 
     # --- Reading ---
@@ -379,11 +381,13 @@ class LsoSource:
         replication: Mapping[TopicPartition, Replication],
         releases: ReleaseTimes | None,
         opened: OpenTransactions | None,
+        flink: FlinkTransactions,
     ) -> Iterator[Sample | Fact]:
         name = self.cluster
         unproven = sorted(self._watch.stalls(coordinators, releases, replication), key=lambda each: each.since)
         logged = {each.producer_id: each for each in opened.transactions} if opened is not None and unproven else {}
         found = [self._evident(each, opened, logged.get(each.blocker.producer_id or 0)) for each in unproven]
+        found = list(with_checkpoints(found, flink))
         holding = {
             OpenStart(each.partition, each.blocker.producer_id or 0, each.blocker.start_offset) for each in found
         }
@@ -454,6 +458,19 @@ class LsoSource:
 
     def _save(self) -> None:
         self._cluster.state.save(self._cluster.cluster_id, "stalls", self._watch.memory())
+
+
+def with_checkpoints(stalls: Iterable[Stall], flink: FlinkTransactions) -> Iterator[Stall]:
+    """The stalls with what their holders are in their Flink jobs, without those that wait for a checkpoint in time."""
+    for stall in stalls:
+        blocker = stall.blocker
+        found = None
+        if blocker.kind is BlockerKind.OPEN and blocker.producer_id is not None:
+            found = flink.by_producer.get(blocker.producer_id)
+        if found is None:
+            yield stall
+        elif not found.waiting:
+            yield stall._replace(blocker=blocker._replace(checkpoint=found, flink=True))
 
 
 def _led(metadata: Metadata, partition: TopicPartition) -> tuple[int | None, int]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from exporter import catalogue
+from exporter.flink.facts import FlinkTransactions
+from exporter.flink.samples import flink_samples
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Tail, TailReader
 from exporter.kafka.properties.client import Properties
@@ -15,6 +18,7 @@ from exporter.kafka.requests.offsets import NONE_LATER, Isolation, end_offsets, 
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import (
     ClockBounds,
+    CoordinatorTime,
     Deadline,
     Fact,
     Facts,
@@ -22,10 +26,12 @@ from exporter.model import (
     KnownIds,
     LoggedTransactions,
     Notes,
+    OpenTransaction,
     OpenTransactions,
     Reason,
     ReleaseTimes,
     Sample,
+    Stalls,
     TopicPartition,
     TransactionUse,
     UncleanEnds,
@@ -49,6 +55,8 @@ CENSUS_INTERVAL = 15.0
 USE_INTERVAL = 60.0
 HOUR = 3600.0
 LOG_END_SECONDS = 1.0
+MOST_PLACES = 1000
+"""Precommitted transactions of which it is noted where their records lie."""
 LOOK_SECONDS = 3.0
 SEED_SECONDS = 2.0
 """What asking for log ends, a look, and asking for the state at the start may take of a read: a broker that does not
@@ -102,6 +110,7 @@ class TxnlogSource:
         self._look_faults: tuple[Fault, ...] = ()
         self._census_at: float | None = None
         self._release_times: ReleaseTimes | None = None
+        self._places: dict[int, dict[TopicPartition, tuple[int, int]]] = {}  # of precommitted transactions, by producer
 
     @property
     def target(self) -> str:
@@ -116,7 +125,8 @@ class TxnlogSource:
         if self._log is not None:
             self._log.close()
 
-    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:  # noqa: ARG002 the protocol's
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        self._note_places(facts.get(Stalls))
         try:
             if self._look_due():
                 self._look(deadline.within(LOOK_SECONDS))
@@ -140,7 +150,7 @@ class TxnlogSource:
             if lag is not None:
                 yield catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS(float(lag), self.cluster)
             if self._log is None or self._log.answering_current:
-                yield from self._gauges()
+                yield from self._gauges(facts.get(CoordinatorTime) or CoordinatorTime(None, None))
         self._save()
         if trouble := self._keeper.trouble:
             yield Notes((f"state.dir is not written ({trouble}): a restart goes on from what was written before",))
@@ -309,7 +319,7 @@ class TxnlogSource:
         yield catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL(float(lost), name)
         yield from self._aggregates.counters(name)
 
-    def _gauges(self) -> Iterator[Sample | Fact]:
+    def _gauges(self, time: CoordinatorTime) -> Iterator[Sample | Fact]:
         clock = self._cluster.clock
         wall = clock.wall()
         counted_at = self._census_at
@@ -327,10 +337,34 @@ class TxnlogSource:
         bounds = self._log.clock_bounds if self._log is not None else ClockBounds()
         yield LoggedTransactions(opened, bounds, frozenset(self._aggregates.applications))
         yield UncleanEnds(self._aggregates.unclean_ends(wall))
+        yield from self._flink(transactions, time.now(wall))
         if self._release_times is None and (self._log is None or self._log.current):
             self._release_times = self._releases()
         if self._release_times is not None:
             yield self._release_times
+
+    def _flink(self, opened: Sequence[OpenTransaction], now: float) -> Iterator[Sample | Fact]:
+        jobs = self._aggregates.flink
+        judged = jobs.judge(opened, now)
+        yield FlinkTransactions(judged)
+        for loss in jobs.losses(now):
+            if not loss.places and (places := self._places.get(loss.producer_id)):
+                jobs.replace(loss, loss._replace(places=MappingProxyType(dict(places))))
+        yield from flink_samples(self.cluster, jobs, opened, judged, now, self._cluster.shard.tells_of)
+
+    def _note_places(self, stalls: Stalls | None) -> None:
+        """Note where the records of precommitted transactions lie: after their end no broker tells it any more."""
+        held: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
+        for stall in stalls.stalls if stalls is not None else ():
+            who = stall.blocker
+            if who.checkpoint is not None and who.producer_id is not None:
+                places = held.setdefault(who.producer_id, {})
+                places[stall.partition] = (who.start_offset, stall.high_watermark)
+        for producer_id, places in held.items():
+            self._places.pop(producer_id, None)
+            self._places[producer_id] = places
+        while len(self._places) > MOST_PLACES:
+            del self._places[next(iter(self._places))]
 
     def _transaction_use(self, wall: float) -> Iterator[TransactionUse]:
         """What the posture of the cluster is judged by: the first shard's."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from exporter import catalogue
 from exporter.core.shard import WHOLE, Shard
+from exporter.flink.jobs import Jobs
 from exporter.model import Distribution, Metric, Outcome, Sample, TaskCommits, UncleanEnd
 from exporter.transactions.applications import Application, Grouping
 from exporter.transactions.entries import Entry, decode_section
@@ -182,6 +183,7 @@ class Aggregates:
         self._ends: deque[UncleanEnd] = deque(maxlen=max(200, caps.unclean_ends * 10))
         self._seen: dict[str, int] = {}
         self._sections: set[bytes] = set()
+        self.flink = Jobs()
         self.topics: set[str] = set()  # all that finished transactions wrote to
         self._task_commits: dict[str, int] = {}
         self._changed_tasks: set[str] = set()
@@ -199,8 +201,11 @@ class Aggregates:
         is dated.
         """
         if isinstance(event, Ended):
+            self._note_flink(event)
             self._ended(event, new=new)
         elif isinstance(event, Initialised):
+            entry = event.entry
+            self.flink.initialised(entry.transactional_id, entry.application, entry.record_ms / 1000)
             own = self._by_name.get(event.entry.application)
             if own is not None and new:
                 own.initialised()
@@ -208,6 +213,15 @@ class Aggregates:
             self._appears(event.entry)
         else:
             self._forgotten(event.entry)
+
+    def _note_flink(self, transaction: Ended) -> None:
+        entry = transaction.entry
+        begun = transaction.begun_ms / 1000 if transaction.begun_ms >= 0 else None
+        who = (entry.transactional_id, entry.application, transaction.outcome, transaction.producer_id)
+        loss = self.flink.ended(*who, begun, transaction.completed_ms / 1000)
+        if loss is not None:
+            partitions = frozenset(decode_section(transaction.section, transaction.layout))
+            self.flink.replace(loss, loss._replace(partitions=partitions))
 
     def _appears(self, entry: Entry) -> None:
         known = len(self._by_name) + len(self._folded)
@@ -392,5 +406,14 @@ class Aggregates:
                 instants.popleft()
             if not instants:
                 del self._fences[transactional_id]
-        found = [(each, application, len(instants)) for each, (application, instants) in self._fences.items()]
+        found = [
+            (each, application, len(instants))
+            for each, (application, instants) in self._fences.items()
+            if not self.flink.is_job(each)
+        ]
+        # A job of Flink's that starts fences what an earlier start left: a storm is what starts and does not commit.
+        for job in self.flink:
+            restarts = job.restarts_without_commit(log_now)
+            if restarts and job.application in self._by_name:
+                found.append((f"{job.prefix}-*", job.application, restarts))
         return sorted(found, key=lambda row: (-row[2], row[0]))[: self._caps.fenced_ids]

@@ -12,6 +12,7 @@ from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
 from exporter.core.runner import GroupState, SourceState
 from exporter.core.shard import WHOLE, Shard
+from exporter.flink.facts import FlinkTransactions
 from exporter.lso.next_step import NextStep, next_step
 from exporter.lso.proof import HangingProof
 from exporter.model import (
@@ -19,6 +20,7 @@ from exporter.model import (
     ClusterIdentity,
     Completion,
     CoordinatorTime,
+    FlinkTransaction,
     OpenTransaction,
     OpenTransactions,
     Stall,
@@ -82,6 +84,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
     transactions = sorted(opened.transactions if opened else (), key=_age_order)
     time = group.facts.get(CoordinatorTime) or CoordinatorTime(None, None)
     theirs = time.now(now)
+    flink = group.facts.get(FlinkTransactions) or FlinkTransactions({})
     return {
         "name": settings.name or named,
         "cluster_id": identity.cluster_id if identity else None,
@@ -100,7 +103,9 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
             stall_document(stall, bootstrap_servers, now, time) for stall in (stalls.stalls if stalls else ())
         ],
         "open_transactions": [
-            open_transaction_document(each, theirs) for each in transactions if shard.tells_of(each.application)
+            open_transaction_document(each, theirs, flink.by_producer.get(each.producer_id))
+            for each in transactions
+            if shard.tells_of(each.application)
         ],
         "unclean_ends": [unclean_end_document(end, theirs) for end in (ends.ends if ends else ())],
         "connect": [_connect(state) for state in sorted(group.facts.all(ConnectState), key=lambda each: each.name)],
@@ -180,8 +185,12 @@ def _completion(seen: Completion | None) -> Document | None:
     }
 
 
-def open_transaction_document(transaction: OpenTransaction, now: float) -> Document:
-    """An open transaction, with when it times out; ``now`` is the coordinators' time."""
+def open_transaction_document(
+    transaction: OpenTransaction, now: float, checkpoint: FlinkTransaction | None = None
+) -> Document:
+    """An open transaction, with when it times out; ``now`` is the coordinators' time, ``checkpoint`` what it is to its
+    Flink job.
+    """
     started, timeout = transaction.started, transaction.timeout
     ends = None if started is None or timeout is None else started + timeout
     return {
@@ -199,6 +208,22 @@ def open_transaction_document(transaction: OpenTransaction, now: float) -> Docum
         "prepared_timestamp": transaction.prepared,
         "partition_count": len(transaction.partitions),
         "partitions": [each._asdict() for each in sorted(transaction.partitions)[:MOST_PARTITIONS]],
+        "flink": None if checkpoint is None else _checkpoint(checkpoint),
+    }
+
+
+def _checkpoint(found: FlinkTransaction) -> Document:
+    """What an open transaction is to its Flink job."""
+    return {
+        "transactional_id_prefix": found.id.prefix,
+        "subtask": found.id.subtask,
+        "number": found.id.number,
+        "checkpoint_interval_seconds": found.interval,
+        "waiting_for_checkpoint": found.waiting,
+        "precommitted": str(found.precommit),
+        "precommitted_since": instant(found.since),
+        "at_risk": found.at_risk,
+        "lost_at": instant(found.deadline) if found.at_risk else None,
     }
 
 

@@ -93,6 +93,12 @@ def txnlog(cluster: str) -> Iterator[Sample]:
     yield c.RECENT_PRODUCER_FENCES(2, cluster, "pay", "pay-3")
     yield c.LAST_UNCLEAN_END_TIMESTAMP_SECONDS(WALL - 30, *who, "fenced")
     yield c.RECENT_APPLICATIONS(3, cluster)
+    job = (cluster, "sums")
+    yield c.FLINK_CHECKPOINT_INTERVAL_SECONDS(60, *job, "sums")
+    yield c.FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS(WALL - 900, *job, "sums")
+    yield c.FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS(WALL + 500, *job, "sums-0-17", "4712", "proven")
+    yield c.FLINK_LOSS_TIMESTAMP_SECONDS(WALL - 30, *job, "sums-1-16", "4713", "16", "not known")
+    yield c.FLINK_LOSS_INFO(1, *job, "sums-1-16", "4713", "totals", "0", "42", "99")
     yield c.SERIES_DROPPED(19_980, c.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS.name)
 
 

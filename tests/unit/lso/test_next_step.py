@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 
 from exporter.lso.next_step import clock_time, next_step
 from exporter.lso.shell import quoted, shown
-from exporter.model import Blocker, BlockerKind, Completion, MarkerWait, Stall, TopicPartition, TransactionState
+from exporter.model import (
+    Blocker,
+    BlockerKind,
+    Completion,
+    FlinkId,
+    FlinkTransaction,
+    MarkerWait,
+    Precommit,
+    Stall,
+    TopicPartition,
+    TransactionState,
+)
 from tests.proofs import logged, proof_of, proven
 
 NOW = 1_795_255_200.0  # 2026-11-21 10:00:00 UTC
@@ -173,6 +184,36 @@ def test_an_overdue_transaction_whose_id_began_anew_has_no_line() -> None:
     case = stall(BlockerKind.OPEN, started=NOW - 1000)
     older = logged(case.blocker, 1000.0)._replace(producer_id=4712)
     assert next_step(case._replace(blocker=older), "b1:9092", NOW).command is None
+
+
+@pytest.mark.parametrize(("precommit", "said"), [
+    (Precommit.PROVEN, "Precommitted at 2026-11-21 09:58:20 UTC"),
+    (Precommit.LIKELY, "Likely precommitted"),
+    (Precommit.NO, "Not known to be precommitted"),
+])  # fmt: skip
+@pytest.mark.parametrize(("deadline", "when"), [
+    (NOW + 700, "Start the job from its last checkpoint before 2026-11-21 10:11:40 UTC, in 11m 40s"),
+    (NOW - 60, "Its timeout passed at 2026-11-21 09:59:00 UTC, 1m ago: start the job from its last checkpoint now"),
+    (None, "start the job from its last checkpoint"),
+])  # fmt: skip
+def test_a_transaction_of_a_flink_job_has_its_deadline_and_never_a_line(
+    precommit: Precommit, said: str, deadline: float | None, when: str
+) -> None:
+    found = FlinkTransaction(
+        FlinkId("sums", 3, 17), 60.0, precommit, NOW - 100, waiting=False, at_risk=True, deadline=deadline,
+        committing=False, last_commit=None,
+    )  # fmt: skip
+    case = stall(BlockerKind.OPEN, started=NOW - 2000, flink=True, checkpoint=found)
+    step = next_step(case._replace(blocker=logged(case.blocker, 3000.0)), "b1:9092", NOW)
+    assert (step.command, step.check) == (None, None)
+    assert "Flink job sums, subtask 3, with a checkpoint every 1m" in step.text
+    assert said in step.text
+    assert when in step.text
+    assert step.warning is not None
+    assert "Do not end it by hand" in step.warning
+    assert "checkpoint was completed" not in step.text
+    sure = case._replace(blocker=case.blocker._replace(checkpoint=found._replace(committing=True)))
+    assert "The checkpoint was completed" in next_step(sure, "b1:9092", NOW).text
 
 
 @pytest.mark.parametrize(("started", "when"), [(NOW - 200, "before 2026-11-21 10:11:40 UTC"), (NOW - 1000, "ago")])

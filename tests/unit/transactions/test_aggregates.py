@@ -91,6 +91,26 @@ def test_applications_that_appear_count_for_an_hour_once_those_before_are_known(
     assert gauges(aggregates, catalogue.RECENT_APPLICATIONS, NOW + 3000) == {(): 1.0}
 
 
+def test_a_flink_job_is_fenced_only_while_it_starts_and_does_not_commit() -> None:
+    aggregates = aggregates_of()
+    entries = [entry_of(aggregates, f"sums-0-{number}") for number in range(12)]
+    for number, entry in enumerate(entries[:8]):  # each id is initialised while the one before is open
+        begun = round((NOW - 600 + 60 * number) * 1000)
+        following = entries[number + 1]
+        following.record_ms = begun + 60_000
+        aggregates.take(Initialised(following, 1), new=True)
+        ended = Ended(entry, 7, 1, 0, Outcome.COMMITTED, begun + 100, begun + 60_400, begun + 60_500, 900_000, 0)
+        aggregates.take(ended, new=True)
+    last = -600 + 60 * 8 + 0.5
+    for restart in range(3):
+        finish(aggregates, entries[8 + restart], Outcome.FENCED, ago=-last - 20 * (restart + 1))
+    found = gauges(aggregates, catalogue.RECENT_PRODUCER_FENCES)
+    assert found == {("sums", "sums-*"): 3.0}
+    finish(aggregates, entries[11], Outcome.COMMITTED, ago=10)
+    assert gauges(aggregates, catalogue.RECENT_PRODUCER_FENCES) == {}
+    assert counters(aggregates, catalogue.PRODUCER_FENCES_TOTAL) == {("sums",): 3.0}
+
+
 def test_an_older_end_that_is_told_later_does_not_set_a_date_back() -> None:
     aggregates = aggregates_of()
     entry = entry_of(aggregates, "pay-1")

@@ -1,0 +1,91 @@
+"""Flink jobs: what they have precommitted and do not commit, and what was lost that way.
+
+The agent says what is at risk: it knows the job's rhythm. The deadline is a series, so that the page has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.alerts.evidence import each
+from exporter.alerts.rule import EVENT_SECONDS, EVENT_WINDOW, Alert, Severity
+from exporter.alerts.settings import Settings
+from exporter.catalogue import (
+    FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS,
+    FLINK_CHECKPOINT_INTERVAL_SECONDS,
+    FLINK_LOSS_INFO,
+    FLINK_LOSS_TIMESTAMP_SECONDS,
+)
+
+DASHBOARD = "kafka-eos-transactions"
+_BY = "kafka_cluster, application"
+_LABELS = ("kafka_cluster", "application")
+_AT = "{kafka_cluster=%q, application=%q}"
+_DEADLINE = FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS
+
+
+def alerts(_: Settings) -> Iterator[Alert]:
+    """Precommitted and not committed, as a page where it is proven and as a ticket where it is likely; and lost."""
+    yield _at_risk(Severity.CRITICAL, "proven", "has precommitted transactions", "")
+    yield _at_risk(
+        Severity.WARNING,
+        "likely",
+        "likely has precommitted transactions",
+        f'\nunless on ({_BY}) {_DEADLINE}{{precommitted="proven"}}',
+    )
+    yield Alert(
+        "KafkaEosFlinkDataLost",
+        Severity.CRITICAL,
+        f"time() - max by ({_BY}) ({FLINK_LOSS_TIMESTAMP_SECONDS}) < {EVENT_SECONDS}",
+        "Records that a Flink job had precommitted were rolled back.",
+        "Flink job {{ $labels.application }} on {{ $labels.kafka_cluster }} lost what it had precommitted: the server"
+        " ended the transaction {{ $value | humanizeDuration }} ago. Where its checkpoint was complete, no restart"
+        " writes these records again."
+        + each(
+            f"topk(5, floor(max by (transactional_id, checkpoint, completed) ({FLINK_LOSS_TIMESTAMP_SECONDS}{_AT})))",
+            "\n- transactional.id {{ .Labels.transactional_id }}, number {{ .Labels.checkpoint }}, at"
+            " {{ .Value | humanizeTimestamp }}; checkpoint complete: {{ .Labels.completed }}",
+            *_LABELS,
+        )
+        + each(
+            f"topk(10, max by (transactional_id, topic, partition, start_offset, end_offset) ({FLINK_LOSS_INFO}{_AT}))",
+            "\n- {{ .Labels.topic }}-{{ .Labels.partition }} of {{ .Labels.transactional_id }}"
+            "{{ if .Labels.start_offset }}, from offset {{ .Labels.start_offset }}, before {{ .Labels.end_offset }}"
+            "{{ end }}",
+            *_LABELS,
+        ),
+        DASHBOARD,
+        _LABELS,
+        when=f"a transaction that a job had precommitted was ended by the server, until {EVENT_WINDOW} after the last",
+    )
+
+
+def _at_risk(severity: Severity, precommitted: str, has: str, otherwise: str) -> Alert:
+    mine = f'{_DEADLINE}{{kafka_cluster=%q, application=%q, precommitted="{precommitted}"}}'
+    return Alert(
+        "KafkaEosFlinkTransactionAtRisk",
+        severity,
+        f'min by ({_BY}) ({_DEADLINE}{{precommitted="{precommitted}"}}) - time(){otherwise}',
+        "A Flink job does not commit what it has precommitted: at the timeout it is lost.",
+        "Flink job {{ $labels.application }} on {{ $labels.kafka_cluster }} "
+        + has
+        + " and does not commit them. Start the job from its last checkpoint before the first deadline,"
+        " {{ $value | humanizeDuration }} from now."
+        + each(
+            f"max({FLINK_CHECKPOINT_INTERVAL_SECONDS}{_AT})",
+            " Its checkpoints are usually {{ .Value | humanizeDuration }} apart.",
+            *_LABELS,
+        )
+        + each(
+            f"bottomk(5, floor(min by (transactional_id) ({mine})))",
+            "\n- transactional.id {{ .Labels.transactional_id }} is lost at {{ .Value | humanizeTimestamp }}",
+            *_LABELS,
+        )
+        + "\nDo not end these transactions by hand, and do not start the job from an older checkpoint or without one."
+        " If it cannot be started, say to the owner of the data which records will be missing.",
+        DASHBOARD,
+        _LABELS,
+        keeps=False,
+        when=f"a transaction of a Flink job is precommitted ({precommitted}) and is not committed within the job's"
+        " rhythm, or for a third of its timeout",
+    )

@@ -1,0 +1,34 @@
+"""What is known of the transactions of Flink jobs, as frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+from exporter.model import Fact, FlinkId, FlinkTransaction, TopicPartition
+
+
+class Loss(NamedTuple):
+    """A precommitted transaction that was ended by the server: what it wrote is lost unless the job is replayed.
+
+    ``ended`` is Unix seconds of log time. ``completed`` says that its checkpoint is known to have been completed.
+    ``places`` are where its records lie, as far as that was seen: the first offset and the high watermark then.
+    """
+
+    id: FlinkId
+    transactional_id: str
+    application: str
+    producer_id: int
+    ended: float
+    completed: bool
+    partitions: frozenset[TopicPartition]
+    places: Mapping[TopicPartition, tuple[int, int]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class FlinkTransactions(Fact):
+    """Open transactions of Flink jobs, by producer id."""
+
+    by_producer: Mapping[int, FlinkTransaction]

@@ -1,0 +1,223 @@
+"""Flink jobs by what their transactions do: rhythm, precommitted transactions, losses and clean-ups."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.flink.ids import parse
+from exporter.flink.jobs import MOST_JOBS, MOST_SUBTASKS, Jobs
+from exporter.model import (
+    FlinkId,
+    FlinkTransaction,
+    OpenTransaction,
+    Outcome,
+    Precommit,
+    TopicPartition,
+    TransactionState,
+)
+
+T0 = 1_790_000_000.0
+INTERVAL = 60.0
+TIMEOUT = 900.0
+SUBTASKS = 2
+
+
+class Sink:
+    """A KafkaSink at work, as the log shows it. ``pool`` is for POOLING names."""
+
+    def __init__(self, *, pool: bool = False, prefix: str = "orders") -> None:
+        self.jobs = Jobs()
+        self.pool = pool
+        self.prefix = prefix
+        self.now = T0
+        self.checkpoint = 1
+        self.begun = dict.fromkeys(range(SUBTASKS), T0 + 1)
+        for subtask in range(SUBTASKS):
+            self._init(subtask, self._number(1), T0)
+
+    def _number(self, checkpoint: int) -> int:
+        return checkpoint % 2 if self.pool else checkpoint
+
+    def id(self, subtask: int, checkpoint: int) -> str:
+        return f"{self.prefix}-{subtask}-{self._number(checkpoint)}"
+
+    def _init(self, subtask: int, number: int, instant: float) -> None:
+        self.jobs.initialised(f"{self.prefix}-{subtask}-{number}", "orders", instant)
+
+    def barrier(self, *, records: bool = True) -> None:
+        """Each subtask flushes, and takes its next id."""
+        self.now += INTERVAL
+        self.precommitted = dict(self.begun)
+        self.checkpoint += 1
+        for subtask in range(SUBTASKS):
+            if not self.pool or self.checkpoint <= 2:
+                self._init(subtask, self._number(self.checkpoint), self.now)
+            if records:
+                self.begun[subtask] = self.now + 0.3
+
+    def commit(self, *subtasks: int) -> None:
+        for subtask in subtasks or range(SUBTASKS):
+            who = self.id(subtask, self.checkpoint - 1)
+            begun = self.precommitted[subtask]
+            self.jobs.ended(who, "orders", Outcome.COMMITTED, 100 + subtask, begun, self.now + 0.5)
+
+    def run(self, checkpoints: int) -> Sink:
+        for _ in range(checkpoints):
+            self.barrier()
+            self.commit()
+        self.now += 0.5
+        return self
+
+    def open(self, subtask: int = 0, *, behind: int = 0) -> OpenTransaction:
+        begun = self.precommitted[subtask] if behind else self.begun[subtask]
+        who = self.id(subtask, self.checkpoint - behind)
+        partitions = frozenset({TopicPartition("out", 0)})
+        producer_id = 100 * (1 + behind) + subtask
+        return OpenTransaction(
+            who, "orders", producer_id, 0, TransactionState.ONGOING, begun, TIMEOUT, None, partitions
+        )
+
+    def judged(self, *opened: OpenTransaction, after: float = 0.0) -> FlinkTransaction:
+        """Of the first of these."""
+        return self.jobs.judge(opened, self.now + after)[opened[0].producer_id]
+
+    def ends(self, opened: OpenTransaction, outcome: Outcome, after: float = 0.0) -> None:
+        who = (opened.transactional_id, "orders", outcome, opened.producer_id)
+        self.jobs.ended(*who, opened.started, self.now + after)
+
+
+@pytest.fixture(params=[False, True], ids=["incrementing", "pooling"])
+def sink(request: pytest.FixtureRequest) -> Sink:
+    return Sink(pool=request.param)
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "parts"),
+    [
+        ("orders-0-17", FlinkId("orders", 0, 17)),
+        ("my-job-3-4", FlinkId("my-job", 3, 4)),
+        ("orders-17", None),
+        ("-0-17", None),
+        ("orders-a-17", None),
+        ("orders-0-\N{ARABIC-INDIC DIGIT ONE}", None),
+        ("orders-0-" + "9" * 30, None),
+        ("", None),
+    ],
+)
+def test_an_id_has_its_prefix_subtask_and_number(transactional_id: str, parts: FlinkId | None) -> None:
+    assert parse(transactional_id) == parts
+
+
+def test_a_job_is_known_and_its_interval_learned_after_a_few_checkpoints(sink: Sink) -> None:
+    sink.run(1)
+    assert list(sink.jobs) == []
+    sink.run(4)
+    (job,) = sink.jobs
+    assert job.interval == pytest.approx(INTERVAL)
+    assert sink.jobs.is_job("orders-1-5")
+    assert not sink.jobs.is_job("pay-1-5")
+
+
+def test_within_its_rhythm_a_transaction_waits_for_a_checkpoint(sink: Sink) -> None:
+    opened = sink.run(5).open()
+    for after in (1.0, INTERVAL, 2.9 * INTERVAL):
+        assert sink.judged(opened, after=after).waiting
+    late = sink.judged(opened, after=3.2 * INTERVAL)
+    assert not late.waiting
+    assert (late.precommit, late.at_risk) == (Precommit.LIKELY, True)
+    assert late.deadline == pytest.approx((opened.started or 0) + TIMEOUT)
+
+
+def test_what_is_flushed_while_its_checkpoint_completes_waits_and_is_no_risk(sink: Sink) -> None:
+    sink.run(5).barrier()
+    found = sink.judged(sink.open(behind=1), sink.open(), after=1.0)
+    assert (found.precommit, found.waiting, found.at_risk) == (Precommit.PROVEN, True, False)
+
+
+def test_a_precommitted_transaction_of_a_dead_job_is_at_risk_before_a_third_of_its_timeout(sink: Sink) -> None:
+    sink.run(5).barrier()
+    opened = (sink.open(behind=1), sink.open())
+    first = next(after for after in range(1000) if sink.judged(*opened, after=after).at_risk)
+    assert sink.now + first - (opened[0].started or 0) <= TIMEOUT / 3
+    found = sink.judged(*opened, after=first)
+    assert (found.precommit, found.waiting) == (Precommit.PROVEN, False)
+    assert found.since == pytest.approx(sink.now, abs=1)
+
+
+def test_a_checkpoint_that_another_subtask_committed_was_completed() -> None:
+    sink = Sink().run(6)
+    sink.barrier()
+    sink.commit(1)
+    found = sink.judged(sink.open(behind=1), after=1)
+    assert found.committing
+    assert found.precommit is Precommit.PROVEN
+
+
+def test_a_timeout_of_a_precommitted_transaction_is_a_loss(sink: Sink) -> None:
+    sink.run(5).barrier(records=False)
+    lost = sink.open(behind=1)
+    sink.ends(lost, Outcome.TIMED_OUT, TIMEOUT)
+    found = sink.jobs.losses(sink.now + TIMEOUT)
+    # With POOLING the next id is not initialised again, and only a transaction that it begins shows the checkpoint.
+    assert [each.transactional_id for each in found] == ([] if sink.pool else [lost.transactional_id])
+    assert sink.jobs.losses(sink.now + TIMEOUT + 3601) == ()
+
+
+def test_a_timeout_of_what_was_in_no_checkpoint_is_no_loss(sink: Sink) -> None:
+    sink.run(5)
+    sink.ends(sink.open(), Outcome.TIMED_OUT, TIMEOUT)
+    assert sink.jobs.losses(sink.now + TIMEOUT) == ()
+
+
+def test_what_a_start_of_the_job_fences_is_a_clean_up_and_a_storm_only_without_commits(sink: Sink) -> None:
+    sink.run(5)
+    (job,) = sink.jobs
+    for restart in range(3):
+        for subtask in range(SUBTASKS):
+            sink.ends(sink.open(subtask), Outcome.FENCED, after=restart * 60 + 1)
+    assert sink.jobs.losses(sink.now) == ()
+    assert job.restarts_without_commit(sink.now + 125) == 3
+    assert job.restarts_without_commit(sink.now + 2000) == 0
+    sink.now += 130
+    sink.run(1)
+    assert job.restarts_without_commit(sink.now) == 0
+
+
+def test_a_transaction_that_its_subtask_passed_by_is_of_an_earlier_start_and_no_risk(sink: Sink) -> None:
+    sink.run(5)
+    left = sink.open()._replace(transactional_id="orders-0-99", producer_id=9)
+    sink.run(5)
+    found = sink.judged(left, sink.open())
+    assert (found.at_risk, found.waiting) == (False, False)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.floats(1, 50), st.floats(1, 50)), min_size=8, max_size=60))
+def test_producers_that_work_beside_each_other_in_any_order_are_no_job(
+    transactions: list[tuple[int, float, float]],
+) -> None:
+    """A pod of a StatefulSet whose producers are numbered has ids of the same form."""
+    jobs = Jobs()
+    at = T0
+    disorder = False
+    newest = float("-inf")
+    for number, pause, lasts in transactions:
+        at += pause
+        begun = at - lasts - 60 * number
+        disorder |= begun <= newest
+        newest = max(newest, begun)
+        jobs.ended(f"pod-0-{number}", "pod", Outcome.COMMITTED, number, begun, at)
+        if disorder:
+            assert list(jobs) == []
+    assert jobs.judge((), at) == {}
+
+
+def test_memory_is_bounded_whatever_ids_there_are() -> None:
+    jobs = Jobs()
+    for number in range(3 * MOST_JOBS):
+        jobs.initialised(f"x{number}-0-1", "x", T0)
+    assert len(jobs._jobs) == MOST_JOBS
+    for number in range(2 * MOST_SUBTASKS):
+        jobs.ended(f"y-{number}-1", "y", Outcome.COMMITTED, 1, T0, T0 + 1)
+    assert len(jobs._jobs["y"].subtasks) == MOST_SUBTASKS
