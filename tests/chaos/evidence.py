@@ -103,6 +103,11 @@ class Evidence:
         passed = next((look.at for look in looks if look.high is not None and look.high > each.prepared_at), 0.0)
         return max(each.decided / 1000, passed)
 
+    def running(self, began: float, ended: float) -> float:
+        """Seconds of this time in which the agent was not stopped."""
+        stopped = sum(max(0.0, min(ended, last) - max(began, first)) for first, last in self.pauses)
+        return ended - began - stopped
+
     def just_paused(self, at: float, seconds: float) -> bool:
         return any(start <= at <= end + seconds for start, end in self.pauses)
 
@@ -115,21 +120,40 @@ class Evidence:
     def clock(self, scrape: Scrape) -> int:
         return self.lives[scrape.life].clock
 
-    def since(self, claim: Claim) -> float | None:
-        """Since when a stall is said to last, by the right clock; None while the agent learns that its own is wrong.
+    def since(self, claim: Claim) -> tuple[float, ...]:
+        """Since when a stall is said to last, by the right clock; none while the agent learns that its own is wrong.
 
-        Before it knows the distance of its clock from the coordinators', what it says is by its own clock, and from
-        then on by theirs.
+        Before it knows the distance of its clock from the coordinators', what it saw itself is by its own clock, and
+        what a coordinator has stamped is by theirs: either may be meant. From then on it is by theirs.
         """
         at, clock = claim.scrape.at, self.clock(claim.scrape)
         if clock == 0:
-            return claim.since
+            return (claim.since,)
         first = bisect_left(self.scrapes, at - SETTLED_SECONDS, key=lambda scrape: scrape.at)
         last = bisect_left(self.scrapes, at, key=lambda scrape: scrape.at)
         lately = [each for each in self.scrapes[first : last + 1] if not each.error and each.life == claim.scrape.life]
         if at - self.lives[claim.scrape.life].began > SETTLED_SECONDS and all(_knows_clock(each) for each in lately):
-            return claim.since
-        return None if any(_knows_clock(each) for each in lately) else claim.since - clock
+            return (claim.since,)
+        return () if any(_knows_clock(each) for each in lately) else (claim.since - clock, claim.since)
+
+    def dated_from(self, claim: Claim, standing: Standing) -> float:
+        """The earliest instant that a stall may be dated by: when the partition did not stand yet.
+
+        An agent that did not look at it then dates it by its holder's start, or by the end of the transaction before,
+        if the log still shows that.
+        """
+        life = claim.scrape.life
+        looked = any(each.life == life and each.at < standing.before and _reads(each) for each in self.scrapes)
+        truth = next((each for each in self.held.get(claim.place, ()) if each.start == claim.offset), None)
+        if looked or truth is None:
+            return standing.before
+        history = self.histories.get(self.owner(truth.producer_id), History())
+        starts = [
+            each.started / 1000
+            for each in (*history.transactions, *([history.open] if history.open else []))
+            if claim.place in each.partitions and each.started / 1000 <= standing.began
+        ]
+        return min(standing.before, max(starts, default=standing.before))
 
     def clocks_of(self, *claims: Claim) -> str:
         """By how much the clocks of the agents that said these were ahead, for people."""

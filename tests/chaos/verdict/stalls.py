@@ -17,7 +17,7 @@ ESTIMATE_SECONDS = 2.0
 
 def no_stall_invented(evidence: Evidence) -> Iterator[Disagreement]:
     """No stall is told of a partition that moved, none before its time, and none begins again."""
-    since: dict[tuple[Place, int], tuple[Claim, float]] = {}
+    since: dict[tuple[Place, int], tuple[Claim, tuple[float, ...]]] = {}
     for claim in evidence.claims():
         at, where = claim.scrape.at, f"{claim.place[0]}-{claim.place[1]} at {claim.offset}"
         about = claim.place, claim.offset, claim.scrape.life
@@ -31,18 +31,18 @@ def no_stall_invented(evidence: Evidence) -> Iterator[Disagreement]:
         if at < standing.before + STALL_AFTER - LOOK_SECONDS:
             text = f"{where} is told at {evidence.ago(at)}, and did not stand at {evidence.ago(standing.before)}"
             yield Disagreement("stall too early", f"{text}; faults: {evidence.faults_near(at)}", about)
-        if (began := evidence.since(claim)) is None:
+        if not (meant := evidence.since(claim)):
             continue
-        first, told = since.setdefault((claim.place, claim.offset), (claim, began))
+        first, told = since.setdefault((claim.place, claim.offset), (claim, meant))
         slack = LOOK_SECONDS + (ESTIMATE_SECONDS if evidence.clock(claim.scrape) or evidence.clock(first.scrape) else 0)
-        if began > told + slack:
-            text = f"{where} stands since {evidence.ago(told)} at {evidence.ago(first.scrape.at)}"
-            later = f"since {evidence.ago(began)} at {evidence.ago(at)}"
+        if min(meant) > max(told) + slack:
+            text = f"{where} stands since {evidence.ago(max(told))} at {evidence.ago(first.scrape.at)}"
+            later = f"since {evidence.ago(min(meant))} at {evidence.ago(at)}"
             yield Disagreement(
                 "a stall begins again", f"{text}, and {later}; {evidence.clocks_of(first, claim)}", about
             )
-        if standing.before and began < standing.before - slack:
-            text = f"{where} is told at {evidence.ago(at)} to stand since {evidence.ago(began)}"
+        if standing.before and max(meant) < evidence.dated_from(claim, standing) - slack:
+            text = f"{where} is told at {evidence.ago(at)} to stand since {evidence.ago(max(meant))}"
             clocks = evidence.clocks_of(claim)
             yield Disagreement(
                 "since", f"{text}, and did not stand at {evidence.ago(standing.before)}; {clocks}", about

@@ -168,6 +168,33 @@ def test_a_date_that_an_agent_with_a_wrong_clock_left_to_the_next_one_is_judged(
     assert rules(told(140, lambda each: each._replace(life=1), wrong)) == {"since"}
 
 
+def test_a_date_before_the_agent_looked_is_judged_by_the_holders_start() -> None:
+    """The transaction before held the partition until 100; the holder began at 99.5, the agent that says so at 105."""
+
+    def dated(since: float) -> Evidence:
+        evidence = truth()
+        scrapes = [
+            scrape(
+                each.at,
+                0 if each.at < 51 else 1 if each.at < 150 else 2,
+                *([stall(since)] if 116 <= each.at <= 151 else []),
+            )
+            for each in evidence.scrapes
+            if each.at > 105
+        ]
+        return replace(evidence, lives=[Life(105.0, 300.0, 0)], scrapes=scrapes)
+
+    assert "since" not in rules(dated(97.0))
+    assert "since" in rules(dated(90.0))
+
+
+def test_the_time_in_which_an_agent_is_stopped_is_none_that_its_start_takes() -> None:
+    silent = [each._replace(error="refused", samples={}, status=None) for each in truth().scrapes if each.at < 70]
+    evidence = replace(truth(), lives=[Life(0.0, 300.0, 0)], scrapes=silent)
+    assert "answers" in rules(evidence)
+    assert "answers" not in rules(replace(evidence, pauses=[(20.0, 40.0)]))
+
+
 def test_a_stall_that_is_never_told_is_missed() -> None:
     silent = replace(truth(), scrapes=[each._replace(status={"clusters": []}) for each in truth().scrapes])
     assert rules(silent) == {"stall missed"}

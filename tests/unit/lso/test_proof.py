@@ -33,7 +33,9 @@ SPOILT: dict[str, Callable[[Round], Round]] = {
     "before the transaction log was read": lambda each: replace(each, asked_again=each.log.ended - 0.1),
     "before the partition was asked": lambda each: replace(each, log=replace(each.log, asked=each.described - 0.1)),
     "for its producers": lambda each: replace(each, loaded=replace(each.loaded, asked=each.described - 0.1)),
-    "number of partitions": lambda each: replace(each, log=replace(each.log, partitions=0)),
+    "the number of partitions of __transaction_state is not known": lambda each: replace(
+        each, log=replace(each.log, partitions=0)
+    ),
     "the end of partition 3": lambda each: replace(each, log=replace(each.log, partitions=4)),
     "the end of partition 2": lambda each: replace(
         each, log=replace(each.log, high_watermarks={0: 10, 1: 10}, reached={0: 10, 1: 10})
@@ -74,6 +76,16 @@ def test_a_log_that_got_another_number_of_partitions_proves_nothing() -> None:
         loaded=Loaded(at + 1, frozenset(range(4)), {}),
     )
     assert list(lacking(FIRST, grown)) == ["the number of partitions of __transaction_state changed between the rounds"]
+
+
+def test_a_log_of_which_no_partition_is_known_proves_nothing_in_either_round() -> None:
+    def nothing(each: Round) -> Round:
+        log = replace(each.log, partitions=0, high_watermarks={}, reached={})
+        return replace(each, log=log, loaded=replace(each.loaded, proven=frozenset(), unproven={}))
+
+    assert list(lacking(nothing(FIRST), nothing(SECOND))) == [
+        "the number of partitions of __transaction_state is not known"
+    ]
 
 
 OPEN = OpenTransaction("pay-1", "pay", 7, 3, TransactionState.ONGOING, 100.0, 60.0, None, frozenset({HELD.partition}))
