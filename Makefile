@@ -139,7 +139,8 @@ generate: $(READY) ## write what is generated from the catalogue
 captures: $(READY) ## record the answers of real JVMs anew, which the unit tests read
 	$(PY) -m tests.golden.captures.jvms.capture
 
-release: $(READY) ## print the tag that a release would get, and what is missing; changes nothing
+release: $(READY) ## build what is released, twice and with the same bytes; print the tag, and what is missing; publishes nothing
+	scripts/build-release $(PY)
 	@$(PY) -m scripts.release
 
 lock: $(READY) ## write constraints.txt anew from the virtual environment

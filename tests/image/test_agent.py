@@ -108,7 +108,7 @@ def test_it_sees_a_real_broker_over_a_bridge_and_keeps_its_counters_on_a_volume(
 
 def test_its_health_check_tells_an_agent_that_serves_from_one_that_does_not(broker: Kafka) -> None:
     image = inspect(IMAGE)
-    check = (image.get("HealthCheck") or image["Config"]["Healthcheck"])["Test"]  # podman's place, docker's place
+    check = (image.get("Healthcheck") or image["Config"]["Healthcheck"])["Test"]  # podman's place, docker's place
     assert check[0] == "CMD"
     with agent(broker) as (name, port):
         wait("health", lambda: get(port, "/-/healthy"))
@@ -135,5 +135,5 @@ def test_secrets_are_files_and_show_nowhere(tmp_path: Path) -> None:
     assert word not in engine(*run, "run", "--config", "/etc/eos/eos.yml", "--print-config").stdout
     secret.chmod(0o000)
     refused = engine(*run, "check", "config", "/etc/eos/eos.yml", check=False)
-    assert refused.returncode == 2
+    assert refused.returncode == 1
     assert "password" in refused.stdout + refused.stderr
