@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from exporter.alerts.chart import PATH as CHART_RULES
+from exporter.alerts.chart import ROUTES as CHART_ROUTES
 from exporter.alerts.chart import marked_rules
-from exporter.alerts.routing import alertmanager
+from exporter.alerts.grafana import grafana
+from exporter.alerts.notification import TEMPLATES
+from exporter.alerts.routing import alertmanager, alertmanager_config
 from exporter.alerts.rules import prometheus_rule, rules_file
 from exporter.alerts.settings import Settings
 
@@ -16,14 +19,24 @@ FORMATS: Mapping[str, Callable[[Settings], str]] = MappingProxyType(
         "rules": rules_file,
         "prometheusrule": prometheus_rule,
         "alertmanager": lambda _: alertmanager(),
+        "alertmanagerconfig": lambda _: alertmanager_config(),
+        "templates": lambda _: TEMPLATES,
+        "grafana": grafana,
     }
 )
 """By the name that ``generate alerts --format`` takes."""
 
-_NAMES = {"rules": "rules.yaml", "prometheusrule": "prometheusrule.yaml", "alertmanager": "alertmanager.yaml"}
+_NAMES = {
+    "rules": "rules.yaml",
+    "prometheusrule": "prometheusrule.yaml",
+    "alertmanager": "alertmanager.yaml",
+    "alertmanagerconfig": "alertmanagerconfig.yaml",
+    "templates": "kafka-eos.tmpl",
+    "grafana": "grafana-alerting.yaml",
+}
 
 
 def generated() -> dict[str, str]:
     """Text by path within a checkout, with the default settings; the Helm chart's are its own to fill."""
     ours = {f"alerts/generated/{_NAMES[name]}": make(Settings()) for name, make in FORMATS.items()}
-    return {**ours, CHART_RULES: marked_rules()}
+    return {**ours, CHART_RULES: marked_rules(), CHART_ROUTES: alertmanager_config()}

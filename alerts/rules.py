@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from exporter.alerts import table
+from exporter.alerts.labels import filled, marked_description, marked_expression
 from exporter.alerts.rule import KEEP_FIRING_FOR, Alert, Severity
 from exporter.alerts.settings import Settings, SettingsError
 from exporter.alerts.text import document
@@ -26,7 +27,7 @@ def groups(settings: Settings) -> list[Rule]:
             "name": f"kafka-eos.{subject.name}",
             **({"interval": subject.interval} if subject.interval else {}),
             "rules": [
-                *({"record": each.name, "expr": each.expr} for each in subject.records()),
+                *({"record": each.name, "expr": _expression(each.expr, settings)} for each in subject.records()),
                 *(_rule(alert, settings, every) for alert in alerts),
             ],
         }
@@ -53,22 +54,34 @@ def prometheus_rule(settings: Settings) -> str:
 
 
 def _rule(alert: Alert, settings: Settings, alerts: list[Alert]) -> Rule:
-    rule: Rule = {"alert": alert.name, "expr": alert.expr}
+    rule: Rule = {"alert": alert.name, "expr": _expression(alert.expr, settings)}
     hold = settings.override(alert.name, "for") or alert.hold
     if hold:
         rule["for"] = hold
     keep = settings.override(alert.name, "keep_firing_for") or (KEEP_FIRING_FOR if alert.keeps else "")
     if keep:
         rule["keep_firing_for"] = str(keep)
-    rule["labels"] = {"severity": _severity(alert, settings, alerts).value, **dict(alert.labels)}
+    rule["labels"] = {**settings.static, "severity": _severity(alert, settings, alerts).value, **dict(alert.labels)}
     rule["annotations"] = {
         "summary": alert.summary,
-        "description": alert.description,
+        "description": _description(alert.description, settings),
         "runbook_url": _runbook(alert, settings),
         "dashboard_url": _dashboard(alert, settings),
         "page_url": settings.page_url,
     }
     return rule
+
+
+def _expression(expr: str, settings: Settings) -> str:
+    if not settings.selector and not settings.groups:
+        return expr
+    return filled(marked_expression(expr), settings.selector, settings.groups)
+
+
+def _description(text: str, settings: Settings) -> str:
+    if not settings.selector and not settings.groups:
+        return text
+    return filled(marked_description(text), settings.selector, settings.groups)
 
 
 def _severity(alert: Alert, settings: Settings, alerts: list[Alert]) -> Severity:

@@ -5,6 +5,7 @@ Thresholds are settings of the agent (``thresholds``), which exposes them as ser
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
@@ -13,6 +14,9 @@ from typing import Any, Self
 from exporter.alerts.rule import Severity
 from exporter.core.durations import parse_duration
 
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_MATCHER = rf'{_LABEL.pattern}(?:=~|!~|!=|=)"[^"\\]*"'
+_SELECTOR = re.compile(rf"{_MATCHER}(?:, ?{_MATCHER})*")
 _OVERRIDES = ("for", "keep_firing_for", "severity", "enabled")
 
 
@@ -50,7 +54,35 @@ class Settings:
         default="http://kafka-eos-exporter:10618",
         metadata={"meaning": "the agent's status page, which has the next step"},
     )
+    datasource_uid: str = field(
+        default="prometheus", metadata={"meaning": "uid of Grafana's Prometheus, for Grafana-managed rules"}
+    )
+    selector: str = field(
+        default="",
+        metadata={"meaning": 'matchers for every series, such as env="prod", as Prometheus writes them'},
+    )
+    group_labels: str = field(
+        default="",
+        metadata={
+            "meaning": "labels that every alert keeps, such as namespace,env: two clusters of one name in two of"
+            " them stay two"
+        },
+    )
+    labels: str = field(
+        default="", metadata={"meaning": "labels for every alert, such as team=streaming,tier=1; its own stay"}
+    )
     overrides: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The group labels."""
+        return tuple(each.strip() for each in self.group_labels.split(",") if each.strip())
+
+    @property
+    def static(self) -> Mapping[str, str]:
+        """The labels for every alert."""
+        pairs = (each.partition("=") for each in self.labels.split(",") if each.strip())
+        return {name.strip(): value.strip() for name, _, value in pairs}
 
     def override(self, alert: str, what: str) -> str | None:
         """What was set for this alert, or None."""
@@ -83,7 +115,7 @@ def settings(assignments: Iterable[str], alerts: Iterable[str]) -> Settings:
             if not equals:
                 problems.append(f"{assignment}: needs the form KEY=VALUE")
             elif key in keys:
-                values[key] = value.rstrip("/")
+                values[key] = _value(key, value)
             elif alert in names and what in _OVERRIDES:
                 overrides.setdefault(alert, {})[what] = _override(what, value)
             else:
@@ -94,6 +126,24 @@ def settings(assignments: Iterable[str], alerts: Iterable[str]) -> Settings:
         raise SettingsError("\n".join(problems))
     frozen = MappingProxyType({name: MappingProxyType(each) for name, each in overrides.items()})
     return replace(Settings(), **values, overrides=frozen)
+
+
+def _value(key: str, value: str) -> str:
+    if key == "selector":
+        if value and not _SELECTOR.fullmatch(value):
+            raise ValueError('needs matchers such as env="prod", region=~"eu-.*"')
+        return value
+    if key == "group_labels":
+        if not all(_LABEL.fullmatch(each.strip()) for each in value.split(",")) and value:
+            raise ValueError("needs names of labels, such as namespace,env")
+        return value
+    if key == "labels":
+        if value and not all(
+            _LABEL.fullmatch(each.partition("=")[0].strip()) and "=" in each for each in value.split(",")
+        ):
+            raise ValueError("needs pairs such as team=streaming,tier=1")
+        return value
+    return value.rstrip("/")
 
 
 def _override(what: str, value: str) -> str:

@@ -16,7 +16,7 @@ CHART = ROOT / "helm" / "kafka-eos-exporter"
 EXAMPLE = ROOT / "helm" / "examples" / "sidecars"
 CI = sorted((CHART / "ci").glob("*-values.yaml"))
 KUBERNETES = ("1.25.0", "1.37.0")
-CUSTOM = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "SparkApplication")
+CUSTOM = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "AlertmanagerConfig", "SparkApplication")
 GET_TOOLS_SECONDS = 3000
 RUN_SECONDS = 120
 

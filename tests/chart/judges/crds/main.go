@@ -12,6 +12,7 @@ import (
 
 	spark "github.com/kubeflow/spark-operator/v2/api/v1beta2"
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	routing "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1alpha1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -40,6 +41,8 @@ func main() {
 			object = &monitoring.PodMonitor{}
 		case "PrometheusRule":
 			object = &monitoring.PrometheusRule{}
+		case "AlertmanagerConfig":
+			object = &routing.AlertmanagerConfig{}
 		case "SparkApplication":
 			object = &spark.SparkApplication{}
 		default:

@@ -1,0 +1,62 @@
+"""Labels that are not the agent's: selectors, group labels that survive aggregation, and where both stand in a rule.
+
+An expression and a description first get marks, at each selector, each list of labels and each argument of a query.
+``generate alerts --set`` fills them here; the mixin is compiled by jsonnet, and fills them there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+SELECT, BY, MATCH, ARGUMENTS = "<<select>>", "<<by>>", "<<match>>", "<<arguments>>"
+MARKS = (SELECT, BY, MATCH, ARGUMENTS)
+_SERIES = r"(?<![\w:.|\"])(?:kafka_eos_\w+|process_start_time_seconds)(?![\w:])"
+_RECORDED = r"(?<![\w:.|\"])[a-z_]+:kafka_eos_[\w:]+"
+_LABELS = re.compile(r"\b(by|on) \((?=[^)])([^)]*)\)")
+_QUERY = re.compile(r"\(printf `([^`]*)`((?: [$.][\w.]+)*)\)")
+
+
+def marked_expression(expr: str) -> str:
+    """Return the expression with marks. What a recording rule made has no selector: its rule selected already."""
+    selected = re.sub(rf"({_SERIES})(\{{?)", lambda match: f"{match[1]}{{{SELECT}{'' if match[2] else '}'}", expr)
+    return _LABELS.sub(lambda match: f"{match[1]} ({match[2]}{BY})", selected)
+
+
+def marked_description(text: str) -> str:
+    """Return the description with marks: its queries see the series of its own group labels only."""
+    return _QUERY.sub(_marked_query, text)
+
+
+def _marked_query(match: re.Match[str]) -> str:
+    """Each selector takes the group labels first, so their arguments come before its own."""
+    query, arguments = match[1], iter(match[2].split())
+    written = []
+    rest = []
+    place = 0
+    selectors = list(re.finditer(rf"({_SERIES}|{_RECORDED})(\{{[^}}]*\}})?", query))
+    for found in selectors:
+        between = query[place : found.start()]
+        rest += [next(arguments) for _ in range(between.count("%q"))]
+        inside = (found[2] or "{}")[1:-1]
+        select = "" if ":" in found[1] else SELECT
+        written.append(f"{between}{found[1]}{{{MATCH}{select}{inside}}}")
+        rest += [ARGUMENTS, *(next(arguments) for _ in range(inside.count("%q")))]
+        place = found.end()
+    written.append(query[place:])
+    rest += list(arguments)
+    words = "".join(each if each == ARGUMENTS else f" {each}" for each in rest)
+    return f"(printf `{''.join(written)}`{words})"
+
+
+def filled(text: str, selector: str, group_labels: Iterable[str]) -> str:
+    """Return a marked text with a selector such as ``env="prod"`` and labels such as ``namespace`` in place."""
+    names = tuple(group_labels)
+    for mark, content in (
+        (SELECT, f"{selector}, " if selector else ""),
+        (BY, "".join(f", {name}" for name in names)),
+        (MATCH, "".join(f"{name}=%q, " for name in names)),
+        (ARGUMENTS, "".join(f" $labels.{name}" for name in names)),
+    ):
+        text = text.replace(mark, content)
+    return text.replace(", }", "}").replace("{}", "")

@@ -1,0 +1,102 @@
+"""Labels that are not the agent's: rules with a selector and group labels keep two namespaces apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+
+from exporter.alerts import table
+from exporter.alerts.labels import filled, marked_description, marked_expression
+from exporter.alerts.rules import rules_file
+from exporter.alerts.settings import Settings, SettingsError, settings
+from tests.rules.promtool import Case, Check, Series, bare, run
+from tests.rules.table import CASES
+
+GROUPED = settings(['selector=env="prod"', "group_labels=namespace,team", "labels=tier=1"], table.names())
+RULES: dict[str, Any] = bare(yaml.safe_load(rules_file(GROUPED)))
+BIG = 60
+"""Cases with more series than this take long, and say nothing more of labels."""
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def elsewhere(case: Case) -> Case:
+    """The case in two namespaces with the same clusters, and in another environment, which is nobody's."""
+
+    def everywhere(series: Series) -> Iterator[Series]:
+        if "instance" not in series.labels:  # ALERTS, of no case that is used here
+            yield series
+            return
+        for namespace, env in (("blue", "prod"), ("green", "prod"), ("blue", "test")):
+            place = {"namespace": namespace, "team": "a", "env": env}
+            yield replace(
+                series, labels={**series.labels, **place, "instance": f"{namespace}-{env}-{series.labels['instance']}"}
+            )
+
+    checks = tuple(
+        Check(
+            each.at,
+            tuple(
+                {**alert, "namespace": namespace, "team": "a", "tier": "1"}
+                for alert in each.alerts
+                for namespace in ("blue", "green")
+            ),
+        )
+        for each in case.checks
+    )
+    return replace(case, series=tuple(made for each in case.series for made in everywhere(each)), checks=checks)
+
+
+def first_of(name: str) -> list[Case]:
+    """The first case that fires and whose alerts name no instance and no target that was not scraped."""
+    usable = (
+        case
+        for case in CASES
+        if case.alert == name
+        and case.fires
+        and len(case.series) <= BIG
+        and not any("instance" in alert for check in case.checks for alert in check.alerts)
+        and all("instance" in each.labels for each in case.series)
+    )
+    return [next(usable)]
+
+
+BY_INSTANCE = ("KafkaEosExporterAbsent restarts", "KafkaEosExporterAbsent never", "KafkaEosSourceDown blind")
+"""Alerts with an instance, or with none of anybody's labels."""
+
+
+@pytest.mark.parametrize(
+    "name", [each for each in dict.fromkeys(case.alert for case in CASES) if each not in BY_INSTANCE]
+)
+def test_two_namespaces_with_one_name_of_a_cluster_are_two_alerts(name: str) -> None:
+    assert run(RULES, [elsewhere(case) for case in first_of(name)]) == ""
+
+
+def test_without_labels_nothing_changes() -> None:
+    for alert in table.alerts(Settings()):
+        assert filled(marked_expression(alert.expr), "", ()) == alert.expr
+        assert filled(marked_description(alert.description), "", ()) == alert.description
+    for record in table.records():
+        assert filled(marked_expression(record.expr), "", ()) == record.expr
+
+
+def test_evidence_is_of_the_namespace_of_its_alert() -> None:
+    query = "max(kafka_eos_series_dropped{metric=%q}) and kafka_eos_series_dropped"
+    text = f"{{{{ range query (printf `{query}` $labels.metric) }}}}"
+    assert filled(marked_description(text), 'env="prod"', ["namespace"]) == (
+        '{{ range query (printf `max(kafka_eos_series_dropped{namespace=%q, env="prod", metric=%q}) and'
+        ' kafka_eos_series_dropped{namespace=%q, env="prod"}` $labels.namespace $labels.metric $labels.namespace) }}'
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["selector=env", 'selector=env="a" or x', "group_labels=a b", "group_labels=a,,b", "labels=team", "labels=1=2"],
+)
+def test_wrong_labels_are_refused(wrong: str) -> None:
+    with pytest.raises(SettingsError, match="needs"):
+        settings([wrong], table.names())

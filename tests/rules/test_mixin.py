@@ -1,0 +1,207 @@
+"""The mixin, compiled by jsonnet; the templates, rendered by amtool; the rules in Grafana's own form."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import _gojsonnet
+import pytest
+import yaml
+
+from exporter.alerts import table
+from exporter.alerts.files import generated
+from exporter.alerts.grafana import without_queries
+from exporter.alerts.mixin import mixin
+from exporter.alerts.rules import groups
+from exporter.alerts.settings import Settings, settings
+from exporter.commands.generate_dashboards import files
+
+Mixin = dict[str, Any]
+KEYS = "{ alerts: m.prometheusAlerts, rules: m.prometheusRules, dashboards: m.grafanaDashboards }"
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("mixin") / "mixin.libsonnet"
+    file.write_text(mixin({path.name: text for path, text in files().items()}))
+    return file
+
+
+@pytest.fixture(scope="module")
+def plain(text: Path) -> Mixin:
+    return compiled(text, "{}")
+
+
+@pytest.fixture(scope="module")
+def changed(text: Path) -> Mixin:
+    overrides = "{ KafkaEosProducerFenced: { 'for': '9m' }, KafkaEosTransactionTimeouts: { enabled: false } }"
+    return compiled(
+        text,
+        "{ selector: 'env=\"prod\"', groupLabels: ['namespace', 'team'], labels: { tier: '1' },"
+        f" runbookURL: 'https://wiki.example.com', overrides: {overrides} }}",
+    )
+
+
+def compiled(file: Path, config: str) -> Mixin:
+    source = f"local m = (import '{file}') + {{ _config+:: {config} }}; {KEYS}"
+    made: Mixin = json.loads(_gojsonnet.evaluate_snippet("test.jsonnet", source))
+    return made
+
+
+def every(made: Mixin) -> list[dict[str, Any]]:
+    """All rules, records before alerts."""
+    return [rule for kind in ("rules", "alerts") for group in made[kind]["groups"] for rule in group["rules"]]
+
+
+def ours(configured: Settings) -> list[dict[str, Any]]:
+    rules = [rule for group in groups(configured) for rule in group["rules"]]
+    return [*(rule for rule in rules if "record" in rule), *(rule for rule in rules if "alert" in rule)]
+
+
+def test_without_a_config_it_has_the_rules_and_the_dashboards_that_generate_makes(plain: Mixin) -> None:
+    assert every(plain) == ours(Settings())
+    assert plain["dashboards"] == {path.name: json.loads(text) for path, text in files().items()}
+
+
+def test_its_config_does_what_set_does(changed: Mixin) -> None:
+    wanted = settings(
+        [
+            'selector=env="prod"',
+            "group_labels=namespace,team",
+            "labels=tier=1",
+            "KafkaEosProducerFenced.for=9m",
+            "KafkaEosTransactionTimeouts.enabled=false",
+        ],
+        table.names(),
+    )
+    made, expected = every(changed), ours(wanted)
+    assert [rule["expr"] for rule in made] == [rule["expr"] for rule in expected]
+    assert [rule.get("labels") for rule in made] == [rule.get("labels") for rule in expected]
+    assert [rule.get("for") for rule in made] == [rule.get("for") for rule in expected]
+    texts = [[rule["annotations"]["description"] for rule in rules if "alert" in rule] for rules in (made, expected)]
+    assert texts[0] == texts[1]
+    pages = {rule["annotations"]["runbook_url"] for rule in made if "alert" in rule}
+    assert "https://wiki.example.com/KafkaEosLsoStalled.md" in pages
+
+
+def test_no_mark_is_left_and_every_query_of_a_panel_has_the_selector(changed: Mixin) -> None:
+    assert "<<" not in json.dumps(changed)
+    for dashboard in changed["dashboards"].values():
+        for panel in dashboard["panels"]:
+            for target in panel.get("targets", ()):
+                assert re.search(r"env=\"prod\"|ALERTS", target["expr"]), target["expr"]
+
+
+@pytest.mark.parametrize("which", ["plain", "changed"])
+def test_promtool_takes_what_it_compiles_to(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    made: Mixin = request.getfixturevalue(which)
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump({"groups": [*made["rules"]["groups"], *made["alerts"]["groups"]]}))
+    tool = ["promtool", "check", "rules", "--lint=all", "--lint-fatal", str(file)]
+    done = subprocess.run(tool, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# --- Notifications ----------------------------------------------------------------------------------------------------
+
+
+def rendered(tmp_path: Path, name: str, alerts: int, status: str = "firing") -> str:
+    (tmp_path / "kafka-eos.tmpl").write_text(generated()["alerts/generated/kafka-eos.tmpl"])
+    annotations = {
+        "summary": "A summary.",
+        "page_url": "https://p",
+        "dashboard_url": "https://d",
+        "runbook_url": "https://r",
+    }
+    data = {
+        "status": status,
+        "externalURL": "https://alertmanager.example.com",
+        "groupLabels": {"alertname": "KafkaEosLsoStalled", "kafka_cluster": "prod & eu"},
+        "commonLabels": {"severity": "critical"},
+        "commonAnnotations": {"summary": "A summary."},
+        "alerts": [
+            {"status": status, "labels": {}, "annotations": {**annotations, "description": f"Description {at}."}}
+            for at in range(alerts)
+        ],
+    }
+    file = tmp_path / "data.json"
+    file.write_text(json.dumps(data))
+    tool = ["amtool", "template", "render", f"--template.glob={tmp_path}/*.tmpl", f"--template.data={file}"]
+    done = subprocess.run(
+        [*tool, f'--template.text={{{{ template "{name}" . }}}}'],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+def test_a_title_has_the_count_the_severity_and_the_cluster(tmp_path: Path) -> None:
+    assert rendered(tmp_path, "kafka-eos.title", 7) == "[7 firing, critical] KafkaEosLsoStalled on prod & eu"
+    assert (
+        rendered(tmp_path, "kafka-eos.title", 1, "resolved") == "[resolved, critical] KafkaEosLsoStalled on prod & eu"
+    )
+
+
+def test_a_silence_link_is_of_the_group(tmp_path: Path) -> None:
+    assert rendered(tmp_path, "kafka-eos.silence", 1) == (
+        "https://alertmanager.example.com/#/silences/new?filter="
+        "%7Balertname%3D%22KafkaEosLsoStalled%22%2C%20kafka_cluster%3D%22prod+%26+eu%22%7D"
+    )
+
+
+def test_a_text_writes_five_alerts_out_and_says_how_many_there_are(tmp_path: Path) -> None:
+    text = rendered(tmp_path, "kafka-eos.text", 7)
+    assert text.startswith("A summary.")
+    assert re.findall(r"Description (\d)", text) == ["0", "1", "2", "3", "4"]
+    assert "These are 5 of 7" in text
+    assert text.splitlines()[-4:-1] == ["Page: https://p", "Dashboard: https://d", "Runbook: https://r"]
+    assert "These are" not in rendered(tmp_path, "kafka-eos.text", 5)
+
+
+def test_alertmanager_takes_the_templates(tmp_path: Path) -> None:
+    (tmp_path / "kafka-eos.tmpl").write_text(generated()["alerts/generated/kafka-eos.tmpl"])
+    config = yaml.safe_load(generated()["alerts/generated/alertmanager.yaml"])
+    config["templates"] = [str(tmp_path / "*.tmpl")]
+    file = tmp_path / "alertmanager.yml"
+    file.write_text(yaml.safe_dump(config))
+    done = subprocess.run(["amtool", "check-config", file], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 templates" in done.stdout
+
+
+# --- Grafana's own rules ----------------------------------------------------------------------------------------------
+
+GRAFANA = yaml.safe_load(generated()["alerts/generated/grafana-alerting.yaml"])
+MANAGED = [rule for group in GRAFANA["groups"] for rule in group["rules"]]
+
+
+def test_every_alert_is_a_rule_of_grafana_with_an_identity_of_its_own() -> None:
+    rules = [rule for rule in ours(Settings()) if "alert" in rule]
+    assert [rule["data"][0]["model"]["expr"] for rule in MANAGED] == [rule["expr"] for rule in rules]
+    assert len({rule["uid"] for rule in MANAGED}) == len({rule["title"] for rule in MANAGED}) == len(MANAGED)
+    assert all(len(rule["uid"]) <= 40 for rule in MANAGED)
+    assert [rule["labels"]["severity"] for rule in MANAGED] == [rule["labels"]["severity"] for rule in rules]
+
+
+def test_a_description_of_grafana_asks_prometheus_for_nothing_and_is_a_whole_template() -> None:
+    for rule in MANAGED:
+        for text in rule["annotations"].values():
+            assert "query" not in text.replace("urlquery", "").replace("Spark query", "").replace(
+                "streaming query", ""
+            ) or ("{{ range" not in text and "{{ with" not in text)
+            assert not re.search(r"\{\{ (range|with|end|else)|\$value\b", text), text
+            assert len(rule["annotations"]["description"]) > 60
+
+
+def test_blocks_within_blocks_are_left_out_as_a_whole() -> None:
+    text = "a{{ range query `x` }}b{{ range query `y` }}c{{ else }}d{{ end }}e{{ end }} f {{ $labels.g }}"
+    assert without_queries(text) == "a f {{ $labels.g }}"
