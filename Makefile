@@ -19,7 +19,7 @@ SPARK_WORKERS ?= 2
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit lowest hostile fuzz golden rules mutants chaos chaos-short soak chart container image dist deploy e2e spark test demo bench generate captures release lock clean
+.PHONY: help setup check format unit lowest hostile fuzz golden rules mutants chaos chaos-short soak chart container image dist deploy site e2e spark test demo bench generate captures release lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -115,7 +115,11 @@ deploy: $(READY)
 	    docs/examples -- $(MAKE) chart
 	@scripts/when-changed container Dockerfile .dockerignore docker pyproject.toml constraints.txt demo/compose.yaml \
 	    demo/compose tests/container scripts -- $(MAKE) container
+	@scripts/when-changed site docs mkdocs.yml scripts/build-site scripts/check_site.py scripts/site_hooks.py -- $(MAKE) site
 	@scripts/when-changed lowest pyproject.toml scripts/check-lowest scripts/lowest.py -- $(MAKE) lowest
+
+site: $(READY) ## the documentation site in build/site, with warnings as errors and every link checked
+	scripts/build-site $(PY)
 
 hostile: $(READY) ## what others may write: every reader fuzzed for 3 s (FUZZ_SECONDS), patterns, limits of the process
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-3} $(BIN)/pytest tests/fuzz tests/hostile -n 2 $(ARGS)

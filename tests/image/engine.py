@@ -118,5 +118,5 @@ def kafka(network: str, folder: Path) -> Iterator[Kafka]:
     with container(name, *options, *volumes, BASE, "sh", "-c", script):
         tool = ["java", "-Xmx128m", "-cp", "/jars/*", "org.apache.kafka.tools.TopicCommand"]
         create = [*tool, "--bootstrap-server", "kafka:9092", "--create", "--if-not-exists", "--topic", "orders"]
-        wait("the broker", lambda: not engine("exec", name, *create, check=False).returncode, 120)
+        wait("the broker", lambda: not engine("exec", name, *create, check=False, seconds=300).returncode, 300)
         yield Kafka(network, name)
