@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from exporter.model import Metric
 WIDTH = 24
 TAG = "kafka-eos"
 ANY = ".+"
+AGENT_PAGE = "http://kafka-eos-exporter:10618"
 _ON_TIME_RANGE_CHANGE = 2
 
 
@@ -76,8 +77,8 @@ class Board:
             refresh="30s",
             timezone="browser",
             time=core.Time(self.since, "now"),
-            templating=core.Templating([_datasource(), *_variables(self.variables)]),
-            annotations=core.Annotations(_ANNOTATIONS),
+            templating=core.Templating([_datasource(), *_variables(self.variables), _agent_page()]),
+            annotations=core.Annotations(_annotations({each.name for each in self.variables})),
             links=[
                 core.DashboardLink(
                     title="Exactly-once dashboards", tags=[TAG], asDropdown=True, includeVars=True, keepTime=True
@@ -111,6 +112,11 @@ def _datasource() -> core.Template:
     return core.Template(name="datasource", query="prometheus", type="datasource", label="Data source")
 
 
+def _agent_page() -> core.Template:
+    """Where the agent's status page is, for links: it has the next step of each stall, with its proof."""
+    return core.Template(name="agent_page", query=AGENT_PAGE, type="textbox", label="Agent's page")
+
+
 def _variables(own: Sequence[Variable]) -> Iterator[core.Template]:
     known: list[str] = []
     shared = (
@@ -134,9 +140,9 @@ def _variables(own: Sequence[Variable]) -> Iterator[core.Template]:
         known.append(variable.name)
 
 
-def _unclean(name: str, outcome: str, colour: str, text: str) -> dict[str, Any]:
+def _unclean(name: str, outcome: str, colour: str, text: str, *matchers: str) -> dict[str, Any]:
     """Marks at the instants that the transaction log gives, with the id to whom it happened."""
-    which = series(LAST_UNCLEAN_END_TIMESTAMP_SECONDS, f'outcome="{outcome}"')
+    which = series(LAST_UNCLEAN_END_TIMESTAMP_SECONDS, f'outcome="{outcome}"', *matchers)
     return {
         "name": name,
         "iconColor": colour,
@@ -148,18 +154,22 @@ def _unclean(name: str, outcome: str, colour: str, text: str) -> dict[str, Any]:
     }
 
 
-_ANNOTATIONS = [
-    _unclean("Fences", "fenced", "red", "{{transactional_id}} was fenced"),
-    _unclean("Timeouts", "timed_out", "orange", "{{transactional_id}} timed out"),
-    {
-        "name": "Coordinator moves",
-        "iconColor": "purple",
-        "expr": "max by (kafka_cluster, broker) ("
-        + series(BROKER_TXN_COORDINATOR_LOAD_SECONDS, 'stat="max"')
-        + ") >= bool 0",
-        "titleFormat": "Broker {{broker}} loaded transaction state: a coordinator moved here",
-        "textFormat": "{{kafka_cluster}}",
-        "tagKeys": "broker",
-        "useValueForTime": False,
-    },
-]
+def _annotations(chosen: Collection[str]) -> list[dict[str, Any]]:
+    """Marks of what happened; where an application can be chosen, its own only."""
+    own = ('application=~"$application"',) if "application" in chosen else ()
+    loads = series(BROKER_TXN_COORDINATOR_LOAD_SECONDS, 'stat="max"')
+    return [
+        _unclean("Fences", "fenced", "red", "{{transactional_id}} was fenced", *own),
+        _unclean("Timeouts", "timed_out", "orange", "{{transactional_id}} timed out", *own),
+        {
+            "name": "Coordinator moves",
+            "iconColor": "purple",
+            # The first sample of each load: it is there for half a minute, and would be a band.
+            "expr": f"max by (kafka_cluster, broker) ({loads}) >= bool 0"
+            f" unless max by (kafka_cluster, broker) ({loads} offset 1m)",
+            "titleFormat": "Broker {{broker}} loaded transaction state: a coordinator moved here",
+            "textFormat": "{{kafka_cluster}}",
+            "tagKeys": "broker",
+            "useValueForTime": False,
+        },
+    ]

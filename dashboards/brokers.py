@@ -22,6 +22,7 @@ from exporter.catalogue import (
 )
 from exporter.dashboards.board import Board, Line, PanelRow, Variable
 from exporter.dashboards.engines import failed_checks
+from exporter.dashboards.mend import MEND
 from exporter.dashboards.panels import BLUE, GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
 from exporter.dashboards.queries import gained, now, per_second, total
 from exporter.dashboards.shared import BROKERS, TRANSACTIONS, WINDOW
@@ -40,7 +41,9 @@ def board() -> Board:
         variables=(Variable("broker", "Broker", BROKER_PRODUCER_IDS, all_value=".*"),),
         rows=(
             PanelRow("Now", (Line(4, _now()),)),
-            PanelRow("What exactly-once rests on", (Line(8, (_internal(), _posture(), _unavailable()), (8, 10, 6)),)),
+            PanelRow(
+                "What exactly-once rests on", (Line(8, (_posture(),)), Line(8, (_internal(), _unavailable()), (16, 8)))
+            ),
             PanelRow(
                 "Requests of the transaction protocol (needs JMX)",
                 (Line(8, (_errors(), _requests())), Line(8, (_durations(), _versions()))),
@@ -111,11 +114,12 @@ def _posture() -> core.Panel:
         "Posture checks that failed, and information",
         "kafka-eos-exporter check posture says what was found and what to set. Information is what no setting may"
         " mend.",
-        [f"{failed} or {information}"],
+        [f'label_replace({failed} or {information}, "mend", "$1", "check", "(.*)")'],
         [
             Column("verdict", "Verdict", colours={"failed": ORANGE, "information": BLUE}, width=110),
             Column("check", "Check"),
             Column("subject", "Subject"),
+            Column("mend", "What to set", texts=MEND),
             Column("kafka_cluster", "Cluster", width=110),
         ],
         sort=["Check"],

@@ -54,7 +54,12 @@ def board() -> Board:
         rows=(
             PanelRow("Now", (Line(4, _now()),)),
             PanelRow(
-                "Tasks", (Line(8, (_states(), _failures()), (14, 10)), Line(7, (_failed(), _connectors()), (10, 14)))
+                "Tasks",
+                (
+                    Line(7, (_failed(), _causes()), (12, 12)),
+                    Line(8, (_states(), _failures()), (14, 10)),
+                    Line(7, (_connectors(),)),
+                ),
             ),
             PanelRow(
                 "Transactions and commits", (Line(8, (_commits(), _size(), _written())), Line(8, (_ratio(), _time())))
@@ -132,6 +137,24 @@ def _failed() -> core.Panel:
         ],
         sort=["Connector"],
         none="all run",
+    )
+
+
+def _causes() -> core.Panel:
+    failures = total(gained(CONNECT_TASK_FAILURES_TOTAL, "1h", *_OF), "connect, connector, task, cause")
+    return table(
+        "Failures in the last hour, by task and cause",
+        "By the exception in the task's trace; invalid_epoch is what most fences and timeouts look like to a task.",
+        [f"round({failures}) > 0"],
+        [
+            Column("connector", "Connector"),
+            Column("task", "Task", width=80),
+            Column("cause", "Cause", width=150),
+            Column("Value #A", "Failures", "none", steps=((None, RED),), width=100),
+            Column("connect", "Connect cluster", width=150),
+        ],
+        sort=["Failures"],
+        none="none failed",
     )
 
 

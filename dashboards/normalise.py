@@ -107,6 +107,10 @@ def _variable(raw: Mapping[str, Any]) -> dict[str, Any]:
             "refresh": 1,
             "regex": "",
         }
+    if raw["type"] == "textbox":
+        text = raw["query"]
+        chosen = {"selected": True, "text": text, "value": text}
+        return {**common, "current": chosen, "options": [chosen], "query": text}
     return {
         **common,
         "allValue": raw["allValue"],

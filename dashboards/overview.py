@@ -36,6 +36,7 @@ from exporter.dashboards.shared import (
     WINDOW,
     fenced_ids,
     fences,
+    firing,
     groups_held_up,
     holders,
     not_committed,
@@ -56,7 +57,12 @@ def board() -> Board:
         rows=(
             PanelRow("Is it healthy?", (Line(4, _health()), Line(3, _figures()))),
             PanelRow(
-                "Where, and who", (Line(7, (holders(),)), Line(8, (stalls_over_time(), _blocked_groups()), (14, 10)))
+                "Where, and who",
+                (
+                    Line(7, (firing(),)),
+                    Line(7, (holders(),)),
+                    Line(8, (stalls_over_time(), _blocked_groups()), (14, 10)),
+                ),
             ),
             PanelRow("What rests on it", (Line(3, _engines()),)),
             PanelRow(

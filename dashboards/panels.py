@@ -41,6 +41,10 @@ class Column:
     link: tuple[str, str, str] | None = None
     width: int = 0
     empty: str = ""
+    texts: Mapping[str, str] | None = None
+    """What is written in place of a value."""
+    page: tuple[str, str] | None = None
+    """Title and address of a page elsewhere."""
 
 
 class _Heatmap(core.Panel):  # type: ignore[misc]  # grafanalib ships no types
@@ -295,6 +299,9 @@ def _column(column: Column) -> dict[str, Any]:
             for index, (text, colour) in enumerate(column.colours.items())
         }
         properties.append({"id": "mappings", "value": [{"options": mapped, "type": "value"}]})
+    if column.texts:
+        written = {text: {"index": index, "text": other} for index, (text, other) in enumerate(column.texts.items())}
+        properties.append({"id": "mappings", "value": [{"options": written, "type": "value"}]})
     if column.empty:
         nothing = {"options": {"match": "empty", "result": {"color": GREY, "text": column.empty}}, "type": "special"}
         properties.append({"id": "mappings", "value": [nothing]})
@@ -306,6 +313,9 @@ def _column(column: Column) -> dict[str, Any]:
         uid, variable, title = column.link
         url = f"{_url(uid)}&var-{variable}=${{__value.text}}"
         properties.append({"id": "links", "value": [{"title": title, "url": url}]})
+    if column.page:
+        title, url = column.page
+        properties.append({"id": "links", "value": [{"title": title, "url": url, "targetBlank": True}]})
     return {"matcher": {"id": "byName", "options": column.title}, "properties": properties}
 
 

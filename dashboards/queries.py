@@ -48,7 +48,8 @@ def gained(metric: Metric, window: str, *matchers: str) -> str:
 def quantile(share: float, metric: Metric, by: str, *matchers: str) -> str:
     """A quantile of a histogram's observations."""
     rate = f"rate({series(metric, *matchers, suffix='_bucket')}[{RATE_WINDOW}])"
-    return f"histogram_quantile({share:g}, {total(_by('max', (*metric.labels, 'le'), rate), f'le, {by}')})"
+    # Where nothing was observed it is NaN, which no comparison keeps: then there is no line.
+    return f"histogram_quantile({share:g}, {total(_by('max', (*metric.labels, 'le'), rate), f'le, {by}')}) >= 0"
 
 
 def buckets(metric: Metric, *matchers: str) -> str:

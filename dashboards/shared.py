@@ -9,13 +9,18 @@ from exporter.catalogue import (
     LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
     LSO_BLOCKER_INFO,
     LSO_LAG_OFFSETS,
+    LSO_STALLED_LEADER_ID,
     LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
+    OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
+    OPEN_TRANSACTION_TIMEOUT_SECONDS,
     PRODUCER_FENCES_TOTAL,
     RECENT_PRODUCER_FENCES,
     STALLED_PARTITIONS,
+    TOPIC_THRESHOLD_SECONDS,
     TRANSACTIONS_TOTAL,
 )
 from exporter.dashboards.panels import (
+    GREY,
     KIND_COLOURS,
     ORANGE,
     OUTCOME_COLOURS,
@@ -45,6 +50,8 @@ STALL_STEPS = ((None, YELLOW), (300, ORANGE), (900, RED))
 _TO_APPLICATION = (TRANSACTIONS, "application", "Transactions of this application")
 TO_TOPIC = (LSO, "topic", "Last stable offset of this topic")
 _ON_PARTITION = "on (kafka_cluster, topic, partition) group_left ()"
+_ON_TOPIC = "on (kafka_cluster, topic) group_left ()"
+_WARNING = 'threshold="stall_warning"'
 
 
 def stalled_partitions() -> core.Panel:
@@ -96,32 +103,74 @@ def groups_held_up(*matchers: str) -> str:
     return f"sum(max by (kafka_cluster, group) (({waits}) * on (kafka_cluster, topic) group_left () ({stalled})))"
 
 
+_NEXT_STEP = {
+    "open": "find its producer, or wait for the timeout",
+    "completing": "wait; look for a partition without leader",
+    "hanging": "agent's page: the line that ends it, with its proof",
+    "unknown": "agent's page: the grant or broker that is missing",
+}
+_RUNBOOK = "https://github.com/kafka-eos-exporter/kafka-eos-exporter/blob/main/alerts/runbooks/KafkaEosLsoStalled.md"
+
+
 def holders(*matchers: str) -> core.Panel:
     """Where it stands, and who holds it: one row a stalled partition."""
-    blockers = now(LSO_BLOCKER_INFO, *matchers)
+    blockers = f'label_replace({now(LSO_BLOCKER_INFO, *matchers)}, "next_step", "$1", "kind", "(.*)")'
     since = age(f"({blockers} * {_ON_PARTITION} {now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, *matchers)})")
     lag = f"{blockers} * {_ON_PARTITION} {now(LSO_LAG_OFFSETS, *matchers)}"
+    leader = f"{blockers} * {_ON_PARTITION} {now(LSO_STALLED_LEADER_ID, *matchers)}"
+    warning = f"{_ON_TOPIC} {now(TOPIC_THRESHOLD_SECONDS, *matchers, _WARNING)}"
+    began = f"min by (kafka_cluster, producer_id) ({now(OPEN_TRANSACTION_START_TIMESTAMP_SECONDS)})"
+    timeout = f"max by (kafka_cluster, producer_id) ({now(OPEN_TRANSACTION_TIMEOUT_SECONDS)})"
+    ends = f"{blockers} * on (kafka_cluster, producer_id) group_left () ({began} + {timeout}) - time()"
     return table(
         "Stalled partitions, and who holds them",
-        "The one transaction whose start offset is the last stable offset. open: find its producer, or wait for the "
-        "timeout. completing: decided, the marker is not written or not replicated. hanging: no coordinator knows "
-        "it, the agent's page has the line that ends it. unknown: the coordinator could not be asked.",
-        [since, lag],
+        "The one transaction whose start offset is the last stable offset. Of its threshold: how much of the time"
+        " after "
+        "which its topic is a ticket has passed. Ends in: until its coordinator ends it; below 0 it is late; empty "
+        "without a timeout. Next step links to the agent's page, which has the line to type and its proof.",
+        [since, lag, leader, f"({since}) / {warning}", ends],
         [
-            Column("Value #A", "Stalled for", "s", steps=STALL_STEPS, width=120),
+            Column("Value #A", "Stalled for", "s", width=110),
+            Column("Value #D", "Of its threshold", "percentunit", steps=((None, YELLOW), (1, RED)), width=130),
             Column("topic", "Topic", link=TO_TOPIC),
-            Column("partition", "Partition", width=90),
-            Column("kind", "Kind", colours=KIND_COLOURS, width=110),
+            Column("partition", "Partition", width=80),
+            Column("kind", "Kind", colours=KIND_COLOURS, width=100, page=("Runbook", _RUNBOOK)),
+            Column("next_step", "Next step", texts=_NEXT_STEP, width=300, page=("The agent's page", "${agent_page}")),
             Column("application", "Application", link=_TO_APPLICATION),
             Column("transactional_id", "Transactional id", empty="not known"),
-            Column("producer_id", "Producer id", width=110),
-            Column("producer_epoch", "Epoch", width=80),
-            Column("start_offset", "Start offset", width=110),
-            Column("Value #B", "Offsets behind it", "short", width=140),
-            Column("kafka_cluster", "Cluster", width=120),
+            Column("Value #E", "Ends in", "s", steps=((None, RED), (0, GREY)), width=100),
+            Column("Value #C", "Leader", "none", width=70),
+            Column("producer_id", "Producer id", width=100),
+            Column("producer_epoch", "Epoch", width=70),
+            Column("start_offset", "Start offset", width=100),
+            Column("Value #B", "Offsets behind it", "short", width=130),
+            Column("kafka_cluster", "Cluster", width=110),
         ],
         sort=["Stalled for"],
         none="nothing is stalled",
+    )
+
+
+def firing() -> core.Panel:
+    """Which alerts of ours fire now, by the ruler that evaluates them."""
+    who = "alertname, severity, kafka_cluster, application, topic, connector, query, check, reason"
+    return table(
+        "Firing alerts",
+        "Of this set, as Prometheus has them now; silences and inhibition of Alertmanager are not in it.",
+        [f'max by ({who}) (ALERTS{{alertname=~"KafkaEos.+", alertstate="firing", kafka_cluster=~"$kafka_cluster"}})'],
+        [
+            Column("severity", "Severity", colours={"critical": RED, "warning": ORANGE}, width=90),
+            Column("alertname", "Alert"),
+            Column("reason", "Reason", width=110),
+            Column("kafka_cluster", "Cluster", width=110),
+            Column("application", "Application", link=_TO_APPLICATION),
+            Column("topic", "Topic"),
+            Column("connector", "Connector"),
+            Column("query", "Query"),
+            Column("check", "Check"),
+        ],
+        sort=["Alert"],
+        none="none fires",
     )
 
 

@@ -57,7 +57,10 @@ def board() -> Board:
         ),
         rows=(
             PanelRow("Now", (Line(4, _now()),)),
-            PanelRow("Which queries", (Line(7, (_queries(),)), Line(8, (_states(), _ends()), (14, 10)))),
+            PanelRow(
+                "Which queries",
+                (Line(6, (_causes(),)), Line(7, (_queries(),)), Line(8, (_states(), _ends()), (14, 10))),
+            ),
             PanelRow("What they wait for", (Line(8, (_lag(), _blocked())),)),
             PanelRow("Batches", (Line(8, (_batches(), _rows(), _phases())),)),
         ),
@@ -102,6 +105,23 @@ def _now() -> tuple[core.Panel, ...]:
             "ops",
             NEUTRAL,
         ),
+    )
+
+
+def _causes() -> core.Panel:
+    ended = total(gained(SPARK_QUERY_TERMINATIONS_TOTAL, "1h", *_OF, _ERROR), f"{_BY}, reason")
+    return table(
+        "Queries that an error ended in the last hour, by cause",
+        "The exception is on the agent's status page and in the driver's log.",
+        [f"round({ended}) > 0"],
+        [
+            Column("spark_application", "Application"),
+            Column("query", "Query"),
+            Column("reason", "Cause", width=200),
+            Column("Value #A", "Times", "none", steps=((None, RED),), width=100),
+        ],
+        sort=["Times"],
+        none="none ended by an error",
     )
 
 

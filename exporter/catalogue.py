@@ -426,6 +426,13 @@ LSO_LAG_OFFSETS = Metric(
     (*K, "topic", "partition"),
     "lso",
 )
+LSO_STALLED_LEADER_ID = Metric(
+    "kafka_eos_lso_stalled_leader_id",
+    Kind.GAUGE,
+    "Id of the broker that leads a stalled partition; absent when there is none.",
+    (*K, "topic", "partition"),
+    "lso",
+)
 LSO_BLOCKER_INFO = Metric(
     "kafka_eos_lso_blocker_info",
     Kind.GAUGE,

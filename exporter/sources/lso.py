@@ -484,6 +484,8 @@ def stall_samples(cluster: str, stall: Stall) -> Iterator[Sample]:
     yield catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS(stall.since, cluster, topic, partition)
     lag = max(0, stall.high_watermark - stall.last_stable_offset)
     yield catalogue.LSO_LAG_OFFSETS(float(lag), cluster, topic, partition)
+    if stall.leader is not None:
+        yield catalogue.LSO_STALLED_LEADER_ID(float(stall.leader), cluster, topic, partition)
     yield catalogue.LSO_BLOCKER_INFO(
         1.0,
         cluster,

@@ -45,6 +45,7 @@ def stalled(cluster: str) -> Iterator[Sample]:
     yield from lso(cluster)
     yield c.LSO_STALLED_SINCE_TIMESTAMP_SECONDS(WALL - 412.25, cluster, "payments", "7")
     yield c.LSO_LAG_OFFSETS(42, cluster, "payments", "7")
+    yield c.LSO_STALLED_LEADER_ID(3, cluster, "payments", "7")
     yield c.LSO_BLOCKER_INFO(1, cluster, "pay", "payments", "7", "pay-3", "4711", "5", "1204981", "open")
     holder = (cluster, "pay", "pay-3", "4711", "open")
     yield c.LSO_HOLDER_PARTITIONS(1, *holder)

@@ -12,13 +12,16 @@ from exporter.catalogue import rows
 from exporter.dashboards.agent import AGENT
 from exporter.dashboards.board import WIDTH, Board
 from exporter.dashboards.generate import GENERATED, boards, files
+from exporter.dashboards.mend import MEND
 from exporter.dashboards.normalise import SCHEMA_VERSION
+from exporter.posture import checks
+from exporter.posture.check import Rule
 from tests.unit.dashboards.test_linter_rules import Json, panels, queries, variable
 
 ROOT = Path(__file__).parents[3]
 NAMES = {metric.name for metric in rows()}
 # Of the process and of Prometheus.
-OTHERS = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
+OTHERS = {"up", "ALERTS", "process_cpu_seconds_total", "process_resident_memory_bytes"}
 NOT_SHOWN: dict[str, str] = {
     "kafka_eos_ingest_kept_bytes": "read by whoever sets ingest.memory, once",
     "kafka_eos_ingest_dropped_total": "as the other",
@@ -115,10 +118,33 @@ def test_columns_are_labels_or_values_of_their_queries(dashboard: Json) -> None:
             made = {
                 label
                 for target in panel["targets"]
-                for label in re.findall(r'label_replace\(.*?, "(\w+)", "', target["expr"])
+                for label in re.findall(r', "(\w+)", "[^"]*", "\w*", "', target["expr"])
             }
             assert names.keys() <= grouped | values | made, panel["title"]
             assert {sort["displayName"] for sort in panel["options"]["sortBy"]} <= set(names.values())
+
+
+def test_what_mends_a_check_is_what_the_check_says() -> None:
+    assert {rule.name: rule.fix for rule in vars(checks).values() if isinstance(rule, Rule)} == MEND
+
+
+def test_marks_follow_the_chosen_application_and_a_move_is_one_instant(board: Board, dashboard: Json) -> None:
+    fences, timeouts, moves = (note["target"]["expr"] for note in notes_of(dashboard))
+    chosen = any(each.name == "application" for each in board.variables)
+    assert ('application=~"$application"' in fences, 'application=~"$application"' in timeouts) == (chosen, chosen)
+    assert " unless " in moves
+
+
+def test_every_variable_that_is_named_is_there(dashboard: Json) -> None:
+    names = {each["name"] for each in dashboard["templating"]["list"]}
+    used = {*re.findall(r"\$\{?([a-z]\w*)", json.dumps([dashboard["panels"], dashboard["annotations"]]))}
+    assert used <= names
+
+
+def test_a_quantile_of_nothing_is_no_line() -> None:
+    asked = [query for text in files().values() for query in queries(json.loads(text)) if "histogram_quantile" in query]
+    assert asked
+    assert all(") >= 0" in query for query in asked)
 
 
 def test_links_lead_to_a_dashboard_with_that_variable_and_keep_the_others() -> None:
@@ -129,7 +155,7 @@ def test_links_lead_to_a_dashboard_with_that_variable_and_keep_the_others() -> N
         for panel in panels(dashboard)
         for override in panel["fieldConfig"]["overrides"]
         for property_ in override["properties"]
-        if property_["id"] == "links"
+        if property_["id"] == "links" and "targetBlank" not in property_["value"][0]
     ]
     assert links
     for link in links:

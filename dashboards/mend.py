@@ -1,0 +1,28 @@
+"""What each check of the posture asks for, for the tables of dashboards; a test holds it to the checks themselves."""
+
+from __future__ import annotations
+
+MEND = {
+    "internal_topic_replication": (
+        "transaction.state.log.replication.factor=3, offsets.topic.replication.factor=3; reassign existing partitions"
+    ),
+    "transaction_log_min_isr": ("transaction.state.log.min.isr=2, and min.insync.replicas=2 on __transaction_state"),
+    "transaction_log_isr": ("restore the missing replicas: check for brokers that are down or lag behind"),
+    "transaction_max_timeout": ("transaction.max.timeout.ms=900000 or less, as far as the applications allow"),
+    "transaction_timeout": (
+        "a transaction.timeout.ms of the application below the brokers' transaction.max.timeout.ms"
+    ),
+    "unclean_leader_election": "unclean.leader.election.enable=false on the brokers and on the topic",
+    "topic_min_isr": ("replication factor 3 and min.insync.replicas=2 on topics that transactions write to"),
+    "transaction_version": ("Kafka 4.0 or later, and kafka-features.sh upgrade --feature transaction.version=2"),
+    "transaction_clients": (
+        "Java clients 4.0 or later; librdkafka has no Transactions V2 yet, and the log does not tell "
+        "which of them it is"
+    ),
+    "partition_verification": "transaction.partition.verification.enable=true",
+    "transactional_id_expiration": ("transactional.id.expiration.ms=604800000 (the default), and no less than a day"),
+    "group_isolation": "isolation.level=read_committed in the consumers of this group",
+    "application_names": (
+        "the patterns that `kafka-eos-exporter check applications` proposes, as applications in the settings"
+    ),
+}
