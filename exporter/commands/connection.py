@@ -139,8 +139,8 @@ def capabilities_of(cluster: Cluster, deadline: Callable[[], Deadline]) -> Itera
     refused = config if isinstance(config, Fault) else log.refused
     yield Capability("topic configs", "no condition under_min_isr", _texts([refused]), log.not_yet)
     broker = client.config("broker", str(min(metadata.brokers)), (MIN_ISR,), deadline())
-    told = [broker if isinstance(broker, Fault) else None]
-    yield Capability("broker configs", "no posture checks of the brokers' settings", _texts(told))
+    faults = [broker if isinstance(broker, Fault) else None]
+    yield Capability("broker configs", "no posture checks of the brokers' settings", _texts(faults))
 
 
 class _Internal(NamedTuple):
@@ -168,7 +168,7 @@ def _tail_fault(properties: Properties, partition: int, deadline: Deadline) -> F
     try:
         tail.offsets_since([partition], 0.0, deadline)
     except AskError as error:
-        tail.poll(1, 0.1)  # what went wrong is told when it is polled, and nothing is assigned that could be lost
+        tail.poll(1, 0.1)  # errors are delivered by poll; nothing is assigned that could be lost
         return tail.trouble() or error.fault
     finally:
         tail.close()

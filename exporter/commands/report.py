@@ -44,7 +44,7 @@ class ReportFormat(Generic[T]):
     """How things of one kind are shown. ``key`` is their list's name in JSON, ``nothing`` is said when empty.
 
     ``step`` gives what a next step is about, and the step, for what needs one; ``undecided`` is whether there can be
-    things of which it cannot be told.
+    things for which it is unknown.
     """
 
     key: str
