@@ -3,10 +3,15 @@
 #   docker build --target spark -t kafka-eos-exporter:VERSION-spark .     # history and audit: with Java and Spark
 # Both run as uid 10618 with a read-only root; the agent writes to /var/lib/kafka-eos-exporter, the jobs to /tmp too.
 
-FROM python:3.11.14-slim-bookworm AS build
+# A tag may move; a digest does not: --build-arg BASE=python:3.11.14-slim-bookworm@sha256:...
+ARG BASE=python:3.11.14-slim-bookworm
+
+FROM ${BASE} AS build
 WORKDIR /src
-COPY constraints.txt ./
-RUN pip install --no-cache-dir --disable-pip-version-check -c constraints.txt setuptools
+# Whatever is installed is what was locked, byte by byte: `make lock` writes these files.
+COPY docker/requirements.txt docker/requirements-build.txt docker/
+RUN pip install --no-cache-dir --disable-pip-version-check --only-binary :all: --require-hashes \
+        -r docker/requirements-build.txt
 COPY LICENSE README.md pyproject.toml ./
 COPY alerts alerts
 COPY dashboards dashboards
@@ -17,9 +22,11 @@ RUN echo "$REVISION" > exporter/REVISION \
     && python -m venv --without-pip /opt/kafka-eos-exporter
 # Wheels only: nothing is compiled, so no compiler is needed.
 RUN pip --python /opt/kafka-eos-exporter/bin/python install --no-cache-dir --disable-pip-version-check \
-        --only-binary :all: -c constraints.txt /wheels/*.whl
+        --only-binary :all: --require-hashes -r docker/requirements.txt \
+    && pip --python /opt/kafka-eos-exporter/bin/python install --no-cache-dir --disable-pip-version-check \
+        --no-index --no-deps /wheels/*.whl
 
-FROM python:3.11.14-slim-bookworm AS runtime
+FROM ${BASE} AS runtime
 LABEL org.opencontainers.image.title="kafka-eos-exporter" \
       org.opencontainers.image.description="Observability exporter and alerting agent for exactly-once (EOS) on Kafka" \
       org.opencontainers.image.licenses="Apache-2.0"
@@ -35,11 +42,11 @@ ENTRYPOINT ["kafka-eos-exporter"]
 
 FROM build AS build-spark
 # pyspark is published as source only, and needs no compiler either.
+COPY docker/requirements-spark.txt docker/
 RUN pip --python /opt/kafka-eos-exporter/bin/python install --no-cache-dir --disable-pip-version-check \
-        --only-binary :all: --no-binary pyspark -c constraints.txt setuptools \
-    && wheel=$(echo /wheels/*.whl) \
+        --only-binary :all: --require-hashes -r docker/requirements-build.txt \
     && pip --python /opt/kafka-eos-exporter/bin/python install --no-cache-dir --disable-pip-version-check \
-        --no-build-isolation --only-binary :all: --no-binary pyspark -c constraints.txt "${wheel}[spark]"
+        --no-build-isolation --only-binary :all: --no-binary pyspark --require-hashes -r docker/requirements-spark.txt
 
 FROM runtime AS spark
 # The base image pins Debian's release; its security updates are wanted.

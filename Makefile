@@ -147,9 +147,10 @@ release: $(READY) ## build what is released, twice and with the same bytes; prin
 	scripts/build-release $(PY)
 	@$(PY) -m scripts.release
 
-lock: $(READY) ## write constraints.txt anew from the virtual environment
+lock: $(READY) ## write constraints.txt and docker/requirements*.txt anew from the virtual environment
 	@{ sed -n '/^#/p' constraints.txt; $(PY) -m pip freeze --exclude-editable --all | grep -v '^pip==' | sort -f; } > constraints.new
 	@mv constraints.new constraints.txt
+	@scripts/lock-image $(PY)
 
 clean: ## remove what was built here (Kafka's jars stay in the user's cache)
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

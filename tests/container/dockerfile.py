@@ -41,7 +41,9 @@ def stages(text: str) -> dict[str, Stage]:
     """By name, in order. Raises ValueError for a stage without a name."""
     found: dict[str, Stage] = {}
     current: list[Instruction] = []
-    for each in _instructions(text):
+    for each in _instructions(resolved(text)):
+        if each.name == "ARG" and not found:
+            continue
         if each.name == "FROM":
             match = re.fullmatch(r"(\S+) AS (\S+)", each.value)
             if match is None:
@@ -53,6 +55,13 @@ def stages(text: str) -> dict[str, Stage]:
             name = next(reversed(found))
             found[name] = Stage(name, found[name].base, tuple(current))
     return found
+
+
+def resolved(text: str) -> str:
+    """The text with the defaults of the arguments that precede the first stage."""
+    for name, default in re.findall(r"(?m)^ARG (\w+)=(\S+)$", text[: text.index("\nFROM ")]):
+        text = text.replace(f"FROM ${{{name}}} ", f"FROM {default} ")
+    return text
 
 
 def _instructions(text: str) -> Iterator[Instruction]:

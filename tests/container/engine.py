@@ -147,6 +147,8 @@ def _copy(layer: Layer, words: list[str], place: str, source: Path, sent: set[st
         files = [file for file in sent if file == name or file.startswith(f"{name}/")]
         assert files, f"COPY {name}: .dockerignore lets nothing of it through"
         for file in files:
-            inner = Path(file).relative_to(name) if file != name else Path(name) if to.endswith("/") else Path()
+            inner = (
+                Path(file).relative_to(name) if file != name else Path(Path(name).name) if to.endswith("/") else Path()
+            )
             (target / inner).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source / file, target / inner)

@@ -27,7 +27,7 @@ def test_hadolint_finds_nothing_and_would(tools: Path, tmp_path: Path) -> None:
     done = hadolint(tools, ROOT / "Dockerfile")
     assert (done.returncode, done.stdout) == (0, "")
     careless = tmp_path / "Dockerfile"
-    careless.write_text(re.sub("python:[^ ]+", "python:latest", TEXT))
+    careless.write_text(TEXT.replace("FROM ${BASE}", "FROM python:latest"))
     assert "DL3007" in hadolint(tools, careless).stdout
 
 
@@ -46,6 +46,26 @@ def test_bases_are_pinned_to_a_patch_release() -> None:
     assert foreign
     for each in foreign:
         assert re.fullmatch(r"[a-z]+:\d+\.\d+\.\d+-slim-[a-z]+", each), each
+
+
+def test_what_is_installed_is_locked_by_hashes_at_the_versions_of_the_tests() -> None:
+    constraints = dict(re.findall(r"(?m)^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text()))
+    versions = {_normal(name): version for name, version in constraints.items()}
+    files = sorted((ROOT / "docker").glob("requirements*.txt"))
+    assert len(files) == 3
+    for file in files:
+        locked = re.findall(r"(?m)^([\w.-]+)==(\S+)(?: ; .*)? \\\n    --hash=sha256:[0-9a-f]{64}", file.read_text())
+        assert len(locked) == len(re.findall("(?m)^[^ #]", file.read_text())), file
+        assert {name: version for name, version in locked if versions.get(_normal(name), version) != version} == {}
+    runs = " && ".join(each.value for stage in STAGES.values() for each in stage.all("RUN"))
+    installs = re.findall(r"pip [^&]*install [^&]*", runs)
+    assert len(installs) == 5
+    for each in installs:
+        assert "--require-hashes -r" in each or "--no-index --no-deps" in each, each
+
+
+def _normal(name: str) -> str:
+    return re.sub("[-_.]+", "-", name).lower()
 
 
 def test_nothing_but_the_jobs_image_gets_packages_of_debian() -> None:
