@@ -16,7 +16,7 @@ from exporter import catalogue
 from exporter.alerts import reference as alert_tables
 from exporter.alerts.files import generated
 from exporter.client_settings.reference import page as client_settings_page
-from exporter.commands import generate_alerts, generate_dashboards, generate_mixin, generate_reference
+from exporter.commands import generate_alerts, generate_dashboards, generate_mixin, generate_reference, generate_shell
 
 Tables = Sequence[tuple[str, Callable[[], str]]]
 
@@ -48,7 +48,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     parser.add_argument("--directory", type=Path, metavar="DIR", default=Path(), help="the checkout (.)")
     parser.set_defaults(command=_generate)
     what = parser.add_subparsers(title="for your own use", metavar="WHAT")
-    for printed in (generate_alerts, generate_dashboards, generate_mixin):
+    for printed in (generate_alerts, generate_dashboards, generate_mixin, generate_shell):
         printed.add_to(what)
 
 

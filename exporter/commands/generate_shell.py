@@ -1,0 +1,139 @@
+"""``generate completion`` and ``generate man``: made from the parser of the command line, so never behind it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import exporter
+
+PROGRAM = "kafka-eos-exporter"
+_BASH = """\
+# bash completion of {program} {version}: source it, or put it into /etc/bash_completion.d
+_{function}() {{
+    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} path="" each choices=""
+    for each in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+        case "$path $each" in
+{commands}
+        esac
+    done
+    case "$path:$before" in
+{values}
+    esac
+    if [ -z "$choices" ]; then
+        case "$path" in
+{choices}
+        esac
+    fi
+    mapfile -t COMPREPLY < <(compgen -W "$choices" -- "$word")
+}}
+complete -o bashdefault -o default -F _{function} {program}
+"""
+_ZSH = "#compdef {program}\nautoload -U +X bashcompinit && bashcompinit\n"
+_EXAMPLES = """\
+examples:
+  kafka-eos-exporter generate completion bash > /etc/bash_completion.d/kafka-eos-exporter
+  kafka-eos-exporter generate completion zsh >> ~/.zshrc
+  kafka-eos-exporter generate man > /usr/local/share/man/man1/kafka-eos-exporter.1
+"""
+
+
+class _Command(NamedTuple):
+    """One command: its words after the program's name, its parser, and the names of the commands below it."""
+
+    path: tuple[str, ...]
+    parser: argparse.ArgumentParser
+    below: tuple[str, ...]
+
+
+def add_to(what: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+    """The command lines of ``generate completion`` and ``generate man``."""
+    completion = what.add_parser(
+        "completion",
+        help="print completion for a shell",
+        description="Print what makes a shell complete commands and flags.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    completion.add_argument("shell", choices=("bash", "zsh"), help="the shell")
+    completion.set_defaults(
+        command=lambda options: _print(bash(_whole()) if options.shell == "bash" else zsh(_whole()))
+    )
+    page = what.add_parser(
+        "man",
+        help="print the manual page",
+        description="Print the manual page, section 1.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    page.set_defaults(command=lambda _: _print(man(_whole())))
+
+
+def bash(parser: argparse.ArgumentParser) -> str:
+    """Return a script for bash. Where nothing of ours fits, bash completes file names."""
+    commands, values, choices = [], [], []
+    for path, each, below in _commands(parser):
+        here = " ".join(path)
+        prefix = f"{here} " if here else " "
+        commands += [f'            "{prefix}{name}") path="{" ".join((*path, name))}" ;;' for name in below]
+        flags = []
+        for action in each._actions:  # noqa: SLF001 -- argparse shows its own flags nowhere else
+            flags += [flag for flag in action.option_strings if flag.startswith("--")]
+            if action.choices and not isinstance(action.choices, Mapping):
+                given = " ".join(map(str, action.choices))
+                if action.option_strings:
+                    values += [f'        "{here}:{flag}") choices="{given}" ;;' for flag in action.option_strings]
+                else:
+                    flags += map(str, action.choices)
+        choices.append(f'            "{here}") choices="{" ".join((*below, *flags))}" ;;')
+    return _BASH.format(
+        program=PROGRAM,
+        version=exporter.__version__,
+        function=PROGRAM.replace("-", "_"),
+        commands="\n".join(commands),
+        values="\n".join(values),
+        choices="\n".join(choices),
+    )
+
+
+def zsh(parser: argparse.ArgumentParser) -> str:
+    """Return a script for zsh, which reads bash's by its own bashcompinit."""
+    return _ZSH.format(program=PROGRAM) + bash(parser)
+
+
+def man(parser: argparse.ArgumentParser) -> str:
+    """Return the manual page: the help of every command, laid out as it is printed."""
+    lines = [f'.TH {PROGRAM.upper()} 1 "" "{PROGRAM} {exporter.__version__}" "User Commands"', ".SH NAME"]
+    lines += [_roff(f"{PROGRAM} - {parser.description}"), ".SH SYNOPSIS", _roff(f"{PROGRAM} COMMAND [OPTION]...")]
+    for path, each, _ in _commands(parser):
+        lines += [".SH " + _roff(" ".join((PROGRAM, *path)).upper() if path else "OVERVIEW"), ".nf"]
+        lines += [_roff(line) for line in each.format_help().rstrip().splitlines()]
+        lines.append(".fi")
+    return "\n".join(lines) + "\n"
+
+
+def _commands(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[_Command]:
+    children: dict[str, argparse.ArgumentParser] = {}
+    for action in parser._actions:  # noqa: SLF001 -- as above
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 -- as above
+            children |= action.choices
+    yield _Command(path, parser, tuple(children))
+    for name, child in children.items():
+        yield from _commands(child, (*path, name))
+
+
+def _roff(line: str) -> str:
+    text = line.replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{text}" if text.startswith((".", "'")) else text
+
+
+def _whole() -> argparse.ArgumentParser:
+    from exporter.cli import parser  # noqa: PLC0415 -- the command line imports this module
+
+    return parser()
+
+
+def _print(text: str) -> int:
+    print(text, end="")
+    return 0

@@ -1,0 +1,60 @@
+"""Completion in a real bash, and a manual page that has every command."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from exporter.cli import main, parser
+from exporter.commands.generate_shell import bash, man, zsh
+
+PROGRAM = "kafka-eos-exporter"
+
+
+def completed(tmp_path: Path, line: str) -> set[str]:
+    """What bash offers for the last word of a line."""
+    script = tmp_path / "completion.bash"
+    script.write_text(bash(parser()))
+    words = line.split(" ")
+    ask = (
+        f"source {script}; COMP_WORDS=({' '.join(word or chr(39) * 2 for word in words)}); COMP_CWORD={len(words) - 1};"
+        ' _kafka_eos_exporter; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(["bash", "-euc", ask], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        (f"{PROGRAM} tra", {"transactions"}),
+        (f"{PROGRAM} transactions st", {"stalled"}),
+        (f"{PROGRAM} transactions stalled --sta", {"--stall-after"}),
+        (f"{PROGRAM} transactions stalled --output ", {"text", "json"}),
+        (f"{PROGRAM} transactions --output json recent --a", {"--all"}),
+        (f"{PROGRAM} generate completion z", {"zsh"}),
+        (f"{PROGRAM} nothing-of-ours", set()),
+    ],
+)
+def test_bash_offers_commands_flags_and_their_values(tmp_path: Path, line: str, offered: set[str]) -> None:
+    assert completed(tmp_path, line) == offered
+
+
+def test_every_command_is_offered_and_in_the_manual(tmp_path: Path) -> None:
+    offered = completed(tmp_path, f"{PROGRAM} ")
+    assert {"run", "top", "transactions", "history", "audit", "check", "generate"} <= offered
+    page = man(parser())
+    for command in ("TRANSACTIONS STALLED", "CHECK CONNECTION", "GENERATE ALERTS", "TOP"):
+        assert f".SH KAFKA\\-EOS\\-EXPORTER {command}" in page
+    assert not [line for line in page.splitlines() if re.match(r"\\.(?!TH|SH|nf|fi)", line)]
+
+
+def test_they_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "completion", "zsh"]) == 0
+    assert capsys.readouterr().out == zsh(parser())
+    assert main(["generate", "man"]) == 0
+    assert capsys.readouterr().out.startswith(".TH KAFKA-EOS-EXPORTER 1")
