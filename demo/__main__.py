@@ -151,7 +151,7 @@ def _engines(cluster: KafkaCluster, jvms: JvmAgents) -> Engines | None:
 
 
 def _jvms(jvms: JvmAgents) -> Mapping[str, str]:
-    """The JVMs that the agent asks, in both ways, and the door for librdkafka's statistics; by environment."""
+    """The JVMs that the agent asks, in both ways, and the listener for librdkafka's statistics; by environment."""
     return {
         "KAFKA_EOS_CLUSTERS__0__BROKERS__0__JOLOKIA": jvms.jolokia("broker-1"),
         "KAFKA_EOS_CLUSTERS__0__BROKERS__0__INTERVAL": "5s",
@@ -173,7 +173,7 @@ def _alerts(cluster: KafkaCluster, agent: Agent) -> list[str]:
 
 
 def _watch(agent: Agent, stage: Stage, checklist: Checklist, over: threading.Event, seconds: float | None) -> Metrics:
-    """Look until told to stop, or with a limit until all was seen or the limit is over."""
+    """Look until stopped, or with a limit until all was seen or the limit is over."""
     until = Deadline.after(seconds if seconds is not None else float("inf"))
     remind = Deadline.after(REMIND_SECONDS)
     reported = 0

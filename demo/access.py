@@ -34,7 +34,7 @@ READ_ALL = (
 
 
 class Access:
-    """Grants as ``(operation, resource type, name)``; the name ``*`` stands for all."""
+    """Grants as ``(operation, resource type, name)``; the name ``*`` means all."""
 
     def __init__(self, admin: AdminClient) -> None:
         self._admin = admin

@@ -122,7 +122,7 @@ class KafkaCluster:
 
     @property
     def bootstrap(self) -> str:
-        """Addresses of all brokers, without security; on a cluster with Security this is the super user's door."""
+        """Addresses of all brokers, without security; on a cluster with Security this is the super user's listener."""
         return ",".join(broker.address for broker in self.brokers)
 
     @property
@@ -279,7 +279,7 @@ def _members(broker: Broker, deadline: Deadline) -> set[int]:
 
 
 def _quiet(_: str) -> None:
-    """Progress that nobody wants to see."""
+    """Progress that is not shown."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

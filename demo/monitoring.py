@@ -53,7 +53,7 @@ def _hastened(rules: str, pace: Pace) -> str:
 class Monitoring:
     """Both programs, started on free ports, scraping the agents (``host:port``). They belong to ``processes``.
 
-    ``webhook`` is the URL that is told of every page and ticket; without one nobody is.
+    ``webhook`` is the URL that gets every page and ticket; without one they go nowhere.
     """
 
     def __init__(

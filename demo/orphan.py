@@ -1,4 +1,4 @@
-"""A true orphan: an open transaction in a partition's log that no coordinator knows, so that nobody will ever end it.
+"""A true orphan: an open transaction in a partition's log that no coordinator knows, so that no coordinator ends it.
 
 Kafka makes them by itself when a late Produce arrives after its transaction ended (before 3.6, or with verification
 off). Here: verification off (``transaction.partition.verification.enable``, KIP-890), then a Produce request of

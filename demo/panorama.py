@@ -162,7 +162,7 @@ class Panorama:
         for name, watched in {"one-replica": agents[:1], "shards": shards}.items() if shards else ():
             self.others[name] = self._scrape(cluster.processes, folder, watched, name)
         for server in (self.prometheus, *self.others.values()):
-            # An increase from before the first scrape is seen by nobody: all begin to look before anything goes wrong.
+            # Prometheus does not see an increase before its first scrape: scraping begins before anything goes wrong.
             server.wait_for(str(BROKER_TRANSACTION_VERSION), SHOWN_SECONDS)
         make_orphan(cluster, ORPHAN_TOPIC)
         self._stage = enter(Stage(cluster))

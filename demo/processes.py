@@ -156,7 +156,7 @@ class ProcessGroup:
         return child
 
     def close(self, deadline: Deadline) -> None:
-        """Stop all, newest first: all are told at once, so that one slow one does not cost the others their time."""
+        """Stop all, newest first: all get the signal at once, so that a slow one does not delay the others."""
         for child in reversed(self._children):
             child.resume()
             child.signal(signal.SIGTERM)

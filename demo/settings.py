@@ -1,4 +1,4 @@
-"""What the local brokers are told: what is asked for in, text of a properties file out; and free ports for it."""
+"""Settings of the local brokers, as the text of a properties file, and free ports for them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Security:
         return [part for credential in credentials for part in ("-S", credential)]
 
     def jvm_options(self) -> list[str]:
-        """What a broker's JVM must be told: whose key sets it may fetch (Kafka 4.0 and later)."""
+        """JVM options of a broker: the URLs from which it may fetch key sets (Kafka 4.0 and later)."""
         return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.jwks_url}"] if self.jwks_url else []
 
     def broker_properties(self) -> dict[str, str]:
@@ -206,7 +206,7 @@ def server_properties(shape: Shape, node: Node, data: str) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on.
+    """Free ports of 127.0.0.1.
 
     Below the range from which systems take the local end of outgoing connections: a port from that range could be taken
     while a stopped broker is away.

@@ -76,7 +76,7 @@ class Stage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # What the threads hear from now on, when their clients are stopped, is no failure of theirs.
+        # Errors from now on, when the clients are stopped, are no failures.
         self._stop.set()
 
     def _producer(self, make: ProducerClass, transactional_id: str, timeout: float = 60.0) -> Producer:

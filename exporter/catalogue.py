@@ -138,7 +138,7 @@ EXPORTER_BUILD_INFO = Metric(
 EXPORTER_SHARDS = Metric(
     "kafka_eos_exporter_shards",
     Kind.GAUGE,
-    "How many shards there are, as each of them was told; absent without --shard.",
+    "Number of shards, as given to each of them by --shard; absent without it.",
 )
 SOURCE_UP = Metric(
     "kafka_eos_source_up",
@@ -436,7 +436,7 @@ LSO_STALLED_LEADER_ID = Metric(
 LSO_BLOCKER_INFO = Metric(
     "kafka_eos_lso_blocker_info",
     Kind.GAUGE,
-    "The transaction that holds the last stable offset of a stalled partition, and what its coordinator says of it; "
+    "The transaction that holds the last stable offset of a stalled partition, and its state at its coordinator; "
     "always 1.",
     (*A, "topic", "partition", "transactional_id", "producer_id", "producer_epoch", "start_offset", "kind"),
     "lso",
@@ -444,7 +444,7 @@ LSO_BLOCKER_INFO = Metric(
 LSO_HOLDER_PARTITIONS = Metric(
     "kafka_eos_lso_holder_partitions",
     Kind.GAUGE,
-    "Stalled partitions that one transaction holds, and what its coordinator says of it; producer_id _other takes "
+    "Stalled partitions that one transaction holds, and its state at its coordinator; producer_id _other takes "
     "those beyond a cap together.",
     (*A, "transactional_id", "producer_id", "kind"),
     "lso",
@@ -532,7 +532,7 @@ TRANSACTIONAL_IDS_UNAVAILABLE = Metric(
 BROKER_REQUESTS_TOTAL = Metric(
     "kafka_eos_broker_requests_total",
     Kind.COUNTER,
-    "Requests of the transaction protocol that the broker received, by version: old clients are told by theirs.",
+    "Requests of the transaction protocol that the broker received, by version; old clients use old versions.",
     (*K, "broker", "request", "version"),
     "brokers",
 )
@@ -890,7 +890,7 @@ AUDIT_LAST_RUN_TIMESTAMP_SECONDS = Metric(
 AUDIT_VERDICT = Metric(
     "kafka_eos_audit_verdict",
     Kind.GAUGE,
-    "What the last run of an audit says of the topic; always 1; unknown where it could not tell.",
+    "Verdict of the last run of an audit on the topic; always 1; unknown where it could not decide.",
     (*AUDIT, "verdict"),
     "audits",
 )

@@ -1,4 +1,4 @@
-"""Applications that behave, or misbehave, in one way until they are told to stop. They leave their books settled.
+"""Applications that behave, or misbehave, in one way until they are stopped. Their records are complete when they end.
 
 Each is a function for a thread of its own: it returns after ``stop`` is set and its last transaction is over.
 """
@@ -75,9 +75,9 @@ def fence_each_other(first: Producer, second: Producer, topic: str, stop: Event)
 
 
 def holds_open(producer: Producer, topic: str, partition: int, reading: Event, stop: Event) -> None:
-    """Writes and never comes back: the last stable offset stands still until the timeout of 15 minutes.
+    """Writes and stops: the last stable offset does not move until the timeout of 15 minutes.
 
-    Not before a reader stands in the partition: it is to be seen waiting.
+    Starts after a reader has a position in the partition, so that its wait shows.
     """
     producer.init()
     producer.begin()

@@ -63,7 +63,7 @@ class Producer:
         self._child = child
         self._incarnation = 0
         self._sent = 0
-        self._late = 0  # answers that nobody waited for any more: they are not the next command's
+        self._late = 0  # answers that came after their timeout: they are not the next command's
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=self._listen, name=f"answers of {transactional_id}", daemon=True).start()
 
@@ -74,7 +74,7 @@ class Producer:
         self._incarnation = self.books.initialised()
 
     def begin(self) -> None:
-        """Begin on the client's side; the coordinator hears of it with the first records."""
+        """Begin on the client's side; the coordinator learns of it with the first records."""
         self._ask("begin")
 
     def send(self, topic: str, count: int = 1, partition: int | None = None) -> None:

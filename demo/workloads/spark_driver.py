@@ -1,4 +1,4 @@
-"""A Spark driver that is told what to do, line by line: ``start NAME TOPIC KIND``, ``stop NAME``, ``await NAME``.
+"""A Spark driver that takes commands, line by line: ``start NAME TOPIC KIND``, ``stop NAME``, ``await NAME``.
 
 Run by ``demo.spark``. Its queries read committed records only. A query of kind ``copy`` throws away what it reads,
 ``fail`` raises in its first batch, and ``stick`` never comes back from it. Each command is answered by one line.

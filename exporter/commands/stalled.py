@@ -1,4 +1,4 @@
-"""``transactions stalled``: the partitions whose LSO stands still, who holds each, and the right next step."""
+"""``transactions stalled``: the partitions whose LSO does not move, the holder of each, and the next step."""
 
 from __future__ import annotations
 
