@@ -7,6 +7,7 @@ from grafanalib import core
 from exporter.catalogue import (
     GROUP_BLOCKED_OFFSETS,
     GROUP_READ_COMMITTED_LAG_OFFSETS,
+    GROUP_READ_COMMITTED_LAG_RECORDS,
     HANGING_TRANSACTIONS,
     IGNORED_INFO,
     LSO_BLOCKER_INFO,
@@ -228,16 +229,19 @@ def _groups() -> core.Panel:
     by = "group, topic"
     return table(
         "Groups, and what they wait for",
-        "Held up: not readable yet, because of an open transaction. Behind: readable, and not read yet.",
+        "Held up: not readable yet, because of an open transaction. Behind: readable, and not read yet. Records:"
+        " the same without control records and aborted transactions, where it is known.",
         [
             total(now(GROUP_BLOCKED_OFFSETS, OF_TOPIC, OF_GROUP), by),
             total(now(GROUP_READ_COMMITTED_LAG_OFFSETS, OF_TOPIC, OF_GROUP), by),
+            total(now(GROUP_READ_COMMITTED_LAG_RECORDS, OF_TOPIC, OF_GROUP), by),
         ],
         [
             Column("group", "Group"),
             Column("topic", "Topic"),
             Column("Value #A", "Held up", "short", steps=((None, GREEN), (1, ORANGE)), width=160),
             Column("Value #B", "Behind", "short", width=160),
+            Column("Value #C", "Records", "short", width=160),
         ],
         sort=["Held up"],
     )

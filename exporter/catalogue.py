@@ -474,7 +474,17 @@ HANGING_TRANSACTIONS = Metric(
 GROUP_READ_COMMITTED_LAG_OFFSETS = Metric(
     "kafka_eos_group_read_committed_lag_offsets",
     Kind.GAUGE,
-    "Offsets between a group's committed offset and the last stable offset, summed over the topic's partitions.",
+    "Offsets between a group's committed offset and the last stable offset, summed over the topic's partitions. Control"
+    " records count: a topic that was read to its end may have 1 or more.",
+    (*K, "group", "topic"),
+    "groups",
+)
+GROUP_READ_COMMITTED_LAG_RECORDS = Metric(
+    "kafka_eos_group_read_committed_lag_records",
+    Kind.GAUGE,
+    "Records that a read_committed group has still to read, without control records and aborted transactions, summed"
+    " over the topic's partitions; absent where more than 100 offsets lie between its commit and the last stable offset"
+    " of one, or READ on the topic is not granted.",
     (*K, "group", "topic"),
     "groups",
 )

@@ -9,11 +9,16 @@ from typing import NamedTuple
 
 from exporter import catalogue
 from exporter.kafka.client import AskError
+from exporter.kafka.log.unread_records import UnreadSpan, count_unread
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, group_members, list_groups
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import both_ends
-from exporter.model import Deadline, Fact, Facts, Fault, GroupsBeyondLso, Sample, TopicPartition
+from exporter.model import Deadline, Fact, Facts, Fault, GroupsBeyondLso, Notes, Sample, TopicPartition
 from exporter.sources.cluster import Cluster
+
+MOST_NAMED = 3
+REFUSALS_KEPT = 20
+"""Reads after which topics that could not be read are tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,9 @@ class GroupsSource:
         self.timeout = settings.timeout
         self._progress: dict[str, Progress] = {}
         self._proven: dict[str, set[str]] = {}
+        self._counted: dict[UnreadSpan, int] = {}
+        self._unreadable: frozenset[str] = frozenset()
+        self._reads = 0
 
     @property
     def target(self) -> str:
@@ -87,9 +95,36 @@ class GroupsSource:
         yield from ends.faults
         for group, offsets in committed.values.items():
             yield from group_samples(self.cluster, group, offsets, ends.stable, ends.high)
+        yield from self._records(metadata, committed.values, ends.stable, deadline)
         yield GroupsBeyondLso(self._beyond(metadata, committed.values, ends.stable, deadline))
         if dropped:
             yield catalogue.SERIES_DROPPED(float(dropped), catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS.name)
+
+    def _records(
+        self,
+        metadata: Metadata,
+        committed: Mapping[str, Mapping[TopicPartition, int]],
+        stable: Mapping[TopicPartition, int],
+        deadline: Deadline,
+    ) -> Iterator[Sample | Fact]:
+        """The lag in records, where it can be known: what lies between the same two offsets never changes."""
+        pieces = {
+            UnreadSpan(partition, offset, stable[partition])
+            for offsets in committed.values()
+            for partition, offset in offsets.items()
+            if offset < stable.get(partition, offset)
+        }
+        self._counted = {piece: count for piece, count in self._counted.items() if piece in pieces}
+        asked = {each for each in pieces - self._counted.keys() if each.partition.topic not in self._unreadable}
+        found = count_unread(self._cluster.client, metadata, asked, deadline)
+        self._counted.update(found.counts)
+        self._unreadable = (self._unreadable | found.refused) if self._reads % REFUSALS_KEPT else found.refused
+        self._reads += 1
+        for group, offsets in committed.items():
+            yield from record_samples(self.cluster, group, offsets, stable, self._counted)
+        if self._unreadable:
+            topics = ", ".join(sorted(self._unreadable)[:MOST_NAMED])
+            yield Notes((f"the lag in records is not known of {topics}: grant READ on Topic:{topics.split(',')[0]}",))
 
     def _beyond(
         self,
@@ -121,6 +156,27 @@ class GroupsSource:
         self._progress = {group: Progress(members[group], offsets) for group, offsets in again.items()}
         self._proven = {group: topics for group, topics in self._proven.items() if group in self._progress}
         return frozenset((group, topic) for group, topics in self._proven.items() for topic in topics)
+
+
+def record_samples(
+    cluster: str,
+    group: str,
+    committed: Mapping[TopicPartition, int],
+    stable: Mapping[TopicPartition, int],
+    counted: Mapping[UnreadSpan, int],
+) -> Iterator[Sample]:
+    """Sums over the group's partitions of each topic; absent for a topic of which one is not known."""
+    lag: dict[str, int | None] = {}
+    for partition, offset in committed.items():
+        end = stable.get(partition)
+        known = 0 if end is not None and offset >= end else None
+        if end is not None and known is None:
+            known = counted.get(UnreadSpan(partition, offset, end))
+        before = lag.get(partition.topic, 0)
+        lag[partition.topic] = None if known is None or before is None else before + known
+    for topic, records in lag.items():
+        if records is not None:
+            yield catalogue.GROUP_READ_COMMITTED_LAG_RECORDS(float(records), cluster, group, topic)
 
 
 def beyond(

@@ -71,6 +71,8 @@ class Partition:
     """A broker that led it in the epoch before, does not know that it was deposed, and stands at offset 5 of 9."""
     log_end: int | None = None  # None: the high watermark
     log_start: int = 0
+    batches: bytes = b""  # what a Fetch gives, from whatever offset
+    aborted: Sequence[tuple[int, int]] = ()  # producer id and first offset of its aborted transactions
     epoch_end: tuple[int, int] | None = None  # what the leader says of any epoch; None: it ends at the log end
 
 
@@ -217,6 +219,22 @@ class World:
                 )
                 for topic in request.topics
             ]
+        )
+
+    def _fetch(self, node: int, request: Any) -> Any:
+        def part(name: str, number: int) -> Any:
+            each = self.topics[name][number]
+            code = self.refuse.get("Fetch", 0) or (0 if node == each.leader else NOT_LEADER)
+            aborted = [Answer(producer_id=producer_id, first_offset=first) for producer_id, first in each.aborted]
+            records = b"" if code else each.batches
+            return Answer(partition_index=number, error_code=code, aborted_transactions=aborted, records=records)
+
+        return Answer(
+            error_code=0,
+            responses=[
+                Answer(topic=topic.topic, partitions=[part(topic.topic, each.partition) for each in topic.partitions])
+                for topic in request.topics
+            ],
         )
 
     def _offset_for_leader_epoch(self, node: int, request: Any) -> Any:

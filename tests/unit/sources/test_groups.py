@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 
 from exporter import catalogue
 from exporter.kafka.requests.transactions import PROBES
-from exporter.model import GroupsBeyondLso, Reason, TopicPartition
-from exporter.sources.groups import GroupsSettings, GroupsSource, choose, group_samples
+from exporter.model import GroupsBeyondLso, Notes, Reason, TopicPartition
+from exporter.sources.groups import REFUSALS_KEPT, GroupsSettings, GroupsSource, choose, group_samples
+from tests.batches import data, marker
 from tests.fakes.cluster import OFFSETS, World, partitions, read
 
 LAG = catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS
 BLOCKED = catalogue.GROUP_BLOCKED_OFFSETS
+RECORDS = catalogue.GROUP_READ_COMMITTED_LAG_RECORDS
 
 
 def world_of(count: int = 2) -> World:
@@ -33,6 +35,51 @@ def test_lag_is_measured_to_the_last_stable_offset_and_what_is_blocked_behind_it
     assert not seen.faults
     assert seen.values(LAG) == {("billing", "orders"): 10}
     assert seen.values(BLOCKED) == {("billing", "orders"): 40}
+
+
+def test_a_topic_that_was_read_to_its_end_has_no_lag_in_records_whatever_ends_it() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 79, ("orders", 1): 80}
+    world.topics["orders"][0].batches = marker(79, 7)
+    source = source_of(world)
+    seen = read(world, source)
+    assert seen.values(LAG) == {("billing", "orders"): 1}
+    assert seen.values(RECORDS) == {("billing", "orders"): 0}
+    asked = sum(name == "Fetch" for _, name, _ in world.asked)
+    assert read(world, source).values(RECORDS) == {("billing", "orders"): 0}
+    assert sum(name == "Fetch" for _, name, _ in world.asked) == asked == 1
+
+
+def test_the_lag_in_records_is_absent_where_one_partition_does_not_show_it() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 70, ("orders", 1): 80}
+    world.groups["far"] = {("orders", 1): -30}
+    world.topics["orders"][0].batches = data(70, 4, 7) + data(74, 5, 8) + marker(79, 8)
+    world.topics["orders"][0].aborted = [(8, 74)]
+    seen = read(world, source_of(world))
+    assert seen.values(RECORDS) == {("billing", "orders"): 4}
+    world.topics["orders"][0].batches = b""
+    assert read(world, source_of(world)).values(RECORDS) == {}
+
+
+def test_a_topic_that_may_not_be_read_is_no_fault_and_the_grant_is_named() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 79}
+    world.refuse["Fetch"] = 29
+    source = source_of(world)
+    for _ in range(2):
+        seen = read(world, source)
+        assert not seen.faults
+        assert seen.values(RECORDS) == {}
+        note = seen.facts[Notes]
+        assert isinstance(note, Notes)
+        assert "grant READ on Topic:orders" in note.notes[0]
+    assert sum(name == "Fetch" for _, name, _ in world.asked) == 1
+    world.refuse.clear()
+    world.topics["orders"][0].batches = marker(79, 7)
+    for _ in range(REFUSALS_KEPT):
+        read(world, source)
+    assert read(world, source).values(RECORDS) == {("billing", "orders"): 0}
 
 
 def test_a_commit_beyond_the_last_stable_offset_is_no_negative_lag() -> None:

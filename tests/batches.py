@@ -1,0 +1,25 @@
+"""Batches of records as a broker gives them: headers, with a body that is never read."""
+
+from __future__ import annotations
+
+import struct
+
+TRANSACTIONAL, CONTROL = 0x10, 0x20
+
+
+def batch(base: int, records: int, producer_id: int = -1, attributes: int = 0, span: int | None = None) -> bytes:
+    """The header of a batch with a body that is never read; ``span`` offsets where compaction took some records."""
+    body = b"\0" * 10
+    after = struct.pack(">hiqqqhii", attributes, (span or records) - 1, 0, 0, producer_id, 0, 0, records)
+    rest = struct.pack(">ibI", 0, 2, 0) + after + body
+    return struct.pack(">qi", base, len(rest)) + rest
+
+
+def data(base: int, records: int, producer_id: int) -> bytes:
+    """Records of a transaction."""
+    return batch(base, records, producer_id, TRANSACTIONAL)
+
+
+def marker(base: int, producer_id: int) -> bytes:
+    """The end of a transaction, commit or abort."""
+    return batch(base, 1, producer_id, TRANSACTIONAL | CONTROL)
