@@ -84,7 +84,8 @@ def _matcher(written: str) -> dict[str, str]:
     """A matcher such as ``severity="critical"`` in the operator's form."""
     match = re.fullmatch(r'(\w+)(=~?)"(.*)"', written)
     assert match is not None, written  # noqa: S101 -- ours
-    return {"name": match[1], "matchType": match[2], "value": match[3]}
+    # Equality is what is meant without a type; a bare = is no text to YAML 1.1.
+    return {"name": match[1], **({"matchType": match[2]} if match[2] != "=" else {}), "value": match[3]}
 
 
 def _routes() -> list[dict[str, Any]]:
