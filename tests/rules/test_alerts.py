@@ -136,7 +136,13 @@ def test_prometheus_parses_every_query_of_a_runbook(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-KNOWN = {"exporter.catalogue", "exporter.model", "exporter.lso.ending", "exporter.lso.next_step"}
+KNOWN = {
+    "exporter.catalogue",
+    "exporter.core.durations",
+    "exporter.model",
+    "exporter.lso.ending",
+    "exporter.lso.next_step",
+}
 
 
 def test_the_alerts_know_only_the_catalogue_the_model_and_the_words_of_the_next_steps() -> None:

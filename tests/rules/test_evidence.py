@@ -159,7 +159,7 @@ def test_a_check_of_the_posture_lists_its_subjects_once() -> None:
     ]
     (text,) = rendered("KafkaEosPostureFailed", failed, at="16m")
     assert "has failed for a quarter of an hour, for 2 subject(s)." in text
-    assert re.findall("^- (.*)", text, re.MULTILINE) == ["orders", "payments"]
+    assert sorted(re.findall("^- (.*)", text, re.MULTILINE)) == ["orders", "payments"]
 
 
 def test_zombies_are_told_by_broker_request_and_error_and_by_who_was_initialised() -> None:
