@@ -6,6 +6,7 @@ from grafanalib import core
 
 from exporter.catalogue import (
     GROUP_BLOCKED_OFFSETS,
+    GROUP_OFFSET_COMMITS_TOTAL,
     GROUP_READ_COMMITTED_LAG_OFFSETS,
     GROUP_READ_COMMITTED_LAG_RECORDS,
     HANGING_TRANSACTIONS,
@@ -34,7 +35,7 @@ from exporter.dashboards.panels import (
     table,
     timeline,
 )
-from exporter.dashboards.queries import now, series, total
+from exporter.dashboards.queries import now, per_second, series, total
 from exporter.dashboards.shared import LSO, STALL_STEPS, groups_held_up, holders, stalled_partitions
 
 OF_TOPIC = 'topic=~"$topic"'
@@ -64,7 +65,7 @@ def board() -> Board:
                     Line(5, (_ignored(),)),
                 ),
             ),
-            PanelRow("Consumer groups", (Line(8, (_blocked(), _lag())), Line(8, (_groups(),)))),
+            PanelRow("Consumer groups", (Line(8, (_blocked(), _lag())), Line(8, (_commits(), _groups())))),
         ),
     )
 
@@ -222,6 +223,22 @@ def _lag() -> core.Panel:
                 "{{group}} / {{topic}}",
             )
         ],
+    )
+
+
+def _commits() -> core.Panel:
+    by = "group, topic, transactional"
+    return lines(
+        "Offsets that groups commit, in transactions and outside",
+        "Per second. A group with both kinds, again and again, does not commit its input with its results. Needs "
+        "groups.offset_commits in the settings of the agent.",
+        [
+            Query(
+                f"topk(10, {total(per_second(GROUP_OFFSET_COMMITS_TOTAL, OF_TOPIC, OF_GROUP), by)})",
+                "{{group}} / {{topic}}, in a transaction: {{transactional}}",
+            )
+        ],
+        "ops",
     )
 
 

@@ -488,6 +488,14 @@ GROUP_READ_COMMITTED_LAG_RECORDS = Metric(
     (*K, "group", "topic"),
     "groups",
 )
+GROUP_OFFSET_COMMITS_TOTAL = Metric(
+    "kafka_eos_group_offset_commits_total",
+    Kind.COUNTER,
+    "Offsets that a group committed since the agent began to read __consumer_offsets, in a transaction (true), aborted "
+    "ones included, or outside of any (false).",
+    (*K, "group", "topic", "transactional"),
+    "offsets",
+)
 GROUP_BLOCKED_OFFSETS = Metric(
     "kafka_eos_group_blocked_offsets",
     Kind.GAUGE,

@@ -458,13 +458,21 @@ class IgnoredSource(Fact):
     reason: str
 
 
+class OffsetPartitions(NamedTuple):
+    """Partitions of ``__consumer_offsets`` that so many transactions of an application named together."""
+
+    transactions: int
+    partitions: frozenset[int]
+
+
 @dataclass(frozen=True, slots=True)
 class TransactionUse(Fact):
     """Who uses transactions, from the last hour of the log.
 
     ``topics`` were written to, ``clients`` counts ids by application and by the transaction version that their client
     speaks, ``connect_ids`` are the ids of Connect's tasks, ``connect_groups`` the groups of workers that are known.
-    ``new_applications`` appeared in that hour, None while those before are not known.
+    ``new_applications`` appeared in that hour, None while those before are not known. ``offset_partitions`` has by
+    application the partitions of ``__consumer_offsets`` that its transactions named since the log is read.
     """
 
     topics: frozenset[str]
@@ -472,6 +480,21 @@ class TransactionUse(Fact):
     connect_ids: Mapping[str, ConnectTaskId]
     connect_groups: frozenset[str] = frozenset()
     new_applications: int | None = None
+    offset_partitions: Mapping[str, OffsetPartitions] = field(default_factory=dict)
+
+
+class CommitTimes(NamedTuple):
+    """When a group committed offsets of late: Unix seconds of batches in transactions, and of those outside of any."""
+
+    transactional: tuple[float, ...]
+    plain: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCommits(Fact):
+    """Offset commits of the last hour by group, as the batches of ``__consumer_offsets`` have them."""
+
+    groups: Mapping[str, CommitTimes]
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from exporter.sources.audits import Names
 from exporter.sources.cluster import Cluster
 from exporter.sources.groups import GroupsSettings, GroupsSource
 from exporter.sources.lso import LsoSettings, LsoSource
+from exporter.sources.offsets import OffsetsSource
 from exporter.sources.posture import PostureSettings, PostureSource
 from exporter.sources.prover import Prover
 from exporter.sources.transactions import TransactionsSettings, TransactionsSource
@@ -106,6 +107,7 @@ def sources_of(
         TransactionsSource(cluster, transactions),
         TxnlogSource(cluster, TxnlogSettings(caps)),
         GroupsSource(cluster, groups),
+        *((OffsetsSource(cluster, config.groups.interval),) if config.groups.offset_commits else ()),
         PostureSource(cluster, PostureSettings(config.posture.interval, config.posture.ignore)),
         *around,
     )

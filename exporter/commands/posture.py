@@ -17,6 +17,7 @@ from exporter.posture.check import Check, CheckResult
 from exporter.posture.checks import Posture
 from exporter.sources.cluster import Cluster
 from exporter.sources.groups import GroupsSettings, GroupsSource
+from exporter.sources.offsets import OffsetsSource
 from exporter.sources.posture import PostureSettings, PostureSource
 from exporter.sources.transactions import TransactionsSettings, TransactionsSource
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
@@ -96,6 +97,7 @@ def _look(
         groups,
         TxnlogSource(cluster, TxnlogSettings(timeout=_SLICE_SECONDS)),
         TransactionsSource(cluster, TransactionsSettings()),
+        *((OffsetsSource(cluster, settings.groups.interval),) if settings.groups.offset_commits else ()),
         *engine_sources(cluster, engines._replace(spark=(), audits=())),  # these give nothing for the posture
     )
     for source in sources:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
-from exporter.model import Fact, OpenTransaction
+from exporter.model import Fact, GroupCommits, OffsetPartitions, OpenTransaction
 from exporter.posture.check import Check, CheckResult, Rule, Settings
 from exporter.posture.connect import connect_checks
+from exporter.posture.offsets import offset_checks
 
 DAY_MS = 86_400_000
 LONG_TIMEOUT_MS = 900_000
@@ -58,6 +59,8 @@ class PostureEvidence:
     connects: Sequence[ConnectState] = field(default_factory=tuple)
     connect_log: LoggedIds | None = None
     new_applications: int | None = None
+    group_commits: GroupCommits | None = None
+    offset_partitions: Mapping[str, OffsetPartitions] = field(default_factory=dict)
 
 
 LOG_REPLICATION = Rule(
@@ -304,6 +307,11 @@ def _broker_number(evidence: PostureEvidence, rule: Rule, key: str, passes: Call
         yield rule.cannot(evidence.cluster, _broker_error(evidence) or f"no broker told its {key}")
 
 
+def _offsets(evidence: PostureEvidence) -> Iterator[Check]:
+    partitions = len(evidence.topics.get(CONSUMER_OFFSETS, ()))
+    return offset_checks(evidence.group_commits, evidence.offset_partitions, partitions)
+
+
 def _connect(evidence: PostureEvidence) -> Iterator[Check]:
     return connect_checks(evidence.connects, evidence.connect_log, evidence.clients_error, evidence.beyond_lso)
 
@@ -321,6 +329,7 @@ _CHECKS: tuple[Callable[[PostureEvidence], Iterator[Check]], ...] = (
     _verification,
     _expiration,
     _groups,
+    _offsets,
     _applications,
     _connect,
 )

@@ -101,6 +101,8 @@ class GroupsConfig(Section):
     """Groups to read where there are more than `limit`."""
     exclude: Patterns = ()
     """Groups to leave out."""
+    offset_commits: bool = False
+    """Count offset commits in transactions and outside of them; reads `__consumer_offsets`, which needs READ on it."""
     limit: Count = 500
     """All groups are read up to this number; above it only those that `include` matches."""
 

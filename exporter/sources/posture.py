@@ -15,6 +15,7 @@ from exporter.model import (
     Fact,
     Facts,
     Fault,
+    GroupCommits,
     GroupsBeyondLso,
     OpenTransactions,
     Reason,
@@ -112,6 +113,8 @@ class PostureSource:
             connects=facts.all(ConnectState),
             connect_log=LoggedIds(use.connect_ids, use.connect_groups) if use is not None else None,
             new_applications=use.new_applications if use is not None else None,
+            group_commits=facts.get(GroupCommits),
+            offset_partitions=use.offset_partitions if use is not None else {},
         )
         yield from self._say(checks_of(evidence))
 

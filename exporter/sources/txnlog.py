@@ -375,7 +375,11 @@ class TxnlogSource:
             self._used_at = now
             known, topics = self._entries(), self._aggregates.topics
             use = transaction_use(known, topics, self._cluster.grouping, (wall - HOUR) * 1000)
-            self._use = replace(use, new_applications=self._aggregates.recent_applications(wall))
+            self._use = replace(
+                use,
+                new_applications=self._aggregates.recent_applications(wall),
+                offset_partitions=self._aggregates.offset_partitions,
+            )
         yield self._use
 
     def _missing(self) -> tuple[str, ...]:

@@ -14,7 +14,8 @@ from typing import Any
 from exporter import catalogue
 from exporter.core.shard import WHOLE, Shard
 from exporter.flink.jobs import Jobs
-from exporter.model import Distribution, Metric, Outcome, Sample, TaskCommits, UncleanEnd
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS
+from exporter.model import Distribution, Metric, OffsetPartitions, Outcome, Sample, TaskCommits, UncleanEnd
 from exporter.transactions.applications import Application, Grouping
 from exporter.transactions.entries import Entry, decode_section
 from exporter.transactions.events import Appeared, Ended, Event, Initialised
@@ -79,6 +80,8 @@ class ApplicationAggregate:
         self.open_seconds: dict[Outcome, Histogram] = {}
         self.completion_seconds = Histogram(catalogue.TRANSACTION_COMPLETION_SECONDS)
         self.inits = 0
+        self.named = 0  # transactions whose partitions are known
+        self.offset_partitions: set[int] = set()  # of __consumer_offsets, that they named
         self.last: dict[Outcome, float] = {}
         self.changed = True  # since it was last saved
         self._samples: tuple[tuple[Sample, ...], tuple[Sample, ...]] | None = None
@@ -184,6 +187,7 @@ class Aggregates:
         self._seen: dict[str, int] = {}
         self._sections: set[bytes] = set()
         self.flink = Jobs()
+        self._offset_sections: dict[bytes, frozenset[int]] = {}  # those of them with partitions of __consumer_offsets
         self.topics: set[str] = set()  # all that finished transactions wrote to
         self._task_commits: dict[str, int] = {}
         self._changed_tasks: set[str] = set()
@@ -272,6 +276,10 @@ class Aggregates:
         own = self._by_name.get(entry.application)
         if own is None:  # another shard's
             return
+        if transaction.section:
+            own.named += 1
+            if offsets := self._offset_sections.get(transaction.section):
+                own.offset_partitions.update(offsets)
         if new:
             own.count(transaction)
         ended = transaction.completed_ms / 1000
@@ -308,8 +316,19 @@ class Aggregates:
         """Note the topics of a list of partitions that was not met before; the same lists come again and again."""
         if len(self._sections) >= MOST_SECTIONS:
             self._sections.clear()
+            self._offset_sections.clear()
         self._sections.add(transaction.section)
-        self.topics.update(partition.topic for partition in decode_section(transaction.section, transaction.layout))
+        partitions = decode_section(transaction.section, transaction.layout)
+        self.topics.update(partition.topic for partition in partitions)
+        if offsets := frozenset(each.partition for each in partitions if each.topic == CONSUMER_OFFSETS):
+            self._offset_sections[transaction.section] = offsets
+
+    @property
+    def offset_partitions(self) -> Mapping[str, OffsetPartitions]:
+        """By application, the partitions of ``__consumer_offsets`` that its transactions named since reading began."""
+        return {
+            name: OffsetPartitions(own.named, frozenset(own.offset_partitions)) for name, own in self._by_name.items()
+        }
 
     # --- Over a restart ---
 

@@ -5,7 +5,7 @@ For looking things up by the dozen. Bulk reading is Spark's, and the tail's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -68,24 +68,32 @@ def writers_at(
 
 def fetch_request(topic: str, partition: int, offset: int, deadline: Deadline, size: int = FETCH_BYTES) -> FetchRequest:
     """Fetch of one partition from an offset on, read_uncommitted, of at most so many bytes or one batch."""
+    return many_partitions(topic, {partition: offset}, deadline, size, size)
+
+
+def many_partitions(topic: str, positions: Mapping[int, int], deadline: Deadline, size: int, most: int) -> FetchRequest:
+    """Fetch of several partitions of a topic, each from its offset: ``size`` bytes of each, ``most`` in all."""
     kind = FetchRequest.FetchTopic
-    wanted = kind.FetchPartition(
-        partition=partition,
-        current_leader_epoch=-1,
-        fetch_offset=offset,
-        last_fetched_epoch=-1,
-        log_start_offset=-1,
-        partition_max_bytes=size,
-    )
+    wanted = [
+        kind.FetchPartition(
+            partition=partition,
+            current_leader_epoch=-1,
+            fetch_offset=offset,
+            last_fetched_epoch=-1,
+            log_start_offset=-1,
+            partition_max_bytes=size,
+        )
+        for partition, offset in positions.items()
+    ]
     return FetchRequest(
         replica_id=CONSUMER,
         max_wait_ms=min(500, int(deadline.remaining() * 1000)),
         min_bytes=1,
-        max_bytes=size,
+        max_bytes=most,
         isolation_level=int(Isolation.READ_UNCOMMITTED),
         session_id=0,
         session_epoch=-1,
-        topics=[kind(topic=topic, partitions=[wanted])],
+        topics=[kind(topic=topic, partitions=wanted)],
         forgotten_topics_data=[],
         rack_id="",
         # Version 13 and later name topics by id; the highest before it serves every broker since 2.7.

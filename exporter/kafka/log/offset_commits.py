@@ -1,0 +1,148 @@
+"""Offset commits as they stand in ``__consumer_offsets``: by group and topic, in a transaction or outside of any.
+
+A commit by ``sendOffsetsToTransaction`` (TxnOffsetCommit) is a batch with the transactional bit and a producer id, any
+other commit is not (GroupCoordinator, KIP-98). Batches are read by Fetch, as librdkafka does not show these bits.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from kafka.errors import CorruptRecordError
+from kafka.protocol.consumer import FetchRequest
+from kafka.record import MemoryRecords
+from kafka.record.default_records import DefaultRecordBatch
+
+from exporter.kafka.faults import refusal
+from exporter.kafka.log.record_places import many_partitions
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
+from exporter.kafka.requests.routing import BrokerAccess
+from exporter.model import Deadline, Fault, Reason
+
+PARTITION_BYTES = 1 << 20
+REQUEST_BYTES = 8 << 20
+OFFSET_OUT_OF_RANGE = 1
+_VERSION = struct.Struct(">h")
+_LONGEST_NAME = 10_000
+
+
+class OffsetCommits(NamedTuple):
+    """The offset commits of one batch of one group and topic: how many ``records``, and when in Unix milliseconds."""
+
+    group: str
+    topic: str
+    transactional: bool
+    records: int
+    timestamp_ms: int
+
+
+class CommitReader:
+    """Reads on in every partition of ``__consumer_offsets`` from where it was. For one thread."""
+
+    def __init__(self) -> None:
+        self.positions: dict[int, int] = {}
+        self.faults: list[Fault] = []
+        self.lost = 0
+
+    def read(
+        self, client: BrokerAccess, metadata: Metadata, ends: Mapping[int, int], deadline: Deadline
+    ) -> Iterator[OffsetCommits]:
+        """What was committed up to these ends. A partition without a position is left out.
+
+        ``faults`` are those of this call; ``lost`` counts offsets that were gone before they were read.
+        """
+        self.faults = []
+        left = {number for number, end in ends.items() if self.positions.get(number, end) < end}
+        while left and not deadline.over:
+            by_leader: dict[int, dict[int, int]] = {}
+            for number in sorted(left):
+                leader = metadata.leader(CONSUMER_OFFSETS, number)
+                if leader is None:
+                    self.faults.append(Fault(Reason.NO_LEADER, f"{CONSUMER_OFFSETS}-{number} has no leader"))
+                    left.discard(number)
+                else:
+                    by_leader.setdefault(leader, {})[number] = self.positions[number]
+            requests = {
+                leader: many_partitions(CONSUMER_OFFSETS, places, deadline, PARTITION_BYTES, REQUEST_BYTES)
+                for leader, places in by_leader.items()
+            }
+            before = dict(self.positions)
+            yield from self._ask(client, requests, ends, left, deadline)
+            left = {number for number in left if self.positions[number] < ends[number]}
+            if before == self.positions:
+                break
+
+    def _ask(
+        self,
+        client: BrokerAccess,
+        requests: Mapping[int, FetchRequest],
+        ends: Mapping[int, int],
+        left: set[int],
+        deadline: Deadline,
+    ) -> Iterator[OffsetCommits]:
+        for answer in client.ask(requests, deadline).values():
+            if isinstance(answer, Fault):
+                self.faults.append(answer)
+                continue
+            for each in (part for topic in answer.responses for part in topic.partitions):
+                number = each.partition_index
+                if number not in left:
+                    continue
+                if each.error_code == OFFSET_OUT_OF_RANGE:
+                    self.lost += max(0, ends[number] - self.positions[number])
+                    self.positions[number] = ends[number]
+                elif each.error_code:
+                    what = f"Fetch of {CONSUMER_OFFSETS}-{number}"
+                    self.faults.append(refusal(what, each.error_code, f"READ on Topic:{CONSUMER_OFFSETS}"))
+                    left.discard(number)
+                else:
+                    yield from self._take(number, bytes(each.records or b""), ends[number])
+
+    def _take(self, number: int, data: bytes, end: int) -> Iterator[OffsetCommits]:
+        if not data:  # the answer was full before this partition's turn
+            return
+        try:
+            records = MemoryRecords(data)
+            while (batch := records.next_batch()) is not None:
+                if isinstance(batch, DefaultRecordBatch) and batch.last_offset >= self.positions[number]:
+                    found = list(commits_of(batch))
+                    self.positions[number] = batch.last_offset + 1
+                    yield from found
+        except (CorruptRecordError, struct.error, ValueError, IndexError):
+            self.faults.append(Fault(Reason.MALFORMED, f"{CONSUMER_OFFSETS}-{number}: a batch that cannot be read"))
+            self.lost += max(0, end - self.positions[number])
+            self.positions[number] = end
+
+
+def commits_of(batch: DefaultRecordBatch) -> Iterator[OffsetCommits]:
+    """The commits in a batch, by group and topic; not deletions, the groups' own records, or markers."""
+    if batch.is_control_batch:
+        return
+    counts: dict[tuple[str, str], int] = {}
+    for record in batch:
+        place = decode_commit_key(record.key) if record.value is not None and record.key else None
+        if place is not None:
+            counts[place] = counts.get(place, 0) + 1
+    for (group, topic), count in counts.items():
+        yield OffsetCommits(group, topic, batch.is_transactional, count, batch.max_timestamp)
+
+
+def decode_commit_key(key: bytes) -> tuple[str, str] | None:
+    """Group and topic of an OffsetCommitKey (versions 0 and 1); None for another record of the topic.
+
+    Raises ValueError or struct.error for a key that ends early.
+    """
+    if _VERSION.unpack_from(key)[0] not in {0, 1}:
+        return None
+    group, at = _text(key, _VERSION.size)
+    return group, _text(key, at)[0]
+
+
+def _text(key: bytes, at: int) -> tuple[str, int]:
+    size = _VERSION.unpack_from(key, at)[0]
+    end = at + _VERSION.size + size
+    if not 0 <= size <= _LONGEST_NAME or end > len(key):
+        raise ValueError("a key that ends early")
+    return key[at + _VERSION.size : end].decode(errors="replace"), end

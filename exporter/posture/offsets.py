@@ -1,0 +1,67 @@
+"""Whether applications that write in transactions commit their input's offsets in them. Pure.
+
+Offsets that are committed outside of the transaction are the commonest way to lose exactly-once between two topics:
+after a crash, records are processed again whose results are committed, or skipped whose results are not.
+
+Two kinds of statements are told apart. The batches of ``__consumer_offsets`` prove how a group commits. Without them
+there is the transaction log: a transaction that commits a group's offsets names the group's partition of
+``__consumer_offsets``, which other groups share. So a partition that is named is evidence, and one that none names is
+proof that these transactions commit no offsets of the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from exporter.kafka.requests.transactions import coordinator_partition
+from exporter.model import GroupCommits, OffsetPartitions
+from exporter.posture.check import Check, Rule
+
+LEAST_TIMES = 3
+LEAST_SPAN = 60.0
+"""Commits outside of transactions that are no single act, such as a reset of the group's offsets: at least so many
+batches, over at least so many seconds.
+"""
+LEAST_TRANSACTIONS = 10
+"""Transactions of an application that must have been seen before what none of them named is a statement."""
+OFFSETS = Rule(
+    "offsets_in_transaction",
+    "Offsets are committed outside of the transaction with the results: after a crash, input is processed twice or "
+    "skipped.",
+    "producer.sendOffsetsToTransaction(offsets, consumer.groupMetadata()) before commitTransaction, and "
+    "enable.auto.commit=false without commitSync (docs/exactly-once.md)",
+)
+
+
+def offset_checks(
+    commits: GroupCommits | None, used: Mapping[str, OffsetPartitions], partitions: int
+) -> Iterator[Check]:
+    """The checks of groups that commit in and out of transactions, and of groups that have the name of an application.
+
+    ``commits`` is None where ``__consumer_offsets`` is not read. ``used`` has by application the partitions of it that
+    its transactions named; ``partitions`` is how many it has.
+    """
+    if commits is None:
+        return
+    for group, times in sorted(commits.groups.items()):
+        habit = _is_habit(times.plain)
+        if times.transactional:
+            found = f"{len(times.transactional)} batches of its commits were in transactions in the last hour"
+            if habit:
+                found += f", and {len(times.plain)} outside of any (proven by the batches of __consumer_offsets)"
+            yield OFFSETS.says(group, passed=not habit, found=found)
+        elif habit and group in used and partitions:
+            place = coordinator_partition(group, partitions)
+            seen = used[group]
+            if place in seen.partitions or seen.transactions < LEAST_TRANSACTIONS:
+                continue  # transactions of the application named the partition: of this group or of another one
+            found = (
+                f"none of {seen.transactions} transactions of application {group} named partition {place} of "
+                f"__consumer_offsets, and group {group} commits outside of any (proven); that the two belong together "
+                "is taken from their name"
+            )
+            yield OFFSETS.says(group, passed=False, found=found)
+
+
+def _is_habit(plain: Sequence[float]) -> bool:
+    return len(plain) >= LEAST_TIMES and plain[-1] - plain[0] >= LEAST_SPAN

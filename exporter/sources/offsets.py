@@ -1,0 +1,121 @@
+"""Offset commits of one cluster, in transactions and outside of them: opt-in, as it reads ``__consumer_offsets``."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from exporter import catalogue
+from exporter.kafka.client import AskError
+from exporter.kafka.log.offset_commits import CommitReader, OffsetCommits
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
+from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets
+from exporter.model import CommitTimes, Deadline, Fact, Facts, Fault, GroupCommits, Sample, TopicPartition
+from exporter.sources.cluster import Cluster
+
+HOUR = 3600.0
+MOST_SERIES = 5000
+"""Groups times topics that are counted; the others are a dropped series."""
+MOST_TIMES = 100
+"""Instants that are kept of a group's latest commits of a kind."""
+
+
+class OffsetsSource:
+    """Source ``offsets`` of one cluster. It counts from its start on, and looks an hour back for the posture."""
+
+    name = "offsets"
+
+    def __init__(self, cluster: Cluster, interval: float, timeout: float = 20.0) -> None:
+        self._cluster = cluster
+        self.pace = self.interval = interval
+        self.timeout = timeout
+        self._reader = CommitReader()
+        self._began: float | None = None
+        self._counts: dict[tuple[str, str, bool], int] = {}
+        self._times: dict[tuple[str, bool], deque[float]] = {}
+        self._dropped: set[tuple[str, str]] = set()
+
+    @property
+    def target(self) -> str:
+        return self._cluster.target
+
+    @property
+    def cluster(self) -> str:
+        return self._cluster.name
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:  # noqa: ARG002 the protocol's
+        try:
+            metadata = self._cluster.metadata(deadline, [CONSUMER_OFFSETS])
+        except AskError as error:
+            yield error.fault
+            yield from self._counters()
+            return
+        if (refused := metadata.errors.get(CONSUMER_OFFSETS)) is not None:
+            yield refused
+        places = [TopicPartition(CONSUMER_OFFSETS, each) for each in metadata.topics.get(CONSUMER_OFFSETS, {})]
+        ends = end_offsets(self._cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
+        yield from ends.faults
+        by_number = {place.partition: end for place, end in ends.values.items()}
+        wall = self._cluster.clock.wall()
+        if self._began is None:
+            self._began = wall
+        yield from self._begin(metadata, by_number, wall, deadline)
+        for commits in self._reader.read(self._cluster.client, metadata, by_number, deadline):
+            self._take(commits)
+        yield from dict.fromkeys(self._reader.faults)
+        yield from self._counters()
+        if not self._reader.faults and all(self._reader.positions.get(each) == end for each, end in by_number.items()):
+            yield self._fact(wall)
+
+    def _begin(self, metadata: Metadata, ends: dict[int, int], wall: float, deadline: Deadline) -> Iterator[Fault]:
+        """Give every partition without a position the offset of an hour ago."""
+        fresh = [TopicPartition(CONSUMER_OFFSETS, each) for each in ends if each not in self._reader.positions]
+        if not fresh:
+            return
+        since = dict.fromkeys(fresh, round((wall - HOUR) * 1000))
+        starts = list_offsets(self._cluster.client, metadata, since, deadline)
+        yield from starts.faults
+        for place, start in starts.values.items():
+            end = ends[place.partition]
+            self._reader.positions[place.partition] = end if start < 0 else min(start, end)
+
+    def _take(self, commits: OffsetCommits) -> None:
+        if not self._cluster.shard.holds(commits.group):
+            return
+        at = commits.timestamp_ms / 1000
+        self._times.setdefault((commits.group, commits.transactional), deque(maxlen=MOST_TIMES)).append(at)
+        if self._began is None or at < self._began:
+            return  # before the start of this process, whose counters begin at 0
+        key = (commits.group, commits.topic, commits.transactional)
+        if key not in self._counts and len(self._counts) >= MOST_SERIES:
+            self._dropped.add((commits.group, commits.topic))
+            return
+        self._counts[key] = self._counts.get(key, 0) + commits.records
+
+    def _fact(self, wall: float) -> GroupCommits:
+        """The last hour. Groups that committed nothing in it are forgotten."""
+        for key, instants in list(self._times.items()):
+            while instants and instants[0] < wall - HOUR:
+                instants.popleft()
+            if not instants:
+                del self._times[key]
+        groups = {group for group, _ in self._times}
+        return GroupCommits(
+            {
+                group: CommitTimes(
+                    tuple(self._times.get((group, True), ())),
+                    tuple(self._times.get((group, False), ())),
+                )
+                for group in groups
+            }
+        )
+
+    def _counters(self) -> Iterator[Sample]:
+        for (group, topic, transactional), count in self._counts.items():
+            word = "true" if transactional else "false"
+            yield catalogue.GROUP_OFFSET_COMMITS_TOTAL(float(count), self.cluster, group, topic, word)
+        if self._dropped:
+            yield catalogue.SERIES_DROPPED(float(len(self._dropped)), catalogue.GROUP_OFFSET_COMMITS_TOTAL.name)

@@ -1,0 +1,132 @@
+"""Batches of ``__consumer_offsets``: which groups committed, in a transaction or not, and what is no commit."""
+
+from __future__ import annotations
+
+import struct
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka.record import MemoryRecords
+from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+
+from exporter.kafka.log.offset_commits import CommitReader, OffsetCommits, commits_of, decode_commit_key
+from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
+from exporter.model import Deadline
+
+ENDS = {0: 10}
+LED = {0: PartitionMetadata(1, (1,), (1,), offline=False)}
+METADATA = Metadata("c", {1: "k1:9092"}, {"__consumer_offsets": LED}, frozenset(), {}, {})
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def key(group: str, topic: str, partition: int = 0, version: int = 1) -> bytes:
+    return struct.pack(">h", version) + text(group) + text(topic) + struct.pack(">i", partition)
+
+
+def batch(*records: tuple[bytes, bytes | None], transactional: bool = False, base: int = 0) -> bytes:
+    made = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=0,
+        is_transactional=transactional,
+        producer_id=7 if transactional else -1,
+        producer_epoch=0 if transactional else -1,
+        base_sequence=-1,
+        batch_size=1 << 20,
+    )
+    for number, (its_key, value) in enumerate(records):
+        made.append(number, timestamp=1000, key=its_key, value=value, headers=[])
+    data = bytearray(made.build())
+    data[0:8] = struct.pack(">q", base)
+    return bytes(data)
+
+
+def read(data: bytes) -> list[OffsetCommits]:
+    found = MemoryRecords(data).next_batch()
+    assert isinstance(found, DefaultRecordBatch)
+    return list(commits_of(found))
+
+
+def test_commits_are_counted_by_group_and_topic_with_the_kind_of_their_batch() -> None:
+    records = [(key("pay", "orders", number), b"x") for number in range(3)] + [(key("pay", "refunds"), b"x")]
+    for transactional in (True, False):
+        assert read(batch(*records, transactional=transactional)) == [
+            OffsetCommits("pay", "orders", transactional, 3, 1000),
+            OffsetCommits("pay", "refunds", transactional, 1, 1000),
+        ]
+
+
+def test_deletions_and_the_groups_own_records_are_no_commits() -> None:
+    assert read(batch((key("pay", "orders"), None), (struct.pack(">h", 2) + text("pay"), b"x"))) == []
+
+
+@pytest.mark.parametrize("broken", [b"", b"\0", b"\0\1", key("pay", "orders")[:8], b"\0\1\x7f\xff", b"\0\1\xff\xff"])
+def test_a_key_that_ends_early_is_refused(broken: bytes) -> None:
+    with pytest.raises((ValueError, struct.error)):
+        decode_commit_key(broken)
+
+
+class Client:
+    """Answers each Fetch with the next of these."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+
+    def metadata(self, *_: object) -> Metadata:
+        return METADATA
+
+    def ask(self, requests: Any, _: Deadline) -> dict[int, Any]:
+        return dict.fromkeys(requests, self.answers.pop(0))
+
+
+def answer(records: bytes, code: int = 0) -> Any:
+    part = SimpleNamespace(partition_index=0, error_code=code, records=records, high_watermark=10)
+    return SimpleNamespace(responses=[SimpleNamespace(topic="__consumer_offsets", partitions=[part])])
+
+
+def reader(at: int = 0) -> CommitReader:
+    made = CommitReader()
+    made.positions[0] = at
+    return made
+
+
+def test_reading_goes_on_to_the_end_and_counts_nothing_twice() -> None:
+    first = batch((key("pay", "orders"), b"x"), base=0)
+    second = batch((key("pay", "orders"), b"x"), base=9, transactional=True)
+    own = reader()
+    client = Client(answer(first), answer(first + second))
+    assert [each.transactional for each in own.read(client, METADATA, ENDS, Deadline.after(5))] == [False, True]
+    assert own.positions == {0: 10}
+    assert list(own.read(client, METADATA, ENDS, Deadline.after(5))) == []
+
+
+def test_a_refusal_names_the_grant_and_keeps_the_position() -> None:
+    own = reader(3)
+    assert list(own.read(Client(answer(b"", 29)), METADATA, ENDS, Deadline.after(5))) == []
+    assert "grant READ on Topic:__consumer_offsets" in own.faults[0].detail
+    assert own.positions == {0: 3}
+
+
+def test_what_retention_took_is_lost_and_counted() -> None:
+    own = reader(3)
+    assert list(own.read(Client(answer(b"", 1)), METADATA, ENDS, Deadline.after(5))) == []
+    assert (own.lost, own.positions) == (7, {0: 10})
+
+
+@pytest.mark.parametrize("broken", [batch((b"\0", b"x")), b"\xff" * 100], ids=["key", "bytes"])
+def test_garbage_is_a_fault_and_does_not_stop_the_reading_for_ever(broken: bytes) -> None:
+    own = reader()
+    list(own.read(Client(answer(broken)), METADATA, ENDS, Deadline.after(5)))
+    assert "cannot be read" in own.faults[0].detail
+    assert (own.lost, own.positions) == (10, {0: 10})
+
+
+def test_a_partition_that_was_left_out_of_a_full_answer_is_read_next_time() -> None:
+    own = reader()
+    assert list(own.read(Client(answer(b"")), METADATA, ENDS, Deadline.after(5))) == []
+    assert (own.lost, own.positions) == (0, {0: 0})
+    again = batch((key("pay", "orders"), b"x"), base=9)
+    assert len(list(own.read(Client(answer(again)), METADATA, ENDS, Deadline.after(5)))) == 1
