@@ -484,7 +484,7 @@ class TransactionUse(Fact):
 
 
 class CommitTimes(NamedTuple):
-    """When a group committed offsets of late: Unix seconds of batches in transactions, and of those outside of any."""
+    """Instants of a group's latest commits, in transactions and outside of any: Unix seconds, some seconds apart."""
 
     transactional: tuple[float, ...]
     plain: tuple[float, ...]

@@ -86,8 +86,12 @@ class File:
     consumers: tuple[View, ...] = ()
 
 
-def kind_of(settings: Sequence[Setting]) -> Client | None:
-    """Whose settings these are, by the names in them; None where that cannot be told."""
+_BY_FILE = (("stream", Client.STREAMS), ("producer", Client.PRODUCER), ("consumer", Client.CONSUMER))
+"""Words in the name of a file whose settings are those of any client."""
+
+
+def kind_of(settings: Sequence[Setting], file: str = "") -> Client | None:
+    """Whose settings these are, by the names in them, else by the name of the file; None where neither shows it."""
     names = {setting.name for setting in settings}
 
     def begins(*prefixes: str) -> bool:
@@ -103,7 +107,8 @@ def kind_of(settings: Sequence[Setting]) -> Client | None:
         return Client.CONNECTOR
     if names & {"offset.storage.topic", "config.storage.topic", "exactly.once.source.support"}:
         return Client.CONNECT_WORKER
-    if begins("controller.quorum.", "log.dirs", "process.roles", "zookeeper.connect"):
+    # Consumers before Kafka 0.9 had zookeeper.connect as well, with their group.
+    if begins("controller.quorum.", "log.dirs", "process.roles", "zookeeper.connect") and "group.id" not in names:
         return Client.BROKER
     if names & {"application.id", "processing.guarantee", "num.stream.threads"}:
         return Client.STREAMS
@@ -114,6 +119,8 @@ def kind_of(settings: Sequence[Setting]) -> Client | None:
         return Client.CONSUMER
     if names & {"acks", "enable.idempotence", "transactional.id", "value.serializer", "retries", "linger.ms"}:
         return Client.PRODUCER
+    if "bootstrap.servers" in names:
+        return next((kind for word, kind in _BY_FILE if word in file.lower()), None)
     return None
 
 

@@ -134,7 +134,7 @@ def _look(path: Path, goal: Goal, options: argparse.Namespace, limit: int | None
         settings = read(path)
     except FileError as error:
         return _Looked(str(path), None, error=str(error))
-    kind = Client(options.kind) if options.kind else kind_of(settings)
+    kind = Client(options.kind) if options.kind else kind_of(settings, path.name)
     if kind is None:
         kinds = ", ".join(each.value for each in Client)
         return _Looked(str(path), None, error=f"its names do not tell whose settings these are: give --kind ({kinds})")

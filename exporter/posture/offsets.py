@@ -18,9 +18,9 @@ from exporter.model import GroupCommits, OffsetPartitions
 from exporter.posture.check import Check, Rule
 
 LEAST_TIMES = 3
-LEAST_SPAN = 60.0
-"""Commits outside of transactions that are no single act, such as a reset of the group's offsets: at least so many
-batches, over at least so many seconds.
+LEAST_SPAN = 50.0
+"""Commits outside of transactions that are no single act, such as a reset of the group's offsets: at so many instants,
+over at least so many seconds.
 """
 LEAST_TRANSACTIONS = 10
 """Transactions of an application that must have been seen before what none of them named is a statement."""
@@ -46,9 +46,10 @@ def offset_checks(
     for group, times in sorted(commits.groups.items()):
         habit = _is_habit(times.plain)
         if times.transactional:
-            found = f"{len(times.transactional)} batches of its commits were in transactions in the last hour"
+            found = "in the last hour it committed in transactions"
             if habit:
-                found += f", and {len(times.plain)} outside of any (proven by the batches of __consumer_offsets)"
+                length = f"{times.plain[-1] - times.plain[0]:.0f} s"
+                found += f", and for {length} and more outside of any (proven by the batches of __consumer_offsets)"
             yield OFFSETS.says(group, passed=not habit, found=found)
         elif habit and group in used and partitions:
             place = coordinator_partition(group, partitions)

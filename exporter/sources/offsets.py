@@ -16,8 +16,8 @@ from exporter.sources.cluster import Cluster
 HOUR = 3600.0
 MOST_SERIES = 5000
 """Groups times topics that are counted; the others are a dropped series."""
-MOST_TIMES = 100
-"""Instants that are kept of a group's latest commits of a kind."""
+SPACING = 10.0
+"""Seconds between two instants of commits that are kept of a group: an hour has 360, however often it commits."""
 
 
 class OffsetsSource:
@@ -86,7 +86,9 @@ class OffsetsSource:
         if not self._cluster.shard.holds(commits.group):
             return
         at = commits.timestamp_ms / 1000
-        self._times.setdefault((commits.group, commits.transactional), deque(maxlen=MOST_TIMES)).append(at)
+        instants = self._times.setdefault((commits.group, commits.transactional), deque())
+        if not instants or at >= instants[-1] + SPACING:
+            instants.append(at)
         if self._began is None or at < self._began:
             return  # before the start of this process, whose counters begin at 0
         key = (commits.group, commits.topic, commits.transactional)

@@ -193,3 +193,20 @@ def test_sarif_has_a_rule_and_a_place_for_each_finding() -> None:
     assert {result["ruleId"] for result in run["results"]} <= rules
     lines = [result["locations"][0]["physicalLocation"]["region"]["startLine"] for result in run["results"]]
     assert lines == [3, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "kind"),
+    [
+        ("bootstrap.servers=k:9092\ncompression.type=none", "producer.properties", Client.PRODUCER),
+        ("bootstrap.servers=k:9092\ngroup.instance.id=laptop", "streams-app.properties", Client.STREAMS),
+        ("bootstrap.servers=k:9092", "app.properties", None),
+        ("driver=x", "producer.properties", None),
+        ("zookeeper.connect=z:2181\ngroup.id=mirror\nauto.offset.reset=earliest", "any", Client.CONSUMER),
+        ("zookeeper.connect=z:2181\nbroker.id=1\nlog.dirs=/d", "any", Client.BROKER),
+    ],
+)
+def test_where_the_settings_are_those_of_any_client_the_name_of_the_file_decides(
+    text: str, file: str, kind: Client | None
+) -> None:
+    assert kind_of(parse(text), file) is kind

@@ -26,7 +26,7 @@ def test_a_group_that_commits_in_transactions_alone_passes() -> None:
 def test_a_group_that_commits_in_and_out_of_transactions_fails_by_proof() -> None:
     (check,) = judge((1.0, 2.0), HABIT)
     assert check.verdict is CheckResult.FAILED
-    assert "3 outside of any (proven" in check.found
+    assert "for 90 s and more outside of any (proven" in check.found
     assert "sendOffsetsToTransaction" in check.fix
 
 
