@@ -68,6 +68,8 @@ RUN packages=$(python -c "from exporter.jobs.session import *; print(kafka_conne
 COPY docker/spark-entrypoint /usr/local/bin/
 COPY docker/job.py /opt/kafka-eos-exporter/
 ENV SPARK_LOCAL_DIRS=/tmp
+# Spark makes its folder of artifacts in the working directory, and the root is read-only.
+WORKDIR /tmp
 ENTRYPOINT ["spark-entrypoint"]
 ARG REVISION=unknown
 LABEL org.opencontainers.image.revision="$REVISION"
