@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -53,6 +54,12 @@ def document(*facts: Any) -> bytes:
     return json.dumps(status(*FINE, hour(), *facts)).encode()
 
 
+def _at_a_terminal() -> None:
+    """Ctrl-C is a signal, also where the tests are a background job, whose children ignore it."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Terminal:
     """A child on a pseudo terminal of 100 columns and 40 lines."""
 
@@ -68,8 +75,7 @@ class Terminal:
             stderr=other,
             env={**os.environ, "TERM": "xterm-256color", **environment},
             start_new_session=True,
-            # So that Ctrl-C in it is a signal; nothing else runs between fork and exec.
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+            preexec_fn=_at_a_terminal,  # noqa: PLW1509 -- nothing else runs between fork and exec
         )
         self.seen = ""
 
