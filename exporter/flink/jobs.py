@@ -8,18 +8,26 @@ prefix counts as a job only once it did. Instants are Unix seconds by the coordi
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from statistics import median
+from typing import NamedTuple, TypeVar
 
 from exporter.flink.facts import Loss
 from exporter.flink.ids import parse
 from exporter.model import FlinkId, FlinkTransaction, OpenTransaction, Outcome, Precommit, TransactionState
 
+T = TypeVar("T", tuple[float, int], "_Commit")
+
 MOST_JOBS = 500
 MOST_SUBTASKS = 1_000
 """Of all jobs, and of one job: of what is beyond nothing is known."""
 GAPS = 31
+"""Commits of a job, and distances between those of its subtasks, that are looked at: the newest."""
+KEPT = 6
+"""Commits and initialisations of each subtask that are kept at least: the newest. Of few subtasks more are kept."""
 FEWEST_NUMBERS = 4
 """Commits of a subtask after which its numbers show whether ids are used once."""
 FEWEST_HANDOVERS = 3
@@ -47,23 +55,57 @@ HOUR = 3600.0
 MOST_LOSSES = 200
 
 
-class _Subtask:
-    """One subtask: the id that it took last, and its last commit."""
+class _Commit(NamedTuple):
+    """A committed transaction of a subtask; ordered by its end."""
 
-    __slots__ = ("begun", "committed", "highest", "initialised", "number", "reused", "rising")
+    ended: float
+    begun: float
+    number: int
+
+
+class _Subtask:
+    """One subtask: the ids that it took last, and its last commits, both by their instants.
+
+    The transaction log is read partition by partition, and the ids of a subtask lie in several: what is read later may
+    have happened before. So nothing is decided by the order of reading.
+    """
+
+    __slots__ = ("commits", "inits")
 
     def __init__(self) -> None:
-        self.number = -1  # of the id that was initialised last
-        self.initialised = float("-inf")
-        self.begun = float("-inf")  # of the transaction that was committed last
-        self.committed: float | None = None
-        self.highest = -1  # number that was committed
-        self.rising = 0  # commits with a higher number than all before
-        self.reused = False  # a number was committed twice
+        self.inits: list[tuple[float, int]] = []  # when which number was initialised
+        self.commits: list[_Commit] = []
+
+    @property
+    def committed(self) -> float | None:
+        """When it committed last."""
+        return self.commits[-1].ended if self.commits else None
+
+    @property
+    def initialised(self) -> float:
+        """When its last id was initialised."""
+        return self.inits[-1][0] if self.inits else float("-inf")
 
     def took_next(self, number: int, begun: float | None) -> bool:
         """Whether it initialised another id since."""
-        return begun is not None and self.number not in {number, -1} and self.initialised > begun
+        return begun is not None and bool(self.inits) and self.inits[-1][1] != number and self.initialised > begun
+
+    def took_next_before(self, commit: _Commit) -> bool:
+        """Whether another id was initialised between the begin and the end of a committed transaction."""
+        return any(number != commit.number and commit.begun < at <= commit.ended for at, number in self.inits)
+
+    @property
+    def reused(self) -> bool:
+        """Whether a number was committed twice, or after a higher one."""
+        return any(later.number <= earlier.number for earlier, later in pairwise(self.commits))
+
+
+class _Habits(NamedTuple):
+    """The last commits of a job, oldest first: whether the next id was taken before, whether they came in order."""
+
+    handovers: Sequence[bool]
+    orders: Sequence[bool]
+    gaps: Sequence[float]
 
 
 class KafkaSinkJob:
@@ -73,24 +115,30 @@ class KafkaSinkJob:
         self.prefix = prefix
         self.application = application
         self.subtasks: dict[int, _Subtask] = {}
-        self.gaps: deque[float] = deque(maxlen=GAPS)
-        self.orders: deque[bool] = deque(maxlen=GAPS)  # of the last commits: whether they came in order
-        self.handovers: deque[bool] = deque(maxlen=GAPS)  # and whether the next id was taken before
         self.last_commit: float | None = None
         self.committed_at: dict[int, float] = {}  # the newest numbers
         self.restarts: deque[float] = deque(maxlen=100)
         self.cleaned: float | None = None  # when a start of the job ended the last of what an earlier one left
+        self._habits: _Habits | None = None
+
+    @property
+    def habits(self) -> _Habits:
+        if self._habits is None:
+            self._habits = _habits(self.subtasks.values())
+        return self._habits
 
     @property
     def is_flink(self) -> bool:
         """Two producers that work beside each other overlap, too, and commit in any order."""
-        handovers = sum(self.handovers)
-        return handovers >= FEWEST_HANDOVERS and 2 * handovers >= len(self.handovers) and all(self.orders)
+        habits = self.habits
+        handovers = sum(habits.handovers)
+        return handovers >= FEWEST_HANDOVERS and 2 * handovers >= len(habits.handovers) and all(habits.orders)
 
     @property
     def interval(self) -> float | None:
         """How far apart the job's checkpoints are, in seconds; None until enough were seen."""
-        return median(self.gaps) if self.is_flink and len(self.gaps) >= FEWEST_GAPS else None
+        gaps = self.habits.gaps
+        return median(gaps) if self.is_flink and len(gaps) >= FEWEST_GAPS else None
 
     def subtask(self, number: int) -> _Subtask | None:
         found = self.subtasks.get(number)
@@ -98,29 +146,25 @@ class KafkaSinkJob:
             found = self.subtasks[number] = _Subtask()
         return found
 
+    @property
+    def _most(self) -> int:
+        return max(KEPT, (GAPS + 1) // len(self.subtasks))
+
+    def initialise(self, who: FlinkId, instant: float) -> None:
+        subtask = self.subtask(who.subtask)
+        if subtask is not None:
+            _keep(subtask.inits, (instant, who.number), self._most)
+            self._habits = None
+
     def commit(self, who: FlinkId, begun: float | None, instant: float) -> None:
         self.last_commit = max(instant, self.last_commit or instant)
-        self.committed_at.pop(who.number, None)
-        self.committed_at[who.number] = instant
+        self.committed_at[who.number] = max(instant, self.committed_at.get(who.number, instant))
         if len(self.committed_at) > GAPS:
-            del self.committed_at[next(iter(self.committed_at))]
+            del self.committed_at[min(self.committed_at, key=lambda number: self.committed_at[number])]
         subtask = self.subtask(who.subtask)
-        if subtask is None or begun is None:
-            return
-        before = subtask.committed
-        overlaps = (
-            before is not None
-            and subtask.begun < begun < before
-            and (before - begun <= MOST_OVERLAP * (before - subtask.begun))
-        )
-        self.handovers.append(overlaps or subtask.took_next(who.number, begun))
-        self.orders.append(begun > subtask.begun)
-        if before is not None and instant > before:
-            self.gaps.append(instant - before)
-        subtask.begun, subtask.committed = max(begun, subtask.begun), max(instant, before or instant)
-        subtask.rising += who.number > subtask.highest
-        subtask.reused = subtask.reused or who.number <= subtask.highest
-        subtask.highest = max(subtask.highest, who.number)
+        if subtask is not None and begun is not None:
+            _keep(subtask.commits, _Commit(instant, begun, who.number), self._most)
+            self._habits = None
 
     def is_completed(self, who: FlinkId, begun: float | None) -> bool:
         """Whether the checkpoint is known to be complete: with INCREMENTING names, another subtask has committed it."""
@@ -129,7 +173,9 @@ class KafkaSinkJob:
 
     def _is_incrementing(self) -> bool:
         subtasks = self.subtasks.values()
-        return any(each.rising >= FEWEST_NUMBERS for each in subtasks) and not any(each.reused for each in subtasks)
+        return any(len(each.commits) >= FEWEST_NUMBERS for each in subtasks) and not any(
+            each.reused for each in subtasks
+        )
 
     def clean_up(self, instant: float) -> None:
         """A start of the job ended a transaction of an earlier one; those that come close together are one start."""
@@ -141,6 +187,32 @@ class KafkaSinkJob:
         """How often the job was started in ten minutes and since it committed last, by its clean-ups."""
         since = max(now - WINDOW, self.last_commit or float("-inf"))
         return sum(each > since for each in self.restarts)
+
+
+def _keep(newest: list[T], item: T, most: int) -> None:
+    """Put an item among the newest ones of a subtask, which are at most so many."""
+    insort(newest, item)
+    del newest[:-most]
+
+
+def _habits(subtasks: Iterable[_Subtask]) -> _Habits:
+    found: list[tuple[float, bool, bool]] = []
+    gaps: list[tuple[float, float]] = []
+    for subtask in subtasks:
+        before: _Commit | None = None
+        for each in subtask.commits:
+            overlaps = (
+                before is not None
+                and before.begun < each.begun < before.ended
+                and (before.ended - each.begun <= MOST_OVERLAP * (before.ended - before.begun))
+            )
+            in_order = before is None or each.begun > before.begun
+            found.append((each.ended, overlaps or subtask.took_next_before(each), in_order))
+            if before is not None and each.ended > before.ended:
+                gaps.append((each.ended, each.ended - before.ended))
+            before = each
+    last = sorted(found)[-GAPS:]
+    return _Habits([each[1] for each in last], [each[2] for each in last], [gap for _, gap in sorted(gaps)[-GAPS:]])
 
 
 class Jobs:
@@ -166,9 +238,7 @@ class Jobs:
         who = parse(transactional_id)
         if who is None:
             return
-        subtask = self._job(who, application).subtask(who.subtask)
-        if subtask is not None and instant >= subtask.initialised:
-            subtask.number, subtask.initialised = who.number, instant
+        self._job(who, application).initialise(who, instant)
 
     def ended(
         self,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +25,7 @@ T0 = 1_790_000_000.0
 INTERVAL = 60.0
 TIMEOUT = 900.0
 SUBTASKS = 2
+Event = Callable[[], object]
 
 
 class Sink:
@@ -221,3 +225,43 @@ def test_memory_is_bounded_whatever_ids_there_are() -> None:
     for number in range(2 * MOST_SUBTASKS):
         jobs.ended(f"y-{number}-1", "y", Outcome.COMMITTED, 1, T0, T0 + 1)
     assert len(jobs._jobs["y"].subtasks) == MOST_SUBTASKS
+
+
+@pytest.mark.parametrize("pool", [False, True])
+@given(order=st.permutations([(subtask, number) for subtask in range(SUBTASKS) for number in range(6)]))
+def test_a_log_that_is_read_partition_by_partition_shows_the_job_that_a_live_one_showed(
+    *, pool: bool, order: list[tuple[int, int]]
+) -> None:
+    """Ids lie in several partitions of the log: each has its own events in order, and one is read after the other."""
+    events: dict[tuple[int, int], list[Event]] = {place: [] for place in order}
+    live = Sink(pool=pool)
+    replayed = Jobs()
+
+    class Recorded(Jobs):
+        def initialised(self, transactional_id: str, application: str, instant: float) -> None:
+            live_jobs.initialised(transactional_id, application, instant)
+            note(transactional_id, lambda: replayed.initialised(transactional_id, application, instant))
+
+        def ended(self, transactional_id: str, *rest: Any) -> None:
+            live_jobs.ended(transactional_id, *rest)
+            note(transactional_id, lambda: replayed.ended(transactional_id, *rest))
+
+    def note(transactional_id: str, event: Event) -> None:
+        who = parse(transactional_id)
+        assert who is not None
+        events[who.subtask, who.number % 6].append(event)
+
+    live_jobs = Jobs()
+    live.jobs = Recorded()
+    for subtask in range(SUBTASKS):
+        live._init(subtask, live._number(1), T0)
+    live.run(20)
+    live.barrier()
+    for place in order:
+        for event in events[place]:
+            event()
+    opened = [live.open(0, behind=1), live.open(1), live.open(1, behind=1)]
+    assert [job.interval for job in replayed] == [job.interval for job in live_jobs] == [INTERVAL]
+    for late in (1.0, 100.0, 400.0):
+        assert replayed.judge(opened, live.now + late) == live_jobs.judge(opened, live.now + late)
+    assert replayed.judge(opened, live.now + 1)[opened[1].producer_id].waiting
