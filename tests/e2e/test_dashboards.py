@@ -32,6 +32,7 @@ MAY_BE_EMPTY = {
     "Connect: Failures in the last hour, by task and cause": "all run until one fails",
     "Overview: Firing alerts": "this Prometheus may have nothing to fire",
     "Spark: Queries that an error ended in the last hour, by cause": "none ends by an error",
+    "Last stable offset and consumers: Offsets that groups commit, in transactions and outside": "switched off here",
     "Last stable offset and consumers: Ignored by the agent's settings": "no threshold ignores anything",
     "The exporter itself: Series kept out by a cap": "no cap is reached",
     "The exporter itself: Kept out by a cap": "no cap is reached",
