@@ -61,7 +61,27 @@ def source_evidence(
         return SourceEvidence(Guarantee.MIXED, f"{count} of {len(seen)} tasks write in transactions ({why})")
     if False in verdicts:
         return SourceEvidence(Guarantee.AT_LEAST_ONCE, why)
-    return SourceEvidence(Guarantee.UNKNOWN, "; ".join(dict.fromkeys(each.why for each in seen if each[0] is None)))
+    return SourceEvidence(
+        Guarantee.UNKNOWN, "; ".join(dict.fromkeys(each.why for each in seen if each.transactional is None))
+    )
+
+
+class _Rival(NamedTuple):
+    """A task of another group that would have the same id; ``known`` are the states of that group that are read."""
+
+    group: str
+    connector: str
+    task: str
+    known: Sequence[ConnectState]
+
+
+def _rivals(
+    transactional_id: str, state: ConnectState, others: Sequence[ConnectState], groups: frozenset[str]
+) -> Iterator[_Rival]:
+    for group in sorted(groups | {each.group_id for each in others if each.group_id}):
+        if group != state.group_id and transactional_id.startswith(group + "-"):
+            connector, _, task = transactional_id[len(group) + 1 :].rpartition("-")
+            yield _Rival(group, connector, task, [each for each in others if each.group_id == group])
 
 
 def other_readings(
@@ -71,17 +91,11 @@ def other_readings(
 
     A group whose connectors are read has the task or has not; of any other group it may be a task.
     """
-    readings = []
-    for group in sorted(groups | {each.group_id for each in others if each.group_id}):
-        if group == state.group_id or not transactional_id.startswith(group + "-"):
-            continue
-        connector, _, task = transactional_id[len(group) + 1 :].rpartition("-")
-        if not connector:
-            continue
-        known = [each for each in others if each.group_id == group]
-        if not known or any(_runs(each, connector, task) for each in known):
-            readings.append(f"task {task} of connector {connector} of group {group}")
-    return tuple(readings)
+    return tuple(
+        f"task {each.task} of connector {each.connector} of group {each.group}"
+        for each in _rivals(transactional_id, state, others, groups)
+        if each.connector and (not each.known or any(_runs(one, each.connector, each.task) for one in each.known))
+    )
 
 
 def counts_for(
@@ -99,15 +113,10 @@ def counts_for(
 def _rival_may_write(
     state: ConnectState, connector: str, task: str, others: Sequence[ConnectState], groups: frozenset[str]
 ) -> bool:
-    name = _id(state, connector, task)
-    for group in groups | {each.group_id for each in others if each.group_id}:
-        if group == state.group_id or not name.startswith(group + "-"):
-            continue
-        known = [each for each in others if each.group_id == group]
-        rival = tuple(name[len(group) + 1 :].rpartition("-")[::2])
-        if not known or any(each.transactional.get((rival[0], rival[1])) is not False for each in known):
-            return True
-    return False
+    return any(
+        not each.known or any(one.transactional.get((each.connector, each.task)) is not False for one in each.known)
+        for each in _rivals(_id(state, connector, task), state, others, groups)
+    )
 
 
 def _task(

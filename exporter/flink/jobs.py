@@ -8,24 +8,24 @@ prefix counts as a job only once it did. Instants are Unix seconds by the coordi
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from statistics import median
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from exporter.flink.facts import Loss
 from exporter.flink.ids import parse
 from exporter.model import FlinkId, FlinkTransaction, OpenTransaction, Outcome, Precommit, TransactionState
 
-T = TypeVar("T", tuple[float, int], "_Commit")
+T = TypeVar("T", bound=tuple[Any, ...])
 
 MOST_JOBS = 500
 MOST_SUBTASKS = 1_000
-"""Of all jobs, and of one job: of what is beyond nothing is known."""
+"""Jobs of a cluster, and subtasks of each job: of what is beyond nothing is known."""
 GAPS = 31
-"""Commits of a job, and distances between those of its subtasks, that are looked at: the newest."""
+"""Commits of a job that are looked at: the newest of all subtasks."""
 KEPT = 6
 """Commits and initialisations of each subtask that are kept at least: the newest. Of few subtasks more are kept."""
 FEWEST_NUMBERS = 4
@@ -103,9 +103,9 @@ class _Subtask:
 class _Habits(NamedTuple):
     """The last commits of a job, oldest first: whether the next id was taken before, whether they came in order."""
 
-    handovers: Sequence[bool]
-    orders: Sequence[bool]
-    gaps: Sequence[float]
+    handovers: list[bool]
+    orders: list[bool]
+    gaps: list[float]
 
 
 class KafkaSinkJob:
@@ -115,6 +115,7 @@ class KafkaSinkJob:
         self.prefix = prefix
         self.application = application
         self.subtasks: dict[int, _Subtask] = {}
+        self._newest: list[tuple[_Commit, int]] = []  # commits of all subtasks, each with its subtask
         self.last_commit: float | None = None
         self.committed_at: dict[int, float] = {}  # the newest numbers
         self.restarts: deque[float] = deque(maxlen=100)
@@ -124,7 +125,7 @@ class KafkaSinkJob:
     @property
     def habits(self) -> _Habits:
         if self._habits is None:
-            self._habits = _habits(self.subtasks.values())
+            self._habits = _habits(self._newest, self.subtasks)
         return self._habits
 
     @property
@@ -160,10 +161,12 @@ class KafkaSinkJob:
         self.last_commit = max(instant, self.last_commit or instant)
         self.committed_at[who.number] = max(instant, self.committed_at.get(who.number, instant))
         if len(self.committed_at) > GAPS:
-            del self.committed_at[min(self.committed_at, key=lambda number: self.committed_at[number])]
+            del self.committed_at[min(self.committed_at, key=self.committed_at.__getitem__)]
         subtask = self.subtask(who.subtask)
         if subtask is not None and begun is not None:
-            _keep(subtask.commits, _Commit(instant, begun, who.number), self._most)
+            commit = _Commit(instant, begun, who.number)
+            _keep(subtask.commits, commit, self._most)
+            _keep(self._newest, (commit, who.subtask), GAPS)
             self._habits = None
 
     def is_completed(self, who: FlinkId, begun: float | None) -> bool:
@@ -195,24 +198,23 @@ def _keep(newest: list[T], item: T, most: int) -> None:
     del newest[:-most]
 
 
-def _habits(subtasks: Iterable[_Subtask]) -> _Habits:
-    found: list[tuple[float, bool, bool]] = []
-    gaps: list[tuple[float, float]] = []
-    for subtask in subtasks:
-        before: _Commit | None = None
-        for each in subtask.commits:
-            overlaps = (
-                before is not None
-                and before.begun < each.begun < before.ended
-                and (before.ended - each.begun <= MOST_OVERLAP * (before.ended - before.begun))
-            )
-            in_order = before is None or each.begun > before.begun
-            found.append((each.ended, overlaps or subtask.took_next_before(each), in_order))
-            if before is not None and each.ended > before.ended:
-                gaps.append((each.ended, each.ended - before.ended))
-            before = each
-    last = sorted(found)[-GAPS:]
-    return _Habits([each[1] for each in last], [each[2] for each in last], [gap for _, gap in sorted(gaps)[-GAPS:]])
+def _habits(newest: Iterable[tuple[_Commit, int]], subtasks: Mapping[int, _Subtask]) -> _Habits:
+    """What the newest commits of a job show, each beside the one before it of its own subtask."""
+    found = _Habits([], [], [])
+    for each, number in newest:
+        subtask = subtasks[number]
+        place = bisect_left(subtask.commits, each)
+        before = subtask.commits[place - 1] if place else None
+        overlaps = (
+            before is not None
+            and before.begun < each.begun < before.ended
+            and (before.ended - each.begun <= MOST_OVERLAP * (before.ended - before.begun))
+        )
+        found.handovers.append(overlaps or subtask.took_next_before(each))
+        found.orders.append(before is None or each.begun > before.begun)
+        if before is not None and each.ended > before.ended:
+            found.gaps.append(each.ended - before.ended)
+    return found
 
 
 class Jobs:

@@ -7,16 +7,14 @@ record is in KIP-98: its key has a version and the type, its value a version and
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kafka.errors import CorruptRecordError
-from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatch
 
 from exporter.kafka.faults import refusal
-from exporter.kafka.log.record_places import fetch_request
+from exporter.kafka.log.batches import UNREADABLE, batches, fetch_request
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, Reason, TopicPartition
@@ -93,7 +91,8 @@ def _read_on(
         reason = Reason.NO_LEADER if leader is None else Reason.TIMEOUT
         own.fault = Fault(reason, f"{place} at {own.reached}: {'no leader' if leader is None else 'not read in time'}")
         return
-    answer = client.ask({leader: fetch_request(*place, own.reached, deadline, FETCH_BYTES)}, deadline)[leader]
+    request = fetch_request({place: own.reached}, deadline, FETCH_BYTES, FETCH_BYTES)
+    answer = client.ask({leader: request}, deadline)[leader]
     if isinstance(answer, Fault):
         own.fault = answer
         return
@@ -103,9 +102,9 @@ def _read_on(
             return
         passed = own.reached
         try:
-            for batch in _batches(bytes(each.records or b"")):
+            for batch in batches(bytes(each.records or b"")):
                 _take(own, batch, end)
-        except (CorruptRecordError, struct.error, ValueError, IndexError):
+        except UNREADABLE:
             own.fault = Fault(Reason.MALFORMED, f"{place} at {own.reached}: a batch that cannot be read")
             return
         if own.reached == passed and each.high_watermark >= end > own.reached:
@@ -114,13 +113,6 @@ def _read_on(
                 own.fault = Fault(Reason.MALFORMED, f"{place} at {passed}: a batch larger than {FETCH_BYTES} bytes")
                 return
             own.reached = end
-
-
-def _batches(data: bytes) -> Iterator[DefaultRecordBatch]:
-    records = MemoryRecords(data)
-    while (batch := records.next_batch()) is not None:
-        if isinstance(batch, DefaultRecordBatch):
-            yield batch
 
 
 def _take(own: PartitionMarkers, batch: DefaultRecordBatch, end: int) -> None:

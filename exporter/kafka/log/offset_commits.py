@@ -10,16 +10,14 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kafka.errors import CorruptRecordError
 from kafka.protocol.consumer import FetchRequest
-from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatch
 
 from exporter.kafka.faults import refusal
-from exporter.kafka.log.record_places import many_partitions
+from exporter.kafka.log.batches import UNREADABLE, batches, fetch_request
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.kafka.requests.routing import BrokerAccess
-from exporter.model import Deadline, Fault, Reason
+from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 PARTITION_BYTES = 1 << 20
 REQUEST_BYTES = 8 << 20
@@ -56,16 +54,17 @@ class CommitReader:
         self.faults = []
         left = {number for number, end in ends.items() if self.positions.get(number, end) < end}
         while left and not deadline.over:
-            by_leader: dict[int, dict[int, int]] = {}
+            by_leader: dict[int, dict[TopicPartition, int]] = {}
             for number in sorted(left):
                 leader = metadata.leader(CONSUMER_OFFSETS, number)
                 if leader is None:
                     self.faults.append(Fault(Reason.NO_LEADER, f"{CONSUMER_OFFSETS}-{number} has no leader"))
                     left.discard(number)
                 else:
-                    by_leader.setdefault(leader, {})[number] = self.positions[number]
+                    place = TopicPartition(CONSUMER_OFFSETS, number)
+                    by_leader.setdefault(leader, {})[place] = self.positions[number]
             requests = {
-                leader: many_partitions(CONSUMER_OFFSETS, places, deadline, PARTITION_BYTES, REQUEST_BYTES)
+                leader: fetch_request(places, deadline, PARTITION_BYTES, REQUEST_BYTES)
                 for leader, places in by_leader.items()
             }
             before = dict(self.positions)
@@ -104,13 +103,12 @@ class CommitReader:
         if not data:  # the answer was full before this partition's turn
             return
         try:
-            records = MemoryRecords(data)
-            while (batch := records.next_batch()) is not None:
-                if isinstance(batch, DefaultRecordBatch) and batch.last_offset >= self.positions[number]:
+            for batch in batches(data):
+                if batch.last_offset >= self.positions[number]:
                     found = list(commits_of(batch))
                     self.positions[number] = batch.last_offset + 1
                     yield from found
-        except (CorruptRecordError, struct.error, ValueError, IndexError):
+        except UNREADABLE:
             self.faults.append(Fault(Reason.MALFORMED, f"{CONSUMER_OFFSETS}-{number}: a batch that cannot be read"))
             self.lost += max(0, end - self.positions[number])
             self.positions[number] = end

@@ -5,21 +5,19 @@ For looking things up by the dozen. Bulk reading is Spark's, and the tail's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
-from kafka.protocol.consumer import FetchRequest
-from kafka.record import MemoryRecords
 
 from exporter.kafka.client import AskError
+from exporter.kafka.log.batches import batches, fetch_request
 from exporter.kafka.log.tail import ONLOOKER, fault_of, is_end
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.requests.offsets import CONSUMER, Isolation
 from exporter.kafka.requests.routing import BrokerAccess
-from exporter.model import Deadline, Fault, Reason
+from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 FETCH_BYTES = 1 << 20
 _NOTHING_THERE = (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)  # noqa: SLF001 -- librdkafka's own code, spelt so
@@ -56,7 +54,8 @@ def writers_at(
         leader = metadata.leader(topic, partition)
         if leader is None or deadline.over:
             continue
-        response = client.ask({leader: fetch_request(topic, partition, offset, deadline)}, deadline)[leader]
+        request = fetch_request({TopicPartition(topic, partition): offset}, deadline, FETCH_BYTES, FETCH_BYTES)
+        response = client.ask({leader: request}, deadline)[leader]
         if isinstance(response, Fault) or response.error_code:
             continue
         for each in (part for answer in response.responses for part in answer.partitions):
@@ -66,44 +65,8 @@ def writers_at(
     return found
 
 
-def fetch_request(topic: str, partition: int, offset: int, deadline: Deadline, size: int = FETCH_BYTES) -> FetchRequest:
-    """Fetch of one partition from an offset on, read_uncommitted, of at most so many bytes or one batch."""
-    return many_partitions(topic, {partition: offset}, deadline, size, size)
-
-
-def many_partitions(topic: str, positions: Mapping[int, int], deadline: Deadline, size: int, most: int) -> FetchRequest:
-    """Fetch of several partitions of a topic, each from its offset: ``size`` bytes of each, ``most`` in all."""
-    kind = FetchRequest.FetchTopic
-    wanted = [
-        kind.FetchPartition(
-            partition=partition,
-            current_leader_epoch=-1,
-            fetch_offset=offset,
-            last_fetched_epoch=-1,
-            log_start_offset=-1,
-            partition_max_bytes=size,
-        )
-        for partition, offset in positions.items()
-    ]
-    return FetchRequest(
-        replica_id=CONSUMER,
-        max_wait_ms=min(500, int(deadline.remaining() * 1000)),
-        min_bytes=1,
-        max_bytes=most,
-        isolation_level=int(Isolation.READ_UNCOMMITTED),
-        session_id=0,
-        session_epoch=-1,
-        topics=[kind(topic=topic, partitions=wanted)],
-        forgotten_topics_data=[],
-        rack_id="",
-        # Version 13 and later name topics by id; the highest before it serves every broker since 2.7.
-        max_version=12,
-    )
-
-
 def _writer(data: bytes, offset: int) -> Writer | None:
-    records = MemoryRecords(data)
-    while (batch := records.next_batch()) is not None:
+    for batch in batches(data):
         if batch.base_offset <= offset <= batch.base_offset + batch.last_offset_delta:
             known = batch.producer_id >= 0
             return Writer(

@@ -7,15 +7,12 @@ transactions, as the Java consumer uses it in CompletedFetch). Records stay comp
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
-
-from kafka.errors import CorruptRecordError
-from kafka.protocol.consumer import FetchRequest
-from kafka.record import MemoryRecords
+from typing import NamedTuple
 
 from exporter.kafka.faults import TOPIC_AUTHORIZATION_FAILED
+from exporter.kafka.log.batches import UNREADABLE, batches, fetch_request
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.requests.offsets import CONSUMER, Isolation
+from exporter.kafka.requests.offsets import Isolation
 from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, TopicPartition
 
@@ -51,7 +48,11 @@ def count_unread(client: BrokerAccess, metadata: Metadata, pieces: Iterable[Unre
     counts: dict[UnreadSpan, int] = {}
     refused: set[str] = set()
     # Of two pieces of one partition the one that starts first is asked for: it covers the other.
-    requests = {leader: _request(_earliest(mine), deadline) for leader, mine in by_leader.items()}
+    requests = {}
+    for leader, mine in by_leader.items():
+        starts = _earliest(mine)
+        most = PARTITION_BYTES * len(starts)
+        requests[leader] = fetch_request(starts, deadline, PARTITION_BYTES, most, Isolation.READ_COMMITTED)
     for leader, response in client.ask(requests, deadline).items() if requests else ():
         if isinstance(response, Fault) or response.error_code:
             continue
@@ -80,8 +81,9 @@ def count_records(data: bytes, aborted: Sequence[tuple[int, int]], start: int, e
     active: set[int] = set()
     count, reached = 0, start
     try:
-        records = MemoryRecords(data)
-        while reached < end and (batch := records.next_batch()) is not None:
+        for batch in batches(data):
+            if reached >= end:
+                break
             last = batch.base_offset + batch.last_offset_delta
             while waiting and waiting[-1][1] <= last:
                 active.add(waiting.pop()[0])
@@ -92,42 +94,13 @@ def count_records(data: bytes, aborted: Sequence[tuple[int, int]], start: int, e
                 offsets = min(end - 1, last) - max(start, batch.base_offset) + 1
                 count += max(0, min(offsets, batch.records_count))
             reached = max(reached, last + 1)
-    except (CorruptRecordError, ValueError, IndexError):
+    except UNREADABLE:
         return None
     return count if reached >= end else None
 
 
-def _earliest(pieces: Iterable[UnreadSpan]) -> list[UnreadSpan]:
-    found: dict[TopicPartition, UnreadSpan] = {}
+def _earliest(pieces: Iterable[UnreadSpan]) -> dict[TopicPartition, int]:
+    starts: dict[TopicPartition, int] = {}
     for piece in pieces:
-        found.setdefault(piece.partition, piece)  # sorted by their start
-    return list(found.values())
-
-
-def _request(pieces: Sequence[UnreadSpan], deadline: Deadline) -> FetchRequest:
-    kind: Any = FetchRequest.FetchTopic
-    topics: dict[str, list[Any]] = {}
-    for piece in pieces:
-        wanted = kind.FetchPartition(
-            partition=piece.partition.partition,
-            current_leader_epoch=-1,
-            fetch_offset=piece.start,
-            last_fetched_epoch=-1,
-            log_start_offset=-1,
-            partition_max_bytes=PARTITION_BYTES,
-        )
-        topics.setdefault(piece.partition.topic, []).append(wanted)
-    return FetchRequest(
-        replica_id=CONSUMER,
-        max_wait_ms=min(500, int(deadline.remaining() * 1000)),
-        min_bytes=1,
-        max_bytes=PARTITION_BYTES * max(1, len(pieces)),
-        isolation_level=int(Isolation.READ_COMMITTED),
-        session_id=0,
-        session_epoch=-1,
-        topics=[kind(topic=topic, partitions=partitions) for topic, partitions in topics.items()],
-        forgotten_topics_data=[],
-        rack_id="",
-        # Version 13 and later name topics by id; the highest before it serves every broker since 2.7.
-        max_version=12,
-    )
+        starts.setdefault(piece.partition, piece.start)  # sorted by their start
+    return starts
