@@ -11,20 +11,19 @@ from typing import Any
 from exporter.catalogue import UNCLEAN_OUTCOMES
 from exporter.commands.clock import say_clock, shown_now
 from exporter.commands.clusters import read_all
+from exporter.commands.log_hour import read_hour
 from exporter.commands.output import print_advice, print_not_asked, print_table, say
 from exporter.commands.report import ClusterReport, ReportFormat, exit_code, show
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.lso.next_step import clock_time
-from exporter.model import ClockBounds, Deadline, Facts, Fault, LoggedTransactions, UncleanEnd, UncleanEnds
+from exporter.model import ClockBounds, Deadline, Fault, LoggedTransactions, UncleanEnd, UncleanEnds
 from exporter.sources.cluster import Cluster
-from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.transactions.aggregates import Caps
 from exporter.transactions.clock import coordinator_time
 from exporter.web.status import unclean_end_document
 
 _MOST = 10_000
-_SLICE_SECONDS = 5.0
 MOST_ROWS = 50
 """Ends that are listed one by one; more of them are summed up by application, unless ``--all`` asks for each."""
 _ADVICE = {
@@ -35,10 +34,6 @@ _ADVICE = {
     "timed_out": (
         "timed_out: its producer did not end it within its transaction.timeout.ms: check for a crash or a long pause of"
         " the instance with this id, or for work that takes longer than the timeout."
-    ),
-    "aborted_by_server": (
-        "aborted_by_server: the coordinator ended it, and no new incarnation of the id came: check whether someone"
-        " ran forceTerminateTransaction, or whether an instance died while it started."
     ),
 }
 _EXAMPLES = """\
@@ -137,23 +132,10 @@ def _advice(ends: Sequence[UncleanEnd]) -> Iterator[str]:
 
 def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[UncleanEnd]:
     say(f"reading the last hour of the transaction log of {cluster.target} ...")
-    source = TxnlogSource(cluster, TxnlogSettings(Caps(unclean_ends=_MOST), timeout=_SLICE_SECONDS))
-    ends: tuple[UncleanEnd, ...] | None = None
-    bounds = ClockBounds()
-    faults: tuple[str, ...] = ()
-    try:
-        while not deadline.over:
-            facts = list(source.read(deadline.within(_SLICE_SECONDS), Facts()))
-            faults = tuple(each.detail for each in facts if isinstance(each, Fault))
-            ends = next((each.ends for each in facts if isinstance(each, UncleanEnds)), None)
-            logged = next((each for each in facts if isinstance(each, LoggedTransactions)), None)
-            caught_up = logged is not None
-            bounds = bounds if logged is None else logged.clock
-            if caught_up or faults:
-                break
-            time.sleep(0.1)
-    finally:
-        source.close()
+    found = read_hour(cluster, deadline, Caps(unclean_ends=_MOST))
+    faults = tuple(each.detail for each in found if isinstance(each, Fault))
+    ends = next((each.ends for each in found if isinstance(each, UncleanEnds)), None)
+    bounds = next((each.clock for each in found if isinstance(each, LoggedTransactions)), ClockBounds())
     if ends is None and not faults:
         faults = ("the end of the transaction log was not reached in time: raise --timeout",)
     clock = coordinator_time(bounds, cluster.clock.monotonic(), cluster.clock.wall())

@@ -10,6 +10,7 @@ from typing import Any
 from exporter import catalogue
 from exporter.commands.clock import coordinators_clock, say_clock
 from exporter.commands.clusters import duration, read_all
+from exporter.commands.log_hour import read_hour
 from exporter.commands.log_rounds import Proofs, Sleep, take_rounds
 from exporter.commands.output import say
 from exporter.commands.report import ClusterReport, ReportFormat, show, time_of
@@ -34,7 +35,6 @@ from exporter.model import (
 from exporter.sources.cluster import Cluster
 from exporter.sources.lso import LsoSettings, LsoSource, with_checkpoints
 from exporter.sources.rounds import held_in
-from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.transactions.log_range import RangeConsumer
 from exporter.transactions.log_scan import OpenRangeReader
 from exporter.web.status import stall_document
@@ -149,20 +149,11 @@ def look_twice(
 def read_rhythm(cluster: Cluster, patience: float) -> tuple[FlinkTransactions, tuple[str, ...]]:
     """What the last hour of the transaction log shows of Flink jobs, and what could not be asked."""
     say(f"reading the last hour of the transaction log of {cluster.target}, for the rhythm of Flink jobs ...")
-    source = TxnlogSource(cluster, TxnlogSettings(timeout=patience))
-    deadline = Deadline.after(patience)
-    faults: tuple[str, ...] = ()
-    try:
-        while not deadline.over and not faults:
-            found = list(source.read(deadline, Facts()))
-            faults = _faults(found)
-            caught_up = any(isinstance(each, LoggedTransactions) for each in found)
-            flink = next((each for each in found if isinstance(each, FlinkTransactions)), None)
-            if caught_up and flink is not None:
-                return flink, faults
-            time.sleep(0.1)
-    finally:
-        source.close()
+    found = read_hour(cluster, Deadline.after(patience))
+    faults = _faults(found)
+    if any(isinstance(each, LoggedTransactions) for each in found):
+        flink = next((each for each in found if isinstance(each, FlinkTransactions)), FlinkTransactions({}))
+        return flink, faults
     return FlinkTransactions({}), faults or ("the end of the transaction log was not reached in time",)
 
 

@@ -2,8 +2,8 @@
 
 A transaction is decided by its Prepare record, which names its partitions and the producer epoch of its markers. Every
 partition then gets a marker of that type. Two things tear a transaction: a partition whose log lacks the marker, and
-an ABORT that was written by hand into the open transaction (``kafka-transactions.sh abort``), after which the client's
-commit succeeds: what the transaction had written there is gone for read_committed consumers.
+an ABORT that was written by hand into the open transaction, after which the client's commit succeeds: what the
+transaction had written there is gone for read_committed consumers.
 
 Clients of Transactions V2 raise the epoch with every transaction, so that each marker belongs to one transaction.
 Transactions of older clients share an epoch: there a marker is compared by time as well, with room for the distance of

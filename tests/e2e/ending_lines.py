@@ -32,10 +32,15 @@ class Done(NamedTuple):
         return parsed
 
 
-def run(*arguments: str) -> Done:
-    argv = [sys.executable, "-m", "exporter", "transactions", *arguments]
+def command(*arguments: str) -> Done:
+    """Run the program with these arguments, to its end."""
+    argv = [sys.executable, "-m", "exporter", *arguments]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     return Done(done.returncode, done.stdout, done.stderr)
+
+
+def run(*arguments: str) -> Done:
+    return command("transactions", *arguments)
 
 
 def ends_something(*texts: str) -> bool:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
@@ -16,28 +12,10 @@ from demo.orphan import make_orphan
 from demo.settings import Security
 from demo.workloads.producers import ProducerClass, RdkafkaProducer
 from tests.e2e.conftest import Keep
+from tests.e2e.ending_lines import Done
+from tests.e2e.ending_lines import command as run
 
 ABORT = "abort --topic"
-
-
-class Done(NamedTuple):
-    """A command that ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> dict[str, Any]:
-        parsed: dict[str, Any] = json.loads(self.out)
-        return parsed
-
-
-def run(*arguments: str) -> Done:
-    done = subprocess.run(
-        [sys.executable, "-m", "exporter", *arguments], capture_output=True, text=True, timeout=120, check=False
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
 
 
 def look(kafka: KafkaCluster, *words: str) -> Done:

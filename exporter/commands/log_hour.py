@@ -1,0 +1,27 @@
+"""The last hour of the transaction log in one look: what the agent's own source says once it has reached the end."""
+
+from __future__ import annotations
+
+import time
+
+from exporter.model import Deadline, Fact, Facts, Fault, LoggedTransactions, Sample
+from exporter.sources.cluster import Cluster
+from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
+from exporter.transactions.aggregates import Caps
+
+_SLICE_SECONDS = 5.0
+
+
+def read_hour(cluster: Cluster, deadline: Deadline, caps: Caps | None = None) -> tuple[Sample | Fault | Fact, ...]:
+    """What the last read gave: with LoggedTransactions where the end was reached, else with faults or nothing."""
+    source = TxnlogSource(cluster, TxnlogSettings(caps or Caps(), timeout=_SLICE_SECONDS))
+    found: tuple[Sample | Fault | Fact, ...] = ()
+    try:
+        while not deadline.over:
+            found = tuple(source.read(deadline.within(_SLICE_SECONDS), Facts()))
+            if any(isinstance(each, Fault | LoggedTransactions) for each in found):
+                break
+            time.sleep(0.1)
+    finally:
+        source.close()
+    return found
