@@ -1,7 +1,4 @@
-"""A source whose samples have their thresholds beside them: the one place where thresholds become series.
-
-The counters of the transaction log are also noted for the last hour on the status page.
-"""
+"""A source whose samples have their thresholds beside them: the one place where thresholds become series."""
 
 from __future__ import annotations
 
@@ -25,8 +22,6 @@ from exporter.model import (
     Source,
     Stalls,
 )
-from exporter.sources.txnlog import TxnlogSource
-from exporter.transactions.last_hour import NOTED, LastHour
 
 SUBJECTS: Mapping[Metric, tuple[str, tuple[int, ...]]] = MappingProxyType(
     {
@@ -59,7 +54,6 @@ class Judged:
 
     def __init__(self, source: Source, thresholds: Callable[[], Thresholds], clock: Clock) -> None:
         self._source = source
-        self._hour = LastHour(clock) if source.name == TxnlogSource.name else None
         self._thresholds = thresholds
         self._clock = clock
 
@@ -97,13 +91,10 @@ class Judged:
             yield IgnoredSource(reason)  # first: what comes may raise
         subjects: dict[tuple[str, tuple[str, ...]], str] = {}
         stalls: Stalls | None = None
-        noted: list[Sample] = []
         logged = facts.get(LoggedTransactions)
         elsewhere = logged.applications if logged is not None else frozenset[str]()
         for item in self._source.read(deadline, facts):
             if isinstance(item, Sample):
-                if item.metric in NOTED:
-                    noted.append(item)
                 if (shown := SUBJECTS.get(item.metric)) is not None:
                     kind, places = shown
                     names = tuple(item.labels[place] for place in places)
@@ -115,9 +106,6 @@ class Judged:
             elif isinstance(item, Stalls):
                 stalls = item
             yield item
-        if self._hour is not None and noted:
-            self._hour.note(noted)
-            yield self._hour
         for (kind, names), cluster in subjects.items():
             yield from _samples(in_force, kind, names, cluster, now)
         if stalls is not None:

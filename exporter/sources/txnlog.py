@@ -40,6 +40,7 @@ from exporter.sources.cluster import Cluster
 from exporter.transactions.aggregates import Aggregates, Caps
 from exporter.transactions.entries import Entry
 from exporter.transactions.keeper import Keeper
+from exporter.transactions.last_hour import NOTED, LastHour
 from exporter.transactions.positions import check_positions
 from exporter.transactions.progress import PartitionProgress
 from exporter.transactions.records import TOPIC
@@ -110,6 +111,7 @@ class TxnlogSource:
         self._look_faults: tuple[Fault, ...] = ()
         self._census_at: float | None = None
         self._release_times: ReleaseTimes | None = None
+        self._hour = LastHour(cluster.clock)
         self._places: dict[int, dict[TopicPartition, tuple[int, int]]] = {}  # of precommitted transactions, by producer
 
     @property
@@ -126,6 +128,16 @@ class TxnlogSource:
             self._log.close()
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        noted: list[Sample] = []
+        for item in self._read(deadline, facts):
+            if isinstance(item, Sample) and item.metric in NOTED:
+                noted.append(item)
+            yield item
+        if noted:
+            self._hour.note(noted)
+            yield self._hour
+
+    def _read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         self._note_places(facts.get(Stalls))
         try:
             if self._look_due():
