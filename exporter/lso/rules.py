@@ -26,12 +26,14 @@ from exporter.model import (
 class Standing(NamedTuple):
     """An LSO below its high watermark, and the instant since when.
 
-    ``exact`` is False when the agent's own first look is all that the instant rests on.
+    ``exact`` is False when the agent's own first look is all that the instant rests on. ``after`` is the monotonic
+    instant of an earlier look that found the partition otherwise: it is no older than that.
     """
 
     last_stable_offset: int
     since: Dated
     exact: bool
+    after: float = float("-inf")
 
     @property
     def seen(self) -> float:

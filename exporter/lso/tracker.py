@@ -86,6 +86,7 @@ class StallWatch:
         self._remembered: dict[TopicPartition, Remembered] = {}
         self._topic_ids: dict[str, str] = {}
         self._proven: dict[TopicPartition, float] = {}
+        self._lost: dict[TopicPartition, Reading] = {}  # the last readings of partitions that are not read any more
 
     # --- What time it is ---
 
@@ -158,6 +159,9 @@ class StallWatch:
         self.readings[partition] = Reading(last_stable_offset, high_watermark, at)
         before = self.standing.get(partition)
         state = standing(before, last_stable_offset, high_watermark, now, watched=watched)
+        lost = None if watched else self._lost.pop(partition, None)
+        if state is not None and lost is not None and (lost.last_stable_offset != last_stable_offset or not lost.lag):
+            state = state._replace(after=lost.at)
         known = None if watched else self._remembered.pop(partition, None)
         if known is not None and known.since.at <= now and self._same_topic(partition, known):
             if state is not None and known.last_stable_offset == last_stable_offset:
@@ -208,18 +212,22 @@ class StallWatch:
             self._held.pop(partition, None)
             self._remembered.pop(partition, None)
             self._proven.pop(partition, None)
+            self._lost.pop(partition, None)
 
     def keep(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Forget all partitions but these, which exist."""
-        self.forget([each for each in (*self.readings, *self._remembered) if each not in partitions])
+        self.forget([each for each in (*self.readings, *self._remembered, *self._lost) if each not in partitions])
         topics = {each.topic for each in partitions}
         self._topic_ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic in topics}
 
     def lose(self, partitions: Iterable[TopicPartition]) -> None:
         """These were not read for too long to say anything of; when they come back unmoved, they stand since then."""
         for partition in partitions:
+            if (last := self.readings.get(partition)) is None:
+                continue
             known = self._memory_of(partition) if partition in self.standing else None
             self.forget([partition])
+            self._lost[partition] = last
             if known is not None:
                 self._remembered[partition] = known
 
@@ -404,13 +412,14 @@ class StallWatch:
     def _dated(
         self, partition: TopicPartition, state: Standing, started: float | None, releases: ReleaseTimes | None
     ) -> float:
-        """When a stall older than this process began: the later of its holder's start and the end of the one before.
+        """When a stall that this process did not see begin has begun: the latest of three instants.
 
-        Both by the coordinators' clock. The timestamps of the producer's records are its own affair, and date nothing.
+        They are its holder's start and the end of the transaction before it, both by the coordinators' clock, and the
+        last look that found the partition otherwise. The timestamps of the producer's records date nothing.
         """
         ended = releases.ended.get(partition) if releases is not None else None
         known = [self.anchor.monotonic(instant) for instant in (started, ended) if instant is not None]
-        return min(max(known), state.seen) if known else state.seen
+        return min(max(*known, state.after), state.seen) if known else state.seen
 
 
 def _remembered(value: object, saved: Anchor | None, now: Anchor) -> Remembered | None:

@@ -201,7 +201,9 @@ class ChaosCluster:
 
     def create_topic(self, name: str, partitions: int) -> None:
         admin = self.admin()
-        topic = NewTopic(name, partitions, REPLICAS, config={"min.insync.replicas": str(MIN_ISR)})
+        # The oracle dates a stall by the instant at which its holder's first batch was appended.
+        config = {"min.insync.replicas": str(MIN_ISR), "message.timestamp.type": "LogAppendTime"}
+        topic = NewTopic(name, partitions, REPLICAS, config=config)
         admin.create_topics([topic], request_timeout=30)[name].result()
         self.wait_replicated(Deadline.after(START_SECONDS))
 

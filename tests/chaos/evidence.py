@@ -136,24 +136,36 @@ class Evidence:
             return (claim.since,)
         return () if any(_knows_clock(each) for each in lately) else (claim.since - clock, claim.since)
 
+    def stood_from(self, claim: Claim, standing: Standing) -> float:
+        """From when on the partition may have stood where it is said to.
+
+        Either it was last seen elsewhere, or its holder's first batch was appended: a leader that was deposed answers
+        with a high watermark that does not move, and looks as if nothing were open.
+        """
+        truth = self._holder(claim)
+        return standing.before if truth is None else min(standing.before, truth.appended)
+
     def dated_from(self, claim: Claim, standing: Standing) -> float:
-        """The earliest instant that a stall may be dated by: when the partition did not stand yet.
+        """The earliest instant that a stall may be dated by: when the partition may have stood there.
 
         An agent that did not look at it then dates it by its holder's start, or by the end of the transaction before,
         if the log still shows that.
         """
-        life = claim.scrape.life
-        looked = any(each.life == life and each.at < standing.before and _reads(each) for each in self.scrapes)
-        truth = next((each for each in self.held.get(claim.place, ()) if each.start == claim.offset), None)
+        life, stood = claim.scrape.life, self.stood_from(claim, standing)
+        looked = any(each.life == life and each.at < stood and _reads(each) for each in self.scrapes)
+        truth = self._holder(claim)
         if looked or truth is None:
-            return standing.before
+            return stood
         history = self.histories.get(self.owner(truth.producer_id), History())
         starts = [
             each.started / 1000
             for each in (*history.transactions, *([history.open] if history.open else []))
             if claim.place in each.partitions and each.started / 1000 <= standing.began
         ]
-        return min(standing.before, max(starts, default=standing.before))
+        return min(stood, max(starts, default=stood))
+
+    def _holder(self, claim: Claim) -> Held | None:
+        return next((each for each in self.held.get(claim.place, ()) if each.start == claim.offset), None)
 
     def clocks_of(self, *claims: Claim) -> str:
         """By how much the clocks of the agents that said these were ahead, for people."""

@@ -11,7 +11,10 @@ from tests.chaos.oracle.segments import Batch, LogError
 
 @dataclass
 class Held:
-    """One transaction in one partition. ``end`` is the offset of its marker, None while it has none."""
+    """One transaction in one partition. ``end`` is the offset of its marker, None while it has none.
+
+    ``appended`` is the Unix time, in seconds, of its first batch: the broker's, where the topic has LogAppendTime.
+    """
 
     producer_id: int
     epoch: int
@@ -19,6 +22,7 @@ class Held:
     end: int | None = None
     committed: bool = False
     tokens: set[str] = field(default_factory=set)
+    appended: float = 0.0
 
 
 def held(all_batches: Iterable[Batch], *, tokens: bool) -> list[Held]:
@@ -34,7 +38,9 @@ def held(all_batches: Iterable[Batch], *, tokens: bool) -> list[Held]:
         elif batch.transactional:
             found = open_now.get(batch.producer_id)
             if found is None:
-                found = open_now[batch.producer_id] = Held(batch.producer_id, batch.producer_epoch, batch.base_offset)
+                found = Held(batch.producer_id, batch.producer_epoch, batch.base_offset)
+                found.appended = batch.max_timestamp / 1000
+                open_now[batch.producer_id] = found
                 every.append(found)
             if tokens:
                 found.tokens |= {(record.value or b"").decode(errors="replace") for record in batch.records()}

@@ -28,8 +28,9 @@ def no_stall_invented(evidence: Evidence) -> Iterator[Disagreement]:
             yield Disagreement("stall of what moved", f"{text}; faults: {evidence.faults_near(at)}", about)
         if standing is None:
             continue
-        if at < standing.before + STALL_AFTER - LOOK_SECONDS:
-            text = f"{where} is told at {evidence.ago(at)}, and did not stand at {evidence.ago(standing.before)}"
+        stood = evidence.stood_from(claim, standing)
+        if at < stood + STALL_AFTER - LOOK_SECONDS:
+            text = f"{where} is told at {evidence.ago(at)}, and did not stand at {evidence.ago(stood)}"
             yield Disagreement("stall too early", f"{text}; faults: {evidence.faults_near(at)}", about)
         if not (meant := evidence.since(claim)):
             continue
@@ -44,9 +45,7 @@ def no_stall_invented(evidence: Evidence) -> Iterator[Disagreement]:
         if standing.before and max(meant) < evidence.dated_from(claim, standing) - slack:
             text = f"{where} is told at {evidence.ago(at)} to stand since {evidence.ago(max(meant))}"
             clocks = evidence.clocks_of(claim)
-            yield Disagreement(
-                "since", f"{text}, and did not stand at {evidence.ago(standing.before)}; {clocks}", about
-            )
+            yield Disagreement("since", f"{text}, and did not stand at {evidence.ago(stood)}; {clocks}", about)
 
 
 def no_stall_missed(evidence: Evidence) -> Iterator[Disagreement]:

@@ -164,6 +164,7 @@ def test_a_transaction_of_a_data_partition_ends_with_its_marker_and_one_without_
         (3, 3, None, False),
     ]
     assert [each.tokens for each in found] == [{"a"}, {"b"}, {"c"}]
+    assert {each.appended for each in found} == {1.234}
 
 
 def test_both_layouts_of_the_transaction_log_are_decoded(tmp_path: Path) -> None:

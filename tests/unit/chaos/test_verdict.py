@@ -73,7 +73,7 @@ def truth() -> Evidence:
     looks = [
         Look(float(at), 10 if 100 <= at < 150 else 9 if at < 100 else 20, 9 if at < 100 else 20) for at in range(200)
     ]
-    held = [Held(7, 0, 5, 9, True, {f"{ID}/1.1"}), Held(7, 0, 10, 19, True, {f"{ID}/1.2"})]
+    held = [Held(7, 0, 5, 9, True, {f"{ID}/1.1"}, 49.5), Held(7, 0, 10, 19, True, {f"{ID}/1.2"}, 99.8)]
     states = [*commit(49, 50, 50.1), *commit(99.5, 149, 149.1)]
     scrapes = [
         scrape(float(at), 0 if at < 51 else 1 if at < 150 else 2, *([stall(100.0)] if 112 <= at <= 151 else []))
@@ -129,6 +129,17 @@ FALSEHOODS: dict[str, tuple[int, Callable[[Scrape], Scrape]]] = {
 def test_a_falsehood_is_found(rule: str) -> None:
     at, become = FALSEHOODS[rule]
     assert rule in rules(told(at, become, truth()))
+
+
+def test_a_deposed_leader_that_shows_an_old_high_watermark_does_not_move_the_begin_of_a_stall() -> None:
+    evidence = truth()
+    looks = [each._replace(stable=10, high=10) if 100 <= each.at < 109 else each for each in evidence.looks[PLACE]]
+    assert judge(replace(evidence, looks={PLACE: looks})) == []
+    late = [
+        Held(each.producer_id, each.epoch, each.start, each.end, True, each.tokens, 109.0)
+        for each in evidence.held[PLACE]
+    ]
+    assert rules(replace(evidence, looks={PLACE: looks}, held={PLACE: late})) == {"stall too early", "since"}
 
 
 def test_a_completing_holder_is_wrong_before_it_was_decided_and_right_after() -> None:

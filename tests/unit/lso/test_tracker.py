@@ -227,3 +227,29 @@ def test_a_holder_is_asked_for_again_while_its_end_is_decided_and_not_while_it_i
         who = OpenTransaction("app-7", "app", 7, 0, state, WALL, 60.0, None, frozenset({PLACE}))
         asked = watch.to_describe(set(), Coordinators.of([who]))
         assert bool(asked) == (state is not TransactionState.ONGOING)
+
+
+def stall_after_an_outage(before: tuple[int, int], started: float) -> Stall:
+    """What is shown of a partition that was read at NOW, was lost, and has an LSO of 5 again from NOW + 60 on."""
+    watch = watching()
+    watch.look(PLACE, *before, NOW)
+    watch.lose([PLACE])
+    watch.lose([PLACE])
+    for now in (NOW + 60, NOW + 100):
+        watch.look(PLACE, 5, 9, now)
+        watch.described(PLACE, (LogProducer(7, 0, 5, None),))
+    opened = OpenTransaction("app-1", "app", 7, 0, TransactionState.ONGOING, started, 60.0, None, frozenset({PLACE}))
+    (stall,) = watch.stalls(Coordinators({7: opened}), None, {})
+    return stall
+
+
+@pytest.mark.parametrize("before", [(3, 4), (3, 3), (5, 5)])
+def test_a_stall_of_an_outage_is_no_older_than_the_last_look_that_found_the_partition_otherwise(
+    before: tuple[int, int],
+) -> None:
+    assert stall_after_an_outage(before, WALL - 600).since == WALL
+    assert stall_after_an_outage(before, WALL + 20).since == WALL + 20
+
+
+def test_a_stall_that_an_outage_interrupts_is_as_old_as_it_was() -> None:
+    assert stall_after_an_outage((5, 8), WALL + 0.0).since == WALL
