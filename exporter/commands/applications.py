@@ -30,7 +30,7 @@ exit codes: 0 no pattern is proposed, 1 some are, 2 a cluster could not be asked
 
 
 class GroupedIds(NamedTuple):
-    """One application as ids are grouped now: how many ids each rule gave it, and one of them."""
+    """One application: how many ids each rule assigns to it, and one of these ids."""
 
     application: str
     kind: str
@@ -80,7 +80,7 @@ def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterRepo
 def rows(ids: Iterable[str], grouping: Grouping) -> list[GroupedIds]:
     """One row for each application and rule, most ids first. ``ids`` may be in any order."""
     every = sorted(set(ids))
-    for each in every:  # what shows what others are: leaders of Connect
+    for each in every:  # ids of Connect's leaders identify the ids of its tasks
         grouping.learn(each)
     found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for each in every:

@@ -88,15 +88,15 @@ def _add_questions(parser: argparse.ArgumentParser) -> None:
 
 def _add_outputs(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("where the answer goes").add_argument
-    add("--name", default="", metavar="NAME", help="what to call the audit, in metrics and files (the topic's name)")
+    add("--name", default="", metavar="NAME", help="name of the audit in metrics and files (the topic's name)")
     add("--output", choices=("text", "json", "html"), default="text", help="for people, machines or a browser")
     add(
         "--output-dir", type=Path, metavar="DIR", help="NAME.json for the agent, NAME.html, and all findings as Parquet"
     )
     add("--agent", default="", metavar="URL", help="hand the result to this agent, as http://eos-exporter:10618")
     add("--agent-token-file", type=Path, metavar="FILE", help="the agent's ingest token")
-    add("--follow", action="store_true", help="go on with what is written from now on, until stopped")
-    add("--checkpoint", type=Path, metavar="DIR", help="with --follow: how far it got, and what it compares with")
+    add("--follow", action="store_true", help="continue with records written from now on, until stopped")
+    add("--checkpoint", type=Path, metavar="DIR", help="with --follow: folder of its position and seen values")
     add("--window", type=duration, default=3600.0, metavar="DURATION", help="with --follow: length of the window (1h)")
     add(
         "--interval",

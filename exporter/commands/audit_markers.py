@@ -120,7 +120,7 @@ def _look(cluster: Cluster, since: float, deadline: Deadline) -> MarkerReport:
 
 
 def _read_log(cluster: Cluster, metadata: Metadata, since_ms: int, deadline: Deadline) -> DecisionLog:
-    """Fold the transaction log from an instant on, to the end that it has now. Raises AskError."""
+    """Fold the transaction log from an instant to its end at the time of the call. Raises AskError."""
     places = [TopicPartition(TRANSACTION_STATE, each) for each in metadata.topics.get(TRANSACTION_STATE, {})]
     if not places:
         if (fault := metadata.errors.get(TRANSACTION_STATE)) is not None:
@@ -169,7 +169,7 @@ def _partitions(decisions: Iterable[Decision], since_ms: int) -> list[TopicParti
 def _ranges(
     cluster: Cluster, metadata: Metadata, partitions: list[TopicPartition], since_ms: int, deadline: Deadline
 ) -> tuple[Mapping[TopicPartition, OffsetRange], tuple[Fault, ...]]:
-    """What to read of each partition: from an instant on to its high watermark, asked for after the log was read."""
+    """Offsets to read in each partition: from an instant to its high watermark, requested after the log was read."""
     client = cluster.client
     ends = end_offsets(client, metadata, partitions, Isolation.READ_UNCOMMITTED, deadline)
     first = list_offsets(client, metadata, dict.fromkeys(partitions, since_ms), deadline)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 POST_SECONDS = 10.0
 POST_BYTES = 60_000
-"""The agent takes 64 KB: counts matter to it, and a few examples."""
+"""The agent accepts 64 KB: the counts and a few examples."""
 LOOK_SECONDS = 0.5
 
 Tasks = Callable[[], tuple[int, int]]

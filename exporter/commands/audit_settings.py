@@ -38,7 +38,7 @@ class AgentAddress(NamedTuple):
 
 
 def audit_of(options: argparse.Namespace) -> Audit:
-    """The audit that is asked for. Raises UsageError for a contradiction or a file that cannot be read."""
+    """Return the audit of these flags. Raises UsageError for a contradiction or a file that cannot be read."""
     from exporter.jobs.audit.columns import Shape  # noqa: PLC0415 -- these need pyspark, an extra
     from exporter.jobs.audit.job import Audit  # noqa: PLC0415 -- as above
     from exporter.jobs.audit.sink import SinkTable  # noqa: PLC0415 -- as above
@@ -75,7 +75,7 @@ def audit_of(options: argparse.Namespace) -> Audit:
 
 
 def settings_of(options: argparse.Namespace) -> AuditSettings:
-    """What becomes of the answer. Raises SettingsError for a name that no file can have."""
+    """Where the result goes. Raises SettingsError for a name that no file can have."""
     from exporter.jobs.audit.outcome import AuditSettings, is_name  # noqa: PLC0415 -- as above
 
     name = options.name or options.topic
@@ -83,13 +83,13 @@ def settings_of(options: argparse.Namespace) -> AuditSettings:
         raise UsageError(f"--name {name!r}: letters, digits, dots, dashes and underscores only")
     if options.examples < 0:
         raise UsageError("--examples must not be negative")
-    # Only a name that was given: the agent calls a cluster as its own settings do.
+    # Only an explicit name: otherwise the agent uses the name of its own settings.
     cluster = vars(options).get("--cluster.name", "")
     return AuditSettings(name, cluster, options.output_dir, options.examples)
 
 
 def following_of(options: argparse.Namespace) -> Following | None:
-    """How a continuous audit runs, None for a single run. Raises UsageError."""
+    """Return how a continuous audit runs; None for a single run. Raises UsageError."""
     from exporter.jobs.audit.follow import Following  # noqa: PLC0415 -- as above
 
     if not options.follow:

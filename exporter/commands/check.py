@@ -1,4 +1,4 @@
-"""``check``: are the settings right, and may we ask the cluster what we need to ask?"""
+"""``check``: the settings, the permissions on a cluster, its posture, and the settings of clients."""
 
 from __future__ import annotations
 

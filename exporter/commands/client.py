@@ -1,4 +1,4 @@
-"""``check client``: do the settings of a client give the guarantee that they are meant for?"""
+"""``check client``: whether the settings of a client give the guarantee that is wanted."""
 
 from __future__ import annotations
 

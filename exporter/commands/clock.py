@@ -1,8 +1,8 @@
-"""The coordinators' clock, as far as one look shows it. A command does not run long enough to measure its distance.
+"""Lower bounds of the coordinators' clock. A command does not run long enough to measure how far two clocks differ.
 
-What a coordinator has stamped is not later than its clock: the newest record of the transaction log and the newest
-start of a transaction bound that clock from below. A next step is made by that bound, and where the two clocks may
-differ it is said that ages are by this machine's.
+A coordinator's timestamp is never later than its clock: the newest record of the transaction log and the newest start
+of a transaction are lower bounds of that clock. A next step uses this bound. Where the two clocks may differ, the
+command prints that ages are by this machine's clock.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def coordinators_clock(cluster: Cluster, starts: Iterable[float | None], deadlin
         answers = newest_timestamps(cluster.client, metadata, places, deadline)
         newest += [each / 1000 for each in answers.values.values() if each >= 0]
     except AskError:
-        pass  # the starts are left
+        pass  # the starts of transactions are still a bound
     monotonic = cluster.clock.monotonic()
     newest += [each for each in starts if each is not None]
     at_least = max(newest) - monotonic if newest else None
@@ -41,10 +41,10 @@ def shown_now(time: CoordinatorTime, wall: float) -> float:
 
 
 def say_clock(cluster: Cluster, time: CoordinatorTime, wall: float) -> None:
-    """Say by which clock ages are, where the coordinators' may be another one by more than a few seconds."""
+    """Print which clock the ages use, where the coordinators' clock may differ by more than a few seconds."""
     theirs = time.earliest(wall)
     if theirs is None:
-        say(f"ages in {cluster.target} are by this machine's clock: nothing shows what the coordinators' shows")
+        say(f"ages in {cluster.target} are by this machine's clock: the coordinators' clock is not known")
     elif theirs - wall > NOTICEABLE_SECONDS:
         say(f"this machine's clock is {theirs - wall:.0f} s or more behind the coordinators of {cluster.target}")
     elif wall - theirs > NOTICEABLE_SECONDS:

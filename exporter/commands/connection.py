@@ -1,4 +1,4 @@
-"""``check connection``: what may be asked of a cluster, capability by capability, and which grant is missing."""
+"""``check connection``: which requests a cluster allows, one row for each capability, and which grant is missing."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ exit codes: 0 everything may be asked, 1 something is missing, 2 no broker answe
 
 
 class Capability(NamedTuple):
-    """One thing that the agent asks for. ``faults`` is empty when it may; ``unproven`` says why that cannot be seen.
+    """One capability. ``faults`` is empty when the cluster allows it; ``unproven`` is why that cannot be determined.
 
-    ``unseen`` is what no answer can tell, whatever the verdict.
+    ``unseen`` is what no answer of a broker can show, whatever the verdict.
     """
 
     name: str
@@ -57,7 +57,7 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
     parser = checks.add_parser(
         "connection",
         help="what may be asked of a cluster, and which grants are missing",
-        description="Ask the cluster everything that the agent asks, once, and name each grant that is missing.",
+        description="Send each kind of request that the agent sends, once, and name each grant that is missing.",
         epilog=_EXAMPLES,
     )
     add_cluster_flags(parser)
@@ -93,10 +93,10 @@ def _command(options: argparse.Namespace) -> int:
 
 
 def capabilities_of(cluster: Cluster, deadline: Callable[[], Deadline]) -> Iterator[Capability]:
-    """Ask once for everything, each with a ``deadline`` of its own. Raises AskError when no broker answers."""
+    """Make each kind of request once, each with a ``deadline`` of its own. Raises AskError when no broker answers."""
     client = cluster.client
     metadata = cluster.metadata(deadline())
-    # A topic without DESCRIBE is left out of an answer about all in silence; asked for by name, it is refused.
+    # Metadata about all topics omits a topic without DESCRIBE and has no error. A request by name is refused.
     internal = cluster.metadata(deadline(), [TRANSACTION_STATE, CONSUMER_OFFSETS])
     log, offsets = (_Internal.of(internal, topic) for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS))
     none_visible = "" if metadata.topics else "no topic is visible: grant DESCRIBE on Topic:*, unless there is none"
@@ -160,7 +160,7 @@ class _Internal(NamedTuple):
 
 
 def _tail_fault(properties: Properties, partition: int, deadline: Deadline) -> Fault | None:
-    """Why librdkafka does not get at the log, for which it has TLS and SASL of its own; it reads no record here."""
+    """Why librdkafka, which has its own TLS and SASL, cannot read the log. No record is read here."""
     try:
         tail = Tail(properties, TRANSACTION_STATE)
     except AskError as error:
@@ -168,7 +168,7 @@ def _tail_fault(properties: Properties, partition: int, deadline: Deadline) -> F
     try:
         tail.offsets_since([partition], 0.0, deadline)
     except AskError as error:
-        tail.poll(1, 0.1)  # errors are delivered by poll; nothing is assigned that could be lost
+        tail.poll(1, 0.1)  # errors are delivered by poll; no partition is assigned, so no message is lost
         return tail.trouble() or error.fault
     finally:
         tail.close()
@@ -176,7 +176,7 @@ def _tail_fault(properties: Properties, partition: int, deadline: Deadline) -> F
 
 
 def _sample(metadata: Metadata) -> list[TopicPartition]:
-    """One partition of each topic, of as many topics as one request takes; the transaction log is asked on its own."""
+    """One partition of each topic, for as many topics as one request holds. The transaction log has its own row."""
     first = (
         TopicPartition(topic, min(partitions))
         for topic, partitions in sorted(metadata.topics.items())

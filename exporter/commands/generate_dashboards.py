@@ -29,7 +29,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
 
 
 def files() -> Mapping[Path, str]:
-    """The committed files, made anew, by their paths in a checkout. Raises ValueError without grafanalib."""
+    """Generate the committed files, by their paths in a checkout. Raises ValueError without grafanalib."""
     try:
         from exporter.dashboards.generate import files as made  # noqa: PLC0415 -- grafanalib is an extra that the agent runs without
     except ModuleNotFoundError as error:
@@ -38,7 +38,7 @@ def files() -> Mapping[Path, str]:
 
 
 def installed() -> Iterator[tuple[str, str]]:
-    """Name and JSON of each dashboard, as they lie in the package: grafanalib is not needed."""
+    """Name and JSON of each dashboard, read from the package: grafanalib is not needed."""
     folder = resources.files("exporter.dashboards") / "generated"
     for file in sorted(folder.iterdir(), key=lambda each: each.name):
         if file.name.endswith(".json"):

@@ -1,4 +1,4 @@
-"""``generate completion`` and ``generate man``: made from the parser of the command line, so never behind it."""
+"""``generate completion`` and ``generate man``, made from the parser of the command line."""
 
 from __future__ import annotations
 

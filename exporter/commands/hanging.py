@@ -1,7 +1,7 @@
-"""``transactions hanging``: search partitions for transactions that hang, and prove of each that it does.
+"""``transactions hanging``: search partitions for hanging transactions, with a proof for each.
 
-The cross-check of Kafka's TransactionsCommand find-hanging, with the transaction log itself in place of the
-coordinators' caches, and a second look half a minute later in place of its 15 minutes. ``lso.proof`` has the rule.
+As Kafka's TransactionsCommand find-hanging, but compared with the transaction log in place of the coordinators' caches,
+and with a second read after 30 s in place of a minimum age of 15 minutes. ``lso.proof`` has the rule.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's
 
 
 def command(options: argparse.Namespace) -> int:
-    """Runs it; gives back the exit code."""
+    """Run the command. Returns the exit code."""
 
     def look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[Stall]:
         where = Where(options.topic, options.partition)
@@ -106,9 +106,9 @@ def search(
     connect: Callable[[], OpenRangeReader] | None = None,
     where: Where = EVERYWHERE,
 ) -> ClusterReport[Stall]:
-    """Search one cluster. Takes half a minute longer, and reads the log, where a transaction may hang. Raises AskError.
+    """Search one cluster. Where a transaction may hang, this reads the log and takes 30 s more. Raises AskError.
 
-    Every question may take as long as the deadline leaves at first: there is one for each few hundred partitions.
+    Each request may take as long as the deadline allows at the start: there is one for each few hundred partitions.
     """
     patience = deadline.remaining()
     metadata = cluster.metadata(deadline)
@@ -141,7 +141,7 @@ def search(
 
 
 class _Writer(NamedTuple):
-    """Of an open transaction's producer: its epoch, and Unix seconds of its last write, by its own clock."""
+    """Producer of an open transaction: its epoch, and its last write in Unix seconds by the producer's clock."""
 
     epoch: int
     last_write: float | None

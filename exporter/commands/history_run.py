@@ -99,7 +99,7 @@ def _command(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, cluster: Cluster, over: threading.Event) -> int:
-    """Check the settings before Spark starts: Spark would report them in a hundred lines of Java."""
+    """Check the settings before Spark starts: Spark reports them in a hundred lines of Java."""
     say(f"asking {cluster.target} ...")
     ends = _ends(cluster)
     if ends is None and options.once:

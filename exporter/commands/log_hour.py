@@ -13,7 +13,7 @@ _SLICE_SECONDS = 5.0
 
 
 def read_hour(cluster: Cluster, deadline: Deadline, caps: Caps | None = None) -> tuple[Sample | Fault | Fact, ...]:
-    """What the last read gave: with LoggedTransactions where the end was reached, else with faults or nothing."""
+    """Result of the last read: LoggedTransactions when the end was reached, otherwise faults or nothing."""
     source = TxnlogSource(cluster, TxnlogSettings(caps or Caps(), timeout=_SLICE_SECONDS))
     found: tuple[Sample | Fault | Fact, ...] = ()
     try:

@@ -1,4 +1,4 @@
-"""Both rounds of the proofs that transactions hang, for the commands: with a progress bar, and with what it cost."""
+"""Both rounds of the proofs of hanging transactions, with a progress bar and the number of records read."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from exporter.transactions.log_scan import Cost, OpenRangeReader
 Sleep = Callable[[float], object]
 
 MARGIN_SECONDS = 0.1
-"""Beyond the half minute between the rounds."""
+"""Seconds added to the 30 s between the rounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proofs:
-    """What two rounds gave: proofs, what is unproven and why, and what could not be asked, in words.
+    """Result of two rounds: proofs, what is unproven and why, and messages about what could not be read.
 
-    A transaction that ended meanwhile, or that the log has open, is in neither. ``opened`` is what the log has open,
-    None where it could not be read.
+    A transaction that ended between the rounds, or that the log has open, is in neither. ``opened`` has the open
+    transactions of the log; None where it could not be read.
     """
 
     proofs: Mapping[OpenStart, HangingProof]
@@ -41,9 +41,9 @@ def take_rounds(
     patience: float,
     sleep: Sleep,
 ) -> Proofs:
-    """Prove of transactions that DescribeProducers shows open, each with the instant of that answer, that they hang.
+    """Prove which of these transactions hang. DescribeProducers showed each open at its instant.
 
-    Each question, and each reading of the log, may take ``patience`` seconds.
+    Each request, and each read of the log, may take ``patience`` seconds.
     """
     rounds = Rounds(cluster, connect)
     try:
@@ -80,7 +80,7 @@ def _round(cluster: Cluster, rounds: Rounds, held: Mapping[OpenStart, float], pa
 
 
 def _unproven(rounds: list[Round], opened: OpenTransactions) -> dict[OpenStart, tuple[str, ...]]:
-    """Those of which a gap leaves open whether they hang: not those that ended, or that the log has open here."""
+    """Transactions for which a gap in the answers leaves undecided whether they hang."""
     named = {(each.transactional_id, place) for each in opened.transactions for place in each.partitions}
     return {
         each.held: gaps

@@ -1,9 +1,9 @@
-"""How a command speaks: the result to standard output, all else to standard error.
+"""Output of commands: the result to standard output, everything else to standard error.
 
-Ids are arbitrary texts from the cluster: what does not print is escaped, so that none can steer the terminal. A command
-to copy is one line, printed outside of any table, so that it is never wrapped into two.
+Ids are arbitrary texts from the cluster: characters that do not print are escaped, so that no id can send control
+sequences to the terminal. A command to copy is one line, printed outside of any table, so that it is never wrapped.
 
-rich is imported where it is used: the agent, which prints no tables, need not hold it in memory.
+rich is imported where it is used: the agent prints no tables and does not load it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def print_json(document: dict[str, Any]) -> None:
 
 
 def print_next_step(subject: str, step: NextStep) -> None:
-    """What to do about one thing: a paragraph, then the command to copy on a line of its own."""
+    """Print a next step: a paragraph, then the command to copy on a line of its own."""
     print()
     print(_paragraph(f"{subject}: {step.text}"))
     if step.warning:
@@ -79,25 +79,25 @@ def print_next_step(subject: str, step: NextStep) -> None:
 
 
 def print_advice(text: str) -> None:
-    """What to make of it, as a paragraph."""
+    """Print an explanation, as a paragraph."""
     print()
     print(_paragraph(text))
 
 
 def print_not_asked(cluster: str, not_asked: Iterable[str]) -> None:
-    """To standard error: what could not be asked, so that an empty result is not taken for a clean one."""
+    """Print to standard error what could not be read, so that an empty result is not mistaken for a clean one."""
     for text in not_asked:
         print(f"could not ask {printable(cluster)}: {printable(text)}", file=sys.stderr)
 
 
 def say(text: str) -> None:
-    """To standard error, for the person who waits."""
+    """Print progress to standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error that is moved by what is done; one plain line where that is no terminal."""
+    """A progress bar on standard error; one plain line where that is not a terminal."""
     if not sys.stderr.isatty():
         say(f"{what} ...")
         yield lambda _: None
@@ -112,7 +112,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def printable(text: str) -> str:
-    """The text with what does not print as escapes: line breaks, control sequences, marks that turn its direction."""
+    """The text with escapes for characters that do not print: line breaks, control sequences, bidirectional marks."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 

@@ -24,7 +24,7 @@ from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 
 _SLICE_SECONDS = 5.0
 _COMMIT_SECONDS = 6.0
-"""A little more than auto.commit.interval.ms: a group that goes on has committed again by then."""
+"""Seconds; more than the default of auto.commit.interval.ms, so that an active group has committed again."""
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter check posture --bootstrap-server kafka-1:9092
@@ -39,8 +39,8 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
     """The command line of ``check posture``."""
     parser = checks.add_parser(
         "posture",
-        help="replication, minimum ISR, timeouts, versions, Connect and group settings that exactly-once rests on",
-        description="Check the settings that exactly-once rests on, and say what to set where one is wrong.",
+        help="replication, minimum ISR, timeouts, versions, Connect and group settings that exactly-once needs",
+        description="Check the settings that exactly-once depends on, and print what to set where one is wrong.",
         epilog=_EXAMPLES,
     )
     add_cluster_flags(parser)
@@ -85,20 +85,20 @@ def _command(options: argparse.Namespace) -> int:
 def _look(
     cluster: Cluster, settings: ClusterConfig, engines: Engines, options: argparse.Namespace
 ) -> tuple[tuple[Check, ...], tuple[str, ...]]:
-    """All checks of a cluster, after one read of every source that they draw on, of the groups two where one is needed
-    to tell a reader of uncommitted records from a group that was reset.
+    """All checks of a cluster, after one read of each source that they use. The groups are read twice where a
+    read_uncommitted group must be told apart from a group that was reset.
     """
     deadline = Deadline.after(options.timeout)
     facts: list[Fact] = []
     faults: list[str] = []
-    # The log first: where it is read, it knows better than the coordinators.
+    # The log first: open transactions are taken from it where it is readable, else from the coordinators.
     groups = GroupsSource(cluster, GroupsSettings(limit=settings.groups.limit, include=settings.groups.include))
     sources: tuple[Source, ...] = (
         groups,
         TxnlogSource(cluster, TxnlogSettings(timeout=_SLICE_SECONDS)),
         TransactionsSource(cluster, TransactionsSettings()),
         *((OffsetsSource(cluster, settings.groups.interval),) if settings.groups.offset_commits else ()),
-        *engine_sources(cluster, engines._replace(spark=(), audits=())),  # these give nothing for the posture
+        *engine_sources(cluster, engines._replace(spark=(), audits=())),  # no posture check uses these
     )
     for source in sources:
         try:

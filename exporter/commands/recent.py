@@ -63,10 +63,10 @@ def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's
 
 
 def command(options: argparse.Namespace) -> int:
-    """Runs it; gives back the exit code."""
+    """Run the command. Returns the exit code."""
     looks = read_all(options, _look)
     wall = time.time()
-    # Ends are by the coordinators' clock; where it is known to be ahead of ours, so are their ages.
+    # Ends are by the coordinators' clock. Where that is known to be ahead of ours, ages are by it as well.
     now = max((shown_now(look.time, wall) for look in looks), default=wall)
     several = len(looks) > 1
     if options.output == "text" and not options.all and sum(len(look.found) for look in looks) > MOST_ROWS:
@@ -84,7 +84,7 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _summarise(looks: Sequence[ClusterReport[UncleanEnd]], now: float, *, several: bool) -> int:
-    """Print a row for each application instead of one for each end; gives back the exit code."""
+    """Print a row for each application instead of one for each end. Returns the exit code."""
     rows: dict[tuple[str, str], list[UncleanEnd]] = {}
     for look in looks:
         for end in look.found:
@@ -114,7 +114,7 @@ def _summarise(looks: Sequence[ClusterReport[UncleanEnd]], now: float, *, severa
 
 
 def _counted(ends: Sequence[UncleanEnd]) -> tuple[int, ...]:
-    """How many there are of each outcome, and how many transactional ids have any."""
+    """Count each outcome, and the transactional ids that have any."""
     return (
         *(sum(end.outcome == outcome for end in ends) for outcome in UNCLEAN_OUTCOMES),
         len({end.transactional_id for end in ends}),

@@ -1,4 +1,4 @@
-"""How what was found is shown: one shape for every look, for people and for programs."""
+"""Output of findings, the same for every command: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLEAN, FOUND, UNKNOWN = 0, 1, 2
 
 MOST_STEPS = 20
 MOST_NAMES = 5
-"""Partitions that are named where many have the same next step; the table has them all."""
+"""Partitions that are named where many have the same next step. The table has all of them."""
 
 
 _NOT_KNOWN = CoordinatorTime(None, None)
@@ -27,9 +27,9 @@ _NOT_KNOWN = CoordinatorTime(None, None)
 
 @dataclass(frozen=True, slots=True)
 class ClusterReport(Generic[T]):
-    """What one cluster showed: what was found, what may be one, and in words what could not be asked.
+    """Result for one cluster: what was found, what is undecided, and messages about what could not be read.
 
-    ``time`` is what is known of its coordinators' clock.
+    ``time`` has the bounds of its coordinators' clock.
     """
 
     cluster: Cluster
@@ -41,10 +41,10 @@ class ClusterReport(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ReportFormat(Generic[T]):
-    """How things of one kind are shown. ``key`` is their list's name in JSON, ``nothing`` is said when empty.
+    """How findings of one kind are printed. ``key`` names their list in JSON; ``nothing`` is printed for an empty list.
 
-    ``step`` gives what a next step is about, and the step, for what needs one; ``undecided`` is whether there can be
-    things for which it is unknown.
+    ``step`` returns the subject of a next step and the step, for findings that need one. ``undecided`` is whether
+    findings of this kind can be undecided.
     """
 
     key: str
@@ -59,7 +59,7 @@ class ReportFormat(Generic[T]):
 
 
 def show(options: argparse.Namespace, looks: Sequence[ClusterReport[T]], form: ReportFormat[T]) -> int:
-    """Print what the looks gave; gives back the exit code."""
+    """Print the results. Returns the exit code."""
     found = _of(looks, form, lambda look: look.found)
     undecided = _of(looks, form, lambda look: look.undecided)
     if options.output == "json":
@@ -77,12 +77,12 @@ def show(options: argparse.Namespace, looks: Sequence[ClusterReport[T]], form: R
 
 
 def time_of(looks: Sequence[ClusterReport[T]], cluster: Cluster) -> CoordinatorTime:
-    """What a look showed of this cluster's coordinators' clock."""
+    """The bounds of this cluster's coordinators' clock."""
     return next(look.time for look in looks if look.cluster is cluster)
 
 
 def exit_code(looks: Sequence[ClusterReport[T]]) -> int:
-    """1 when anything was found; else 2 when anything could not be asked or decided, since it may be there; else 0."""
+    """Exit code: 1 when something was found, else 2 when something could not be read or decided, else 0."""
     if any(look.found for look in looks):
         return FOUND
     return UNKNOWN if any(look.not_asked or look.undecided for look in looks) else CLEAN
@@ -99,12 +99,12 @@ def _documents(found: Sequence[tuple[Cluster, T]], form: ReportFormat[T]) -> lis
 
 
 def _print(found: Sequence[tuple[Cluster, T]], form: ReportFormat[T], *, several: bool) -> None:
-    """The table, then what to do about it."""
+    """Print the table, then the next steps."""
     if several:
         print_table(("cluster", *form.columns), ((cluster.name, *form.row(each)) for cluster, each in found))
     else:
         print_table(form.columns, (form.row(each) for _, each in found))
-    # One transaction may hold many partitions: what to do about it is said once.
+    # One transaction may hold many partitions: its next step is printed once.
     subjects: dict[NextStep, list[str]] = {}
     for cluster, each in found:
         if (step := form.step(cluster, each)) is not None:

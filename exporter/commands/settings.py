@@ -67,7 +67,7 @@ RUN = (
 
 
 def add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:
-    """Flags that are not given leave no attribute: those of a parent command must survive its subcommand."""
+    """Flags that are not given set no attribute, so that a subcommand does not overwrite flags of its parent."""
     for flag in flags:
         parser.add_argument(
             flag.name,
@@ -95,7 +95,7 @@ def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def config_source(options: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ConfigSource:
-    """Where the settings of this command line come from. Raises SettingsError when a properties file cannot be read."""
+    """Return the sources of the settings. Raises SettingsError when a properties file cannot be read."""
     given = vars(options)
     flags: dict[SettingPath, tuple[str, object]] = {}
     if "command_config" in given:

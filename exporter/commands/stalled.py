@@ -44,8 +44,8 @@ examples:
   kafka-eos-exporter transactions stalled --bootstrap-server kafka-1:9092
   kafka-eos-exporter transactions stalled --bootstrap-server kafka-1:9092 --stall-after 10s --output json
 
-Reads the whole transaction log where something is stalled: only the log proves that a holder hangs, which takes half a
-minute more. Needs READ on __transaction_state for that.
+Where a partition is stalled, this reads the whole transaction log: only the log proves that a transaction hangs. That
+takes 30 s more and needs READ on __transaction_state.
 
 exit codes: 0 none, 1 found, 2 could not look
 """
@@ -55,8 +55,8 @@ def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's
     """The command line of ``transactions stalled``."""
     parser: argparse.ArgumentParser = looks.add_parser(
         "stalled",
-        help="partitions whose last stable offset stands still, and who holds it",
-        description="Look twice at every partition, and list those whose last stable offset stood still in between.",
+        help="partitions whose last stable offset does not move, and the transaction that holds it",
+        description="Read every partition twice, and list those whose last stable offset did not move in between.",
         epilog=_EXAMPLES,
     )
     parser.add_argument(
@@ -70,7 +70,7 @@ def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's
 
 
 def command(options: argparse.Namespace) -> int:
-    """Runs it; gives back the exit code."""
+    """Run the command. Returns the exit code."""
 
     def look(cluster: Cluster, settings: ClusterConfig, deadline: Deadline) -> ClusterReport[Stall]:
         return look_twice(cluster, settings, options.stall_after or settings.lso.stall_after, deadline, time.sleep)
@@ -106,9 +106,9 @@ def look_twice(
 ) -> ClusterReport[Stall]:
     """Two reads of one cluster, ``stall_after`` seconds apart; the second only when an LSO is below its high watermark.
 
-    Then, of what is stalled, what the transaction log says: half a minute more where a holder may hang. Where one may
-    be a Flink job's, ``rhythm`` reads what its last hour shows of jobs. Each read may take as long as the deadline
-    leaves at first.
+    Then the transaction log is read for the stalled partitions: 30 s more where a holder may hang. Where a holder may
+    be a Flink job's, ``rhythm`` reads the jobs of the last hour. Each read may take as long as the deadline allows at
+    the start.
     """
     patience = deadline.remaining()
     connect = connect or (lambda: RangeConsumer(cluster.properties))
@@ -116,7 +116,7 @@ def look_twice(
         cluster,
         LsoSettings(
             interval=stall_after,
-            # The second look is only at what stood below its high watermark in the first.
+            # The second read is only of partitions whose LSO was below the high watermark in the first.
             sweep_interval=stall_after * 1000,
             stall_after=stall_after,
             include=settings.topics.include,
@@ -147,7 +147,7 @@ def look_twice(
 
 
 def read_rhythm(cluster: Cluster, patience: float) -> tuple[FlinkTransactions, tuple[str, ...]]:
-    """What the last hour of the transaction log shows of Flink jobs, and what could not be asked."""
+    """The Flink jobs in the last hour of the transaction log, and what could not be read."""
     say(f"reading the last hour of the transaction log of {cluster.target}, for the rhythm of Flink jobs ...")
     found = read_hour(cluster, Deadline.after(patience))
     faults = _faults(found)
@@ -165,7 +165,7 @@ def _by_the_log(
     patience: float,
     sleep: Sleep,
 ) -> tuple[tuple[Stall, ...], tuple[str, ...]]:
-    """The stalls with what the transaction log says of their holders, and what could not be asked.
+    """The stalls with their holders as the transaction log has them, and what could not be read.
 
     ``began`` is the monotonic instant of the first read.
     """

@@ -1,6 +1,6 @@
 """``top``: a live view of what an agent sees, for the terminal.
 
-It reads the agent's ``/api/v1/status``, and asks Kafka nothing: any number of people may watch.
+It reads the agent's ``/api/v1/status`` and sends no request to Kafka, however many people use it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
 
 
 def command(options: argparse.Namespace) -> int:
-    """Runs it; gives back the exit code."""
+    """Run the command. Returns the exit code."""
     if urlsplit(options.url).scheme not in {"http", "https"}:
         raise UsageError(f"{options.url}: give the agent's address, such as http://127.0.0.1:10618")
     endpoint = Endpoint(

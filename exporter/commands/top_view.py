@@ -1,4 +1,4 @@
-"""What ``top`` shows of one status document: tables of rich, as many rows as the terminal has lines for."""
+"""Render one status document for ``top``: tables of rich, with as many rows as the terminal has lines for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LINES_BESIDE_ROWS = 4
 def view(status: Mapping[str, Any], url: str, height: int) -> RenderableType:
     """Return the whole screen: headline, then for each cluster stalls, applications, open transactions, bad ends.
 
-    What finds no place within ``height`` lines is counted, never left out in silence.
+    Rows that do not fit in ``height`` lines are counted.
     """
     from rich.console import Group  # noqa: PLC0415 -- the agent runs without rich
     from rich.text import Text  # noqa: PLC0415
@@ -46,7 +46,7 @@ def view(status: Mapping[str, Any], url: str, height: int) -> RenderableType:
 
 
 def unreachable(url: str, why: str) -> RenderableType:
-    """Return the screen while the agent does not answer: nothing old is shown as if it were known."""
+    """Return the screen for an agent that does not answer: no old values."""
     from rich.text import Text  # noqa: PLC0415 -- as above
 
     return Text(f"{url} does not answer: {printable(why)}\nq quits", style="bold red")
@@ -135,14 +135,14 @@ def _end(each: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def spark(numbers: Sequence[int]) -> str:
-    """Return the last numbers as blocks of eight heights; a space is nothing at all."""
+    """Return the last numbers as blocks of eight heights; a space for 0."""
     last = numbers[-_SPARK_MINUTES:]
     top = max(last, default=0)
     return "".join(_BARS[0 if not number else 1 + (number * 7) // top] for number in last)
 
 
 def _shares(wanted: Sequence[int], room: int) -> list[int]:
-    """Return how many rows each table gets: rows go round until the room or the rows are used up."""
+    """Return how many rows each table gets: one each in turn, until the lines or the rows are used up."""
     left = room - sum(_LINES_BESIDE_ROWS if rows else 2 for rows in wanted)
     shares = [0] * len(wanted)
     while left > 0 and any(share < rows for share, rows in zip(shares, wanted, strict=True)):

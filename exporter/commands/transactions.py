@@ -1,6 +1,6 @@
-"""``transactions``: what is open, what hangs, what is stalled, what ended badly, seen from a terminal.
+"""``transactions``: open, hanging and stalled transactions, and those that ended badly.
 
-Every look is read-only and leaves nothing behind.
+All requests are read-only.
 """
 
 from __future__ import annotations
@@ -66,10 +66,11 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 class Seen(NamedTuple):
-    """An open transaction, and the same as a stall of one of its partitions when it is late.
+    """An open transaction, and when it is late the stall of one of its partitions.
 
-    Late by the later of both clocks, so that none is missed; ``advised`` is the present by which its next step is made,
-    or a lower bound of it, which blames no coordinator for this machine's clock. ``shown`` is the present of its age.
+    A transaction is late by the later of the two clocks, so that none is missed. ``advised`` is the present that its
+    next step uses, a lower bound of the coordinators' clock, so that an error of this machine's clock is not reported
+    as a slow coordinator. ``shown`` is the present that its age uses.
     """
 
     transaction: OpenTransaction
@@ -87,7 +88,7 @@ def _open(options: argparse.Namespace) -> int:
         ("application", "transactional.id", "pid", "epoch", "state", "age", "timeout", "partitions"),
         lambda seen: _row(seen.transaction, seen.shown),
         _document,
-        # Oldest first; one whose start is not known may be older than all.
+        # Oldest first. One without a known start comes first: it may be the oldest.
         lambda seen: seen.transaction.started or 0.0,
         _step,
         advice=lambda _: [_ADVICE],

@@ -1,4 +1,4 @@
-"""Which start of the machine this is: what instants of the monotonic clock are common to."""
+"""The boot of the machine. Instants of the monotonic clock compare only within one boot."""
 
 from __future__ import annotations
 

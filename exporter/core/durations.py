@@ -28,7 +28,7 @@ def parse_go_duration(text: str) -> float:
 
     A number alone is nanoseconds, as in Go's YAML. Raises ValueError, whose text is what to write instead.
     """
-    if text.isascii() and text.isdecimal() and len(text) <= 18:  # Go's are of 63 bits
+    if text.isascii() and text.isdecimal() and len(text) <= 18:  # Go's durations have 63 bits
         return int(text) * 1e-9
     at, seconds = 0, 0.0
     while at < len(text) <= 100 and (part := _GO_PART.match(text, at)):

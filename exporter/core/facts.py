@@ -40,7 +40,7 @@ class FactStore:
                 self._by_source[source] = tuple(_Stored(fact, source, expires) for fact in snapshot.facts)
 
     def facts(self, now: float) -> Facts:
-        """The facts that are valid now (monotonic)."""
+        """The facts that are valid at ``now`` (monotonic)."""
         with self._lock:
             every = [each.fact for facts in self._by_source.values() for each in facts if now < each.expires]
             return Facts({kind: stored.fact for kind, stored in self._by_type.items() if now < stored.expires}, every)

@@ -1,4 +1,6 @@
-"""Writing a file or a line all at once: a crash or a full disk leaves the old content or the new one, never a part."""
+"""Atomic writes of a file or a line: after a crash or a full disk the content is the old one or the new one, never a
+part.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ def replace_file(path: Path, text: str, *, durable: bool = False) -> None:
             sync(draft)
         draft.replace(path)
     except OSError:
-        with suppress(OSError):  # a part of it would keep the disk full
+        with suppress(OSError):  # a partial draft would keep the disk full
             draft.unlink(missing_ok=True)
         raise
 

@@ -102,7 +102,7 @@ def _quoted(value: object) -> str:
 
 
 class OncePerMinute(logging.Filter):
-    """Lets a warning of a third-party library through once a minute, with the number of times it was held back.
+    """Passes a warning of a third-party library once a minute, with the number of suppressed repetitions.
 
     Two lines are the same when only their numbers differ: connection ids and ports change with every attempt.
     """

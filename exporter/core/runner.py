@@ -42,11 +42,11 @@ from exporter.model import (
 log = logging.getLogger(__name__)
 
 OVERRUN_GRACE = 1.0
-"""Seconds beyond its deadline after which a read counts as not answering: sources check the deadline between calls."""
+"""Seconds after its deadline at which a read counts as hanging: sources check the deadline between calls."""
 
 STOOD_GRACE = 5.0
-"""Seconds beyond its deadline after which what a read gave is as old as that: the process was stopped (SIGSTOP, a
-suspended machine), or had no processor. It is then not shown as of now.
+"""Seconds after its deadline at which the result of a read is dropped as too old: the process was stopped (SIGSTOP, a
+suspended machine), or had no processor.
 """
 
 WATCH_INTERVAL = 0.5
@@ -54,7 +54,7 @@ DISTRIBUTIONS = frozenset({Kind.HISTOGRAM, Kind.SUMMARY})
 
 
 class SnapshotSink(Protocol):
-    """Where snapshots go: the exposition."""
+    """Receives snapshots: the exposition."""
 
     def swap(self, snapshots: Mapping[Key, Snapshot]) -> None: ...
 
@@ -64,8 +64,8 @@ class SnapshotSink(Protocol):
 class Group(NamedTuple):
     """Sources that share facts: those of one configured cluster. ``key`` is unique and lasts as long as the group.
 
-    ``release`` closes what the sources share, their connections, so that blocked reads return. It is called once, after
-    the sources were told to stop and before they are waited for.
+    ``release`` closes the connections that the sources share, so that blocked reads return. It is called once, after
+    the sources got the signal to stop and before their threads are joined.
     """
 
     key: str
@@ -87,7 +87,7 @@ class SourceState:
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
     ignored: str | None = None
-    """Why the settings say that it may be down, or None."""
+    """The reason in the settings for which it may be down, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def read_source(
                 made.append(item)
     except Exception as error:  # noqa: BLE001 -- the one place: a bug in one source is that source's fault
         on_bug(error, source)
-        # Its text stays out of the fault: it may hold anything, and the log has it.
+        # The fault has no text of the exception, which may hold secrets. The log has it.
         faults.append(Fault(Reason.INTERNAL, f"{_where(error)}; the log has the traceback"))
     ended = clock.monotonic()
     return Snapshot(
@@ -147,7 +147,7 @@ def read_source(
 
 
 def only_lasting(snapshot: Snapshot, late: float) -> Snapshot:
-    """What is left of a read that came back ``late`` seconds after its deadline: what it counted, and a fault."""
+    """Keep of a read that returned ``late`` seconds after its deadline only its counters, and add a fault."""
     detail = f"a read came back {late:.0f} s after its deadline, so what it saw is as old: was the process stopped?"
     return replace(
         snapshot,
@@ -158,7 +158,7 @@ def only_lasting(snapshot: Snapshot, late: float) -> Snapshot:
 
 
 def _checked(sample: Sample) -> Sample:
-    """The sample, if the exposition can write it. A misshapen one is its source's bug and must not reach others."""
+    """The sample, if the exposition can write it. An invalid one is a bug of its source and is dropped with a fault."""
     metric, labels, value = sample
     if len(labels) != len(metric.labels):
         raise ValueError(f"{metric.name} takes the labels {metric.labels}")
@@ -177,12 +177,14 @@ def _where(error: Exception) -> str:
 
 
 def is_blind(snapshot: Snapshot) -> bool:
-    """Return whether a read had a fault and gave no gauge. Counters of a failed read stand still and tell nothing."""
+    """Return whether a read had a fault and gave no gauge. Counters alone do not show that a read succeeded."""
     return not snapshot.up and not any(sample.metric.kind is Kind.GAUGE for sample in snapshot.samples)
 
 
 def next_start(began: float, now: float, interval: float) -> float:
-    """When the next read begins: on the grid of intervals from the last start, without those that an overrun missed."""
+    """When the next read begins: a whole number of intervals after the last start. Intervals missed by an overrun are
+    skipped.
+    """
     return began + interval * max(1, math.ceil((now - began) / interval))
 
 
@@ -197,10 +199,10 @@ class Worker:
         self._own_key: Key = (*key, "agent")
         self._source, self._fact_store, self._sink, self._clock = source, fact_store, sink, clock
         self._stopping = threading.Event()
-        self._lock = threading.Lock()  # guards the state below, which the worker and the watch both write
+        self._lock = threading.Lock()  # guards the state below, which the worker and the watchdog both write
         self._faults: Counter[Reason] = Counter(dict.fromkeys(Reason, 0))
         self._state = SourceState(source.name, source.target, source.cluster)
-        self._due: float | None = None  # when the read that runs now counts as not answering
+        self._due: float | None = None  # when the current read counts as hanging
         self._logged: frozenset[Reason] = frozenset()
         self._logged_notes: frozenset[str] = frozenset()
         self._last_bug = ""
@@ -212,19 +214,19 @@ class Worker:
 
     @property
     def keys(self) -> tuple[Key, Key]:
-        """What this worker exposes: what its source read, and how reading went."""
+        """What this worker exposes: the samples of its source, and the metrics of its reads."""
         return self.key, self._own_key
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask the worker to end; once this returned, nothing that it still reads is published."""
+        """Signal the worker to end. After this returns, nothing that it still reads is published."""
         with self._lock:
             self._stopping.set()
 
     def join(self, seconds: float) -> bool:
-        """Whether it has ended within this time."""
+        """Return whether the thread ended within this time."""
         if self._thread.ident is not None:
             self._thread.join(seconds)
         return not self._thread.is_alive()
@@ -263,14 +265,14 @@ class Worker:
                     ignored=next((fact.reason for fact in snapshot.facts if isinstance(fact, IgnoredSource)), None),
                 )
             )
-            # Samples that it no longer exposes are gone before another source learns from the facts that it may expose
-            # them.
+            # Samples that it no longer exposes are removed before another source learns from the facts that it may
+            # expose them.
             self._publish(snapshot)
             self._fact_store.post(self.key, snapshot)
             self._due = None
 
     def note_overrun(self, now: float) -> None:
-        """Report once that the current read does not answer, if it is past its deadline. Called by the watch."""
+        """Report once that the current read hangs, if it is past its deadline. Called by the watchdog."""
         with self._lock:
             if self._due is None or now < self._due or self._stopping.is_set():
                 return
@@ -286,7 +288,7 @@ class Worker:
         self._log_changes(state)
 
     def _publish(self, snapshot: Snapshot | None = None) -> None:
-        """Expose the state of reading, and at the same instant the samples that were read."""
+        """Publish the metrics of reading and the samples of a read in one step."""
         own = {self._own_key: self._own_snapshot(self._state)}
         self._sink.swap(own if snapshot is None else {self.key: snapshot, **own})
 
@@ -307,7 +309,7 @@ class Worker:
             source="agent",
             target=state.target,
             cluster=state.cluster,
-            interval=math.inf,  # how reading went stays true until the next read
+            interval=math.inf,  # the metrics of reading are valid until the next read
             samples=tuple(samples),
             faults=(),
             facts=(),
@@ -317,7 +319,7 @@ class Worker:
         )
 
     def _log_changes(self, state: SourceState) -> None:
-        """Log faults when they change in kind, and notes once, not in every cycle."""
+        """Log faults when their reasons change, and notes once, not at every read."""
         for note in sorted(set(state.notes) - self._logged_notes):
             log.warning("%s", note, extra={"source": state.source, "target": state.target})
         self._logged_notes |= frozenset(state.notes)
@@ -334,7 +336,7 @@ class Worker:
         self._logged = reasons
 
     def _on_bug(self, error: Exception, source: Source) -> None:
-        if (where := _where(error)) != self._last_bug:  # the same traceback every few seconds would bury the rest
+        if (where := _where(error)) != self._last_bug:  # the same traceback every few seconds would flood the log
             self._last_bug = where
             log_traceback(error, source)
 
@@ -343,7 +345,7 @@ class Worker:
 
 
 class Runner:
-    """All workers. Groups may come and go while it runs; those that stay keep their threads and their counters."""
+    """All workers. Groups can be added and removed while it runs; the others keep their threads and their counters."""
 
     def __init__(self, groups: Iterable[Group], sink: SnapshotSink, clock: Clock | None = None) -> None:
         self._sink = sink
@@ -365,7 +367,7 @@ class Runner:
         self._watch.start()
 
     def add(self, group: Group) -> None:
-        """Take a group in, and start it if the fleet runs."""
+        """Add a group, and start it if the fleet runs."""
         fact_store = FactStore()
         names: Counter[str] = Counter()
         workers = []
@@ -393,7 +395,7 @@ class Runner:
         return hanging
 
     def stop(self, deadline: Deadline) -> list[Key]:
-        """Stop every worker. Returns whose read hangs even at the deadline: its thread is a daemon and dies with us."""
+        """Stop every worker. Returns the keys whose read still hangs at the deadline: their threads are daemons."""
         self._stopping.set()
         with self._lock:
             self._running = False

@@ -1,8 +1,8 @@
 """Which part of a very large cluster this agent exposes: ``--shard 0/3`` is the first of three.
 
-Topics, applications and groups are divided by name, each to exactly one shard; what belongs to the cluster as a whole
-is exposed by the first. The shard of a name is its SHA-256: the first eight bytes, as a big-endian number, modulo the
-number of shards. So it is the same over restarts, versions and machines, and any tool can compute it.
+Topics, applications and groups are divided by name, each to exactly one shard; series of the cluster as a whole are
+exposed by the first. The shard of a name is its SHA-256: the first eight bytes, as a big-endian number, modulo the
+number of shards. It does not depend on restarts, versions or machines, and any tool can compute it.
 """
 
 from __future__ import annotations
@@ -46,17 +46,19 @@ class Shard:
 
     @property
     def whole(self) -> bool:
-        """Whether there is nothing to share."""
+        """Whether there is only one shard."""
         return self.count == 1
 
     @property
     def first(self) -> bool:
-        """Whether what belongs to the cluster as a whole is this shard's."""
+        """Whether this shard exposes the series of the cluster as a whole."""
         return self.index == 0
 
     @property
     def overflow(self) -> str:
-        """The application that takes what this shard's cap keeps out: one for each shard, so that sums stay true."""
+        """The application that sums up what this shard's cap leaves out: one for each shard, so that sums over shards
+        are correct.
+        """
         return OVERFLOW if self.whole else f"{OVERFLOW}_{self.index}"
 
     def tells_of(self, application: str) -> bool:
@@ -67,7 +69,7 @@ class Shard:
         """Whether the topic, application or group of this name is this shard's."""
         if self.whole:
             return True
-        # A name may hold what UTF-8 does not: then its lone surrogates count as they are.
+        # A name may hold lone surrogates, which UTF-8 cannot encode.
         digest = sha256(name.encode("utf-8", "surrogatepass")).digest()
         return int.from_bytes(digest[:8], "big") % self.count == self.index
 

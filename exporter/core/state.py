@@ -1,7 +1,8 @@
-"""What survives a restart: small JSON documents under ``state.dir``, kept apart by the cluster id that Kafka reports.
+"""State that survives a restart: small JSON documents under ``state.dir``, in a folder for each cluster id that Kafka
+reports.
 
-Without it the counters of the transaction log begin at 0, at its end, and stalls are dated anew. Replicas never share a
-directory.
+Without it the counters of the transaction log start at 0 at the log's end, and the start of a stall is when this
+process first saw it. Replicas never share a directory.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from exporter.core.files import append_line, replace_file, sync
 
 MOST_BYTES = 64 * 1024 * 1024
 MOST_WEIGHT = 512 * 1024 * 1024
-"""Greatest document that is read, in the file and in memory: the agent wrote it, so it may be larger than others'."""
+"""Limits of a document that is read, in the file and in memory. The agent wrote it, so it may be larger than foreign
+input.
+"""
 
 log = logging.getLogger(__name__)
 
@@ -27,10 +30,10 @@ log = logging.getLogger(__name__)
 class StateDir:
     """One directory of documents, ``<cluster id>/<name>.json``, and of journals beside them, ``<name>.journal``.
 
-    A document is replaced whole. What changes more often is appended to its journal, which holds what came since the
-    document with the same generation was written.
+    A document is replaced whole. Frequent changes are appended to its journal, with the changes since the document of
+    the same generation was written.
 
-    Unset: nothing is kept. Not writable: one warning, and what was written before stays.
+    Unset: nothing is kept. Not writable: one warning, and earlier files stay.
     """
 
     def __init__(self, directory: Path | None) -> None:
@@ -41,7 +44,7 @@ class StateDir:
 
     @property
     def kept(self) -> bool:
-        """Whether anything is to be kept."""
+        """Whether a directory is set."""
         return self._directory is not None
 
     def load(self, cluster_id: str, name: str) -> dict[str, Any]:
@@ -102,7 +105,7 @@ class StateDir:
             return True
 
     def journal(self, cluster_id: str, name: str) -> list[dict[str, Any]]:
-        """The lines of the journal, up to the first that is not whole."""
+        """The lines of the journal, up to the first incomplete one."""
         path = self._path(cluster_id, name, ".journal")
         entries: list[dict[str, Any]] = []
         try:
@@ -123,7 +126,7 @@ class StateDir:
         return entries
 
     def forget_journal(self, cluster_id: str, name: str) -> None:
-        """Begin the journal anew."""
+        """Truncate the journal."""
         path = self._path(cluster_id, name, ".journal")
         if path is None:
             return
@@ -135,7 +138,7 @@ class StateDir:
 
     @property
     def trouble(self) -> str:
-        """Why something cannot be written now, "" while all is."""
+        """Why the last write failed; "" when it succeeded."""
         with self._lock:
             return next(iter(self._failing.values()), "")
 

@@ -1,4 +1,4 @@
-"""Targets that others write into files, in Prometheus's file_sd form: reread when they change."""
+"""Targets from files in Prometheus's file_sd format, reread when they change."""
 
 from __future__ import annotations
 
@@ -49,10 +49,9 @@ class _FileTargets(NamedTuple):
 
 
 class TargetFiles:
-    """The targets in the files of these names or patterns. A file that cannot be read keeps what it said last.
+    """The targets in the files of these names or patterns. A file that cannot be read keeps its last targets.
 
-    A group or target that is not of the form is left out, with a warning. A file that is gone lists nothing. Call from
-    one thread at a time.
+    An invalid group or target is left out with a warning. A deleted file has no targets. Not thread-safe.
     """
 
     def __init__(self, patterns: Sequence[Path]) -> None:
@@ -60,7 +59,7 @@ class TargetFiles:
         self._read: dict[Path, _FileTargets] = {}
 
     def targets(self) -> tuple[FileTarget, ...]:
-        """All targets now, each address once; reads only what changed."""
+        """All current targets, each address once. Only changed files are read."""
         files = sorted({file for pattern in self._patterns for file in _matching(pattern)})
         self._read = {file: read for file in files if (read := self._look(file)) is not None}
         by_address: dict[str, FileTarget] = {}
@@ -153,13 +152,13 @@ def _targets(groups: Sequence[object]) -> Iterator[FileTarget | LeftOut]:
 
 
 def _document(content: bytes) -> Any:  # noqa: ANN401 -- JSON or YAML is anything
-    """What a file holds: JSON, which is quick to read, or YAML. Raises TargetFileError."""
+    """The content of a file: JSON, which parses faster, or YAML. Raises TargetFileError."""
     try:
         if content.lstrip()[:1] in {b"[", b"{"}:
             try:
                 return parse_json(content)
             except JsonError:
-                pass  # a flow of YAML begins so, too
+                pass  # a YAML flow sequence begins so, too
         return parse_yaml(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise TargetFileError("is no UTF-8 text") from None

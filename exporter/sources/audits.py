@@ -45,7 +45,7 @@ class AuditsSource:
         return self._cluster.name
 
     def close(self) -> None:
-        """Nothing is held."""
+        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del facts

@@ -133,7 +133,7 @@ class BrokersSource:
         return self._cluster.name
 
     def close(self) -> None:
-        """Nothing is held."""
+        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del facts
@@ -203,7 +203,7 @@ def _requests(found: _BrokerValues, cluster: str, broker: str) -> Iterator[Sampl
             yield catalogue.BROKER_REQUESTS_TOTAL(count, cluster, broker, request, mbean.properties["version"])
     for request, query in _ERRORS.items():
         if not found.asked(query):
-            continue  # what could not be read is not 0
+            continue  # an unreadable value is absent, not 0
         counts = dict.fromkeys(catalogue.BROKER_REQUEST_ERRORS, 0.0)
         counts |= {mbean.properties["error"]: count for mbean, count in found.all(query)}
         for error, count in counts.items():

@@ -23,7 +23,7 @@ class NamedCluster(Protocol):
 
 @dataclass(slots=True)
 class Cluster:
-    """One watched cluster. ``configured_name`` is "" when it is called by the cluster id that Kafka reports."""
+    """One cluster. ``configured_name`` is "" when its name is the cluster id that Kafka reports."""
 
     properties: Properties
     client: ClusterClient
@@ -36,7 +36,7 @@ class Cluster:
 
     @property
     def name(self) -> str:
-        """Value of ``kafka_cluster``: "" while the cluster has no name and did not answer yet."""
+        """Value of ``kafka_cluster``: "" while no name is configured and the cluster has not answered yet."""
         return self.configured_name or self.cluster_id
 
     @property
@@ -45,7 +45,7 @@ class Cluster:
         return self.name or self.properties.bootstrap_servers
 
     def metadata(self, deadline: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata:
-        """As ``ClusterClient.metadata``; takes note of the cluster id. Raises AskError."""
+        """As ``ClusterClient.metadata``; also remembers the cluster id. Raises AskError."""
         metadata = self.client.metadata(deadline, topics, max_age)
         self.cluster_id = metadata.cluster_id
         return metadata

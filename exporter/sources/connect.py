@@ -64,7 +64,7 @@ class ConnectSettings:
 class ConnectSource:
     """Source ``connect`` of one Connect cluster. ``rest`` or ``workers`` is None where it is not configured.
 
-    ``workers`` returns the readers of the current workers: they may come and go.
+    ``workers`` returns the readers of the current workers, which may change between reads.
     """
 
     name = "connect"
@@ -105,7 +105,7 @@ class ConnectSource:
         return self._cluster.name
 
     def close(self) -> None:
-        """Nothing is held."""
+        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         rest, answers = self._ask(deadline)
@@ -145,7 +145,7 @@ class ConnectSource:
     # --- Asking ---
 
     def _ask(self, deadline: Deadline) -> tuple[RestAnswer | None, list[JvmAnswer]]:
-        """Read everything at once. A request that does not return in time is a fault, like any other that failed."""
+        """Send all requests in parallel. One that does not return in time is a fault, like one that failed."""
         workers = self._workers() if self._workers is not None else ()
         questions: list[Callable[[], RestAnswer | JvmAnswer]] = [
             partial(worker.read, QUERIES, deadline) for worker in workers
@@ -254,7 +254,7 @@ class ConnectSource:
 def _look_at(task: Task, numbers: TaskNumbers | None) -> TaskSnapshot:
     failed = task.state == "failed"
     if numbers is None or numbers.status not in {"", "failed"}:
-        # REST is behind the worker, or ahead of it: the metrics may be those of another start of the task.
+        # REST and the worker disagree on the state: the metrics may be of another start of the task.
         return TaskSnapshot(failed, task.cause or FailureCause.OTHER, task.mark)
     return TaskSnapshot(
         failed, task.cause or FailureCause.OTHER, task.mark, numbers.records, numbers.get("running-ratio")

@@ -18,12 +18,12 @@ from exporter.sources.cluster import Cluster
 
 MOST_NAMED = 3
 REFUSALS_KEPT = 20
-"""Reads after which topics that could not be read are tried again."""
+"""Number of reads after which topics that could not be read are tried again."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupsSettings:
-    """All groups while there are at most ``limit``; above that only those that ``include`` finds."""
+    """All groups while there are at most ``limit``; above that only those that ``include`` matches."""
 
     interval: float = 30.0
     include: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class GroupsSettings:
 
 
 class Progress(NamedTuple):
-    """The members of a group, and what it had committed while they were there."""
+    """The members of a group, and its commits while they were members."""
 
     members: frozenset[str]
     committed: Mapping[TopicPartition, int]
@@ -69,7 +69,7 @@ class GroupsSource:
         return frozenset(self._progress.keys() - self._proven.keys())
 
     def close(self) -> None:
-        """Nothing is held."""
+        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:  # noqa: ARG002 the protocol's
         client = self._cluster.client
@@ -80,7 +80,7 @@ class GroupsSource:
             return
         listed = list_groups(client, metadata, deadline)
         yield from listed.faults
-        # Groups without DESCRIBE are left out in silence.
+        # Brokers leave out groups without DESCRIBE and report no error.
         if (refused := describe_group_grant(client, metadata, deadline)) is not None:
             yield refused
         shard = self._cluster.shard
@@ -89,8 +89,8 @@ class GroupsSource:
         committed = committed_offsets(client, metadata, chosen, deadline)
         yield from committed.faults
         wanted = {partition for offsets in committed.values.values() for partition in offsets}
-        # Commits first, then the ends: what moves in between can only overstate a lag. Groups keep offsets of topics
-        # that are long gone.
+        # Commits first, then the ends: changes in between can only overstate a lag. Groups keep offsets of deleted
+        # topics.
         ends = both_ends(client, metadata, wanted, deadline)
         yield from ends.faults
         for group, offsets in committed.values.items():
@@ -107,7 +107,7 @@ class GroupsSource:
         stable: Mapping[TopicPartition, int],
         deadline: Deadline,
     ) -> Iterator[Sample | Fact]:
-        """The lag in records, where it can be known: what lies between the same two offsets never changes."""
+        """The lag in records, where it is known. The count between two offsets does not change, so it is cached."""
         pieces = {
             UnreadSpan(partition, offset, stable[partition])
             for offsets in committed.values()
@@ -135,8 +135,8 @@ class GroupsSource:
     ) -> frozenset[tuple[str, str]]:
         """Groups whose running members are proven to have read beyond a last stable offset, with the topic.
 
-        The members are asked for after the commits that they are to answer for, and before those that the next read
-        compares with: they were there all the time between.
+        Members are read after the commits of this read and before those of the next, so the same members in both reads
+        made the commits in between.
         """
         suspects = beyond(committed, stable)
         asked = sorted(suspects.keys() | self._progress.keys())
@@ -165,7 +165,7 @@ def record_samples(
     stable: Mapping[TopicPartition, int],
     counted: Mapping[UnreadSpan, int],
 ) -> Iterator[Sample]:
-    """Sums over the group's partitions of each topic; absent for a topic of which one is not known."""
+    """Sums over the group's partitions of each topic; absent for a topic with an unknown partition."""
     lag: dict[str, int | None] = {}
     for partition, offset in committed.items():
         end = stable.get(partition)
@@ -195,7 +195,7 @@ def beyond(
 
 
 def choose(groups: Iterable[str], settings: GroupsSettings) -> tuple[list[str], int]:
-    """The groups to measure, and how many the limit leaves out. What ``exclude`` finds is never meant."""
+    """The groups to measure, and how many the limit leaves out. Groups that ``exclude`` matches are never measured."""
     meant = [group for group in groups if not any(re.search(each, group) for each in settings.exclude)]
     if len(meant) <= settings.limit:
         return meant, 0

@@ -1,4 +1,6 @@
-"""librdkafka clients, by the statistics that they post. No request is made; a silent client expires."""
+"""librdkafka clients, by the statistics that they post. The source sends no request. A client that stops posting
+expires.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ class IngestSource:
     def __init__(
         self, inbox: LibrdkafkaReceiver, only_cluster: Callable[[], str], budget: Budget | None = None
     ) -> None:
-        """``budget`` is what all that is posted shares; None where it is not exposed."""
+        """``budget`` is the memory budget of everything that is posted; None where it is not exposed."""
         self._budget = budget
         self._inbox = inbox
         self._only_cluster = only_cluster
@@ -33,7 +35,7 @@ class IngestSource:
         return self._only_cluster()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del deadline, facts

@@ -1,4 +1,4 @@
-"""The last stable offset of every partition, the partitions where it stands still, and who holds it there."""
+"""The last stable offset of every partition, the stalled partitions, and the transactions that hold them."""
 
 from __future__ import annotations
 
@@ -40,16 +40,20 @@ from exporter.sources.cluster import Cluster
 from exporter.sources.prover import WAITING, Prover
 
 JITTER = 0.05
-"""Share of an interval by which a look may come too early."""
+"""Share of an interval by which a read may be early."""
 CONFIRM_SECONDS = 10.0
-"""How often the leaders of stalled partitions are asked of all brokers."""
+"""Seconds between two requests to all brokers for the leaders of stalled partitions."""
 MOMENT = 0.15
-"""Share of an interval for which a look is put off, so that a stall that is nearly one is seen to be."""
+"""Largest delay of a read, as a share of the interval, so that a stall just below the threshold is reported by this
+read.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class LsoSettings:
-    """Seconds, and regular expressions searched in topic names; internal topics are watched unless excluded."""
+    """Seconds, and regular expressions searched in topic names. Internal topics are included unless they match
+    ``exclude``.
+    """
 
     interval: float = 5.0
     sweep_interval: float = 60.0
@@ -65,14 +69,14 @@ class LsoSource:
     Cost follows open transactions, not partitions: those of open transactions, and those last seen with the LSO below
     the high watermark, are read at every ``interval``; all others once in ``sweep_interval``.
 
-    A shard watches its own topics. Of others, only the partitions that its own applications' transactions have kept
-    open for a while: no series are made of them, but a transaction that holds one is shown by id like any holder.
+    A shard reads its own topics. Of other topics it reads the partitions in which its own applications have had a
+    transaction open for a while: these get no series, but a transaction that holds one is shown by id like any holder.
     """
 
     name = "lso"
 
     def __init__(self, cluster: Cluster, settings: LsoSettings, prover: Prover | None = None) -> None:
-        """Without a prover a holder that no coordinator is known to know stays unknown."""
+        """Without a prover, a holder that no coordinator knows stays of kind unknown."""
         self._cluster = cluster
         self._settings = settings
         self.pace = self.interval = settings.interval
@@ -127,7 +131,7 @@ class LsoSource:
         targets = self._watched | self._elsewhere
         if not sweep:
             targets = frozenset((hot & targets) | self._watch.standing.keys() | self._pulse(metadata))
-            if self._stale:  # what was lost is looked for until it is back
+            if self._stale:  # a topic that disappeared is requested until it is back
                 targets |= self._watched - self._watch.readings.keys()
         faults, answered = self._look(metadata, targets, deadline)
         if sweep and (answered or not targets):
@@ -171,17 +175,19 @@ class LsoSource:
         return self._metadata
 
     def _confirm(self, metadata: Metadata, deadline: Deadline) -> tuple[Metadata, tuple[Fault, ...]]:
-        """Before a stall is shown, and now and then while it lasts: who leads the partition, by all brokers.
+        """Confirm the leaders of stalled partitions with all brokers, before a stall is shown and at times while it
+        lasts.
 
-        A leader that was deposed and is cut off from the controller has an LSO that stands still, and agrees with the
-        metadata of the broker that it is. Partitions that another broker leads, or the same one anew, are read again.
-        Raises AskError when no broker answers.
+        The LSO of a deposed leader that is cut off from the controller does not move, and its own metadata still names
+        it as leader. Partitions with another leader, or a newer leader epoch, are read again. Raises AskError when no
+        broker answers.
         """
         doubtful = self._watch.unproven(CONFIRM_SECONDS)
         topics = sorted({each.topic for each in doubtful})
         if not topics:
             return metadata, ()
-        # Of very many topics one more broker is asked, the next in turn: all of them would have to answer about all.
+        # With very many topics only one more broker is asked, in turn: a request for all topics to all brokers is too
+        # dear.
         ask = self._cluster.client.confirmed if len(topics) <= NAMED_TOPICS else self._cluster.metadata
         newest = ask(deadline, topics)
         merged = replace(
@@ -212,7 +218,9 @@ class LsoSource:
         return {each for each in partitions if each.topic in topics}
 
     def _held_elsewhere(self, opened: OpenTransactions | None, time: CoordinatorTime) -> AbstractSet[TopicPartition]:
-        """Partitions that this shard's applications may hold among other shards' topics: open there for a while."""
+        """Partitions of other shards' topics in which this shard's applications have had a transaction open for a
+        while.
+        """
         shard = self._cluster.shard
         if shard.whole or opened is None:
             return self._elsewhere
@@ -233,7 +241,9 @@ class LsoSource:
         self._elsewhere = now
 
     def _notice_topics(self, hot: AbstractSet[TopicPartition]) -> None:
-        """A transaction writes to a topic that the metadata does not have yet: look again. Once: it may be deleted."""
+        """Refresh the metadata once when a transaction writes to a topic that it does not have: the topic is new or
+        deleted.
+        """
         if self._metadata is not None:
             unknown = frozenset({partition.topic for partition in hot} - self._metadata.topics.keys())
             if unknown - self._unknown:
@@ -241,7 +251,9 @@ class LsoSource:
             self._unknown = unknown
 
     def _pulse(self, metadata: Metadata) -> frozenset[TopicPartition]:
-        """One partition of every leader: a quiet broker that went away is noticed before the next sweep."""
+        """One partition of every leader, so that a failed broker without open transactions is noticed before the next
+        sweep.
+        """
         if self._pulse_of is not metadata:
             self._pulse_of = metadata
             leaders = metadata.leaders(self._watched)
@@ -263,7 +275,7 @@ class LsoSource:
         return ends.faults, ends.high.keys()
 
     def _expire(self) -> None:
-        """Unknown is absent: drop what was not read for three of the intervals at which it should have been."""
+        """Drop values that were not read for three of their intervals."""
         now = self._cluster.clock.monotonic()
         often, seldom = 3 * self.interval, 3 * self._settings.sweep_interval
         standing = self._watch.standing
@@ -275,10 +287,10 @@ class LsoSource:
         self._watch.lose(old)
 
     def _moment(self) -> float:
-        """How much later than usual the next look had better be, not to come just before a stall is one.
+        """Seconds by which to delay the next read, so that it does not fall just before the stall threshold.
 
-        Thresholds are multiples of the interval, and looks never exactly that far apart: without it, every other stall
-        is told an interval late.
+        Thresholds are multiples of the interval, and reads are never exactly that far apart: without the delay, every
+        other stall is reported an interval late.
         """
         next_look = self._cluster.clock.monotonic() + self.interval
         due = self._watch.due(next_look - JITTER * self.interval, next_look + MOMENT * self.interval)
@@ -290,8 +302,8 @@ class LsoSource:
         self, metadata: Metadata, hot: AbstractSet[TopicPartition], opened: OpenTransactions | None, deadline: Deadline
     ) -> tuple[Coordinators, list[Fault]]:
         known = Coordinators.of(opened.transactions if opened else ())
-        # Partitions first, coordinators after: what ends in between is unknown to its coordinator only for a moment,
-        # and the second read clears it.
+        # Partitions first, then coordinators: a transaction that ends in between is unknown to its coordinator in this
+        # read only; the next read clears it.
         wanted = self._watch.to_describe(hot, known)
         faults: list[Fault] = []
         fresh: Mapping[TopicPartition, object] = {}
@@ -329,7 +341,7 @@ class LsoSource:
         opened: OpenTransactions | None,
         deadline: Deadline,
     ) -> None:
-        """Go on with the proofs of what no coordinator is known to know, by answers of this read."""
+        """Continue the proofs for transactions that no coordinator knows, with the answers of this read."""
         if self._prover is None:
             return
         suspects = {
@@ -345,9 +357,9 @@ class LsoSource:
     def _ask(
         self, strangers: set[int], opened: OpenTransactions | None, deadline: Deadline
     ) -> tuple[Coordinators, list[Fault]]:
-        """Ask the coordinators themselves about producers that nobody has named yet.
+        """Ask the coordinators about producer ids without a known transaction.
 
-        DESCRIBE on all transactional ids may be missing when the tail of the log is current: it hides nothing then.
+        DESCRIBE on all transactional ids may be missing when the tail of the log is current: the log has all ids.
         """
         grouping = self._cluster.grouping
         told = opened.transactions if opened else ()
@@ -366,7 +378,7 @@ class LsoSource:
     def _what_completes(
         self, metadata: Metadata, coordinators: Coordinators, deadline: Deadline
     ) -> tuple[Coordinators, Mapping[TopicPartition, Replication]]:
-        """What decided transactions that hold stalled partitions wait for: markers, and the replicas of partitions."""
+        """What decided transactions in stalled partitions wait for: markers, and the replicas of partitions."""
         if found := self._watch.completing(coordinators):
             ids = {each.transactional_id for candidates in found.values() for each in candidates}
             coordinators = coordinators._replace(pending=self._markers.pending(metadata, ids, deadline))
@@ -393,7 +405,7 @@ class LsoSource:
         }
         self._holders = {held: since for held, since in self._holders.items() if held in holding}
         stalls = [each for each in found if each.partition not in self._elsewhere]
-        # Only where the LSO stands below the high watermark is there a lag.
+        # Only where the LSO is below the high watermark is there a lag.
         lags = dict.fromkeys({topic for topic, _ in self._watch.readings.keys() - self._elsewhere}, 0)
         for partition in self._watch.standing.keys() - self._elsewhere:
             lags[partition.topic] = max(lags[partition.topic], self._watch.readings[partition].lag)
@@ -437,9 +449,9 @@ class LsoSource:
         return self._prover.missing(held) if self._prover is not None else ()
 
     def _evident(self, stall: Stall, opened: OpenTransactions | None, logged: OpenTransaction | None) -> Stall:
-        """The stall with the evidence that there is about its holder: what a step that ends a transaction needs.
+        """The stall with the evidence about its holder, which a step that ends a transaction needs.
 
-        ``logged`` is the transaction of the holder's producer id among the open ones.
+        ``logged`` is the open transaction of the holder's producer id in the log.
         """
         blocker = stall.blocker
         if blocker.kind is BlockerKind.UNKNOWN and blocker.producer_id is not None:
@@ -461,7 +473,7 @@ class LsoSource:
 
 
 def with_checkpoints(stalls: Iterable[Stall], flink: FlinkTransactions) -> Iterator[Stall]:
-    """The stalls with what their holders are in their Flink jobs, without those that wait for a checkpoint in time."""
+    """The stalls with the Flink job of each holder, without holders whose next checkpoint is not overdue."""
     for stall in stalls:
         blocker = stall.blocker
         found = None

@@ -15,13 +15,13 @@ from exporter.sources.cluster import Cluster
 
 HOUR = 3600.0
 MOST_SERIES = 5000
-"""Groups times topics that are counted; the others are a dropped series."""
+"""Largest number of pairs of group and topic that are counted. The others are counted as dropped series."""
 SPACING = 10.0
-"""Seconds between two instants of commits that are kept of a group: an hour has 360, however often it commits."""
+"""Resolution in seconds of the commit instants kept of a group: at most 360 in an hour."""
 
 
 class OffsetsSource:
-    """Source ``offsets`` of one cluster. It counts from its start on, and looks an hour back for the posture."""
+    """Source ``offsets`` of one cluster. Counters begin at its start; the posture uses the hour before it as well."""
 
     name = "offsets"
 
@@ -44,7 +44,7 @@ class OffsetsSource:
         return self._cluster.name
 
     def close(self) -> None:
-        """Nothing is held."""
+        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:  # noqa: ARG002 the protocol's
         try:
@@ -98,7 +98,7 @@ class OffsetsSource:
         self._counts[key] = self._counts.get(key, 0) + commits.records
 
     def _fact(self, wall: float) -> GroupCommits:
-        """The last hour. Groups that committed nothing in it are forgotten."""
+        """The commits of the last hour. Groups without a commit in it are dropped."""
         for key, instants in list(self._times.items()):
             while instants and instants[0] < wall - HOUR:
                 instants.popleft()

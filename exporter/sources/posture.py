@@ -34,7 +34,7 @@ BROKER_KEYS = (
 )
 TOPIC_KEYS = ("min.insync.replicas", "unclean.leader.election.enable")
 MOST_TOPICS = 200
-"""Transactional topics whose settings are looked at; the others are a dropped series."""
+"""Largest number of transactional topics whose settings are checked. The others are counted as dropped series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,9 @@ class PostureSettings:
 
 
 class PostureSource:
-    """Source ``posture`` of one cluster; of shards, the first asks, the others only judge their own groups."""
+    """Source ``posture`` of one cluster. Of several shards the first sends requests; the others check only their own
+    groups.
+    """
 
     name = "posture"
 
@@ -67,19 +69,19 @@ class PostureSource:
         return self._cluster.name
 
     def close(self) -> None:
-        """Nothing is held."""
+        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         if self._cluster.shard.first:
             yield from self._read(deadline, facts)
         else:
-            self.pace = min(self.interval, 15.0)  # nothing is asked
+            self.pace = min(self.interval, 15.0)  # no request is sent
             beyond = facts.get(GroupsBeyondLso)
             yield from self._say(group_checks(beyond.pairs if beyond is not None else frozenset()))
 
     def _read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         use = facts.get(TransactionUse)
-        # Soon after the start the other sources have not told yet what is used: look again before long.
+        # Soon after the start the facts of other sources are incomplete: read again early.
         self.pace = self.interval if use is not None and self._begun else min(self.interval, 15.0)
         self._begun = use is not None
         try:

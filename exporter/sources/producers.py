@@ -44,7 +44,7 @@ class ProducerSettings:
 
 
 class ProducersSource:
-    """Source ``producers`` of one application's JVM. No producer at all is no fault: they come and go."""
+    """Source ``producers`` of one application's JVM. A JVM without producers is no fault: it may create them later."""
 
     name = "producers"
 
@@ -60,7 +60,7 @@ class ProducersSource:
         return self._cluster.name
 
     def close(self) -> None:
-        """Nothing is held."""
+        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del facts

@@ -1,7 +1,7 @@
 """The agent's proofs: which open transactions hang, over many reads. See ``lso.proof`` for what a proof is.
 
-A round is begun for a transaction that two reads in a row saw open and that no coordinator was heard to know. Reading
-the log may take several reads; the first time it is read from its start.
+A round begins for a transaction that two consecutive reads saw open and that no coordinator knows. Reading the log may
+take several reads of the source; the first round reads it from its start.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from exporter.transactions.log_range import RangeConsumer
 from exporter.transactions.log_scan import OpenRangeReader
 
 READ_SECONDS = 3.0
-"""Of one read of the source, how long the log may be read."""
+"""Seconds of one read of the source in which the log may be read."""
 QUEUED_KBYTES = 1024
 RENEW_SECONDS = 60.0
-"""Age of a proof at which its second round is made anew."""
+"""Age of a proof, in seconds, at which its second round is repeated."""
 KEEP_SECONDS = 300.0
-"""Age at which a proof that could not be renewed is one no more."""
+"""Age, in seconds, at which a proof that could not be renewed expires."""
 IDLE_SECONDS = 900.0
-"""After the last suspect: what was read of the log is forgotten, for the memory that it takes."""
+"""Seconds after the last suspect at which the records read of the log are dropped, to free memory."""
 RETRY_SECONDS = 15.0
-"""From a round that could not be begun, or had a gap, to the next try."""
+"""Seconds from a round that could not begin, or had a gap, to the next attempt."""
 
 WAITING = "it was seen open and unknown to the coordinators once: a proof takes two rounds, half a minute apart"
 
 
 class Prover:
-    """Belongs to one worker."""
+    """Not thread-safe: for one worker."""
 
     def __init__(self, cluster: Cluster, connect: Callable[[], OpenRangeReader] | None = None) -> None:
         self._cluster = cluster
@@ -59,13 +59,13 @@ class Prover:
         *,
         current: bool,
     ) -> None:
-        """Go on with the proofs.
+        """Continue the proofs.
 
-        ``suspects`` are the transactions that DescribeProducers has just shown open and that no coordinator is known
-        to know, each with the monotonic instant of that answer. ``owned`` are the producer ids of open transactions
-        that are known: theirs do not hang. ``current`` says that these are all by the transaction log as it is now:
-        without that a proof is shown only by the look that renewed it, since the producer id may have begun another
-        transaction. Of ``unanswered`` partitions nothing new is known.
+        ``suspects`` are the transactions that DescribeProducers has just shown open and that no coordinator knows, each
+        with the monotonic instant of that answer. ``owned`` are the producer ids of the known open transactions, which
+        do not hang. ``current`` is whether ``owned`` is complete by the transaction log at this moment: otherwise a
+        proof is shown only by the read that renewed it, since the producer id may have begun another transaction. For
+        ``unanswered`` partitions the last answers stay.
         """
         now = self._cluster.clock.monotonic()
         suspects = {held: at for held, at in suspects.items() if held.producer_id not in owned}
@@ -91,11 +91,11 @@ class Prover:
         )
 
     def proof(self, held: OpenStart) -> HangingProof | None:
-        """The proof that it hangs, where the last look saw it open."""
+        """The proof that it hangs, where the last read saw it open."""
         return self._proofs.get(held) if held in self._shown else None
 
     def missing(self, held: OpenStart) -> tuple[str, ...]:
-        """In words, what a proof lacks; nothing while it only waits for its next round."""
+        """Messages about what a proof lacks; none while it only waits for its next round."""
         return self._missing.get(held, ())
 
     # --- One round after the other ---
@@ -139,7 +139,7 @@ class Prover:
             self._put_off(dict.fromkeys(about, 0.0), (error.fault.detail,))
             return
         for each in rounds:
-            if each.held in self._seen:  # else it ended, or its owner is known, since the round began
+            if each.held in self._seen:  # otherwise it ended, or its owner became known, after the round began
                 self._take(each)
 
     def _take(self, each: Round) -> None:

@@ -1,7 +1,8 @@
-"""One round of the proof that transactions hang, asked of the cluster: (a) is given, (b) to (d) are asked here.
+"""One round of the proof that transactions hang, read from the cluster: step (a) is given, steps (b) to (d) are made
+here.
 
-A round about many transactions costs what a round about one does: the log's ends and its coordinators are asked once,
-and the log is read once, from its start in the first round, from where it was left in the next ones.
+A round for many transactions costs the same as for one: the log's ends and its coordinators are requested once, and the
+log is read once, from its start in the first round, from the last position in the next ones.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from exporter.transactions.log_scan import Cost, LogScan, OpenRangeReader
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """What was asked of a round that is under way; instants are monotonic."""
+    """Answers of the current round; instants are monotonic."""
 
     held: Mapping[OpenStart, float]
     asked: float
@@ -32,7 +33,7 @@ class _Begun:
 
 
 class Rounds:
-    """Takes rounds, one at a time. Belongs to one worker; ``connect`` makes a reader of the transaction log."""
+    """Makes rounds, one at a time. Not thread-safe. ``connect`` makes a reader of the transaction log."""
 
     def __init__(self, cluster: Cluster, connect: Callable[[], OpenRangeReader]) -> None:
         self._cluster = cluster
@@ -46,34 +47,34 @@ class Rounds:
 
     @property
     def about(self) -> tuple[OpenStart, ...]:
-        """The transactions that the round under way is about."""
+        """The transactions of the current round."""
         return tuple(self._begun.held) if self._begun is not None else ()
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """In words, what is missing already to the round under way: reading the log would not make it whole."""
+        """Messages about what the current round already lacks. Reading the log would not complete it."""
         if self._begun is None:
             return ()
         return tuple(_loaded(self._begun).gaps(self._begun.partitions))
 
     @property
     def cost(self) -> Cost:
-        """What reading the log has cost so far."""
+        """Records and bytes of the log read so far."""
         return self._scan.cost
 
     @property
     def left(self) -> int:
-        """Offsets of the log that the round under way has to read yet."""
+        """Offsets of the log that the current round still has to read."""
         ends = self._begun.ends if self._begun is not None else {}
         return sum(max(0, end - self._scan.reached.get(number, 0)) for number, end in ends.items())
 
     def close(self) -> None:
-        """Give up the round under way, and end the connection. What was read is kept."""
+        """Give up the current round and close the connection. Records read so far are kept."""
         self._begun = None
         self._scan.close()
 
     def forget(self) -> None:
-        """Forget what was read of the log: the next round reads it from its start."""
+        """Drop the records read of the log: the next round reads it from its start."""
         self.close()
         self._scan = LogScan(self._connect, self._cluster.clock)
 
@@ -83,7 +84,7 @@ class Rounds:
         """
         self._begun = None
         asked = self._cluster.clock.monotonic()
-        # By all brokers: one that is cut off from the controller has an old end of the log, and an old coordinator.
+        # From all brokers: one that is cut off from the controller has an old end of the log, and an old coordinator.
         metadata = self._cluster.client.confirmed(deadline, [TRANSACTION_STATE])
         partitions = metadata.topics.get(TRANSACTION_STATE, {})
         if not partitions:
@@ -97,9 +98,9 @@ class Rounds:
         self._begun = _Begun(dict(held), asked, len(partitions), found, probes)
 
     def read_on(self, deadline: Deadline, advance: Callable[[int], object] = lambda _: None) -> bool:
-        """Read the log on, until the round has it all, or the deadline; gives back whether it has.
+        """Continue reading the log until the round has all of it, or the deadline. Returns whether it has all.
 
-        Raises AskError when the log may not be read; the round is over then.
+        Raises AskError when the log may not be read; that ends the round.
         """
         if self._begun is None:
             return False
@@ -110,7 +111,7 @@ class Rounds:
             raise
 
     def finish(self, deadline: Deadline) -> list[Round]:
-        """Look at the partitions again, and give back the round about each transaction, whole or with its gaps.
+        """Read the partitions again, and return the round of each transaction, complete or with its gaps.
 
         Raises AskError when no broker answers.
         """
@@ -139,7 +140,7 @@ class Rounds:
         ]
 
     def opened(self) -> OpenTransactions:
-        """What the log has open, as far as it was read: whole after a round that was finished."""
+        """The open transactions of the log, as far as it was read: complete after a finished round."""
         grouping = self._cluster.grouping
         transactions = self._scan.transactions(lambda each: grouping.of(each).name)
         missing = self._scan.undecodable
@@ -148,8 +149,8 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """What DescribeProducers shows open, with the epoch and the last write (Unix seconds) of each producer, and what it
-    did not answer. ``described`` is the monotonic instant at which the answers were there.
+    """Open transactions by DescribeProducers, with the epoch and the last write (Unix seconds) of each producer, and
+    the partitions without an answer. ``described`` is the monotonic instant after the answers.
     """
 
     held: Mapping[OpenStart, tuple[int, float | None]]

@@ -22,9 +22,11 @@ from exporter.spark.queries import Lag, QueryKey, SparkQueries, SparkView, Strea
 MOST_QUERIES = 500
 MOST_COUNTED = 1000
 MOST_RUNS = 20_000
-"""Queries whose counters are kept, and runs that are known to be counted: of more, those heard of last."""
+"""Largest number of queries whose counters are kept, and of runs known to be counted. The least recently reported are
+dropped.
+"""
 FORGET_TERMINATIONS = 7 * 86_400.0
-"""Seconds after its last sign of life for which the counters of a query are kept."""
+"""Seconds after its last report for which the counters of a query are kept."""
 
 
 class Folder(Protocol):
@@ -32,7 +34,7 @@ class Folder(Protocol):
 
     @property
     def left_out(self) -> int:
-        """How many queries, or logs of applications, it cannot tell of because there are too many."""
+        """How many queries, or logs of applications, are left out because there are too many."""
 
     def read(self, deadline: Deadline, now: float) -> Iterator[Fault | StreamingQuery]: ...
 
@@ -47,7 +49,7 @@ class FolderSettings:
 
 
 class SparkFolderSource:
-    """Source ``spark`` of one folder. Exposes nothing itself."""
+    """Source ``spark`` of one folder. It exposes no samples, only facts."""
 
     name = "spark"
 
@@ -66,7 +68,7 @@ class SparkFolderSource:
         return self._cluster.name
 
     def close(self) -> None:
-        """Nothing is held."""
+        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del facts
@@ -80,7 +82,7 @@ class SparkFolderSource:
 
 
 class SparkSource:
-    """Source ``spark`` of one cluster: all that is known of the queries that read it, each once."""
+    """Source ``spark`` of one cluster: all queries that read it, each once."""
 
     name = "spark"
     target = "spark"
@@ -104,7 +106,7 @@ class SparkSource:
         return self._cluster.name
 
     def close(self) -> None:
-        """Nothing is held."""
+        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         now = self._cluster.clock.wall()
@@ -145,7 +147,7 @@ class SparkSource:
             yield error.fault
             return
         # The queries' offsets were read before, so a lag can only be overstated. A topic that does not exist was
-        # deleted, or is of another cluster that the query reads too.
+        # deleted, or is in another cluster that the query reads.
         ends = both_ends(self._cluster.client, metadata, wanted, deadline)
         yield from ends.faults
         for key, query in queries.items():
@@ -173,7 +175,7 @@ def topic_lags(
 ) -> dict[str, Lag]:
     """Sums over the query's partitions of each topic; none for a topic with a partition that did not answer.
 
-    A query that reads uncommitted records goes beyond the last stable offset: records that it has read are not blocked.
+    A read_uncommitted query reads beyond the last stable offset: records that it has read are not blocked.
     """
     unknown = {partition.topic for partition in completed if partition not in ends}
     lags: dict[str, list[Lag]] = {}
@@ -215,9 +217,9 @@ class Terminations:
                 if end.run_id not in self._counted:
                     counts[end.reason] += end.at >= self._since
                 self._counted.pop(end.run_id, None)
-                self._counted[end.run_id] = now  # the last of all: those told of longest ago are forgotten first
+                self._counted[end.run_id] = now  # moved to the end: the least recently reported are dropped first
         oldest = now - FORGET_TERMINATIONS
-        if len(self._heard) > MOST_COUNTED:  # names that change all the time must not make series without end
+        if len(self._heard) > MOST_COUNTED:  # names that keep changing must not create unlimited series
             oldest = max(oldest, sorted(self._heard.values())[-MOST_COUNTED])
         for key in [key for key, heard in self._heard.items() if heard < oldest]:
             del self._heard[key], self._counts[key]

@@ -68,10 +68,10 @@ class StreamsSource:
         return self._cluster.name
 
     def close(self) -> None:
-        """Nothing is held."""
+        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:  # noqa: ARG002 the protocol's
-        # Half the time at most: a JVM that hangs must leave the cluster some to answer in.
+        # At most half of the time, so that a JVM that hangs leaves time for the cluster's answers.
         answer = self._jvm.read(QUERIES, deadline.within(deadline.remaining() / 2))
         yield from answer.faults
         self._say_left_out(answer)

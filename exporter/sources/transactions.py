@@ -1,6 +1,7 @@
-"""What the coordinators and the cluster say: identity, and the internal topics that exactly-once rests on.
+"""The cluster's identity, its internal topics, and the open transactions.
 
-And the open transactions: from the tail of the log while it serves them, else by polling. They are published here only.
+Open transactions are taken from the tail of the log while it has them, otherwise from the coordinators by polling. This
+is the only source that publishes them.
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ from exporter.transactions.outcome import is_overdue
 
 MIN_ISR = "min.insync.replicas"
 CONFIG_INTERVAL = 300.0
-"""Seconds between two reads of what seldom changes: minimum ISR, finalised features."""
+"""Seconds between two reads of rarely changing values: minimum ISR, finalized features."""
 PACE = 1.0
-"""Seconds between two looks at what the tail of the log says."""
+"""Seconds between two reads of the tail's facts."""
 OPEN_PER_SECOND = 500
-"""Open transactions that may be turned into samples in a second, for what that costs."""
+"""Open transactions that may be turned into samples in a second, which limits the CPU time."""
 MOST_DESCRIBED = 500
-"""Overdue transactions whose coordinators are asked whether they are."""
+"""Largest number of overdue transactions that are confirmed with their coordinators."""
 DESCRIBE_SECONDS = 2.0
 SAME_START = 0.01
-"""Seconds by which two starts of one transaction may differ: what rounding leaves."""
+"""Seconds by which two starts of one transaction may differ after rounding."""
 CONFIRM_INTERVAL = 30.0
-"""Seconds between two rounds to the coordinators while the tail of the log serves the open transactions."""
+"""Seconds between two polls of the coordinators while the tail of the log has the open transactions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +81,9 @@ class TransactionsSource:
         self._poll_faults: tuple[Fault, ...] = ()
         self._clock = CoordinatorClock()
         self._broken_since: dict[tuple[str, str], dict[int, float]] = {}
-        self._described: frozenset[OpenTransaction] = frozenset()  # the overdue ones that were asked for last
+        self._described: frozenset[OpenTransaction] = frozenset()  # the overdue transactions of the last request
         self._described_at = float("-inf")
-        self._ended: frozenset[OpenTransaction] = frozenset()  # of these, what the coordinator says is not open
+        self._ended: frozenset[OpenTransaction] = frozenset()  # of these, not open at the coordinator
         self._made: tuple[Sample, ...] = ()
         self._made_at = float("-inf")
 
@@ -95,7 +96,7 @@ class TransactionsSource:
         return self._cluster.name
 
     def close(self) -> None:
-        """Nothing is held."""
+        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         now = self._cluster.clock.monotonic()
@@ -168,7 +169,7 @@ class TransactionsSource:
             yield from self._broken(topic, partitions)
 
     def _broken(self, topic: str, partitions: Mapping[int, PartitionMetadata]) -> Iterator[Sample]:
-        """The partition that has been longest in a condition: two partitions, one after the other, are no long gap."""
+        """The partition that has been longest in a condition: two partitions in turn do not add up to one long gap."""
         now = self._cluster.clock.wall()
         minimum = self._min_isr.get(topic, 0)
         broken = {
@@ -199,10 +200,10 @@ class TransactionsSource:
     # --- The open transactions ---
 
     def _open(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
-        """The open transactions and the coordinators' time, of the tail where it knows them and else of a poll."""
+        """The open transactions and the coordinators' time, from the tail where it has them, otherwise from a poll."""
         logged = facts.get(LoggedTransactions)
-        # While the tail serves them, asking the coordinators now and then only proves that they can be asked. While
-        # something is missing they are asked at every interval, to notice at once when it is mended.
+        # While the tail has them, a poll now and then only checks that the coordinators answer. While an answer is
+        # missing they are polled at every interval, so that the recovery is seen at once.
         seldom = logged is not None and not self._poll_faults
         self._poll(deadline, CONFIRM_INTERVAL if seldom else self.interval)
         yield from self._poll_faults
@@ -233,12 +234,14 @@ class TransactionsSource:
         now: float | None,
         deadline: Deadline,
     ) -> tuple[Sample, ...]:
-        """Made anew at every read while few are open, at most every ``interval`` when there are thousands."""
+        """Whether to make the samples again: at every read while few are open, at most every ``interval`` for
+        thousands.
+        """
         monotonic = self._cluster.clock.monotonic()
         if monotonic - self._made_at >= min(self.interval - PACE / 2, len(opened.transactions) / OPEN_PER_SECOND):
             self._made_at = monotonic
             own = [each for each in opened.transactions if self._cluster.shard.tells_of(each.application)]
-            # Without any bound of their clock none of them can be said to be late.
+            # Without a bound of their clock no transaction is known to be late.
             late = float("-inf") if now is None else now
             if ended := self._not_open([each for each in own if is_overdue(each, late)], deadline):
                 own = [each for each in own if each not in ended]
@@ -247,10 +250,10 @@ class TransactionsSource:
         return self._made
 
     def _not_open(self, overdue: Sequence[OpenTransaction], deadline: Deadline) -> frozenset[OpenTransaction]:
-        """Those of them that the coordinator itself says are not open; its silence says nothing.
+        """Those of them that the coordinator reports as not open. No answer proves nothing.
 
-        A record whose append failed for the coordinator (NOT_ENOUGH_REPLICAS_AFTER_APPEND, a timeout) may be replicated
-        all the same: the log has a transaction open that the coordinator never began, and so does not end.
+        A record whose append failed for the coordinator (NOT_ENOUGH_REPLICAS_AFTER_APPEND, a timeout) may still be
+        replicated: the log then has a transaction open that the coordinator never began and does not end.
         """
         doubtful = frozenset(overdue[:MOST_DESCRIBED])
         now = self._cluster.clock.monotonic()

@@ -16,7 +16,7 @@ from tests.fakes.one_broker import NOW, World
         (-80.0, [], NOW + 80, "80 s or more behind"),
         (30.0, [NOW - 20, None], NOW, "ages in prod are by this machine's clock ("),
         (None, [NOW - 2], NOW, ""),
-        (None, [], NOW, "nothing shows what the coordinators' shows"),
+        (None, [], NOW, "the coordinators' clock is not known"),
     ],
 )
 def test_ages_are_by_our_clock_unless_theirs_is_known_to_be_ahead(
