@@ -10,12 +10,12 @@ LARGE_BYTES = 1024 * 1024
 
 
 def share_one_arena() -> None:
-    """Let all threads allocate from one arena, and give large blocks back. Call it before any thread is started.
+    """Let all threads allocate from one arena, and return large blocks to the system. Call it before any thread starts.
 
     glibc gives each thread its own arena, and memory that one thread frees there is not available to another: with a
-    thread for each source and broker that was a tenth of the agent's memory. Without thresholds of ours glibc raises
-    its own with the largest block that was freed, up to 32 MB, and keeps twice as much: 30 MB while 18 JVMs answer with
-    all that they may. Other C libraries have no such settings and need none.
+    thread for each source and broker that was a tenth of the agent's memory. Without fixed thresholds glibc raises its
+    own with the largest freed block, up to 32 MB, and keeps twice as much: 30 MB while 18 JVMs send answers of the
+    largest size. Other C libraries have no such settings.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -1,5 +1,5 @@
-"""Sources that come and go while the agent runs: JVMs of brokers, producers and Streams, and clients that post
-statistics.
+"""Sources that are added and removed while the agent runs: JVMs of brokers, producers and Streams, and clients that
+post statistics.
 
 Each is a group of its own, so that adding or removing one does not affect the others.
 """
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 FILES_INTERVAL = 5.0
 STOP_SECONDS = 2.0
 MOST_SECONDS = 10.0
-"""Longest that a JVM is waited for; a shorter interval shortens it."""
+"""Longest wait in seconds for a JVM; never longer than its interval."""
 
 
 class _Jvm(NamedTuple):
@@ -57,7 +57,7 @@ class _Running(NamedTuple):
 
 
 class Clients:
-    """Keeps the fleet's groups of JVMs as the settings and the target files want them."""
+    """Keeps the fleet's groups of JVMs as in the settings and the target files."""
 
     def __init__(self, fleet: Runner, inbox: LibrdkafkaReceiver | None, clock: Clock) -> None:
         self._fleet = fleet
@@ -72,7 +72,7 @@ class Clients:
         self._thread = threading.Thread(target=self._keep_looking, name="target files", daemon=True)
 
     def apply(self, config: Config, clusters: Mapping[str, Cluster]) -> None:
-        """Follow these settings from now on; ``clusters`` are those that are read, by key."""
+        """Apply these settings; ``clusters`` are those that are read, by key."""
         with self._lock:
             if self._inbox is not None and self._config is None:
                 self._fleet.add(Group(_INGEST, (IngestSource(self._inbox, self._only_cluster, self._inbox.budget),)))

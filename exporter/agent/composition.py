@@ -49,16 +49,16 @@ from exporter.web.status import ClusterSettings, Document, document
 log = logging.getLogger(__name__)
 
 STOP_SECONDS = 3.0
-"""How long a stop waits for reads that run; with the server's two seconds it stays within five."""
+"""Seconds that a stop waits for running reads; with the server's two seconds less than five."""
 
 SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 
 SWITCH_SECONDS = 0.001
-"""How long one thread may keep the others from running: a scrape must not wait for a source that decodes."""
+"""Longest time that one thread may hold the interpreter, so that a scrape does not wait for a source that decodes."""
 
 GARBAGE_THRESHOLDS = (20_000, 10, 10)
 """Objects and rounds between two garbage collections. A read makes tens of thousands of values that live until the next
-one and hold no cycles: with Python's 700, collecting takes a third of all processor time, and stops everybody for it.
+one and hold no cycles: with Python's 700, collections take a third of all processor time and stop all threads.
 """
 
 
@@ -291,5 +291,5 @@ def _by_key(config: Config) -> dict[str, ClusterConfig]:
 
 
 def _without_jvms(cluster: ClusterConfig) -> ClusterConfig:
-    """The settings from which the cluster's own sources are made. Its brokers' JVMs come and go without them."""
+    """The settings from which the cluster's own sources are made, without its brokers' JVMs."""
     return cluster.model_copy(update={"brokers": ()})

@@ -1,4 +1,4 @@
-"""The engines around a cluster, Connect and Spark, and its audits: from settings to their sources."""
+"""The sources of engines on a cluster (Connect, Spark) and of its audits, from their settings."""
 
 from __future__ import annotations
 

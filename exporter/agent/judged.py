@@ -1,4 +1,4 @@
-"""A source whose samples have their thresholds beside them: the one place where thresholds become series."""
+"""A source that also yields the thresholds of its subjects: the only place where thresholds become series."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Judged:
         now = self._clock.wall()
         in_force = self._thresholds()
         if (reason := in_force.ignored("source", f"{self.name}/{self.target}", now)) is not None:
-            yield IgnoredSource(reason)  # first: what comes may raise
+            yield IgnoredSource(reason)  # first: reading may raise
         subjects: dict[tuple[str, tuple[str, ...]], str] = {}
         stalls: Stalls | None = None
         logged = facts.get(LoggedTransactions)

@@ -1,4 +1,4 @@
-"""The JVMs that settings mean now: those they name, and those that target files list."""
+"""The JVMs that are read: those in the settings, and those in target files."""
 
 from __future__ import annotations
 

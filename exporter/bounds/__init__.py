@@ -1,1 +1,1 @@
-"""Bounds of what is read of others: files, JSON and YAML, before and while they are parsed; names made printable."""
+"""Limits for foreign input: files, JSON and YAML, before and during parsing; printable names."""

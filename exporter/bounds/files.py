@@ -1,4 +1,4 @@
-"""Files that others write: opened only when they are regular, so that a pipe or a device never blocks a reader."""
+"""Files of other programs: opened only when they are regular, so that a pipe or a device never blocks a reader."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from itertools import islice
 from pathlib import Path
 
 MOST_NAMES = 50_000
-"""Names of one folder that are looked at."""
+"""Largest number of names read from one folder."""
 
 
 class NotRegularError(OSError):
-    """There is something else than a file: a pipe, a device, a socket, a folder."""
+    """The path is not a regular file: a pipe, a device, a socket, a folder."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(errno.EINVAL, "is no regular file", str(path))
 
 
 class TooLargeError(OSError):
-    """The file is larger than what is read of its kind."""
+    """The file is larger than the limit of its kind."""
 
     def __init__(self, path: Path, most: int) -> None:
         size = f"{most // 1024 // 1024} MB" if most >= 1024 * 1024 else f"{most // 1024} kB"
@@ -30,8 +30,8 @@ class TooLargeError(OSError):
 
 
 def open_regular(path: Path) -> FileIO:
-    """The file for reading, unbuffered. Raises OSError, and NotRegularError without having waited for anybody."""
-    # O_NONBLOCK: opening a pipe that nobody writes to returns at once; a regular file does not know it.
+    """The file for reading, unbuffered. Raises OSError, and NotRegularError without blocking."""
+    # O_NONBLOCK: opening a pipe without a writer returns at once; it has no effect on a regular file.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

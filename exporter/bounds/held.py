@@ -1,4 +1,4 @@
-"""What is held in memory of all answers at once, while they are read and parsed: bounded as a sum."""
+"""Memory of all answers that are being read and parsed, limited as a sum."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from exporter.model import Deadline
 MOST_BYTES = 32 * 1024 * 1024
 """Bytes of answers that are held at one time."""
 UNCOUNTED_BYTES = 64 * 1024
-"""Of each answer: small ones never wait."""
+"""Bytes of each answer that are not counted: small answers never wait."""
 PATIENCE_SECONDS = 2.0
-"""For how long an answer waits for room before the largest other one is given up."""
+"""Seconds that an answer waits for memory before the largest other one is given up."""
 
 
 class NoRoomError(Exception):
-    """The answer was given up: others need the memory, and it is the largest, or no room came before its deadline."""
+    """The answer was given up: it is the largest and others need the memory, or none was free before its deadline."""
 
 
 class MemoryShare:
@@ -36,10 +36,10 @@ class MemoryShare:
 
 
 class MemoryBudget:
-    """All answers that are held. A bound on each of them does not bound the sum: a hundred JVMs may answer at once.
+    """All answers in memory. A limit for each does not limit the sum: a hundred JVMs may answer at once.
 
-    Who finds no room waits. After ``PATIENCE_SECONDS`` the largest of the others is given up if it is larger than the
-    one that waits, so that a few endless answers do not keep the others out.
+    An answer waits while there is no memory for it. After ``PATIENCE_SECONDS`` the largest of the others is given up if
+    it is larger than the waiting one, so that a few endless answers do not block the others.
     """
 
     def __init__(self, most: int = MOST_BYTES, patience: float = PATIENCE_SECONDS) -> None:
@@ -116,9 +116,9 @@ _HEAVY = threading.Lock()
 
 @contextmanager
 def one_heavy_at_a_time(weight: int) -> Iterator[None]:
-    """Hold this while a document of so many bytes in memory is parsed and read: heavy ones take turns.
+    """A lock for parsing a document that takes so many bytes of memory: large ones are parsed one at a time.
 
-    It only ever covers work that ends by itself: no request, no wait, and never this again.
+    Hold it only during work that ends without waiting: no request, no wait, and not this lock again.
     """
     if weight <= LIGHT_BYTES:
         yield

@@ -1,4 +1,4 @@
-"""JSON of others: what it may weigh in memory is bounded before it is parsed; any bytes give a value or a JsonError."""
+"""Foreign JSON: its size in memory is limited before it is parsed. Any bytes give a value or a JsonError."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ MOST_WEIGHT = 64 * 1024 * 1024
 MOST_DEPTH = 64
 
 NO_JSON = "is no JSON"
-"""The text of an error for bytes that are none, or of which a part is missing."""
+"""The text of an error for bytes that are not JSON, or not complete."""
 
 _CONTAINER_BYTES = 200  # a dict with one item, its share of what holds it, and the list that may stand for it
 _ITEM_BYTES = 150  # a key, a number or a short text, and their places in a container that is growing
-_ESCAPE_BYTES = 136  # a piece of a text that the parser puts together
+_ESCAPE_BYTES = 136  # a piece of a text that the parser joins
 _LONG_NUMBER = re.compile("[0-9]{41}|[eE][+]?[0-9]{3}")
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL

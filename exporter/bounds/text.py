@@ -1,4 +1,4 @@
-"""Text of others that can be shown: in UTF-8, without lone surrogates, cut to a length."""
+"""Foreign text made printable: in UTF-8, without lone surrogates, cut to a length."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def printable(text: str) -> str:
 
 
 def decoded(content: bytes) -> str:
-    r"""The text of bytes that ought to be UTF-8; any other byte is written as ``\xXX``."""
+    r"""The text of bytes in UTF-8; any invalid byte is written as ``\xXX``."""
     return content.decode("utf-8", "backslashreplace")
 
 

@@ -1,4 +1,4 @@
-"""YAML of others as texts, lists and mappings: no types, no tags, and aliases only as far as they are bounded.
+"""Foreign YAML as texts, lists and mappings: no types, no tags, and a limited number of aliased nodes.
 
 The tree is made of the parser's events, without recursion, so depth and size are bounded while it grows.
 """

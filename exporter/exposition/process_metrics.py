@@ -21,7 +21,7 @@ def build_info() -> Sample:
 
 
 class ProcessMetrics:
-    """Families of the process, read when called; no registry is shared with anybody."""
+    """Families of the process, read when called, from a registry of its own."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -30,7 +30,7 @@ class ProcessMetrics:
         GCCollector(registry=self._registry)
 
     def __call__(self, fmt: Format) -> bytes:
-        """The families as text, without the end that OpenMetrics wants."""
+        """The families as text, without the final ``# EOF`` of OpenMetrics."""
         if fmt is Format.OPENMETRICS:
             body: bytes = openmetrics(self._registry)  # type: ignore[no-untyped-call]  # prometheus_client's
             return body.removesuffix(END_OF_OPENMETRICS)

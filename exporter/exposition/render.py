@@ -34,7 +34,8 @@ Key = tuple[str, ...]
 """A snapshot replaces the last one with the same key. Where two expose one series, the greater key is used."""
 
 LASTING = frozenset({Kind.COUNTER, Kind.HISTOGRAM})
-"""Kinds whose last value is kept while their source does not answer. Not summaries: their quantiles are of the present.
+"""Kinds whose last value is kept while their source does not answer. Summaries are not: their quantiles are of the
+present.
 """
 
 EXPIRY_INTERVALS = 3
@@ -94,7 +95,7 @@ class Exposition:
         self._order = {self._sharded.get(metric, metric): place for place, metric in enumerate(rows)}
         self._own = own
         self._headers: dict[tuple[Metric, Format], Chunk] = {}
-        self._lock = threading.Lock()  # guards the five below; held for moments only
+        self._lock = threading.Lock()  # guards the five below; held only briefly
         self._slots: dict[Key, _Slot] = {}
         self._generation = 0
         self._bodies: dict[BodyKey, _Body] = {}
@@ -120,7 +121,7 @@ class Exposition:
         self._changed.set()
 
     def drop(self, keys: Collection[Key]) -> None:
-        """Drop all that these keys exposed: their source is no longer read."""
+        """Drop everything that these keys exposed: their source is no longer read."""
         with self._lock:
             for key in keys:
                 self._slots.pop(key, None)
@@ -159,7 +160,7 @@ class Exposition:
     def _settle(self, metric: Metric, earlier: Value, later: Value) -> Value:
         """One value for two samples with the same labels: Prometheus refuses a whole scrape that has a series twice."""
         if metric.name == catalogue.SERIES_DROPPED.name:
-            return _number(earlier) + _number(later)  # each source reports what it dropped itself
+            return _number(earlier) + _number(later)  # each source reports its own drops
         if earlier == later:
             return later  # while a subject passes from one source to another, both have its thresholds
         with self._lock:
@@ -171,7 +172,9 @@ class Exposition:
     # --- Called by the server ---------------------------------------------------------------------------------------
 
     def ready(self, fmt: Format, gzip: bool = False) -> bytes | None:
-        """The body of ``/metrics`` where it is in memory: unless nobody asked for this kind lately or it ran out."""
+        """The body of ``/metrics`` if it is in memory: None when this format was not requested lately or the body
+        expired.
+        """
         key, now = BodyKey(fmt, gzip), self._clock.monotonic()
         with self._lock:
             self._asked[key] = now

@@ -11,8 +11,8 @@ _COMMIT = re.compile("[0-9a-f]{7,64}")
 
 
 def revision(package: Path = _PACKAGE) -> str:
-    """The commit, shortened to 12 digits: from a file ``REVISION`` that a build left in the package, else from the
-    checkout that the package lies in, else "unknown".
+    """The commit, shortened to 12 digits: from a file ``REVISION`` that a build writes into the package, else from the
+    checkout that contains the package, else "unknown".
     """
     git = package.parent / ".git"
     found = _text(package / "REVISION") or _text(git / "HEAD")

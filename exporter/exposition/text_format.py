@@ -22,7 +22,7 @@ Value = float | Distribution
 
 
 class Format(StrEnum):
-    """What ``/metrics`` can speak."""
+    """The formats of ``/metrics``."""
 
     TEXT = "text"
     OPENMETRICS = "openmetrics"
@@ -82,7 +82,7 @@ def block(metric: Metric, values: Mapping[Labels, Value], earlier: FamilyBlock |
 
 
 def _distributions(metric: Metric, values: Mapping[Labels, Value], earlier: FamilyBlock | None) -> FamilyBlock:
-    """Histograms and summaries: the text of one whose value did not change is taken over, most have not."""
+    """Histograms and summaries: the text of an unchanged one, as most are, is reused."""
     known = earlier.prefixes if earlier else {}
     before = dict(zip(known, earlier.values, strict=True)) if earlier else {}
     texts: dict[Labels, str] = {}
@@ -117,8 +117,8 @@ def _piece(lines: Sequence[str], earlier: FamilyBlock | None) -> Chunk:
 
 
 def _encoded(text: str) -> bytes:
-    """UTF-8. A lone surrogate, which has none, is written as an escaped backslash and its number: one bad id must not
-    cost everybody's scrape.
+    """UTF-8. A lone surrogate, which UTF-8 cannot encode, is written as an escaped backslash and its number, so that
+    one invalid id does not break the whole scrape.
     """
     try:
         return text.encode()

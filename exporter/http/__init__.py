@@ -1,4 +1,4 @@
-"""Asking others over HTTP: JVM agents and Connect's REST. Every failure is a fault with its reason."""
+"""Requests over HTTP: JVM agents and Connect's REST API. Every failure is a fault with its reason."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ask(
     """GET the endpoint's URL and ``path``, or POST ``body`` to it, or another ``method``. Raises HttpError.
 
     Returns by the deadline, except for the lookup of a host name, which has no timeout in Python. ``hold`` counts the
-    answer among all that are held (``exporter.bounds.held``); without one it counts until this returns.
+    answer against the memory limit (``exporter.bounds.held``); without one it is counted until this returns.
     """
     # requests and its imports are a tenth of the agent's memory: they are imported only where an endpoint is
     # configured.

@@ -45,7 +45,7 @@ class Reply(NamedTuple):
 
 
 class HttpError(Exception):
-    """The request failed. ``status`` is the HTTP status of a refusal, 0 when there was none."""
+    """The request failed. ``status`` is the HTTP status of the answer, 0 without an answer."""
 
     def __init__(self, fault: Fault, status: int = 0, body: bytes = b"") -> None:
         super().__init__(fault.detail)

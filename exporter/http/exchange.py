@@ -25,7 +25,7 @@ from exporter.http.endpoint import Endpoint, HttpError, Reply, causes
 from exporter.model import Deadline, Fault, Reason
 
 CHUNK_BYTES = 16 * 1024
-"""Read at once. gzip makes up to a thousand times as much of it, before the size is looked at."""
+"""Bytes of one read. Decompression makes up to a thousand times as much of them before the size is checked."""
 REFUSAL_BYTES = 64 * 1024
 """What is read of the body of a refusal: a token endpoint's names the error."""
 TIMER_NAME = "deadline of a question"
@@ -75,7 +75,7 @@ def exchange(
             )
             with reply:
                 content = _content(reply, max_bytes, hold, deadline)
-        if cutter.done:  # an answer of unknown length ends where it is cut
+        if cutter.done:  # an answer without a length looks complete where it was cut off
             raise TimeoutError
     except NoRoomError:
         raise _no_room(url, hold) from None
@@ -95,7 +95,7 @@ def exchange(
 
 
 class _Cutter:
-    """Ends a conversation at its deadline, whatever it is waiting for: its next read finds the end of the stream."""
+    """Ends a request at its deadline, whatever it waits for: its next read returns the end of the stream."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -124,7 +124,7 @@ class _Cutter:
 
 
 class _Adapter(HTTPAdapter):
-    """requests' way to a server, with every connection under the eyes of a cutter."""
+    """A transport adapter of requests that registers every connection with a ``_Cutter``."""
 
     def __init__(self, cutter: _Cutter) -> None:
         self._cutter = cutter
@@ -171,11 +171,11 @@ def _credentials(endpoint: Endpoint) -> HTTPBasicAuth | None:
 def _content(reply: requests.Response, max_bytes: int, hold: MemoryShare, deadline: Deadline) -> bytes:
     """The whole body, decompressed; of a refusal the beginning. Raises HttpError when it is too large, NoRoomError."""
     encoding = reply.headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding not in {"gzip", "identity", ""}:  # what was not asked for, or one in another, is not decoded
+    if encoding not in {"gzip", "identity", ""}:  # encodings that were not requested, or nested ones, are not decoded
         raise HttpError(
             Fault(Reason.MALFORMED, f"{reply.url} answered in the encoding {encoding!r:.40}: not asked for")
         )
-    content = BytesIO()  # grows in place, and gives its bytes without a second copy
+    content = BytesIO()  # grows in place, and returns its bytes without a second copy
     size = 0
     for chunk in reply.iter_content(CHUNK_BYTES):
         size += len(chunk)

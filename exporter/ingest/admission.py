@@ -31,7 +31,7 @@ class Receiver(Protocol):
 class IngestApp:
     """One of the paths. Any thread may call it.
 
-    ``token`` gives the one that is asked for, "" for none, at each request; it may raise ValueError.
+    ``token`` returns the required token, "" for none, at each request; it may raise ValueError.
     """
 
     def __init__(self, inbox: Receiver, token: Callable[[], str]) -> None:
@@ -39,7 +39,7 @@ class IngestApp:
         self._token = token
 
     def __call__(self, request: Request, body: bytes) -> Answer:
-        """204, or why the body is not taken. May read the file of the token."""
+        """204, or why the body is refused. May read the file of the token."""
         try:
             self._check(request)
             self._inbox.take(body)
@@ -50,7 +50,7 @@ class IngestApp:
         return Answer(204)
 
     def _check(self, request: Request) -> None:
-        """Raises RefusedError for a request that may not come in."""
+        """Raises RefusedError for a request that is not allowed."""
         if request.method != "POST":
             raise RefusedError(405, "only POST")
         try:
@@ -62,7 +62,7 @@ class IngestApp:
             known = hmac.compare_digest(given.strip().encode("utf-8", "replace"), token.encode())
             if scheme.lower() != "bearer" or not known:
                 raise RefusedError(401, "the token is missing or wrong")
-        # Another site's page cannot send this type unless it is let to, which it is not.
+        # A page of another site cannot send this content type without CORS permission, which is never given.
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise RefusedError(415, "Content-Type must be application/json")
         length = request.headers.get("content-length", "")
@@ -73,7 +73,7 @@ class IngestApp:
 
 
 def ingest_apps(inboxes: Receivers, token: Callable[[], str]) -> Mapping[str, IngestApp]:
-    """The doors to all inboxes, by their path."""
+    """The receivers of posted documents, by their path."""
     return {
         "/ingest/librdkafka": IngestApp(inboxes.clients, token),
         "/ingest/spark": IngestApp(inboxes.spark, token),

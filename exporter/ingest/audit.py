@@ -15,7 +15,7 @@ KEEP_SECONDS = 31 * 86_400.0
 
 
 class AuditKey(NamedTuple):
-    """One audit, and the cluster that it names, "" for the only one."""
+    """Key of an audit: its name and the cluster that it names, "" for the only one."""
 
     cluster: str
     audit: str

@@ -1,4 +1,4 @@
-"""How much memory all that is handed in may take together: what was handed in longest ago goes first."""
+"""Memory limit of all posted documents together: the oldest is dropped first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DEFAULT_BYTES = 64 * 1024 * 1024
 """An eighth of the memory limit of the chart."""
 
 ENTRY_BYTES = 1000
-"""What keeping anything takes beside the value: its key, its place in the order, its rate limit."""
+"""Bytes of a kept value beside the value itself: its key, its place in the order, its rate limit."""
 
 
 class _Charge(NamedTuple):
@@ -21,13 +21,13 @@ class _Charge(NamedTuple):
 
 
 class Budget:
-    """Bytes that may be kept. Its lock guards all that is kept: hold it around every method."""
+    """Counts the bytes of kept values. Hold its lock around every method."""
 
     def __init__(self, most: int = DEFAULT_BYTES) -> None:
         self.most = most
         self.lock = threading.RLock()
         self._kept = 0
-        self._charges: OrderedDict[Hashable, _Charge] = OrderedDict()  # the first was handed in longest ago
+        self._charges: OrderedDict[Hashable, _Charge] = OrderedDict()  # the oldest comes first
         self._dropped: Counter[str] = Counter()
 
     @property
@@ -37,11 +37,11 @@ class Budget:
 
     @property
     def dropped(self) -> Mapping[str, int]:
-        """How many values had to go, by the kind of sender; those that never lost one are 0 once they sent."""
+        """How many values were dropped, by the kind of sender; 0 for a kind that has posted and lost none."""
         return self._dropped
 
     def charge(self, key: Hashable, size: int, senders: str, drop: Callable[[], None]) -> None:
-        """Count a value that is kept from now on in place of the one before; ``drop`` is called when it has to go.
+        """Count a value that replaces the one before; ``drop`` is called when it is dropped.
 
         Raises ValueError, and leaves everything as it was, for one that is larger than the whole budget.
         """
@@ -58,7 +58,7 @@ class Budget:
         self._kept += size
 
     def release(self, key: Hashable) -> None:
-        """Forget a value that is kept no longer."""
+        """Remove a value that is no longer kept."""
         charge = self._charges.pop(key, None)
         if charge is not None:
             self._kept -= charge.size

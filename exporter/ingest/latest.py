@@ -1,5 +1,5 @@
-"""The latest document of each sender over HTTP, with limits on rate and number, until the sender is silent for too
-long.
+"""The latest document of each sender over HTTP, with limits on rate and number. It expires when the sender stops
+posting.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from exporter.model import Clock
 
 RATE = 20.0
 BURST = 40.0
-"""Documents a second, and at once, from one sender. Of librdkafka's statistics one in 5 s is the custom."""
+"""Documents per second, and burst, of one sender. librdkafka's statistics usually come every 5 s."""
 
 TOTAL_RATE = 500.0
 TOTAL_BURST = 1000.0
@@ -68,9 +68,9 @@ class LatestBySender(Generic[K, V]):
         senders: str = "clients",
         budget: Budget | None = None,
     ) -> None:
-        """``most`` senders are kept, each for ``expire_after`` seconds; ``senders`` is what a refusal calls them.
+        """``most`` senders are kept, each for ``expire_after`` seconds; ``senders`` names them in refusals.
 
-        ``weigh`` gives the bytes of memory that a value takes, of which ``budget`` allows so many to all that share it.
+        ``weigh`` returns the bytes of memory that a value takes; ``budget`` limits their sum over all receivers.
         """
         self._most = most
         self._expire_after = expire_after
@@ -85,13 +85,13 @@ class LatestBySender(Generic[K, V]):
         self._left_out: dict[K, float] = {}
 
     def admit(self) -> None:
-        """Count a document before anything is done with it. Raises RefusedError when there are too many."""
+        """Count a document before it is parsed. Raises RefusedError when there are too many."""
         with self._lock:
             if not self._total.take(self._clock.monotonic()):
                 raise RefusedError(429, f"too much from all {self._senders} together")
 
     def put(self, sender: K, make: Callable[[V | None], V]) -> None:
-        """Keep the result of ``make``, which gets the last value of this sender or None. Raises RefusedError."""
+        """Keep the result of ``make``, called with the last value of this sender or None. Raises RefusedError."""
         now = self._clock.monotonic()
         with self._lock:
             self._forget_silent(now)

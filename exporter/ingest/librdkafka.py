@@ -1,8 +1,8 @@
-"""Statistics that librdkafka clients post: checked, limited, and kept until the client is silent for too long.
+"""Statistics that librdkafka clients post: checked, limited, and kept until the client stops posting.
 
 librdkafka reports the state of its transactional and idempotent producer in the ``eos`` section (STATISTICS.md). Its
 ``txn_stateage`` is the uptime of the machine (``ts_txn_state`` in rdkafka_int.h is never assigned), so the agent
-measures ages itself: since when a client was seen in no other state than the last.
+measures ages itself: from the first report in the current state.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STATE_BYTES = 500
 
 
 class ClientKey(NamedTuple):
-    """One client: the agent's name of its Kafka cluster ("" for the only one), its host, and its client id."""
+    """Key of a client: the configured name of its Kafka cluster ("" for the only one), its host, and its client id."""
 
     cluster: str
     instance: str
@@ -71,7 +71,9 @@ class LibrdkafkaReceiver:
         )
 
     def take(self, body: bytes) -> None:
-        """Take one client's statistics, as librdkafka writes them or cut to what matters. Raises RefusedError."""
+        """Accept one client's statistics, as librdkafka writes them or reduced to the needed fields. Raises
+        RefusedError.
+        """
         self._mail.admit()
         report = _parsed(body)
         if report.key.cluster and report.key.cluster not in self._clusters:

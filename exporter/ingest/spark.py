@@ -1,7 +1,6 @@
-"""What ``listener.py`` posts from a Spark driver: the whole state of one query, each time.
+"""Documents that ``listener.py`` posts from a Spark driver: each has the whole state of one query.
 
-Each document has all that is known of a query, so the next one makes up for a lost one, and the listener may skip
-documents while the agent is busy.
+So a lost document is made up for by the next one, and the listener may skip documents while the agent is busy.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from exporter.words import QueryState, TerminationReason
 QUERY_BYTES, PARTITION_BYTES, END_BYTES = 2500, 300, 250
 
 LATEST = 4_102_444_800.0
-"""The year 2100 in Unix seconds: no driver's clock is later."""
+"""The year 2100 in Unix seconds. A later time is refused as invalid."""
 
 
 class QueryPlace(NamedTuple):

@@ -1,1 +1,1 @@
-"""Reading JVMs, by a Jolokia agent or by the text of a jmx_exporter, as if both were one."""
+"""Reads of JVMs by a Jolokia agent or a jmx_exporter, behind one interface."""

@@ -34,7 +34,9 @@ class JvmTarget:
 
 
 MOST_VALUES = 20_000
-"""Values of one answer: 2,000 producers in a JVM, or 2,000 tasks on a worker. One with more is refused."""
+"""Largest number of values in one answer: 2,000 producers in a JVM, or 2,000 tasks on a worker. A larger one is
+refused.
+"""
 
 
 class MBeanValue(NamedTuple):
@@ -67,11 +69,11 @@ class Missing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JvmAnswer:
-    """All that one read gave. ``failed`` are the queries that were not answered: all of them when nothing was.
+    """Result of one read. ``failed`` are the queries without an answer: all of them when the request failed.
 
     A value that is absent without its query having failed, or its attribute being missing, does not exist.
-    ``exhaustive``: an attribute that a query for presence did not return does not exist. A jmx_exporter shows what its
-    rules let through, so its silence is no such answer.
+    ``exhaustive``: an attribute that a query for presence did not return does not exist. A jmx_exporter shows only what
+    its rules select, so a missing series does not prove absence.
     """
 
     values: tuple[MBeanValue, ...] = ()
@@ -82,7 +84,7 @@ class JvmAnswer:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the rules of the jmx_exporter leave out, in words, with the rule that would add it, each once."""
+        """Messages about what the rules of the jmx_exporter leave out, each once, with the rule that would add it."""
         kinds = {each.remedy: f"{each.attribute} of {each.kind}" for each in self.missing}
         return tuple(
             f"the rules leave out {what}; put first into them (and its name into includeObjectNames, where there is "
@@ -95,4 +97,4 @@ class JvmReader(Protocol):
     """Reads one JVM. Safe to call from one thread at a time; keeps no connection between calls."""
 
     def read(self, queries: Sequence[MBeanQuery], deadline: Deadline) -> JvmAnswer:
-        """The values of all attributes that exist. Whatever does not answer is a fault; raises only for bugs."""
+        """The values of all attributes that exist. A failure to answer is a fault; raises only for bugs."""

@@ -1,4 +1,4 @@
-"""A JVM through the text of an existing jmx_exporter, whatever names its rules give."""
+"""A JVM through the page of an existing jmx_exporter, for the known spellings of its rules."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _ACCEPT = "text/plain; version=0.0.4"
 _LABEL = re.compile(r'\s*+([A-Za-z_][A-Za-z0-9_]*+)="((?:[^"\\]|\\.)*+)"\s*+(?:,|$)', re.DOTALL)
 _NAME = re.compile("[A-Za-z_:][A-Za-z0-9_:]*+")
 _ALL_CONNECTORS = "aggregate"
-"""What Confluent's rules put in the label of MBeans that have no such property."""
+"""The label value that Confluent's rules give to MBeans without the property."""
 
 MOST_LINES = 500_000
 """Lines of a page. One of a broker with 10,000 partitions, by a catch-all rule, has 110,000."""
 LONGEST_LINE = 16 * 1024
 NO_NAME = "no name of a metric"
 MOST_NAMES = 20_000
-"""Names of which it is remembered how they are written plainly."""
+"""Size of the cache of normalized names."""
 _ESCAPE = re.compile(r'\\([\\"n])')
 
 
@@ -62,7 +62,7 @@ class ScrapeReader:
 
 
 def read_page(queries: Sequence[MBeanQuery], body: bytes, url: str, profile: str = "") -> JvmAnswer:
-    """The page's values for the queries, and what its rules drop."""
+    """The page's values for the queries, and the attributes that its rules drop."""
     asked = [_Asked(query, parse_object_name(query.pattern)) for query in queries]
     wanted = {name for each in asked for name in each.names(profile)}
     try:
@@ -81,7 +81,7 @@ def read_page(queries: Sequence[MBeanQuery], body: bytes, url: str, profile: str
             elif each.query.expected:
                 lost.append((each, attribute))
     known = profile or max(hits, key=lambda name: hits[name])
-    # Of what has a line that cannot be read, neither the value nor its absence is known.
+    # Where a line cannot be parsed, neither the value nor its absence is known.
     failed = tuple(each.query for each in asked if not each.names(profile).isdisjoint(unreadable))
     missing = tuple(
         Missing(each.query, name, rule_for(each.mbean, name, known)) for each, name in lost if each.query not in failed
@@ -158,7 +158,8 @@ class _Match(NamedTuple):
 def _plainest(found: Iterable[_Match], *, presence: bool = False) -> list[MBeanValue]:
     """One reading for each MBean; with ``presence`` a number without a value is "".
 
-    Series of two kinds of MBeans may have one name: those of one connector and those of all. The plainer is meant.
+    Series of two kinds of MBeans may have one name, such as of one connector and of all. The one with fewer extra
+    labels is used.
     """
     best: dict[tuple[tuple[str, str], ...], _Match] = {}
     for each in found:
@@ -179,7 +180,7 @@ def _plainest(found: Iterable[_Match], *, presence: bool = False) -> list[MBeanV
 
 
 class PageError(ValueError):
-    """The bytes are no page of metrics, or too much of one; the text says why."""
+    """The bytes are not a page of metrics, or exceed a limit; the text has the reason."""
 
 
 class ParsedPage(NamedTuple):

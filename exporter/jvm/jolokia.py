@@ -58,7 +58,7 @@ def question(queries: Sequence[MBeanQuery]) -> bytes:
 
 
 def read_answer(queries: Sequence[MBeanQuery], body: bytes, url: str) -> JvmAnswer:
-    """The agent's answer as values; one bad item loses only itself."""
+    """The agent's answer as values; an invalid item affects no other."""
     try:
         items = parse_json(body)
     except JsonError as error:

@@ -1,4 +1,4 @@
-"""One way to ask any JVM: queries in, values out, whether a Jolokia or a jmx_exporter answers.
+"""One interface to read any JVM: queries to values, by a Jolokia agent or a jmx_exporter.
 
 answer = reader_for(target).read([Query("kafka.server:type=ReplicaManager,name=ProducerIdCount", ("Value",))], by)
 """

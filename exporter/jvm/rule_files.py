@@ -1,6 +1,6 @@
-"""How the public rule files of the jmx_exporter spell Kafka's MBeans: data, and the rule that would add a lost one.
+"""How the public rule files of the jmx_exporter spell Kafka's MBeans, and the rule that adds a dropped one.
 
-Three spellings are about: ``jmx_exporter`` (its own examples, and Strimzi's), ``confluent`` (jmx-monitoring-stacks, and
+There are three spellings: ``jmx_exporter`` (its own examples, and Strimzi's), ``confluent`` (jmx-monitoring-stacks, and
 Grafana's mixin) and ``default`` (no rule with a name). Letters' case, and the ``_total`` that versions 1.x add to every
 counter and take from every gauge, differ within each and mean nothing.
 """

@@ -1,4 +1,4 @@
-"""Partial answers: what was answered, what was not and why, and the same told once per cause."""
+"""Partial answers: values, keys without an answer, and one fault for each cause."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Answers(Generic[K, V]):
-    """What a question about many things gave.
+    """Result of a request about many keys.
 
     A key is in ``values``, or in ``unanswered`` with its own fault, or in neither when the cluster answered that it
     does not know it. ``faults`` has one fault for each broker and cause, with the count and a few examples. ``brokers``
-    has the node id of the broker that gave each value, where one was asked for its keys.
+    has the node id of the broker that gave each value, for requests to the leaders of the keys.
     """
 
     values: dict[K, V]
@@ -29,7 +29,9 @@ class Answers(Generic[K, V]):
 
 
 class Tally(Generic[K, V]):
-    """Collects answers until ``result``. ``request`` and ``noun`` word the faults: "ListOffsets", "partitions"."""
+    """Collects answers until ``result``. ``request`` and ``noun`` are for the texts of faults: "ListOffsets",
+    "partitions".
+    """
 
     def __init__(self, request: str, noun: str) -> None:
         self.values: dict[K, V] = {}
@@ -45,21 +47,23 @@ class Tally(Generic[K, V]):
         self.forget(key)
 
     def refuse(self, key: K, where: str, code: int, grant: str = "", remedy: str = "") -> None:
-        """An error code came back for this key. ``where`` names the broker, "" when none was asked. An answer stays."""
+        """Record an error code for this key. ``where`` names the broker, "" when none was asked. An earlier answer is
+        kept.
+        """
         if key in self.values:
             return
         self._refused[key] = (where, code, grant, remedy)
         self._lost.pop(key, None)
 
     def lose(self, key: K, fault: Fault) -> None:
-        """No answer came for this key, for a reason that it shares with others. An answer stays."""
+        """Record that this key has no answer, for a reason that it shares with others. An earlier answer is kept."""
         if key in self.values:
             return
         self._lost[key] = fault
         self._refused.pop(key, None)
 
     def forget(self, key: K) -> None:
-        """The cluster does not know this key, or a better answer came."""
+        """Drop this key: the cluster does not know it, or a better answer came."""
         self._lost.pop(key, None)
         self._refused.pop(key, None)
 

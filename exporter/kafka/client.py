@@ -1,4 +1,4 @@
-"""The client of one cluster: metadata from whoever answers, and requests to many brokers at once within a deadline."""
+"""The client of one cluster: metadata from any broker, and parallel requests to many brokers within a deadline."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = ["Answers", "AskError", "ClusterClient", "Metadata", "PartitionMetadat
 
 FIRST_LOOK_SECONDS = 1.0
 LOOK_SECONDS = 4.0
-"""How long all brokers are given at most to say how far they have read the cluster's metadata: at the first contact,
-which waits for it, and later.
+"""Most seconds for all brokers to answer how far they have read the cluster's metadata: at the first contact, which
+waits for it, and later.
 """
 STALE_AFTER_FAILURE = 5.0
-"""Seconds: how old cached metadata may be, at most, after a broker failed and its partitions probably moved."""
+"""Greatest age in seconds of cached metadata after a broker failed, since its partitions have probably moved."""
 
 CLOSE_SECONDS = 0.8
 SHARE = 0.3
-"""Of the time that a read has left, what one question to the brokers may take."""
+"""Share of a read's remaining time that one request to the brokers may take."""
 MIN_SHARE = 0.5
 
 _WORST_FIRST = (Reason.AUTHENTICATION, Reason.UNSUPPORTED, Reason.MALFORMED, Reason.TIMEOUT, Reason.UNREACHABLE)
@@ -42,7 +42,8 @@ _WORST_FIRST = (Reason.AUTHENTICATION, Reason.UNSUPPORTED, Reason.MALFORMED, Rea
 class ClusterClient:
     """One per cluster, shared by its workers: thread-safe. The constructor connects to nothing.
 
-    Every broker has its own connection and thread, made when first asked. Nothing is ever written to the cluster.
+    Every broker has its own connection and thread, created at its first request. Nothing is ever written to the
+    cluster.
     """
 
     def __init__(self, properties: Properties, clock: Clock | None = None) -> None:
@@ -62,22 +63,23 @@ class ClusterClient:
     # --- Metadata ---
 
     def metadata(self, deadline: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata:
-        """Brokers and the named topics, or all. Raises AskError when nobody answered before the deadline.
+        """Brokers and the named topics, or all topics. Raises AskError when no broker answers before the deadline.
 
-        The brokers are asked in turn, and what is older than the newest leader epoch seen is refused: see ``_current``.
-        An answer about all topics that is at most ``max_age`` seconds old serves too, unless a broker has failed since.
-        Topics that do not exist are never created.
+        The brokers are asked in turn, and entries with a leader epoch below the newest one seen are refused: see
+        ``_current``. A cached answer about all topics that is at most ``max_age`` seconds old is used, unless a broker
+        has failed since. Topics that do not exist are never created.
         """
         asked = self._clock.monotonic()
         known = self._fresh(asked - max_age)
-        # A topic that is missing from an answer about all may not exist or be hidden: only asking for it by name tells.
+        # A topic that is missing from an answer about all does not exist or is not authorized: only a request by name
+        # shows which.
         if known is not None and known.topics.keys() >= set(topics or ()):
             return known
         if topics is not None:
             metadata = self._current(topics, deadline)
             self._outdate(metadata)
             return metadata
-        # One worker asks for all topics at a time; the others take its answer if it was asked after they came.
+        # One worker requests all topics at a time; the others use its answer if the request began after their call.
         if not self._refresh.acquire(timeout=deadline.remaining()):
             raise AskError(Fault(Reason.TIMEOUT, f"no metadata from {self._properties.bootstrap_servers} in time"))
         try:
@@ -92,10 +94,10 @@ class ClusterClient:
             self._refresh.release()
 
     def confirmed(self, deadline: Deadline, topics: Sequence[str]) -> Metadata:
-        """The newest that any broker says of these topics: all of them are asked. Raises AskError when none answers.
+        """The newest metadata of these topics among all brokers. Raises AskError when none answers.
 
-        For what must not rest on one broker, which may be cut off from the controller. A topic that one of them does
-        not know is missing only when none does.
+        For decisions that must not depend on one broker, which may be cut off from the controller. A topic is missing
+        only when no broker knows it.
         """
         current = [node for node in self._brokers if not self._view.is_stale(node)]
         asked_at = self._clock.monotonic()
@@ -115,9 +117,10 @@ class ClusterClient:
         return metadata
 
     def stale_brokers(self, deadline: Deadline) -> tuple[Fault, ...]:
-        """One fault for each broker that answers from an older view of the cluster than another one, by its id.
+        """One fault for each broker whose view of the cluster is older than another broker's, by node id.
 
-        All brokers are asked how far they have read the metadata log; one that does not answer is no fault of this.
+        All brokers are asked how far they have read the metadata log. A broker that does not answer gives no fault
+        here.
         """
         self._look_around(deadline.within(LOOK_SECONDS))
         found = []
@@ -140,10 +143,10 @@ class ClusterClient:
         self._view.saw(positions, asked_at, self._clock.monotonic())
 
     def _current(self, topics: Sequence[str] | None, deadline: Deadline) -> Metadata:
-        """The answer of the broker whose turn it is, or of the next one where that is older than what is known.
+        """The answer of the next broker in turn; of the one after it when that answer is older than the known state.
 
-        Where all that answer are older, the newest leaders that are known stay in their place. Only when no broker
-        failed to answer are they dropped: nobody vouches for them any more, as after the loss of the metadata log.
+        When all answers are older, the newest known leaders are kept. They are dropped only when every broker answered:
+        then no broker confirms them, as after the loss of the metadata log.
         """
         first = not self._brokers
         request = metadata_request(topics)
@@ -165,7 +168,7 @@ class ClusterClient:
         return metadata
 
     def _look_again(self, metadata: Metadata, node: int | None, request: Request, deadline: Deadline) -> Metadata:
-        """At the first contact nothing is known that an old view could contradict: ask the broker that is furthest."""
+        """At the first contact no earlier state reveals an old view: use the broker that has read the most metadata."""
         if len(self._brokers) > 1:
             self._look_around(deadline.within(FIRST_LOOK_SECONDS))
         best = None if node is None else self._view.further_than(node)
@@ -193,7 +196,7 @@ class ClusterClient:
         return metadata if began >= since else None
 
     def _outdate(self, newer: Metadata) -> None:
-        """Drops the cached answer when a leader has changed since: it would send every read to the wrong broker."""
+        """Drop the cached answer when a leader has changed since: it would send requests to the wrong broker."""
         cached = self._cached
         if cached is None:
             return
@@ -205,7 +208,7 @@ class ClusterClient:
                     return
 
     def _adopt(self, response: Response) -> None:
-        """Learns the brokers' addresses from an answer, and leaves those that moved or are gone."""
+        """Update the brokers' addresses from an answer, and close channels to those that moved or are gone."""
         brokers = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         with self._lock:
             self._brokers = MappingProxyType(brokers)
@@ -219,7 +222,7 @@ class ClusterClient:
             channel.stop()
 
     def _ask_anyone(self, request: Request, deadline: Deadline) -> Response:
-        """The answer of the broker whose turn it is, or of the next one that gives one. Raises AskError."""
+        """The answer of the next broker in turn, or of the first after it that answers. Raises AskError."""
         faults: list[Fault] = []
         for _, answer in self._each(request, deadline, faults):
             return answer
@@ -230,8 +233,8 @@ class ClusterClient:
     ) -> Iterator[tuple[tuple[str, int], Response]]:
         """The answers of one broker after another, in turn, then of the bootstrap servers; ``faults`` has the others.
 
-        Each gets its share of the time, so that one that hangs leaves some for the next. The bootstrap servers, by
-        names that are resolved anew, find a cluster whose brokers all have other addresses now.
+        Each gets a share of the time, so that one that hangs leaves time for the next. The names of the bootstrap
+        servers are resolved again, which finds a cluster whose brokers all have new addresses.
         """
         candidates = self._candidates()
         for number, (address, label) in enumerate(candidates):
@@ -246,7 +249,7 @@ class ClusterClient:
                 yield address, answer
 
     def _candidates(self) -> list[tuple[tuple[str, int], str]]:
-        """All addresses: another broker first each time, those that failed or are stale after the others."""
+        """All addresses: a different broker first each time, those that failed or are stale last."""
         with self._lock:
             nodes = sorted(self._brokers.items())
             failing = {address for address, channel in self._channels.items() if channel.failing}
@@ -271,11 +274,11 @@ class ClusterClient:
     # --- Requests ---
 
     def ask(self, requests: Mapping[int, Request], deadline: Deadline) -> dict[int, Response | Fault]:
-        """Sends each broker its request, all at once; whatever has no response in time has a Fault.
+        """Send each broker its request, in parallel; a request without a response in time has a Fault.
 
-        In time is a share of what the deadline leaves: a read asks several things in turn, and a broker that hangs over
-        the first must not take the time of the others for the rest.
-        A request object serves one broker: it carries the version and the header of the connection that sends it.
+        The time is a share of what the deadline leaves: a read sends several requests in turn, and a broker that hangs
+        on the first must leave time for the rest. A request object is for one broker: it has the version and the header
+        of its connection.
         """
         brokers = self._brokers
         answers: dict[int, Response | Fault] = {}
@@ -318,7 +321,7 @@ class ClusterClient:
                     channel.stop()
             return channel
 
-    # --- Small questions ---
+    # --- Small requests ---
 
     def features(self, deadline: Deadline) -> Mapping[str, int]:
         """The finalized feature levels, ``transaction.version`` among them on Kafka 4.0 and later. Raises AskError."""
@@ -336,7 +339,7 @@ class ClusterClient:
     ) -> dict[str, dict[str, str] | Fault]:
         """Settings of topics, or of brokers by their node ids. Those that the broker does not know are left out."""
         found: dict[str, dict[str, str] | Fault] = {}
-        at_once = 1 if resource == "broker" else AT_ONCE  # a broker's settings are known to itself alone
+        at_once = 1 if resource == "broker" else AT_ONCE  # only the broker itself knows its settings
         for at in range(0, len(names), at_once):
             asked = names[at : at + at_once]
             request = configs_request(resource, asked, keys)
@@ -355,7 +358,7 @@ class ClusterClient:
         return found
 
     def close(self) -> None:
-        """Ends all connections; whoever still waits gets a Fault. Takes less than a second."""
+        """Close all connections; pending requests get a Fault. Takes less than a second."""
         with self._lock:
             self._closed = True
             channels = list(self._channels.values())
@@ -367,7 +370,7 @@ class ClusterClient:
 
 
 class _Gathered:
-    """Answers by number, as they come in from the channels' threads."""
+    """Collects answers by number from the channels' threads."""
 
     def __init__(self, count: int) -> None:
         self._missing = count
@@ -383,7 +386,9 @@ class _Gathered:
                     self._arrived.notify()
 
     def wait(self, deadline: Deadline) -> dict[int, Response | Fault]:
-        """What has come by the deadline, and a moment later: the channels keep it too, and know what went wrong."""
+        """The answers by the deadline, plus a short grace: the channels keep the deadline themselves, and their faults
+        have the cause.
+        """
         with self._arrived:
             self._arrived.wait_for(lambda: not self._missing, deadline.remaining() + 0.1)
             return dict(self._answers)

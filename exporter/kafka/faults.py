@@ -30,11 +30,13 @@ LEADER_MOVED = frozenset({NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_L
 COORDINATOR_MOVED = frozenset({NOT_COORDINATOR})
 
 BROKEN = frozenset({Reason.UNREACHABLE, Reason.TIMEOUT, Reason.AUTHENTICATION})
-"""Reasons that concern the way to a broker, so that what else it was to be asked need not be tried."""
+"""Reasons that concern the connection to a broker: further requests to it are not tried in this read."""
 
 
 class AskError(Exception):
-    """A question to the cluster had no answer at all. The only exception that leaves this package on bad weather."""
+    """A request to the cluster had no answer at all. The only exception of this package for failures of the cluster or
+    the network.
+    """
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.detail)
@@ -42,7 +44,7 @@ class AskError(Exception):
 
 
 class ErrorCode(NamedTuple):
-    """What one of Kafka's error codes means to us."""
+    """How one of Kafka's error codes is reported."""
 
     name: str
     reason: Reason
@@ -100,7 +102,7 @@ _CODES = {
 
 
 def error_code(code: int) -> ErrorCode:
-    """What a code means. One that is not in our table keeps its number, and counts as an answer we cannot use."""
+    """The meaning of an error code. A code that is not in the table keeps its number, with reason MALFORMED."""
     known = _CODES.get(code)
     if known is not None:
         return known
@@ -111,8 +113,8 @@ def error_code(code: int) -> ErrorCode:
 def refusal(what: str, code: int, grant: str = "", remedy: str = "") -> Fault:
     """The fault for an error code in an answer.
 
-    ``what`` was asked of whom; ``grant`` is the ACL that allows it, told where the code says that one is missing;
-    ``remedy`` is what to do when we know better than the code alone.
+    ``what`` names the request and the broker; ``grant`` is the ACL that allows it, named when the code reports a
+    missing one; ``remedy`` replaces the table's advice.
     """
     error = error_code(code)
     advice = f"grant {grant}" if grant and error.reason is Reason.AUTHORIZATION else remedy or error.advice

@@ -1,6 +1,6 @@
-"""The newest that the brokers of one cluster have said of it, and which broker still answers from an older view.
+"""The newest view of the cluster among its brokers' answers, and which brokers answer from an older view.
 
-A broker that is cut off from the controller goes on answering Metadata, ListOffsets and DescribeProducers from its last
+A broker that is cut off from the controller still answers Metadata, ListOffsets and DescribeProducers from its last
 view of the cluster. No I/O; instants are on the monotonic clock.
 """
 
@@ -16,17 +16,17 @@ from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.model import TopicPartition
 
 STALE_SECONDS = 5.0
-"""By how much a broker's view of the cluster must be proven to be old before that is a fault: an election reaches a
-broker that is well within a second.
+"""Seconds by which a broker's view must be proven old before that is a fault: an election reaches a healthy broker
+within a second.
 """
 CONTRADICTION_SECONDS = 30.0
-"""How long an old answer about leaders counts against a broker: one that is stale is asked last, perhaps not again."""
+"""Seconds for which an old answer about leaders marks a broker as stale. Stale brokers are asked last."""
 MILESTONES = 512
-"""How many steps of the newest view are kept: every half second brings one on a cluster with KRaft's defaults."""
+"""How many positions of the newest view are kept: a cluster with KRaft's defaults writes one every half second."""
 
 
 class Merged(NamedTuple):
-    """An answer with what was known to be newer put in, and the partitions in which it was older."""
+    """An answer with older partitions replaced by newer known ones, and which partitions were older."""
 
     metadata: Metadata
     older: tuple[TopicPartition, ...]
@@ -47,9 +47,9 @@ class NewestLeaders:
         self._elected: dict[TopicPartition, float] = {}
 
     def merge(self, answer: Metadata, now: float) -> Merged:
-        """Refuse what is older than the newest seen of the same topic, and learn the rest.
+        """Refuse entries older than the newest seen of the same topic, and store the others.
 
-        Another cluster id, or another topic id under the same name, begins anew: epochs of two topics do not compare.
+        Another cluster id, or another topic id under the same name, starts over: epochs of two topics do not compare.
         """
         if answer.cluster_id != self._cluster_id:
             self._cluster_id = answer.cluster_id
@@ -71,7 +71,7 @@ class NewestLeaders:
         return self._elected.get(partition, self._topics[partition.topic].seen)
 
     def forget(self) -> None:
-        """Begin anew: no broker vouches for what was seen before."""
+        """Start over: no broker confirms the earlier view."""
         self._topics.clear()
         self._elected.clear()
 
@@ -104,11 +104,11 @@ class NewestLeaders:
 
 
 class Views:
-    """How far each broker has read the cluster's metadata, and by how much that is older than what another one has.
+    """How far each broker has read the cluster's metadata, and by how much it is behind another broker.
 
     The position is the epoch of the finalized features in ApiVersions, which KRaftMetadataCache.features fills with the
     offset of the metadata image. It grows by itself: the controller writes a record every half second
-    (metadata.max.idle.interval.ms). In ZooKeeper's times it stands still everywhere, and nothing is behind.
+    (metadata.max.idle.interval.ms). With ZooKeeper it does not move on any broker, and none is behind.
     """
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class Views:
         """Take in the positions of brokers that were asked at ``asked_at`` and had answered by ``now``.
 
         A broker is behind by the time between the instant at which a later position was seen at another broker and the
-        instant at which it was asked itself: an answer that was long on its way accuses nobody.
+        instant at which it was asked itself, so a slow answer does not count against it.
         """
         self._positions.update(positions)
         for node, position in positions.items():
@@ -149,7 +149,7 @@ class Views:
 
 
 class ClusterView:
-    """What is believed of the brokers of one cluster. Thread-safe."""
+    """The combined view of one cluster's brokers. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -158,7 +158,7 @@ class ClusterView:
         self._contradicts: dict[int, tuple[float, float]] = {}  # how old a broker's last answer was, and when it came
 
     def merge(self, said: Metadata, node: int | None, asked_at: float, now: float) -> tuple[Metadata, bool]:
-        """What a broker said, with the newer that is known put in, and whether it was older anywhere.
+        """A broker's answer with older entries replaced by newer known ones, and whether any was older.
 
         ``node`` is None for a bootstrap server that is not known as a broker.
         """
@@ -170,7 +170,7 @@ class ClusterView:
         return merged.metadata, bool(merged.older)
 
     def saw(self, positions: Mapping[int, int], asked_at: float, now: float) -> None:
-        """As ``Views.saw``. A broker that has read the newest, or answered long ago, contradicts nothing any more."""
+        """As ``Views.saw``. A broker that has read the newest metadata, or whose old answer is long ago, is current."""
         with self._lock:
             self._views.saw(positions, asked_at, now)
             self._contradicts = {
@@ -180,7 +180,7 @@ class ClusterView:
             }
 
     def age(self, node: int) -> float:
-        """Seconds by which what this broker said last was proven to be old."""
+        """Seconds by which this broker's last answer was proven old."""
         with self._lock:
             return max(self._views.behind(node), self._contradicts.get(node, (0.0, 0.0))[0])
 
@@ -188,7 +188,7 @@ class ClusterView:
         return self.age(node) >= STALE_SECONDS
 
     def further_than(self, node: int) -> int | None:
-        """The broker that has read the most of the cluster's metadata, if that is more than this one has."""
+        """The broker that has read the most of the cluster's metadata, if that is more than this broker has."""
         with self._lock:
             best = self._views.furthest()
             if best is None or self._views.position(best) <= self._views.position(node):
@@ -196,7 +196,7 @@ class ClusterView:
             return best
 
     def forget_leaders(self) -> None:
-        """No broker vouches for the newest leaders that are known."""
+        """Drop the newest known leaders: no broker confirms them."""
         with self._lock:
             self._leaders.forget()
 

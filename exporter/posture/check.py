@@ -1,4 +1,4 @@
-"""One check of the posture: its words, and its verdict."""
+"""One check of the posture: its texts and its verdict."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Check(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What all checks of one name share. Where no setting may mend it, it is ``mendable`` False and never fails."""
+    """Texts of all checks of one name. With ``mendable`` False no setting can mend it, and it never fails."""
 
     name: str
     why: str
@@ -48,7 +48,7 @@ class Rule(NamedTuple):
         return Check(self.name, subject, verdict, found, self.why, fix or self.fix)
 
     def notes(self, subject: str, found: str) -> Check:
-        """What is so by choice."""
+        """A result that is information, not a failure."""
         return Check(self.name, subject, CheckResult.INFORMATION, found, self.why, self.fix)
 
     def cannot(self, subject: str, error: str) -> Check:

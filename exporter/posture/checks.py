@@ -1,8 +1,8 @@
 """Checks of the settings that exactly-once depends on. Pure, over what ``sources/posture.py`` reads.
 
 Each check has what was found, why it matters and what to set. It is passed or failed, or unknown with the error that
-prevented a result; an unknown check is never reported as passed. What an operator may have no way to mend is
-information and no failure.
+prevented a result; an unknown check is never reported as passed. A finding that an operator may be unable to mend is
+information, not a failure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ readers.
 """
 V2 = 2
 MOST_NEW_APPLICATIONS = 10
-"""Applications that may appear in an hour before their ids are taken to be grouped wrongly."""
+"""Largest number of new applications in an hour; above it, ids are probably grouped by a wrong pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Posture(Fact):
 
 @dataclass(frozen=True, slots=True)
 class PostureEvidence:
-    """What is known. A setting that could not be read is an error text in place of the settings.
+    """Input of the checks. Settings that could not be read are replaced by an error text.
 
     ``topics`` has the internal topics and those that transactions write to; ``clients`` counts, by application, the
     transactional ids of the last hour by the transaction version of their client, None where the log is not read;
@@ -267,7 +267,7 @@ def _groups(evidence: PostureEvidence) -> Iterator[Check]:
 
 
 def group_checks(beyond_lso: frozenset[tuple[str, str]]) -> Iterator[Check]:
-    """Only what is proven: a group stays below the LSO for many reasons, and one above it may have been reset."""
+    """Report only proven groups: a group below the LSO proves nothing, and one above it may have been reset."""
     topics: dict[str, list[str]] = {}
     for group, topic in sorted(beyond_lso):
         topics.setdefault(group, []).append(topic)

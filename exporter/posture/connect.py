@@ -1,4 +1,4 @@
-"""Checks of Connect: what its connectors ask for, beside what they do. Pure."""
+"""Checks of Connect: the settings of its connectors compared with what they do. Pure functions."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ _PLAIN = frozenset({PluginSupport.SUPPORTED, PluginSupport.UNSUPPORTED})
 def _transactions(
     subject: str, connector: Connector, state: ConnectState, seen: SourceEvidence, log: LoggedIds | None
 ) -> Iterator[Check]:
-    """What matters to a connector that writes in transactions."""
+    """Settings that matter to a connector that writes in transactions."""
     if seen.guarantee is Guarantee.AT_LEAST_ONCE:
         return
     settings = connector.settings or {}
@@ -138,7 +138,7 @@ def _milliseconds(text: str) -> float | None:
 
 
 def _sink(subject: str, connector: Connector, beyond_lso: frozenset[tuple[str, str]]) -> Check:
-    """By what the group did, else by the connector's override; the workers' own setting is not to be seen."""
+    """From the group's commits, else from the connector's override. The workers' own setting is not visible."""
     settings = connector.settings or {}
     group = settings.get("consumer.override.group.id", "") or f"connect-{connector.name}"
     level = settings.get("consumer.override.isolation.level", "")

@@ -1,9 +1,9 @@
 """Whether applications that write in transactions commit their input's offsets in them. Pure.
 
-Offsets that are committed outside of the transaction are the commonest way to lose exactly-once between two topics:
-after a crash, records are processed again whose results are committed, or skipped whose results are not.
+Offsets committed outside of the transaction are the most common way to lose exactly-once between two topics: after a
+crash, records whose results are committed are processed again, or records whose results are not committed are skipped.
 
-Two kinds of statements are told apart. The batches of ``__consumer_offsets`` prove how a group commits. Without them
+There are two kinds of evidence. The batches of ``__consumer_offsets`` prove how a group commits. Without them
 there is the transaction log: a transaction that commits a group's offsets names the group's partition of
 ``__consumer_offsets``, which other groups share. So a partition that is named is evidence, and one that none names is
 proof that these transactions commit no offsets of the group.
@@ -19,11 +19,11 @@ from exporter.posture.check import Check, Rule
 
 LEAST_TIMES = 3
 LEAST_SPAN = 50.0
-"""Commits outside of transactions that are no single act, such as a reset of the group's offsets: at so many instants,
-over at least so many seconds.
+"""Commits outside of transactions count at so many instants over at least so many seconds: fewer may be a single reset
+of the group's offsets.
 """
 LEAST_TRANSACTIONS = 10
-"""Transactions of an application that must have been seen before what none of them named is a statement."""
+"""Number of transactions of an application after which a partition that none of them named is evidence."""
 OFFSETS = Rule(
     "offsets_in_transaction",
     "Offsets are committed outside of the transaction with the results: after a crash, input is processed twice or "

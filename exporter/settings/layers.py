@@ -24,7 +24,7 @@ Path: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = dict[Any, Any]
 
 # The shape of a key: a section, a list of sections (a tuple of one shape), Kafka's dotted properties, a list of texts,
-# a text. A section that may be written as one text has TEXT under the key "".
+# a text. A section that may also be a single text has TEXT under the key "".
 Shape: TypeAlias = "Mapping[str, Shape] | tuple[Shape] | str"
 PROPERTIES, LIST, TEXT = "properties", "list", "text"
 

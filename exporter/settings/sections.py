@@ -28,7 +28,7 @@ from exporter.settings.values import (
 
 
 class StateConfig(Section):
-    """What survives a restart: positions in the transaction log and the times of stalls."""
+    """State that survives a restart: positions in the transaction log and the times of stalls."""
 
     dir: FilePath | None = None
     """Folder for the state, one for each replica, safe to lose; unset: nothing survives a restart."""
@@ -49,7 +49,7 @@ class EndpointConfig(Section):
 
 
 class LogConfig(Section):
-    """What is written to standard error."""
+    """The log on standard error."""
 
     level: Annotated[Literal["debug", "info", "warning", "error"], Lower] = "info"
     """`debug`, `info`, `warning` or `error`."""

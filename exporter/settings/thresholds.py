@@ -1,4 +1,4 @@
-"""``thresholds``: from when on something is trouble, for subjects by pattern; the first entry that matches counts."""
+"""``thresholds``: limits of alerts for subjects by pattern; the first matching entry applies."""
 
 from __future__ import annotations
 
@@ -81,15 +81,15 @@ class ThresholdConfig(Section):
     pattern: Pattern
     """A regular expression for the whole name."""
     reason: Annotated[str, Field(min_length=1, max_length=200)]
-    """Why, for whoever reads the page or the series."""
+    """The reason, shown on the page and in a series."""
     between: str = ""
     """A window of the day in UTC, such as `22:00-05:00`; unset: always."""
     ignore: bool = False
     """Whether all thresholds of these subjects are `never`."""
     stall_warning: Length = None
-    """Topic: a last stable offset that stands still for longer is a ticket (5m)."""
+    """Topic: a last stable offset that does not move for longer is a ticket (5m)."""
     stall_critical: Length = None
-    """Topic: for longer than this it is a page, whoever holds it (15m)."""
+    """Topic: for longer than this it is a page, whatever holds it (15m)."""
     open_warning: Length = None
     """Application: a transaction that is open for longer is a ticket (15m)."""
     completion_critical: Length = None

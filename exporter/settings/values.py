@@ -75,7 +75,7 @@ class Sharding(Section):
         return self
 
     def shard(self) -> Shard:
-        """The part that is meant."""
+        """The shard of these settings."""
         return Shard(self.index, self.count)
 
 
@@ -193,7 +193,7 @@ def _properties(value: object) -> Properties:
 
 
 def _readable(properties: Properties) -> dict[str, str]:
-    """What can be read back: secrets that came from a file as that file, the others redacted."""
+    """Values that can be read back: a secret from a file as its path, other secrets redacted."""
     shown = dict(properties.items())
     for name, file in properties.secret_files.items():
         for made in ("sasl.username", "sasl.password") if name == "sasl.jaas.config" else (name,):

@@ -1,7 +1,7 @@
 """IAM of Amazon MSK: tokens that AWS's own signer makes, taken by the brokers as OAUTHBEARER.
 
-The Java mechanism AWS_MSK_IAM is another way to the same door (port 9098): both carry a signed URL. The signer finds
-credentials as every AWS client does: environment, profile, web identity, pod identity, instance metadata.
+The Java mechanism AWS_MSK_IAM uses the same port, 9098: both mechanisms send a signed URL. The signer finds credentials
+as every AWS client does: environment, profile, web identity, pod identity, instance metadata.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Sign = Callable[[str], tuple[str, int]]
 
 
 def installed() -> bool:
-    """Whether the signer is there: it is an extra, for its size."""
+    """Whether the signer is installed. It is an extra because of its size."""
     return find_spec("aws_msk_iam_sasl_signer") is not None
 
 
@@ -49,7 +49,7 @@ def iam_tokens(bootstrap_servers: str, sign: Sign | None = None) -> TokenProvide
 
 
 def _sign(region: str) -> tuple[str, int]:
-    # An extra: there where it is used, and heavy.
+    # an extra, and slow to import
     from aws_msk_iam_sasl_signer import MSKAuthTokenProvider  # noqa: PLC0415
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 

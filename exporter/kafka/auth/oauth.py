@@ -1,4 +1,6 @@
-"""OAuth tokens, kept while they are good; got by client credentials (RFC 6749, 4.4), librdkafka's ``method=oidc``."""
+"""OAuth tokens, cached while they are valid; obtained by client credentials (RFC 6749, 4.4), librdkafka's
+``method=oidc``.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ from exporter.model import Deadline, Reason
 
 TIMEOUT = 5.0
 EARLY = 0.8
-"""A token is replaced after this part of its life, so that none expires on its way to a broker."""
+"""Share of its lifetime after which a token is replaced, so that none expires on its way to a broker."""
 PAUSE = 2.0
-"""Seconds for which a failure is remembered: the connections to a hundred brokers must not all repeat it."""
+"""Seconds for which a failure is cached, so that connections to a hundred brokers do not all repeat the request."""
 
 MAX_ANSWER_BYTES = 1_000_000
 
@@ -71,7 +73,7 @@ class TokenProvider(AbstractTokenProvider):
         self._failed: tuple[TokenError, float] | None = None
 
     def refresh(self, deadline: Deadline) -> None:
-        """Make sure that the token is still good. Raises TokenError, by the deadline or after 5 s."""
+        """Renew the token if it is about to expire. Raises TokenError, by the deadline or after 5 s."""
         until = deadline.within(TIMEOUT)
         if not self._lock.acquire(timeout=until.remaining()):
             raise TokenError(Reason.TIMEOUT, "no token in time: another connection waits for one too")
@@ -91,7 +93,7 @@ class TokenProvider(AbstractTokenProvider):
             self._lock.release()
 
     def token(self) -> str:
-        """A token that is still good. Blocks for up to 5 s. Raises TokenError."""
+        """A valid token. Blocks for up to 5 s. Raises TokenError."""
         self.refresh(Deadline.after(TIMEOUT))
         return self._token
 
@@ -104,7 +106,7 @@ class TokenProvider(AbstractTokenProvider):
         return self._extensions
 
     def forget(self) -> None:
-        """A broker refused the token: get a new one next time."""
+        """Drop the token, which a broker refused. The next call requests a new one."""
         with self._lock:
             self._token = ""
 

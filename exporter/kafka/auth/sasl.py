@@ -17,7 +17,7 @@ Exchange = Callable[[SaslHandshakeRequest | SaslAuthenticateRequest], Any]
 
 
 class SaslRefusedError(Exception):
-    """The broker did not let us in. The text has its words and no secret."""
+    """The broker refused authentication. The text has the broker's message and no secret."""
 
 
 def authenticate(exchange: Exchange, mechanism_name: str, settings: Mapping[str, object], remedy: str) -> float:

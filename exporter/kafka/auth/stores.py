@@ -19,7 +19,7 @@ KEY_STORE = "ssl.keystore.location"
 TRUST_STORE = "ssl.truststore.location"
 _JKS = b"\xfe\xed\xfe\xed"
 _SEQUENCE = b"\x30"
-"""How DER begins, and so PKCS#12 (RFC 7292)."""
+"""The first byte of DER, and so of PKCS#12 (RFC 7292)."""
 
 
 class TlsError(ValueError):

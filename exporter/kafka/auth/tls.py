@@ -1,6 +1,6 @@
-"""One TLS context from the properties, and which property is at fault when there can be none.
+"""A TLS context from the properties, or the property that prevents one.
 
-A context is built for every connection, so that certificate files that were replaced are used from then on.
+A context is built for every connection, so that replaced certificate files are used by the next connection.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def tls_advice(error: ssl.SSLError, properties: Mapping[str, str]) -> str:
 
 
 def client_certificate_advice(properties: Mapping[str, str]) -> str:
-    """Why a broker may not like the certificate that we show it."""
+    """Why a broker may refuse our certificate."""
     name = next((each for each in _OWN if properties.get(each)), None)
     if name is None:
         return "it wants a client certificate: set ssl.certificate.location and ssl.key.location"

@@ -47,11 +47,11 @@ class Marker(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionMarkers:
-    """What was read of one partition, from ``start``, the first offset that was asked for.
+    """Records read of one partition, from ``start``, the first offset requested.
 
-    ``cut`` says that retention may have taken what was before. ``first_ms`` is the timestamp of the first batch, -1
-    when there was none. ``reached`` is the offset after what was read; ``fault`` why reading stopped before the end,
-    None otherwise.
+    ``cut``: retention may have deleted earlier records. ``first_ms`` is the timestamp of the first batch, -1 when there
+    was none. ``reached`` is the offset after the last one read; ``fault`` is why reading stopped before the end, None
+    otherwise.
     """
 
     start: int
@@ -71,7 +71,7 @@ def read_markers(
 ) -> dict[TopicPartition, PartitionMarkers]:
     """The markers of these ranges of offsets, one partition after the other.
 
-    ``advance`` is called with the number of offsets passed. What cannot be read is a fault of its partition.
+    ``advance`` is called with the number of offsets passed. A read error is a fault of its partition.
     """
     found = {}
     for partition, (start, end, cut) in ranges.items():
@@ -108,7 +108,7 @@ def _read_on(
             own.fault = Fault(Reason.MALFORMED, f"{place} at {own.reached}: a batch that cannot be read")
             return
         if own.reached == passed and each.high_watermark >= end > own.reached:
-            # Compaction may have taken the last batches of the range: nothing is left up to its end.
+            # Compaction may have deleted the last batches of the range: no records are left up to its end.
             if each.records:
                 own.fault = Fault(Reason.MALFORMED, f"{place} at {passed}: a batch larger than {FETCH_BYTES} bytes")
                 return

@@ -1,4 +1,4 @@
-"""Offset commits as they stand in ``__consumer_offsets``: by group and topic, in a transaction or outside of any.
+"""Offset commits in the records of ``__consumer_offsets``: by group and topic, in a transaction or outside of any.
 
 A commit by ``sendOffsetsToTransaction`` (TxnOffsetCommit) is a batch with the transactional bit and a producer id, any
 other commit is not (GroupCoordinator, KIP-98). Batches are read by Fetch, as librdkafka does not show these bits.
@@ -37,7 +37,7 @@ class OffsetCommits(NamedTuple):
 
 
 class CommitReader:
-    """Reads on in every partition of ``__consumer_offsets`` from where it was. For one thread."""
+    """Reads every partition of ``__consumer_offsets`` from its last position. Not thread-safe."""
 
     def __init__(self) -> None:
         self.positions: dict[int, int] = {}
@@ -49,7 +49,7 @@ class CommitReader:
     ) -> Iterator[OffsetCommits]:
         """What was committed up to these ends. A partition without a position is left out.
 
-        ``faults`` are those of this call; ``lost`` counts offsets that were gone before they were read.
+        ``faults`` are those of this call; ``lost`` counts offsets that were deleted before they were read.
         """
         self.faults = []
         left = {number for number, end in ends.items() if self.positions.get(number, end) < end}

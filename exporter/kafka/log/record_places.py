@@ -1,6 +1,6 @@
-"""Records by their place: where a topic starts, which offset an instant has, and what stands at a few offsets.
+"""Single records: the start of a topic, the offset of an instant, and the records at given offsets.
 
-For looking things up by the dozen. Bulk reading is Spark's, and the tail's.
+For dozens of lookups. Bulk reads are done by Spark and by the tail.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOTHING_THERE = (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)
 
 
 class FoundRecord(NamedTuple):
-    """A record as it stands in the log; ``timestamp_ms`` is Unix milliseconds."""
+    """A record of the log; ``timestamp_ms`` is Unix milliseconds."""
 
     partition: int
     offset: int
@@ -78,7 +78,7 @@ def _writer(data: bytes, offset: int) -> Writer | None:
 def records_at(
     properties: Properties, topic: str, places: Iterable[tuple[int, int]], deadline: Deadline
 ) -> list[FoundRecord]:
-    """The records at these ``(partition, offset)`` places, committed or not; where none stands, none is given.
+    """The records at these ``(partition, offset)`` places, committed or not. A place without a record is left out.
 
     Raises AskError when a broker does not answer before the deadline.
     """

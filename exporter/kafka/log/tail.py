@@ -18,33 +18,33 @@ from exporter.model import Deadline, Fault, Reason
 log = logging.getLogger(__name__)
 
 ONLOOKER: Mapping[str, object] = {
-    # Nothing of a group is used, but librdkafka wants a name for one.
+    # No group is used, but librdkafka requires a name.
     "group.id": "kafka-eos-exporter",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    # librdkafka's default, read_committed, would hide what is not yet decided.
+    # librdkafka's default, read_committed, would hide undecided records.
     "isolation.level": "read_uncommitted",
     "enable.partition.eof": True,
 }
-"""Settings of every consumer here: it leaves no trace on the cluster, and sees all that stands in the log."""
+"""Settings of every consumer here: it writes nothing to the cluster, and reads all records of the log."""
 _SETTINGS: dict[str, object] = {
     **ONLOOKER,
-    # A position that the log does not have is decided about by the caller: nothing is passed over in silence.
+    # The caller decides about a position that the log does not have: no record is skipped without a message.
     "auto.offset.reset": "error",
-    # Memory: a fetched message weighs several times its bytes, and a whole response stays while one of its messages
-    # does. With little queued, and asked for again at once, catching up is as fast and takes 90 MB less.
+    # Memory: a fetched message takes several times its bytes, and a whole response is kept while one of its messages
+    # is. With a small queue that is refilled at once, catching up is as fast and takes 90 MB less.
     "queued.max.messages.kbytes": 512,
     "fetch.queue.backoff.ms": 20,
     "fetch.max.bytes": 1048576,
     "fetch.message.max.bytes": 262144,
     "fetch.wait.max.ms": 200,
     "reconnect.backoff.max.ms": 2000,
-    # A deposed leader that is cut off from the controller goes on answering: five minutes, the default, would pass
-    # until another broker is asked who leads.
+    # A deposed leader that is cut off from the controller still answers. With the default, another broker would be
+    # asked for the leader only after five minutes.
     "topic.metadata.refresh.interval.ms": 5000,
 }
 LOOK_INTERVAL = 1.0
-"""Seconds between two looks at the files that secrets and certificates come from."""
+"""Seconds between two checks of the files of secrets and certificates."""
 
 _AUTHORIZATION = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
@@ -73,12 +73,12 @@ class TailReader(Protocol):
 class Tail:
     """Reads partitions of one topic. Not thread-safe: it belongs to one worker.
 
-    Never blocks beyond the time it is given. librdkafka keeps the secrets and certificates that it was made with, so a
-    new client takes over, where the old one stood, when the files that they came from are replaced.
+    Never blocks beyond the given time. librdkafka keeps the secrets and certificates that it was created with, so when
+    their files are replaced a new client takes over at the position of the old one.
     """
 
     def __init__(self, properties: Properties, topic: str, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """Connects to nothing yet. Raises AskError when the certificates or keys of the properties are no good."""
+        """Does not connect yet. Raises AskError when the certificates or keys of the properties cannot be used."""
         self._properties = properties
         self._topic = topic
         self._monotonic = monotonic
@@ -87,7 +87,7 @@ class Tail:
         self._assigned: dict[int, int] = {}
         self._epochs: dict[int, int] = {}
         self._stamp = properties.stamp()
-        self._spoilt: object = None  # the stamp of what could not be used, which is said once
+        self._spoilt: object = None  # the stamp of unusable files, which are reported once
         self._looked = monotonic()
         try:
             self._consumer = self._connect()
@@ -129,7 +129,7 @@ class Tail:
         return {each.partition: each.offset if each.error is None and each.offset >= 0 else None for each in found}
 
     def trouble(self) -> Fault | None:
-        """Why nothing comes, when librdkafka said so since the last message."""
+        """The last error of librdkafka since the last message, if any."""
         return self._trouble
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class Tail:
         return Consumer({**self._properties.for_confluent(**_SETTINGS), "error_cb": self._on_error}, logger=log)
 
     def _keep_up(self) -> None:
-        """Take over with what the files hold now, if that is something else and can be used."""
+        """Replace the client when the content of the files has changed and can be used."""
         now = self._monotonic()
         if now - self._looked < LOOK_INTERVAL:
             return
@@ -150,7 +150,7 @@ class Tail:
         try:
             fresh = self._connect()
         except (KafkaException, TlsError) as error:
-            # Perhaps one of two files is not there yet: the old client reads on, and the next look tries again.
+            # One of two files may not be replaced yet: the old client continues, and the next check tries again.
             if stamp != self._spoilt:
                 log.warning("the replaced secrets or certificates cannot be used yet: %s", _why(error))
                 self._spoilt = stamp
@@ -167,7 +167,8 @@ class Tail:
 
     def _on_error(self, error: KafkaError) -> None:
         code = error.code()
-        # Down is said once for each broker and once for all: only the last means that nothing can come.
+        # librdkafka reports each broker that is down, and then that all are: only the last means that no message can
+        # come.
         if code == KafkaError._AUTHENTICATION or error.fatal():
             self._trouble = fault_of(error, self._topic)
         elif code == KafkaError._ALL_BROKERS_DOWN:
@@ -183,12 +184,12 @@ def _epoch(position: Position) -> int:
 
 
 def _why(error: KafkaException | TlsError) -> str:
-    """What a client cannot be made of, without the values."""
+    """Why a client cannot be created, without the values of properties."""
     return str(error) if isinstance(error, TlsError) else str(error.args[0].str())
 
 
 def is_end(error: KafkaError) -> bool:
-    """Whether this is no error, but word that the end of a partition was reached."""
+    """Whether this message is the event that the end of a partition was reached, not an error."""
     return error.code() == KafkaError._PARTITION_EOF
 
 

@@ -17,10 +17,10 @@ from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, TopicPartition
 
 MOST_OFFSETS = 100
-"""The longest piece that is looked at."""
+"""Offsets of the longest range that is counted."""
 PARTITION_BYTES = 64 * 1024
 MOST_PIECES = 200
-"""Pieces of one call; with ``PARTITION_BYTES`` what one call reads at most, about 12 MB."""
+"""Ranges of one call; with ``PARTITION_BYTES`` this limits a call to about 12 MB."""
 
 
 class UnreadSpan(NamedTuple):
@@ -32,14 +32,14 @@ class UnreadSpan(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """How many records the pieces have, as far as they could be read, and the topics that may not be read."""
+    """How many records each range has, where it could be read, and the topics without READ."""
 
     counts: Mapping[UnreadSpan, int]
     refused: frozenset[str] = frozenset()
 
 
 def count_unread(client: BrokerAccess, metadata: Metadata, pieces: Iterable[UnreadSpan], deadline: Deadline) -> Unread:
-    """Count the records of pieces that are short; one Fetch for each leader. A piece without an answer is left out."""
+    """Count the records of short ranges with one Fetch for each leader. A range without an answer is left out."""
     by_leader: dict[int, list[UnreadSpan]] = {}
     for piece in sorted(set(pieces))[:MOST_PIECES]:
         leader = metadata.leader(*piece.partition)
@@ -47,7 +47,7 @@ def count_unread(client: BrokerAccess, metadata: Metadata, pieces: Iterable[Unre
             by_leader.setdefault(leader, []).append(piece)
     counts: dict[UnreadSpan, int] = {}
     refused: set[str] = set()
-    # Of two pieces of one partition the one that starts first is asked for: it covers the other.
+    # Of two ranges of one partition the one that starts first is requested: it covers the other.
     requests = {}
     for leader, mine in by_leader.items():
         starts = _earliest(mine)
@@ -74,8 +74,8 @@ def count_unread(client: BrokerAccess, metadata: Metadata, pieces: Iterable[Unre
 def count_records(data: bytes, aborted: Sequence[tuple[int, int]], start: int, end: int) -> int | None:
     """Records from ``start`` to before ``end`` that a read_committed consumer gets; None where the data ends before.
 
-    ``aborted`` has producer id and first offset of aborted transactions. Of a batch that compaction thinned, offsets
-    count, at most as many as it has records.
+    ``aborted`` has producer id and first offset of aborted transactions. In a batch with records removed by compaction,
+    offsets are counted, at most as many as the batch has records.
     """
     waiting = sorted(aborted, key=lambda each: each[1], reverse=True)
     active: set[int] = set()
@@ -88,7 +88,7 @@ def count_records(data: bytes, aborted: Sequence[tuple[int, int]], start: int, e
             while waiting and waiting[-1][1] <= last:
                 active.add(waiting.pop()[0])
             if batch.is_control_batch:
-                # The marker of an aborted transaction; a commit's producer is not among these.
+                # The marker of an aborted transaction: producers of commits are not in the list.
                 active.discard(batch.producer_id)
             elif not (batch.is_transactional and batch.producer_id in active):
                 offsets = min(end - 1, last) - max(start, batch.base_offset) + 1

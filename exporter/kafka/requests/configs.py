@@ -1,4 +1,6 @@
-"""DescribeConfigs, raw: kafka-python's own swallows the error codes, so that a missing grant reads as no settings."""
+"""DescribeConfigs as a raw request: kafka-python's own method drops the error codes, so a missing grant looks like no
+settings.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def configs_request(resource: Resource, names: Sequence[str], keys: Sequence[str
 
 
 def read_configs(resource: Resource, names: Sequence[str], answer: Response) -> dict[str, dict[str, str] | Fault]:
-    """The settings of each, or why there are none. Those that the broker does not know are left out."""
+    """The settings of each, or the fault. Settings that the broker does not know are left out."""
     missing = Fault(Reason.MALFORMED, f"DescribeConfigs of a {resource} was answered without it")
     found: dict[str, dict[str, str] | Fault] = dict.fromkeys(names, missing)
     found.update((result.resource_name, _settings(resource, result)) for result in answer.results)

@@ -1,4 +1,4 @@
-"""What the transaction coordinators say is open, and whether that can be all there is."""
+"""The open transactions by their coordinators, and whether the list is complete."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STATES = {
 
 
 class Asked(NamedTuple):
-    """One round of asking. ``faults`` is empty only when nothing can be missing from what was asked for.
+    """Result of one poll of all coordinators. ``faults`` is empty only when the result is complete.
 
     ``silent`` are the partitions of ``__transaction_state`` whose coordinator gave no usable answer, ``ids`` all listed
     ids, in whatever state was asked for, with the log partition each belongs to.
@@ -56,8 +56,9 @@ def ask_coordinators(
     """List the transactions in ``states`` (empty: all), of ``producer_ids`` when given, and describe the open ones.
 
     Complete only when every partition of ``__transaction_state`` has a leader and every leader answered, and DESCRIBE
-    on all transactional ids is proven: a missing ACL answers with silent emptiness, a stopped coordinator hides its
-    ids. A cluster that has no such topic has no transactions. Raises AskError when no broker answers at all.
+    on all transactional ids is proven: without the ACL a broker returns an empty list and no error, and a stopped
+    coordinator lists nothing. A cluster that has no such topic has no transactions. Raises AskError when no broker
+    answers at all.
     """
     metadata = client.metadata(deadline, [TRANSACTION_STATE])
     hidden = metadata.errors.get(TRANSACTION_STATE)
@@ -81,18 +82,20 @@ def ask_coordinators(
 
 
 class Probes(NamedTuple):
-    """Partitions of ``__transaction_state`` whose coordinator proved to have loaded them, and of the others why not."""
+    """Partitions of ``__transaction_state`` whose coordinator has proven that it loaded them, and the faults of the
+    others.
+    """
 
     proven: frozenset[int]
     unproven: dict[int, str]
 
 
 def probe_coordinators(client: BrokerAccess, metadata: Metadata, deadline: Deadline) -> Probes:
-    """Ask the coordinator of every partition of ``__transaction_state`` about an id that nobody has.
+    """Ask the coordinator of every partition of ``__transaction_state`` about an id that is not in use.
 
     TRANSACTIONAL_ID_NOT_FOUND proves that the partition is loaded: only then is the id looked for
-    (TransactionStateManager.getAndMaybeAddTransactionState). A leader whose election is not applied yet, or that is
-    loading, says so here, while ListTransactions gives an empty list without an error. ``metadata`` has the topic.
+    (TransactionStateManager.getAndMaybeAddTransactionState). A leader that has not applied its election yet, or that is
+    loading, returns an error here, but an empty list without an error to ListTransactions. ``metadata`` has the topic.
     """
     partitions = metadata.topics.get(TRANSACTION_STATE, {})
     ids = dict(zip(made_up_ids(len(partitions)), range(len(partitions)), strict=True))
@@ -117,7 +120,7 @@ def probe_coordinators(client: BrokerAccess, metadata: Metadata, deadline: Deadl
 
 @lru_cache(maxsize=4)
 def made_up_ids(partitions: int) -> tuple[str, ...]:
-    """An id for each partition of a log of that many, which hashes to it and which nobody else has made."""
+    """A random id for each partition of a log with that many, which hashes to it and which no client uses."""
     found: dict[int, str] = {}
     token = uuid4().hex
     for number in count():

@@ -96,8 +96,8 @@ def group_members(
 ) -> Answers[str, frozenset[str]]:
     """The member ids of each group, from its coordinator; none for an empty group and one that it does not describe.
 
-    A member that leaves and comes back has another id (GroupMetadataManager gives them out). Groups of the protocol of
-    KIP-848 are not described by this request: they are answered as dead or not found.
+    A member that rejoins has another id (assigned by GroupMetadataManager). This request does not describe groups of
+    the protocol of KIP-848: the broker answers that they are dead or not found.
     """
     wanted = list(dict.fromkeys(groups))
     if not wanted:
@@ -127,7 +127,7 @@ def describe_group_grant(client: BrokerAccess, metadata: Metadata, deadline: Dea
     """Whether DESCRIBE on all groups is proven: None when it is, else what is missing.
 
     As ``describe_grant`` of the transactions: a broker authorizes first (KafkaApis.handleDescribeGroupsRequest), so
-    for groups that nobody has, any answer but GROUP_AUTHORIZATION_FAILED proves the grant. Not asked before
+    for groups that do not exist, any answer but GROUP_AUTHORIZATION_FAILED proves the grant. Not asked before
     ``__consumer_offsets`` exists.
     """
     if CONSUMER_OFFSETS not in metadata.topics:

@@ -1,4 +1,4 @@
-"""What the cluster says of its brokers and partitions: the answer to Metadata, as frozen values."""
+"""The answer to Metadata as frozen values: brokers, topics and partitions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_EPOCH = -1
 class PartitionMetadata(NamedTuple):
     """One partition. ``leader`` is None, and ``offline`` True, when no replica leads it.
 
-    ``leader_epoch`` grows by one with every election (KIP-320), so that of two answers the older one is known.
+    ``leader_epoch`` grows by one with every election (KIP-320), which shows the older one of two answers.
     """
 
     leader: int | None
@@ -37,7 +37,7 @@ class Metadata:
     """Brokers by node id (``host:port``), topics by name and partition.
 
     ``errors`` has the topics that the cluster would not describe. Topics without DESCRIBE are silently missing when all
-    topics were asked for: an empty cluster and one that shows us nothing look the same. ``topic_ids`` (KIP-516) tell a
+    topics were asked for: an empty cluster and one without any grant look the same. ``topic_ids`` (KIP-516) tell a
     topic from an earlier one of the same name; a topic without an id (Kafka before 2.8) is not among them.
     """
 
@@ -68,12 +68,12 @@ class Metadata:
         return found
 
     def denies(self, topic: str) -> bool:
-        """Whether the cluster said that we may not see this topic, which may or may not exist."""
+        """Whether the cluster refused to describe this topic, which may or may not exist."""
         return topic in self.errors and self.errors[topic].reason is Reason.AUTHORIZATION
 
 
 def metadata_request(topics: Sequence[str] | None) -> MetadataRequest:
-    """Asks for these topics, or for all. Never creates one: a watcher must not change what it watches."""
+    """Request these topics, or all. Never creates a topic."""
     named = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
     return MetadataRequest(
         topics=named,
@@ -92,7 +92,7 @@ def read_metadata(response: MetadataResponse) -> Metadata:
     lists: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def shared(nodes: Sequence[int]) -> tuple[int, ...]:
-        """Ten thousand partitions have a handful of replica lists."""
+        """Return one object for equal lists: ten thousand partitions have only a few different replica lists."""
         found = tuple(nodes)
         return lists.setdefault(found, found)
 

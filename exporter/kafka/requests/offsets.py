@@ -47,7 +47,7 @@ def both_ends(
 ) -> Ends:
     """The last stable offset of each partition, and after it the high watermark.
 
-    In this order what moves in between makes the high watermark too high: a lag can only be overstated.
+    In this order, a change in between makes the high watermark too high: a lag can only be overstated.
     """
     stable = end_offsets(client, metadata, partitions, Isolation.READ_COMMITTED, deadline)
     high = end_offsets(client, metadata, stable.values, Isolation.READ_UNCOMMITTED, deadline)
@@ -93,7 +93,7 @@ def log_end_offsets(
 def start_offsets(
     client: BrokerAccess, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline
 ) -> Answers[TopicPartition, int]:
-    """The log start offsets: what is before them, retention or a delete took."""
+    """The log start offsets. Retention or DeleteRecords deleted the records before them."""
     return list_offsets(client, metadata, dict.fromkeys(partitions, EARLIEST), deadline)
 
 
@@ -128,16 +128,17 @@ def list_offsets(
     Or what ``give`` takes from an answer.
 
     The first offset at or after an instant is that of the first *batch entry* whose timestamp is, in the log's order
-    (UnifiedLog.fetchOffsetByTimestamp): with timestamps that go back and forth, records before it may be younger. An
+    (UnifiedLog.fetchOffsetByTimestamp): with timestamps out of order, records before it may be newer. An
     offset of NONE_LATER, where there is no such record, is given as a value, or refused with the code ``absent``.
 
     Each leader is asked with the leader epoch of ``metadata``: a broker in another one answers FENCED_LEADER_EPOCH or
-    UNKNOWN_LEADER_EPOCH (Partition.scala checkCurrentLeaderEpoch) and not from the log of a leader that it was.
+    UNKNOWN_LEADER_EPOCH (Partition.scala checkCurrentLeaderEpoch) and does not answer from the log of an earlier
+    leadership.
     """
 
     def request(batch: Sequence[TopicPartition], routes: Metadata) -> ListOffsetsRequest:
         kind = ListOffsetsRequest.ListOffsetsTopic
-        # Entries that look the same are one object: making thousands of them is most of the work.
+        # Equal entries are one object: creating thousands of them is most of the work.
         made: dict[tuple[int, int, int], ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition] = {}
         topics: dict[str, list[ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition]] = {}
         for each in batch:

@@ -1,4 +1,4 @@
-"""Asking about many things at the brokers that know them: by leader, in batches, with one retry after a move."""
+"""Requests about many keys to the brokers that have them: by leader, in batches, with one retry after a move."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMED_TOPICS = 200
 
 
 class BrokerAccess(Protocol):
-    """What the questions of this package need of a cluster. ``ClusterClient`` is the real one."""
+    """What the requests of this package need of a cluster. ``ClusterClient`` implements it."""
 
     def metadata(self, deadline: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata: ...
 
@@ -35,7 +35,7 @@ class BrokerAccess(Protocol):
 
 
 class Item(NamedTuple, Generic[K, V]):
-    """One thing's part of a response: its value, or the error code that came instead."""
+    """One key's part of a response: its value, or an error code."""
 
     key: K
     code: int
@@ -45,11 +45,10 @@ class Item(NamedTuple, Generic[K, V]):
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[K, V]):
-    """One kind of request about many things, each of which one partition's leader knows.
+    """One kind of request about many keys, each of which belongs to the leader of one partition.
 
     ``home`` is that partition. ``request`` makes the request about a batch of keys from the metadata that routes them.
-    ``moved`` are the codes that say that another broker knows now, ``gone`` those that say that the thing does not
-    exist.
+    ``moved`` are the codes for a key that another broker has, ``gone`` those for a key that does not exist.
     """
 
     name: str
@@ -65,7 +64,9 @@ class Question(Generic[K, V]):
 def ask_leaders(
     cluster: BrokerAccess, metadata: Metadata, question: Question[K, V], keys: Iterable[K], deadline: Deadline
 ) -> Answers[K, V]:
-    """Asks the leaders, and once more those that lead since. Raises nothing when brokers do not answer."""
+    """Send the request to the leaders, and once more to new leaders. Brokers that do not answer are faults; nothing is
+    raised.
+    """
     tally: Tally[K, V] = Tally(question.name, question.noun)
     elsewhere = _ask_once(cluster, metadata, question, list(dict.fromkeys(keys)), deadline, tally)
     if elsewhere and not deadline.over:
@@ -80,7 +81,7 @@ def ask_leaders(
 
 
 def _has_moved(before: Metadata, after: Metadata, home: TopicPartition, asked: int | None) -> bool:
-    """Whether another broker leads now, or the one that was asked leads anew: in another epoch."""
+    """Whether another broker leads now, or the same one in another epoch."""
     leader = _leader(after, home)
     return leader is not None and (leader != asked or before.leader_epoch(home) != after.leader_epoch(home))
 
@@ -88,9 +89,9 @@ def _has_moved(before: Metadata, after: Metadata, home: TopicPartition, asked: i
 def ask_everyone(
     cluster: BrokerAccess, metadata: Metadata, question: Question[K, V], keys: Sequence[K], deadline: Deadline
 ) -> Answers[K, V]:
-    """Asks every broker about all keys, and takes the word of the one that does not say "another one knows".
+    """Ask every broker about all keys, and use the answer of the one that has the key.
 
-    For when the homes of the keys cannot be seen. A broker that did not answer may be the one for what nobody claims.
+    For keys whose partition cannot be described. A key that no broker has may be at a broker that did not answer.
     """
     tally: Tally[K, V] = Tally(question.name, question.noun)
     for start in range(0, len(keys), question.batch):
@@ -125,7 +126,7 @@ def ask_brokers(
     read: Callable[[Response], tuple[int, V]],
     deadline: Deadline,
 ) -> Answers[int, V]:
-    """Asks every broker the same; ``read`` gives the error code and the value of a response. By node id."""
+    """Send every broker the same request; ``read`` returns the error code and the value of a response. By node id."""
     tally: Tally[int, V] = Tally(name, "brokers")
     for node, answer in cluster.ask({node: request() for node in metadata.brokers}, deadline).items():
         if isinstance(answer, Fault):
@@ -140,7 +141,7 @@ def ask_brokers(
 
 
 def nobody_answered(answers: Mapping[int, Response | Fault]) -> Fault | None:
-    """A fault when no broker answered, for questions that one answer settles."""
+    """A fault when no broker answered, for requests that need one answer."""
     faults = [answer for answer in answers.values() if isinstance(answer, Fault)]
     if len(faults) < len(answers):
         return None
@@ -148,7 +149,7 @@ def nobody_answered(answers: Mapping[int, Response | Fault]) -> Fault | None:
 
 
 def where(metadata: Metadata, node: int) -> str:
-    """A broker as people know it: ``broker 2 at k2:9092``."""
+    """A broker in messages: ``broker 2 at k2:9092``."""
     address = metadata.brokers.get(node)
     return f"broker {node}" if address is None else f"broker {node} at {address}"
 
@@ -165,7 +166,7 @@ def _ask_once(
     deadline: Deadline,
     tally: Tally[K, V],
 ) -> dict[K, int | None]:
-    """Asks each key's leader; gives back the keys that another broker may know, with the one that was asked."""
+    """Ask each key's leader. Returns the keys that another broker may have, with the broker that was asked."""
     elsewhere: dict[K, int | None] = {}
     by_leader: dict[int, list[K]] = {}
     for key in keys:
@@ -180,7 +181,7 @@ def _ask_once(
     for turn in range(rounds):
         start = turn * question.batch
         batches = {node: some for node, mine in by_leader.items() if (some := mine[start : start + question.batch])}
-        # One silent broker must not take the time of the other brokers' remaining batches.
+        # A broker that does not answer must not use up the time for the other brokers' remaining batches.
         patience = deadline if turn == rounds - 1 else deadline.within(deadline.remaining() / 2)
         answers = cluster.ask({node: question.request(batch, metadata) for node, batch in batches.items()}, patience)
         for node, batch in batches.items():
@@ -198,7 +199,7 @@ def _ask_once(
 def _settle(
     question: Question[K, V], where: str, answer: Response, batch: Collection[K], tally: Tally[K, V], node: int
 ) -> dict[K, int | None]:
-    """Books one response; gives back the keys that it says another broker knows."""
+    """Record one response. Returns the keys that another broker has."""
     elsewhere: dict[K, int | None] = {}
     missing = dict.fromkeys(batch)
     for key, code, value, grant in question.read(answer):

@@ -1,4 +1,4 @@
-"""What the cluster tells of transactions when asked (KIP-664): list them, describe them, and describe producers."""
+"""ListTransactions, DescribeTransactions and DescribeProducers (KIP-664)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ PARTITIONS_PER_REQUEST = 500
 """As many as TransactionsCommand.java asks at once: DescribeProducers walks each partition's producer state."""
 
 PROBES = ("__probe__", "~probe~")
-"""Ids that nobody has. Two that share no prefix: a grant for the prefix of one is no grant for all."""
+"""Ids that are not in use. Two without a common prefix: a grant for a prefix of one does not cover the other."""
 
 DESCRIBE_IDS = "DESCRIBE on TransactionalId:*"
 
@@ -98,7 +98,7 @@ class Description(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """A producer as a partition's leader remembers it.
+    """A producer in a partition leader's state.
 
     ``last_timestamp`` is Unix seconds by the producer's clock: its newest record, not when the transaction began.
     ``start_offset`` is where its open transaction begins in the partition, None when none is open.
@@ -121,8 +121,8 @@ def list_transactions(
 ) -> Answers[int, tuple[Listing, ...]]:
     """Asks every broker, since each lists only what it coordinates. By node id.
 
-    Ids without DESCRIBE are left out silently by the broker: only where ``describe_grant`` finds nothing missing is a
-    list all there is.
+    The broker leaves out ids without DESCRIBE and reports no error: a list is complete only where ``describe_grant``
+    finds nothing missing.
     """
 
     def request() -> ListTransactionsRequest:
@@ -142,9 +142,9 @@ def describe_transactions(
 ) -> Answers[str, Description]:
     """Asks the coordinator of each id. An id that it does not know is neither in values nor in unanswered.
 
-    Where ``__transaction_state`` cannot be described (DESCRIBE on the topic is missing), every broker is asked, and
-    the one that does not refuse as NOT_COORDINATOR is the coordinator: FindCoordinator would say it too, but creates
-    the topic on a cluster that has none.
+    Where ``__transaction_state`` cannot be described (DESCRIBE on the topic is missing), every broker is asked, and the
+    one that does not answer NOT_COORDINATOR is the coordinator. FindCoordinator is not used: it creates the topic on a
+    cluster that has none.
     """
     wanted = list(dict.fromkeys(ids))
     if not wanted:
@@ -175,12 +175,12 @@ def describe_transactions(
 def describe_producers(
     client: BrokerAccess, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline
 ) -> Answers[TopicPartition, tuple[ProducerState, ...]]:
-    """The producers that each partition's leader remembers, those with an open transaction among them.
+    """The producers in the state of each partition's leader, with and without an open transaction.
 
-    Producers silent for ``producer.id.expiration.ms`` (a day) are forgotten, unless their transaction is open.
+    Producers idle for ``producer.id.expiration.ms`` (a day) expire, unless their transaction is open.
 
-    The request has no leader epoch: a broker that was deposed and does not know it answers from its old log. So it is
-    believed only where the same broker then answers ListOffsets in the partition's current epoch.
+    The request has no leader epoch: a deposed broker that does not know of the election answers from its old log. So an
+    answer counts only when the same broker then answers ListOffsets in the partition's current epoch.
     """
 
     def request(batch: Sequence[TopicPartition], _: Metadata) -> DescribeProducersRequest:
@@ -204,7 +204,7 @@ def describe_producers(
         LEADER_MOVED,
     )
     described = ask_leaders(client, metadata, question, partitions, deadline)
-    # What is asked next is routed by the newest leaders: a retry may have gone to another broker than ``metadata`` has.
+    # Route the next request by the newest leaders: a retry may have gone to another broker than ``metadata`` names.
     leaders = end_offsets(client, metadata, described.values, Isolation.READ_COMMITTED, deadline)
     return _believed(described, leaders, metadata)
 
@@ -214,7 +214,7 @@ def _believed(
     leaders: Answers[TopicPartition, int],
     metadata: Metadata,
 ) -> Answers[TopicPartition, tuple[ProducerState, ...]]:
-    """What brokers said that proved to lead."""
+    """The answers of brokers that have proven to be the leaders."""
     values, unanswered = dict(described.values), dict(described.unanswered)
     faults = [*described.faults, *leaders.faults]
     for partition, node in described.brokers.items():
@@ -233,11 +233,11 @@ def _believed(
 def describe_grant(client: BrokerAccess, metadata: Metadata, deadline: Deadline) -> Fault | None:
     """Whether DESCRIBE on all transactional ids is proven: None when it is, else what is missing.
 
-    Brokers leave ids without that grant out of ListTransactions in silence, so that every live transaction would look
-    hanging. A broker authorizes before it looks (KafkaApis.handleDescribeTransactionsRequest): for ids that nobody
-    has, any answer but "denied" proves the grant at that broker, and one broker that denies hides what it coordinates.
-    What no probe can see is a DENY for single ids beside an ALLOW for all. DescribeTransactions creates no topic;
-    still it is only asked when ``__transaction_state`` may exist: without it there is nothing to be told.
+    Brokers leave ids without that grant out of ListTransactions and report no error, so every live transaction would
+    look hanging. A broker authorizes before it looks (KafkaApis.handleDescribeTransactionsRequest): for ids that are
+    not in use, any answer but "denied" proves the grant at that broker, and a broker that denies hides the ids that it
+    coordinates. A probe cannot detect a DENY for single ids beside an ALLOW for all. DescribeTransactions creates no
+    topic; it is sent only when ``__transaction_state`` may exist.
     """
     topic = TRANSACTION_STATE
     if topic not in metadata.topics:

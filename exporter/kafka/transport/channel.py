@@ -1,4 +1,6 @@
-"""The way to one broker: a thread that asks it one thing after another, so that no broker's silence delays others."""
+"""The channel to one broker: a thread that sends one request after another, so that a broker that hangs delays no
+other.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +21,20 @@ log = logging.getLogger(__name__)
 
 FIRST_BACKOFF = 0.25
 LAST_BACKOFF = 3.0
-"""Seconds between attempts to connect: a broker that is back is seen soon, a refused password is not hammered in."""
+"""Seconds between attempts to connect: the first pause, and the longest, which limits attempts after a refusal."""
 
 PATIENCE = 2.0
-"""Seconds for a broker that did not answer the last time, or a third of the deadline if that is more."""
+"""Timeout in seconds for a broker that did not answer the last request, or a third of the deadline if that is more."""
 
 GIVE_UP = 30.0
-"""Seconds after which a connection that owes an answer is replaced."""
+"""Seconds after which a connection with an unanswered request is replaced."""
 
 IDLE = 540.0
-"""Seconds after which a connection is not trusted: brokers close theirs after 600 (connections.max.idle.ms)."""
+"""Seconds after which an idle connection is replaced: brokers close theirs after 600 (connections.max.idle.ms)."""
 
 
 class Job(NamedTuple):
-    """One request, and who wants its response or fault."""
+    """One request, and the callback for its response or fault."""
 
     request: Request
     deadline: Deadline
@@ -40,7 +42,7 @@ class Job(NamedTuple):
 
 
 class Channel:
-    """To one address, under a label that people know it by. Thread-safe. Connects when first asked, never before."""
+    """To one address, under a label for messages. Thread-safe. Connects at the first request."""
 
     def __init__(
         self,
@@ -64,7 +66,7 @@ class Channel:
         self._thread: threading.Thread | None = None
         self._start = threading.Lock()
         self._closed = False
-        # From here on: the thread's own.
+        # used by the thread only:
         self._connection: BrokerConnection | None = None
         self._opened = 0.0
         self._used = 0.0
@@ -81,7 +83,9 @@ class Channel:
         return self._suspect
 
     def submit(self, job: Job) -> None:
-        """Never blocks. ``done`` is called from the channel's thread, or from here when the channel is closed."""
+        """Queue a request; never blocks. ``done`` is called from the channel's thread, or from here when the channel is
+        closed.
+        """
         with self._start:
             if self._closed:
                 closed = True
@@ -96,7 +100,7 @@ class Channel:
             job.done(Fault(Reason.UNREACHABLE, f"{self.label}: the connection was closed on our side"))
 
     def stop(self) -> None:
-        """Ends the thread and whatever it waits for. Does not wait: see ``join``."""
+        """End the thread and its pending request. Does not wait: see ``join``."""
         with self._start:
             self._closed = True
             self._jobs.put(None)
@@ -119,7 +123,7 @@ class Channel:
                 late.done(Fault(Reason.UNREACHABLE, f"{self.label}: the connection was closed on our side"))
 
     def _serve(self, job: Job) -> Response | Fault:
-        """A response or a Fault; whatever happens, the next job finds the channel in order."""
+        """A response or a Fault. The channel is usable for the next job in every case."""
         deadline = job.deadline.within(self._limit)
         if self._closed:
             return Fault(Reason.UNREACHABLE, f"{self.label}: the connection was closed on our side")
@@ -132,7 +136,7 @@ class Channel:
         except AskError as error:
             return error.fault
         except Exception:
-            # A bug of ours or of the protocol library must not end the thread that all others wait for.
+            # A bug here or in the protocol library must not end the thread.
             log.exception("asking %s failed", self.label)
             self._drop()
             return Fault(Reason.INTERNAL, f"{self.label}: internal error; the log has the traceback")
@@ -142,7 +146,7 @@ class Channel:
         try:
             return self._call(self._connect(deadline) if kept is None else kept, request, deadline)
         except ConnectionBrokenError:
-            # All requests only read, so asking twice is safe; a broker may have closed what we kept open.
+            # All requests only read, so a repetition is safe: the broker may have closed the idle connection.
             if kept is None or deadline.over:
                 raise
             return self._call(self._connect(deadline), request, deadline)
@@ -186,7 +190,7 @@ class Channel:
         if self._why is not None and now < self._retry_at:
             raise AskError(self._why)
         connection = BrokerConnection(self.label, self.address, self._properties, self._tokens)
-        self._connection = connection  # where stop() finds it
+        self._connection = connection  # for stop()
         try:
             connection.open(deadline.within(self._setup))
         except AskError as error:

@@ -1,8 +1,8 @@
 """One connection to one broker: TCP, TLS, SASL, and one request at a time, each within its deadline.
 
-Requests, responses and SASL mechanisms are kafka-python's; the socket is ours. kafka-python's own connections wait for
-a TLS handshake without end, forget why a bootstrap failed, remember a refused password for ever, put passwords into
-debug logs, and fail all other requests when one times out: none of that may happen to a watcher.
+Requests, responses and SASL mechanisms are kafka-python's; the socket is our own. kafka-python's connections have no
+timeout for the TLS handshake, lose the reason of a failed bootstrap, keep a refused password for ever, write passwords
+to debug logs, and fail all pending requests when one times out.
 """
 
 from __future__ import annotations
@@ -34,23 +34,24 @@ Response = Any
 
 CHUNK = 262_144
 MAX_FRAME = 100_000_000
-"""As librdkafka's receive.message.max.bytes; a longer one is no Kafka broker talking."""
+"""As librdkafka's receive.message.max.bytes; a longer response is not from a Kafka broker."""
 
 REAUTHENTICATE = 0.85
-"""A SASL session is left after this part of its lifetime (KIP-368) by connecting anew."""
+"""Share of its lifetime after which a SASL session (KIP-368) is replaced by a new connection."""
 
 FAMILIES = {"any": socket.AF_UNSPEC, "v4": socket.AF_INET, "v6": socket.AF_INET6}
 TLS_ALERT = b"\x15\x03"
 
 
 class ConnectionBrokenError(AskError):
-    """The peer ended the connection, perhaps long ago: on a connection that was kept open, worth one more try."""
+    """The peer closed the connection, perhaps long ago: a request on an idle connection is tried once more."""
 
 
 class BrokerConnection:
     """To ``host:port``. Used by one thread at a time; ``abort`` may come from any.
 
-    All methods raise AskError with a fault that names ``label``. After any but a timeout the connection is of no use.
+    All methods raise AskError with a fault that names ``label``. After any error but a timeout the connection is
+    unusable.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class BrokerConnection:
 
     @property
     def owes(self) -> bool:
-        """Whether the answer to a request that was given up is still to come."""
+        """Whether the answer to a timed-out request is still outstanding."""
         return self._owed is not None
 
     # --- Connecting ---
@@ -100,7 +101,7 @@ class BrokerConnection:
         for number, (kind, stream, protocol, _, address) in enumerate(addresses):
             connection = socket.socket(kind, stream, protocol)
             try:
-                # Each address gets its share of what is left: a dead one must not use up the time of the next.
+                # Each address gets a share of the remaining time: an unreachable one must leave time for the next.
                 connection.settimeout(max(0.001, deadline.remaining() / (len(addresses) - number)))
                 connection.connect(address)
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -134,7 +135,7 @@ class BrokerConnection:
             ) from None
 
     def _agree_on_versions(self, deadline: Deadline) -> None:
-        """ApiVersions; a broker that is too old for our version of it answers in the oldest layout and says so."""
+        """Send ApiVersions. A broker too old for our version answers UNSUPPORTED_VERSION in the oldest layout."""
         version = int(ApiVersionsRequest.max_version)
         while True:
             request = ApiVersionsRequest(client_software_name="kafka-eos-exporter", client_software_version="1")
@@ -181,7 +182,7 @@ class BrokerConnection:
         """Sends a request and gives its decoded response.
 
         After a timeout the connection stays: the broker answers in order, so the late answer is read and dropped before
-        the next request is sent, and a broker that does not answer is not sent more.
+        the next request is sent. A broker that does not answer gets no further requests.
         """
         version = self._version(request)
         while self._owed is not None:
@@ -213,7 +214,7 @@ class BrokerConnection:
             kind.parse_header(body)
             return kind.decode(body)
         except (ValueError, IndexError, KeyError, TypeError, AttributeError, struct.error):
-            # What a corrupt or unknown layout makes of kafka-python's decoder.
+            # the errors of kafka-python's decoder on a corrupt or unknown layout
             text = f"{self._label}: the answer to {_name(request)} v{version} cannot be decoded"
             raise AskError(Fault(Reason.MALFORMED, text)) from None
 
@@ -221,13 +222,13 @@ class BrokerConnection:
         try:
             self._ready(deadline).sendall(data)
         except TimeoutError:
-            # Half a request may be on its way: nothing sensible can follow it.
+            # A part of the request may be sent: the connection cannot be used any more.
             raise ConnectionBrokenError(self._timeout(name)) from None
         except OSError as error:
             raise ConnectionBrokenError(self._unreachable(f"the connection broke: {_reason(error)}")) from None
 
     def _frame(self, deadline: Deadline, name: str) -> bytes:
-        """The next answer, which must be to the request that is owed one."""
+        """The next answer, which must be to the oldest unanswered request."""
         while len(self._buffer) < 4:
             self._receive(deadline, name)
         size = int.from_bytes(self._buffer[:4], "big")
@@ -249,7 +250,7 @@ class BrokerConnection:
         except TimeoutError:
             raise AskError(self._timeout(name)) from None
         except ssl.SSLError as error:
-            # TLS 1.3: that a client certificate is refused is only heard after the handshake.
+            # In TLS 1.3 the refusal of a client certificate arrives after the handshake.
             if self._versions is None:
                 raise AskError(self._refused(tls_advice(error, self._properties.raw))) from None
             raise ConnectionBrokenError(self._unreachable(f"the connection broke: {_reason(error)}")) from None
@@ -270,7 +271,7 @@ class BrokerConnection:
     # --- Closing ---
 
     def abort(self) -> None:
-        """Wakes whoever waits on the socket; from any thread."""
+        """End a blocking call on the socket; from any thread."""
         self._aborted = True
         with contextlib.suppress(OSError, AttributeError):
             self._socket.shutdown(socket.SHUT_RDWR)  # type: ignore[union-attr]
@@ -290,7 +291,9 @@ class BrokerConnection:
         return Fault(Reason.AUTHENTICATION, f"{self._label}: {why}")
 
     def _hung_up(self) -> Fault:
-        """A SASL listener tells its versions to anyone, and ends the connection at the first other request."""
+        """A SASL listener answers ApiVersions without authentication, and closes the connection at the first other
+        request.
+        """
         if self._aborted:
             return self._unreachable("the connection was closed on our side")
         if self._answers == 1 and "SASL" not in self._properties.security_protocol:
