@@ -35,7 +35,7 @@ MOST_EXAMPLES = 20
 MOST_FIELDS = 30
 MOST_SENTENCES = 100
 LONGEST_SENTENCE = 1000
-"""What is kept of a finding's examples and of what could not be told; the rest is passed over."""
+"""Largest number of examples of a finding, and of reasons in ``unknown``; the others are dropped."""
 
 Example: TypeAlias = Mapping[str, Any]
 """The evidence of one finding: JSON values by name, ``partition`` and ``offset`` among them."""
@@ -183,7 +183,7 @@ def _finding(value: object, topics: Mapping[str, Any]) -> Finding:
 
 
 def _example(found: Mapping[str, Any]) -> Example:
-    """What of an example can be shown: numbers and texts by name. Of texts, the beginning."""
+    """The values of an example that can be shown: numbers and texts by name, texts cut to a length."""
     return {
         cut(key, LONGEST_NAME): cut(value, LONGEST_SENTENCE) if isinstance(value, str) else value
         for key, value in list(found.items())[:MOST_FIELDS]

@@ -1,1 +1,1 @@
-"""The settings files of Kafka clients, held against what exactly-once or at-least-once needs."""
+"""Checks of Kafka clients' settings files for exactly-once or at-least-once."""

@@ -19,7 +19,7 @@ class Goal(StrEnum):
 
 class Level(StrEnum):
     """``error``: the guarantee is lost or the client refuses to start; ``warning``: it is lost in some situations;
-    ``info``: worth knowing, and no failure.
+    ``info``: not a failure.
     """
 
     ERROR = "error"
@@ -28,7 +28,7 @@ class Level(StrEnum):
 
 
 class Scope(StrEnum):
-    """Which clients of a file a rule looks at."""
+    """Which clients of a file a rule checks."""
 
     MAIN = "main"
     PRODUCER = "producer"
@@ -36,7 +36,7 @@ class Scope(StrEnum):
 
 
 class Context(NamedTuple):
-    """What a rule may look at beside its client."""
+    """Further input of a rule, beside the client."""
 
     file: File
     goal: Goal

@@ -1,4 +1,4 @@
-"""What a source connector really does: exactly-once or not, by evidence. Pure functions.
+"""Whether a source connector writes exactly-once, by evidence. Pure functions.
 
 A source task writes in transactions when its worker has ``exactly.once.source.support=enabled``, whatever the connector
 asks for (DistributedHerder.startTask). In this order: the task's MBeans, the configuration of its worker, and the id
@@ -25,7 +25,7 @@ class Guarantee(Word):
 
 
 class SourceEvidence(NamedTuple):
-    """``found`` says in words what the guarantee rests on, or why it is unknown."""
+    """``found`` is a sentence with the evidence, or with why it is unknown."""
 
     guarantee: Guarantee
     found: str
@@ -46,8 +46,8 @@ class _Seen(NamedTuple):
 def source_evidence(
     connector: Connector, state: ConnectState, others: Sequence[ConnectState], log: LoggedIds | None
 ) -> SourceEvidence:
-    """What this source connector of ``state`` does. ``others`` are all Connect clusters of the Kafka cluster that are
-    read; ``log`` is None where the transaction log is not.
+    """The guarantee of this source connector of ``state``. ``others`` are all Connect clusters of the Kafka cluster
+    that are read; ``log`` is None where the transaction log is not read.
     """
     seen = [_task(connector, task, state, others, log) for task in connector.tasks]
     if not seen:
@@ -87,9 +87,9 @@ def _rivals(
 def other_readings(
     transactional_id: str, state: ConnectState, others: Sequence[ConnectState], groups: frozenset[str]
 ) -> tuple[str, ...]:
-    """What else an id of a task of ``state`` may be: tasks of other groups, in words.
+    """Tasks of other groups that may have the same id as a task of ``state``, as messages.
 
-    A group whose connectors are read has the task or has not; of any other group it may be a task.
+    For a group whose connectors are read this is known; a task of any other group may have the id.
     """
     return tuple(
         f"task {each.task} of connector {each.connector} of group {each.group}"
@@ -106,7 +106,7 @@ def counts_for(
     if transactional is False:
         return False
     rivals = other_readings(_id(state, connector, task), state, others, groups)
-    # With the MBeans of both at hand, the id is of the one that writes in transactions.
+    # Where the MBeans of both are read, the id belongs to the one that writes in transactions.
     return not rivals or (transactional is True and not _rival_may_write(state, connector, task, others, groups))
 
 

@@ -11,7 +11,7 @@ TaskKey = tuple[str, str]
 """Connector and number of the task."""
 
 DELETED_AFTER = 3
-"""Complete reads without a task until it counts as deleted: a task that moves or is restarted is absent for a moment.
+"""Number of complete reads without a task until it counts as deleted: a task that moves or restarts is absent briefly.
 """
 
 
@@ -42,7 +42,7 @@ class FailureCounter:
 
     @property
     def counts(self) -> Mapping[TaskKey, Mapping[FailureCause, int]]:
-        """Every cause is there, with 0 where there was none."""
+        """Every cause is present, with 0 where there was no failure."""
         return self._counts
 
     def count(self, snapshots: Mapping[TaskKey, TaskSnapshot], *, complete: bool) -> None:

@@ -27,7 +27,7 @@ _UNSUPPORTED = "connector does not support exactly-once"
 
 
 class PluginSupport(Word):
-    """What a plugin answers about exactly-once; unknown where it does not implement the question."""
+    """A plugin's answer about exactly-once; unknown where it does not implement the method."""
 
     SUPPORTED = "supported"
     UNSUPPORTED = "unsupported"

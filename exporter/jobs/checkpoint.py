@@ -1,4 +1,4 @@
-"""Spark's checkpoint folder, seen from outside: whose it is, and how far it says that its query got.
+"""Spark's checkpoint folder: the id of its query, and how far it got.
 
 Files as Spark 4 writes them: ``metadata`` is ``{"id": ...}``; ``offsets/N`` is written before batch N runs and
 ``commits/N`` after it, each ``v1`` and lines of JSON.
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class CheckpointError(Exception):
-    """The folder cannot be what a query left. The text is for a person."""
+    """The folder is not a checkpoint as a query leaves it. The text has the reason."""
 
 
 class Checkpoint(NamedTuple):
@@ -24,7 +24,7 @@ class Checkpoint(NamedTuple):
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """What the folder says; an empty one, or none, is that of a query that never ran. Raises CheckpointError."""
+    """The state in the folder; an empty or missing one is of a query that never ran. Raises CheckpointError."""
     if not folder.exists():
         return Checkpoint("", -1, -1)
     planned, committed = _newest(folder / "offsets"), _newest(folder / "commits")
@@ -43,7 +43,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
 
 def _newest(folder: Path) -> int:
-    """The highest batch number, once the file proved to be whole."""
+    """The highest batch number whose file is complete."""
     if not folder.is_dir():
         return -1
     last = max((int(path.name) for path in folder.iterdir() if path.name.isdecimal()), default=-1)

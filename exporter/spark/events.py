@@ -25,7 +25,7 @@ LONGEST_TOPIC = 249
 MOST_PARTITIONS = 50_000
 """Partitions of one query whose offsets are read."""
 MOST_ENDS = 20
-"""Ended runs that are remembered of one query."""
+"""Largest number of ended runs kept of one query."""
 
 _PHASES = {"".join(word.title() for word in phase.split("_")).lower(): phase for phase in SPARK_BATCH_PHASES}
 _KAFKA = re.compile(r"Kafka(V2|Source\w*)?\[")  # KafkaMicroBatchStream.toString; KafkaSource's, of the old API
@@ -104,7 +104,7 @@ def parse_event(document: Mapping[str, Any]) -> Event | None:
             exceptions = exceptions_in(exception) if isinstance(exception, str) else ()
             reason = reason_of(error_class if isinstance(error_class, str) else "", exceptions)
             if exception and reason is TerminationReason.STOPPED:
-                reason = TerminationReason.OTHER  # an exception of a kind that has no class name to be found
+                reason = TerminationReason.OTHER  # an exception without a class name
             return QueryEnded(_id(document), text(document.get("runId"), "runId"), reason)
     return None
 
@@ -112,7 +112,8 @@ def parse_event(document: Mapping[str, Any]) -> Event | None:
 def after(query: StreamingQuery | None, event: Event, heard: float, *, live: bool) -> StreamingQuery:
     """The query after this event of an event log; ``heard`` is Unix seconds.
 
-    ``live`` is whether the event was written just now. An end in the past has no time: it is not before the last event.
+    ``live`` is whether the event was just written. An end event has no time: for an old one the time of the last event
+    is used.
     """
     query = query or StreamingQuery(event.id, Origin.EVENT_LOG, heard)
     match event:

@@ -1,10 +1,10 @@
 """One file of a Spark event log, followed as it grows: plain or zstd, to whole lines.
 
 Spark closes a zstd frame at every flush and begins another (EventLogFileWriter, ZStdCompressionCodec), so a file is
-many frames, the last of which may be half written: by a driver that is at it, or for good by one that was killed.
+many frames. The last one may be incomplete: still being written, or cut off because the driver was killed.
 
-Bounded in every direction: a frame's window, what it decodes to, a line, and what one read decodes. Between two reads
-nothing of the file is held but the place where the first line begins that is not whole yet.
+Limited are a frame's window, its decoded size, the length of a line, and what one read decodes. Between two reads only
+the place of the first incomplete line is kept.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_DECODED = 256 * 1024 * 1024
 MOST_FRAME = 128 * 1024 * 1024
 """Bytes that a frame decodes to; one of more is left out. Spark flushes after a few events: theirs have some kB."""
 SLICE_BYTES = 256
-"""Of a compressed file given to the decoder at once. Four bytes of it make 128 kB at most, so all of it 8 MB."""
+"""Bytes of a compressed file given to the decoder at once. Four bytes decode to 128 kB at most, so this to 8 MB."""
 PIECE_BYTES = 256 * 1024
 MOST_DAMAGED = 10_000
 """Frames of one read that cannot be decoded, after which the rest of the file is left for the next read."""
@@ -48,7 +48,7 @@ def is_log(path: Path) -> bool:
 
 
 class FileChunk(NamedTuple):
-    """Part of a file: its whole lines, how many bytes of the file it took, and how often it could not be decoded.
+    """Part of a file: its complete lines, its size in bytes of the file, and the number of decoding errors.
 
     ``too_long`` are the beginnings of lines that are longer than ``LONGEST_LINE``.
     """
@@ -62,7 +62,7 @@ class FileChunk(NamedTuple):
 class Place(NamedTuple):
     """Where a line begins: so many decoded bytes after a byte of the file at which decoding can begin.
 
-    ``lost`` says that a frame is still to be looked for from there on.
+    ``lost``: the next frame is still to be found from there.
     """
 
     at: int
@@ -85,10 +85,10 @@ class Piece(NamedTuple):
 
 
 class Decoder(Protocol):
-    """Decodes a file from a place on. Made anew for each read."""
+    """Decodes a file from a place. A new one is made for each read."""
 
     def pieces(self, file: FileIO, place: Place, most: int) -> Iterator[Piece]:
-        """What is in the file from the place on, of at most so many bytes of the file. Raises OSError."""
+        """The decoded content from the place, of at most so many bytes of the file. Raises OSError."""
 
 
 class PlainDecoder:
@@ -104,7 +104,7 @@ class PlainDecoder:
 
 
 class ZstdDecoder:
-    """Frames of zstd. One that is damaged, or decodes to too much, is left out, up to the beginning of the next."""
+    """Frames of zstd. One that is damaged, or decodes to too much, is skipped up to the start of the next."""
 
     def pieces(self, file: FileIO, place: Place, most: int) -> Iterator[Piece]:
         return _Frames(file, place, most).pieces()
@@ -139,7 +139,7 @@ class _Frames:
                     yield Piece(b"", self._place)
                     return
                 continue
-            # A frame is finished even if that takes more than it should: half of one has to be decoded again.
+            # A frame is decoded to its end even beyond the limit: otherwise it has to be decoded again.
             if self._from == len(self._data):
                 return
             if self._frame is None and self._most <= 0:
@@ -178,7 +178,7 @@ class _Frames:
         return len(more)
 
     def _decode(self) -> bytes:
-        """What the next slice decodes to. Raises ZstdError, also for a frame that makes too much."""
+        """The decoded next slice. Raises ZstdError, also for a frame that decodes to too much."""
         if self._frame is None:
             self._frame, self._begin, self._made = self._decompressor.decompressobj(), self._at, 0
         part = self._data[self._from : self._from + SLICE_BYTES]
@@ -191,7 +191,7 @@ class _Frames:
         return out
 
     def _give_up_frame(self) -> None:
-        """Look for the next frame, from behind the beginning of this one: what was taken for its end may be another."""
+        """Find the next frame, searching from just after the start of this one: its assumed end may be wrong."""
         self._frame, self._lost, self._skip = None, True, 0
         held_from = self._at - self._from
         self._at = self._begin + 1
@@ -202,7 +202,7 @@ class _Frames:
             self._file.seek(self._at)
 
     def _find_frame(self) -> bool:
-        """Whether the data begin with a frame now; without one, only what may be the beginning of its mark is kept."""
+        """Whether the data now begin with a frame. Without one, only a possible start of its magic number is kept."""
         found = self._data.find(_MAGIC, self._from)
         place = found if found >= 0 else max(self._from, len(self._data) - len(_MAGIC) + 1)
         self._at, self._from = self._at + place - self._from, place
@@ -222,12 +222,12 @@ class Follower:
         self._skipping = False  # the rest of a line that is too long
 
     def read(self, path: Path, most: int) -> Iterator[FileChunk]:
-        """What came since the last call, in parts, of about so many bytes of the file at most.
+        """The content added since the last call, in parts, of at most about so many bytes of the file.
 
         ``path`` may change: Spark renames a log once its application has ended. Raises OSError and ReplacedError.
         """
         self.stopped = False
-        begun = bytearray()  # the line at whose beginning _place is
+        begun = bytearray()  # the line that begins at _place
         with open_regular(path) as file:
             if file.seek(0, SEEK_END) < self._seen:
                 raise ReplacedError

@@ -20,14 +20,14 @@ class Origin(IntEnum):
 
 
 FRESH_SECONDS: Mapping[Origin, float] = {Origin.EVENT_LOG: 900.0, Origin.LISTENER: 180.0}
-"""Seconds after its last sign of life for which a query's state is exposed. A listener posts every 30 s; a log is
-silent during a batch that starts no task.
+"""Seconds after its last report for which a query's state is exposed. A listener posts every 30 s; a log has no event
+during a batch that starts no task.
 """
 
 KEEP_ENDED = 3600.0
 KEEP_SILENT = 86_400.0
-"""Seconds for which a query is kept after its end, or after its last sign of life: its driver was killed or the machine
-died, and the age of its last progress shows that.
+"""Seconds for which a query is kept after its end, or after its last report: when its driver was killed or its machine
+failed, the age of its last progress shows that.
 """
 
 
@@ -44,7 +44,7 @@ class StreamingQuery:
     """A streaming query from one origin. Instants are Unix seconds.
 
     ``id`` is in the checkpoint and stays over restarts; ``application`` and ``name`` are "" while unknown. ``heard`` is
-    the last sign of life. ``batches`` counts those completed since the checkpoint was made, ``rows`` those since the
+    the last report. ``batches`` counts those completed since the checkpoint was made, ``rows`` those since the
     application was started. ``offsets`` is where the last completed batch ended in Kafka, and is empty when not known
     or when no source is Kafka.
     """
@@ -67,7 +67,7 @@ class StreamingQuery:
 
 @dataclass(frozen=True, slots=True)
 class SparkQueries(Fact):
-    """The queries that one folder tells of; ``left_out`` are those, or logs, that it has beside them."""
+    """The queries of one folder; ``left_out`` is the number of queries, or logs, above the limit."""
 
     queries: tuple[StreamingQuery, ...]
     left_out: int = 0
@@ -81,7 +81,7 @@ class QueryKey(NamedTuple):
 
 
 class Lag(NamedTuple):
-    """How far a query is behind, in offsets, and how many of these an open transaction withholds."""
+    """How far a query is behind, in offsets, and how many of these an open transaction blocks."""
 
     lag: int
     blocked: int

@@ -1,8 +1,8 @@
-"""What ended a streaming query: from Spark's error class and the exceptions' classes to one word of a closed list.
+"""What ended a streaming query: from Spark's error class and the exceptions' classes to one value of a closed list.
 
 Spark names errors by class, such as ``KAFKA_DATA_LOSS.INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS`` (error-conditions.json,
-since 3.4 in the event); before, and for errors that are not Spark's own, the exceptions' class names are all there is.
-Texts of exceptions are left alone: they may quote records.
+since 3.4 in the event); before, and for errors that are not Spark's own, only the exceptions' class names are known.
+Texts of exceptions are not used: they may quote records.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Evidence for suspects: their records are read again and compared themselves.
+"""Evidence for suspects: their records are read again and compared.
 
-Hashes select what to read and never decide. Each function returns rows of ``EVIDENCE``, one for each finding.
+Hashes only select what to read; the records decide. Each function returns rows of ``EVIDENCE``, one for each finding.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PLACE = ("timestamp", "partition", "offset")
 
 
 def rows(frame: DataFrame, kind: str, topic: str) -> DataFrame:
-    """The columns of ``EVIDENCE`` from those of them that there are."""
+    """The columns of ``EVIDENCE``, null where the frame lacks one."""
     there = frame.withColumns({"kind": f.lit(kind), "topic": f.lit(topic)})
     columns: list[Column] = [
         (f.col(name) if name in there.columns else f.lit(None)).cast(type_).alias(name)

@@ -1,4 +1,4 @@
-"""The findings of one run, as they come: counted, all of them to a Parquet file, the worst few kept to be shown."""
+"""The findings of one run as they arrive: counted, written to a Parquet file, and the worst few kept for the report."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WhoWrote = Callable[[str, Sequence[Place]], Mapping[Place, Writer]]
 
 
 class Findings:
-    """Takes evidence one kind at a time. ``file`` is written as it goes, None for nowhere; ``close`` completes it."""
+    """Takes evidence one kind at a time. It is written to ``file``, None for no file; ``close`` completes the file."""
 
     def __init__(self, topic: str, file: Path | None, who_wrote: WhoWrote, most_shown: int) -> None:
         self._topic, self._file, self._who_wrote, self._most_shown = topic, file, who_wrote, most_shown
@@ -72,7 +72,7 @@ class Findings:
         )
 
     def close(self) -> None:
-        """Completes the file; one without findings has the columns and no row."""
+        """Complete the file; without findings it has the columns and no row."""
         if self._file is not None and self._writer is None:
             self._write(())
         if self._writer is not None:
@@ -106,7 +106,7 @@ def merged(known: Iterable[Finding], found: Iterable[Finding], most: int) -> tup
 
 
 def worst_of(rows: Iterable[Row], most: int) -> list[Row]:
-    """The rows that weigh most: repeated most often, most missing; then the earliest."""
+    """The worst rows: repeated most often, most missing; then the earliest."""
     return heapq.nsmallest(most, rows, key=_weight)
 
 

@@ -71,7 +71,7 @@ class OffsetSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the first stage makes of a record batch. Its columns are position, then those that are needed: id_hash;
+    """Parameters of the first stage. Its columns are position, then those that are needed: id_hash;
     key_hash, key_hash_2 and sequence. Null is the value of an expression for a record that has none.
 
     ``parts`` are the values of ``part`` that lead to each task of the second stage (``parts_of``). ``mask`` keeps fewer
@@ -88,8 +88,8 @@ class Plan:
 def parts_of(count: int) -> tuple[int, ...]:
     """For each of ``count`` tasks an integer that ``repartition(count, "part")`` sends there.
 
-    Spark's HashPartitioning: pmod(Murmur3 of the value with seed 42, count). Plain numbers would leave some tasks
-    without work and give others several shares.
+    Spark's HashPartitioning: pmod(Murmur3 of the value with seed 42, count). With plain numbers some tasks would get no
+    part and others several.
     """
     found: dict[int, int] = {}
     number = 0
@@ -181,9 +181,9 @@ def _fold_runs(plan: Plan, table: pa.Table, positions: Array) -> Iterator[pa.Rec
 
 
 def runs_of(key: Array, key_2: Array, sequence: Array, positions: Array) -> tuple[Array, ...]:
-    """Maximal stretches in which a key's sequence goes up by one from record to record, in the order of the log.
+    """Maximal runs in which a key's sequence grows by one from record to record, in the order of the log.
 
-    Gives key, key_2, first and last sequence number, first and last position. A topic without an anomaly has one for
+    Returns key, key_2, first and last sequence number, first and last position. A topic without an anomaly has one for
     each key, however hot that key is.
     """
     if not len(key):
@@ -234,7 +234,7 @@ class Bitmaps:
 
 
 def _blank(kind: Fold, positions: Array) -> pa.RecordBatch:
-    # Which expression gave nothing, how often, and where at first.
+    # Which expression gave null, how often, and at which first positions.
     return rows([(int(Fold.BLANK), int(kind), len(positions), positions[:8].astype(np.int64).tobytes())])
 
 

@@ -1,4 +1,4 @@
-"""A continuous audit: Structured Streaming finds new offsets, and a window of past batches is kept beside it.
+"""A continuous audit: Structured Streaming finds new offsets, and the folds of a window of past batches are kept.
 
 Spark's checkpoint decides the offsets of each batch, so a batch that is repeated after a crash is the same one: it
 replaces its own files. Memory and disk are bounded by the window: 16 bytes for each record in it.
@@ -58,7 +58,7 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class FollowState:
-    """All that is known after a batch; kept beside its fold."""
+    """The state after a batch, stored beside its fold."""
 
     batch: int
     batch_ms: int
@@ -139,7 +139,7 @@ class Follow:
         )
 
     def _batch(self, _: DataFrame, number: int) -> None:
-        # What Spark read for the batch is left alone: it is read again between the offsets that it wrote down.
+        # The records that Spark read for the batch are not used: the job reads between the offsets in the checkpoint.
         try:
             self._audited(number)
         except Exception as error:
@@ -176,7 +176,7 @@ class Follow:
             if folder is not None:
                 report.write(folder, self._settings.name)
         self._keep(state)
-        # Batches outside of the window are needed by no later batch, a repeated one included.
+        # No later or repeated batch needs batches outside of the window.
         self._delete(one for one in known if one not in past and one.batch != number - 1)
         self._on_report(report)
 

@@ -67,7 +67,7 @@ class Audit:
     source_group: str = ""
     sink: SinkTable | None = None
     hash_bits: int = 64
-    """Fewer make hashes collide, which must change nothing but the time it takes."""
+    """Bits of the hashes. Fewer make hashes collide, which changes only the duration."""
 
     @property
     def expressions(self) -> dict[str, str]:
@@ -103,7 +103,7 @@ class FindingFrame:
 
 @dataclass(frozen=True, slots=True)
 class AuditOutcome:
-    """What was read, and why the verdict is unknown, if so. The findings were delivered one kind at a time."""
+    """What was read, and why the verdict is unknown, if so. The findings were passed on one kind at a time."""
 
     records: int
     aborted: int
@@ -183,8 +183,8 @@ class _Run:
     def _run(self) -> AuditOutcome:
         audit, access = self._audit, self._access
         check_expressions(self._reader, audit)
-        # Downstream is read first: it can only have less than its source has a moment later. But the source topic is
-        # bounded before its output is: by then the output has everything that the source's end requires.
+        # Downstream is read first: it then never has more than its source. But the source topic's end is taken before
+        # its output's: the output then has every record that the source's end requires.
         sink = self._sink_folded() if audit.sink is not None else None
         source = self._source_covered() if self._source is not None else None
         covered = self._topic_covered(whole=source is not None)

@@ -1,4 +1,4 @@
-"""Which offsets an audit covers, and what that leaves unknown.
+"""Which offsets an audit covers, and what remains unknown.
 
 The end is the last stable offset at the start, so that a topic that is being written to has an exact answer.
 """
@@ -130,7 +130,7 @@ def cover(
 def lost_since(
     client: ClusterClient, topic: str, spans: Mapping[int, OffsetSpan], deadline: Deadline
 ) -> tuple[str, ...]:
-    """What retention or a delete took of the spans while they were read. Raises AskError."""
+    """Offsets of the spans that retention or DeleteRecords deleted during the read. Raises AskError."""
     metadata = described(client, topic, deadline)
     partitions = [TopicPartition(topic, number) for number, span in spans.items() if span.end > span.start]
     starts = _all(start_offsets(client, metadata, partitions, deadline))

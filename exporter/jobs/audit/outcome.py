@@ -1,4 +1,4 @@
-"""From one run to its result and files, none of them half written."""
+"""From one run to its result and files, each replaced atomically."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class AuditReport:
 
 
 def is_name(text: str) -> bool:
-    """Whether an audit may be called so: its files are."""
+    """Whether an audit may have this name, which its files have too."""
     return bool(_NAME.fullmatch(text)) and not text.startswith(".")
 
 
@@ -115,7 +115,7 @@ def result_of(
     now: float,
     seconds: float,
 ) -> AuditResult:
-    """The result: findings count whatever else is unknown; ``clean`` requires that nothing is unknown."""
+    """The result: ``findings`` also when something is unknown; ``clean`` only when nothing is."""
     verdict = AuditVerdict.FINDINGS if findings else AuditVerdict.UNKNOWN if outcome.unknown else AuditVerdict.CLEAN
     offsets = {str(number): [span.start, span.end] for number, span in sorted(outcome.spans.items())}
     return AuditResult(
@@ -154,7 +154,7 @@ def described(audit: Audit) -> dict[str, str]:
 
 @contextmanager
 def unfinished(settings: AuditSettings) -> Iterator[Path | None]:
-    """A folder whose files take the place of the last run's when the block ends well, the result itself at last.
+    """A folder whose files replace those of the last run when the block ends without an error, the result last.
 
     Raises SessionError when it cannot be written to.
     """

@@ -1,4 +1,4 @@
-"""An audit's result as an HTML page, and its words on the terminal."""
+"""An audit's result as an HTML page, and its texts on the terminal."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NUMBERS = frozenset(
 
 
 def counted(finding: Finding) -> str:
-    """How many of what."""
+    """A number and its noun, in singular or plural."""
     one, many = _NOUNS[finding.kind]
     return f"{finding.count:,} {one if finding.count == 1 else many}"
 

@@ -35,7 +35,7 @@ FAST_FETCH = {
     "kafka.max.partition.fetch.bytes": str(8 << 20),
     "kafka.fetch.max.bytes": str(64 << 20),
     "kafka.receive.buffer.bytes": str(1 << 20),
-    # Without an answer for so long, a task fails; twice a broker's session timeout.
+    # A task fails without an answer for this time: twice a broker's session timeout.
     "kafkaConsumer.pollTimeoutMs": "40000",
     "failOnDataLoss": "true",
 }

@@ -1,7 +1,7 @@
 """One partition of the transaction log, folded into rows by the agent's own state machine. No I/O, no clock.
 
 Every transactional.id lives on one partition of the log (TransactionStateManager.partitionFor), so partitions are
-folded apart from each other, batch after batch; what a batch leaves behind is the next one's beginning.
+folded separately, batch after batch; the state at the end of a batch is the start of the next.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from exporter.transactions.records import NO_TIMEOUT_MS, UndecodableRecord
 from exporter.transactions.state_machine import StateMachine
 
 KEEP_MS = 3_600_000
-"""An id that is idle for this long in log time is forgotten: all that is known of it is in its rows. A Complete record
-that is written again, for which it was kept, comes within minutes.
+"""An id that is idle for this long in log time is dropped: its transactions are in the rows. It is kept in case its
+Complete record is written again, which happens within minutes.
 """
 MOST_DETAILS = 3
 
@@ -46,7 +46,7 @@ class Row(NamedTuple):
 
 
 class FoldState(NamedTuple):
-    """Where a partition of the log stands between two batches: the offset to read next, and its log time."""
+    """State of a partition of the log between two batches: the offset to read next, and its log time."""
 
     next: int = 0
     log_ms: int = -1
@@ -79,7 +79,7 @@ class PartitionFold:
     # --- Reading ---
 
     def record(self, offset: int, record_ms: int, key: bytes, value: bytes | None) -> None:
-        """Take in one record. An offset that is passed over was compacted away before it was read."""
+        """Process one record. A skipped offset was compacted away before it was read."""
         self.missing += offset - self._next
         self._next = offset + 1
         try:
@@ -90,7 +90,7 @@ class PartitionFold:
                 self.details.append(f"partition {self._number} offset {offset} has {problem}")
 
     def end(self, end: int, quiet_ms: int) -> None:
-        """The batch ends here. Nothing had come behind it for ``quiet_ms``; -1: it did not reach the log's end.
+        """End the batch. No record followed for ``quiet_ms``; -1: the batch did not reach the log's end.
 
         An end before the start is that of a log that was truncated; its newest records are gone.
         """
@@ -100,7 +100,7 @@ class PartitionFold:
         if quiet_ms >= 0 and self._machine.log_ms >= 0:
             self._take(self._machine.log_time_reached(self._machine.log_ms + quiet_ms))
 
-    # --- What is left for the next batch ---
+    # --- State for the next batch ---
 
     @property
     def standing(self) -> FoldState:
@@ -127,7 +127,7 @@ class PartitionFold:
     # --- What happened ---
 
     def _take(self, events: Iterable[Event]) -> None:
-        """Only what ended makes a row; the rows of an id that was forgotten stay."""
+        """Only an ended transaction makes a row; the rows of a dropped id stay."""
         for event in events:
             if isinstance(event, Ended):
                 self.rows.append(_row(event))

@@ -1,4 +1,4 @@
-"""Where a stream over the transaction log is, and what it reads next. No I/O, no clock.
+"""Offsets of a stream over the transaction log: its position, and what it reads next. No I/O, no clock.
 
 The offset of the stream is one ``PartitionOffset`` for each partition of the log. Spark writes it to its checkpoint
 before it reads. So a replayed batch gives the same result, including the aborts that are settled by the clock.
@@ -13,14 +13,14 @@ from exporter.transactions.log_range import Range
 from exporter.transactions.outcome import DELIVERY_SLACK_MS, FENCE_WINDOW_MS
 
 SETTLED_MS = FENCE_WINDOW_MS + DELIVERY_SLACK_MS + 1
-"""Time without a move of a partition after which another read settles every abort in it."""
+"""Milliseconds without new records of a partition after which another read settles every abort in it."""
 
 
 class PartitionOffset(NamedTuple):
     """``next`` is the offset to read next in one partition.
 
-    ``seen_ms`` is the instant, in Unix milliseconds, at which the partition was known to end there, and -1 when more
-    was waiting; ``moved_ms`` the instant at which it had last moved.
+    ``seen_ms`` is the instant, in Unix milliseconds, at which the partition was known to end there, and -1 when it had
+    more records; ``moved_ms`` is the instant of its last new record.
     """
 
     next: int
@@ -34,9 +34,10 @@ START = PartitionOffset(0)
 
 
 class BatchRange(NamedTuple):
-    """What one batch reads of one partition, and for how long nothing had come behind it, in ms; -1: more was waiting.
+    """What one batch reads of one partition, and for how many ms no record had followed; -1: the partition had more
+    records.
 
-    A span of time, and not an instant: the clock here and the brokers' need not agree.
+    A duration, not an instant: this clock and the brokers' may differ.
     """
 
     range: Range
@@ -44,7 +45,7 @@ class BatchRange(NamedTuple):
 
 
 def to_json(marks: StreamOffset) -> dict[str, list[int]]:
-    """The form in which Spark keeps the marks: equal marks have equal texts."""
+    """The marks as JSON for Spark's checkpoint: equal marks have equal texts."""
     return {str(number): list(marks[number]) for number in sorted(marks)}
 
 
@@ -71,9 +72,9 @@ class Look(NamedTuple):
 def advanced(marks: StreamOffset, look: Look, most: int) -> dict[int, PartitionOffset]:
     """The marks to which the next batch reads, at most ``most`` offsets on: equal marks mean that nothing is to do.
 
-    A partition stays where it is without an answer, and with an end below what was read: that is of a broker that is
-    behind. One that stands still is looked at once more after a while, which settles what could have been a fence; not
-    while records wait for replication, as one of them may be the fence's.
+    A partition keeps its mark without an answer, and for an end below its position, which is from a broker that is
+    behind. A partition without new records is read once more after a while, which settles aborts that could have been
+    fences; not while records wait for replication, as one of them may show the fence.
     """
     ends, whole, now_ms = look.ends, look.whole, look.asked_ms
     shares = shared_out({number: end - marks.get(number, START).next for number, end in ends.items()}, most)
@@ -89,7 +90,7 @@ def advanced(marks: StreamOffset, look: Look, most: int) -> dict[int, PartitionO
 
 
 def shared_out(wanted: Mapping[int, int], most: int) -> dict[int, int]:
-    """``most`` shared out fairly: whoever wants less than its share leaves the rest to the others."""
+    """``most`` divided fairly: what one does not need of its share goes to the others."""
     left = most
     shares: dict[int, int] = {}
     waiting = sorted((number for number in wanted if wanted[number] > 0), key=lambda number: wanted[number])

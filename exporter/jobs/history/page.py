@@ -243,7 +243,7 @@ def instant(ms: int) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A duration in the precision that it deserves."""
+    """A duration, with fewer digits the longer it is."""
     if value is None:
         return "unknown"
     if value >= 60:
@@ -252,7 +252,7 @@ def seconds(value: float | None) -> str:
 
 
 def ratio(value: float) -> str:
-    """A share in percent; more than nothing is never shown as 0 %."""
+    """A share in percent; a value above 0 is never shown as 0 %."""
     if 0 < value < 0.0001:
         return "< 0.01 %"
     return f"{value:.2%}".replace("%", " %")

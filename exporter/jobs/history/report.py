@@ -202,7 +202,7 @@ def _coverage(folder: Path) -> tuple[int | None, tuple[str, ...]]:
         try:
             index = Index.from_json(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            continue  # a writer is at work, and moved it
+            continue  # a running writer moved it
         newest = max(newest or 0, index.written_ms)
         if file.name == BATCH_FILE:
             undecodable += index.undecodable
