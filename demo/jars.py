@@ -25,6 +25,9 @@ DEFAULT_VERSION = "4.3.1"
 JMX_EXPORTER = "1.0.1"
 POM = Path(__file__).parent / "jars" / "pom.xml"
 AGENTS_POM = POM.with_name("agents.xml")
+FLINK = "2.0.0"
+FLINK_POM = POM.with_name("flink.xml")
+FLINK_SOURCE = Path(__file__).parent / "java" / "FlinkJob.java"
 JAVA_SOURCE = Path(__file__).parent / "java" / "TransactionalClient.java"
 
 Progress = Callable[[str], None]
@@ -76,13 +79,34 @@ def agents(jmx_exporter: str = JMX_EXPORTER, progress: Progress = say) -> Path:
     return target
 
 
-def classes(version: str = DEFAULT_VERSION, progress: Progress = say, source: Path = JAVA_SOURCE) -> Path:
-    """The folder that holds a Java program of ours compiled against this Kafka version."""
-    lib = library(version, progress)
-    target = cache_root() / "classes" / f"{version}-{_digest(POM.read_bytes() + source.read_bytes())}"
+def flink(version: str = FLINK, progress: Progress = say) -> Path:
+    """The folder that holds the jars of this Flink version with its Kafka connector."""
+    require("java", "openjdk-17-jre-headless")
+    target = cache_root() / "jars" / f"flink-{version}-{_digest(FLINK_POM.read_bytes())}"
     with _prepared(target) as staging:
         if staging is not None:
-            progress(f"compiling {source.name} against Kafka {version}")
+            progress(f"fetching the jars of Flink {version} with Maven (about 80 MB the first time)")
+            _download(FLINK_POM, {"flink.version": version}, staging, progress)
+    return target
+
+
+def flink_classes(version: str = FLINK, progress: Progress = say) -> Path:
+    """The folder that holds our Flink job compiled against this Flink version."""
+    target = f"flink-{version}-{_digest(FLINK_POM.read_bytes() + FLINK_SOURCE.read_bytes())}"
+    return _compiled(target, flink(version, progress), FLINK_SOURCE, progress)
+
+
+def classes(version: str = DEFAULT_VERSION, progress: Progress = say, source: Path = JAVA_SOURCE) -> Path:
+    """The folder that holds a Java program of ours compiled against this Kafka version."""
+    target = f"{version}-{_digest(POM.read_bytes() + source.read_bytes())}"
+    return _compiled(target, library(version, progress), source, progress)
+
+
+def _compiled(name: str, lib: Path, source: Path, progress: Progress) -> Path:
+    target = cache_root() / "classes" / name
+    with _prepared(target) as staging:
+        if staging is not None:
+            progress(f"compiling {source.name} for {name.rpartition('-')[0]}")
             compiler = require("javac", "openjdk-17-jdk-headless")
             options = ["-Xlint:all,-processing,-classfile,-path", "-cp", str(lib / "*"), "-d", str(staging)]
             command = [compiler, *options, str(source)]

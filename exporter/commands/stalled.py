@@ -141,9 +141,32 @@ def look_twice(
     if any(stall.blocker.flink for stall in stalls):
         flink, more = (rhythm or read_rhythm)(cluster, patience)
         stalls, faults = tuple(with_checkpoints(stalls, flink)), (*faults, *more)
+    stalls, more = _still_held(stalls, list(source.read(Deadline.after(patience), Facts())))
+    faults += more
     clock = coordinators_clock(cluster, (stall.blocker.started for stall in stalls), Deadline.after(patience))
     say_clock(cluster, clock, cluster.clock.wall())
     return ClusterReport(cluster, stalls, tuple(dict.fromkeys(faults)), time=clock)
+
+
+def _still_held(stalls: Sequence[Stall], last: Sequence[object]) -> tuple[tuple[Stall, ...], tuple[str, ...]]:
+    """The stalls whose partition has the same holder in a last look: reading the log takes time, and many end in it.
+
+    All of them where the last look failed, with its faults.
+    """
+    found = next((each.stalls for each in last if isinstance(each, Stalls)), None)
+    if found is None:
+        return tuple(stalls), _faults(last)
+    held = {place for stall in found for place in _places(stall)}
+    return tuple(stall for stall in stalls if not held.isdisjoint(_places(stall))), _faults(last)
+
+
+def _places(stall: Stall) -> tuple[tuple[object, ...], ...]:
+    """The partition with its LSO, and with its holder: deleted records move the LSO of one and the same holder."""
+    blocker = stall.blocker
+    by_offset = (stall.partition, "offset", stall.last_stable_offset)
+    if blocker.producer_id is None:
+        return (by_offset,)
+    return by_offset, (stall.partition, "holder", blocker.producer_id, blocker.start_offset)
 
 
 def read_rhythm(cluster: Cluster, patience: float) -> tuple[FlinkTransactions, tuple[str, ...]]:

@@ -5,6 +5,7 @@ import pytest
 from exporter.commands.report import ClusterReport
 from exporter.commands.stalled import look_twice
 from exporter.config import ConfigSource
+from exporter.flink.facts import FlinkTransactions
 from exporter.lso.next_step import next_step
 from exporter.model import BlockerKind, Deadline, Stall, TopicPartition
 from exporter.web.status import stall_document
@@ -72,6 +73,22 @@ def test_an_lso_that_moves_in_between_is_not_stalled() -> None:
         world.opened[ORDERS] = [(5, 7, 0.0)]
 
     assert look_twice(world.cluster(), SETTINGS, 10.0, Deadline.after(30), sleep, world.reader).found == ()
+
+
+def test_one_that_ends_while_the_log_is_read_is_not_stalled() -> None:
+    for released in (False, True):
+        world = World(opened={ORDERS: [(5, 3, 20.0)]}, known={"job-0-17": (5, frozenset({ORDERS}))})
+
+        def rhythm(
+            *_: object, world: World = world, released: bool = released
+        ) -> tuple[FlinkTransactions, tuple[str, ...]]:
+            if released:
+                world.opened[ORDERS] = [(6, 7, 0.0)]
+            return FlinkTransactions({}), ()
+
+        seen = look_twice(world.cluster(), SETTINGS, 10.0, Deadline.after(30), world.sleep, world.reader, rhythm)
+        assert len(seen.found) == (not released)
+        assert seen.not_asked == ()
 
 
 def test_without_an_open_transaction_one_look_is_enough() -> None:

@@ -1,0 +1,109 @@
+"""A real Flink job in one JVM (a MiniCluster), whose KafkaSink writes numbered records exactly once."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from demo import jars
+from demo.connect import Brokers
+from demo.processes import Child, ProcessGroup, java
+from exporter.model import Deadline
+
+FLINK_JOB = Path(__file__).parent / "java" / "FlinkJob.java"
+MAIN = "org.apache.flink.connector.kafka.sink.FlinkJob"
+Naming = Literal["INCREMENTING", "POOLING"]
+
+
+class FlinkJob:
+    """One job. A context manager; ``start`` again after ``kill``, from its last checkpoint where there is one.
+
+    Times are seconds. While ``hold`` is in force, transactions of completed checkpoints stay precommitted.
+    """
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        topic: str,
+        prefix: str,
+        naming: Naming,
+        *,
+        interval: float = 2.0,
+        timeout: float = 120.0,
+        parallelism: int = 2,
+        rate: float = 20.0,
+        heap_mb: int = 384,
+    ) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-flink-"))
+        self.checkpoints = self.folder / "checkpoints"
+        self._gate = self.folder / "held"
+        self._processes = ProcessGroup(self.folder)
+        self._name = f"flink-{prefix}"
+        self._settings = {
+            "bootstrap": brokers.bootstrap,
+            "topic": topic,
+            "prefix": prefix,
+            "naming": naming,
+            "interval": f"{interval * 1000:.0f}",
+            "timeout": f"{timeout * 1000:.0f}",
+            "checkpoints": str(self.checkpoints),
+            "parallelism": str(parallelism),
+            "rate": f"{rate:g}",
+            "gate": str(self._gate),
+        }
+        self._heap_mb = heap_mb
+        self._child: Child | None = None
+
+    @property
+    def child(self) -> Child:
+        if self._child is None:
+            raise RuntimeError(f"{self._name} was never started")
+        return self._child
+
+    @property
+    def last_checkpoint(self) -> Path | None:
+        """The newest checkpoint that was completed."""
+        found = self.checkpoints.glob("*/chk-*/_metadata")
+        return max((each.parent for each in found), key=_number_and_age, default=None)
+
+    def start(self) -> None:
+        settings = dict(self._settings)
+        if (checkpoint := self.last_checkpoint) is not None:
+            settings["restore"] = checkpoint.as_uri()
+        arguments = [f"{key}={value}" for key, value in settings.items()]
+        argv = java(self._heap_mb, jars.flink(), MAIN, *arguments, classes=jars.flink_classes(), log_level="warn")
+        self._child = self._processes.start(self._name, argv)
+
+    def hold(self) -> None:
+        """From now on, complete checkpoints without committing what they precommitted."""
+        self._gate.touch()
+
+    def release(self) -> None:
+        self._gate.unlink(missing_ok=True)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.child.kill()
+
+    def close(self) -> None:
+        self._processes.close(Deadline.after(0))
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _number_and_age(checkpoint: Path) -> tuple[float, int]:
+    """Each start of a job has a folder of its own: the newest checkpoint is that which was written last."""
+    number = re.fullmatch(r"chk-(\d+)", checkpoint.name)
+    return (checkpoint / "_metadata").stat().st_mtime, int(number[1]) if number else 0

@@ -1,0 +1,171 @@
+"""A real Flink job (2.0.0, KafkaSink, exactly once): its rhythm, its death after a checkpoint, and what it loses."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, IsolationLevel, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from demo.agent import COMMAND, Agent
+from demo.cluster import KafkaCluster
+from demo.flink import FlinkJob, Naming
+from demo.processes import poll
+from exporter import catalogue
+from exporter.model import Deadline
+from tests.e2e.conftest import Keep, StartAgent
+
+INTERVAL = 6.0
+STALL_AFTER = 3
+OPTIONS = ("--cluster.name", "flink", "--lso.stall-after", f"{STALL_AFTER}s")
+pytestmark = pytest.mark.timeout(600)
+
+OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__INTERVAL": "1s"}
+DESTRUCTIVE = ("forceTerminateTransaction", " abort ")
+
+
+def cluster_of(agent: Agent) -> Any:
+    return agent.status()["clusters"][0]
+
+
+def stalls(agent: Agent, topic: str) -> list[Any]:
+    return [each for each in cluster_of(agent)["stalled_partitions"] if each["topic"] == topic]
+
+
+def completes(job: FlinkJob, more_than: int = 0) -> None:
+    """Wait until the job has completed another checkpoint, with a number above this."""
+    before, until = job.last_checkpoint, Deadline.after(90)
+    while (last := job.last_checkpoint) is None or last == before or int(last.name.split("-")[1]) <= more_than:
+        assert poll(until), job.child.tail(40)
+
+
+def terminal(kafka: KafkaCluster, *arguments: str) -> str:
+    """What a look prints."""
+    command = [str(COMMAND), "transactions", *arguments, "--bootstrap-server", kafka.bootstrap]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert run.returncode in {0, 1}, run.stderr
+    return run.stdout
+
+
+def nothing_is_lost_or_twice(kafka: KafkaCluster, topic: str, splits: int) -> None:
+    """Read what is committed now, and wait for every number below the largest of them.
+
+    Each of the source's splits counts up from a begin of its own. A number that is lost never comes; one that is there
+    twice fails at once.
+    """
+    admin = kafka.admin()
+    places = admin.list_topics(topic, timeout=30).topics[topic].partitions
+    newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    latest = {TopicPartition(topic, number): newest for number in places}
+    ends = admin.list_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED)
+    left = {place.partition for place, end in ends.items() if end.result(30).offset > 0}
+    settings = {"bootstrap.servers": kafka.bootstrap, "group.id": topic, "isolation.level": "read_committed"}
+    consumer = Consumer({**settings, "auto.offset.reset": "earliest", "enable.auto.commit": False})
+    consumer.subscribe([topic])
+    numbers: set[int] = set()
+    wanted: set[int] = set()
+    until = Deadline.after(90)
+    try:
+        while not wanted or not wanted <= numbers:
+            assert not until.over, (len(numbers), left, sorted(wanted - numbers)[:20])
+            for message in consumer.consume(500, 0.5):
+                assert message.error() is None
+                number = int((message.value() or b"").decode().removeprefix("record-"))
+                assert number not in numbers
+                numbers.add(number)
+            for place in consumer.position([TopicPartition(topic, number) for number in left]):
+                if place.offset >= ends[TopicPartition(topic, place.partition)].result().offset:
+                    left.discard(place.partition)
+            if not wanted and not left:
+                wanted = runs(numbers, splits)
+    finally:
+        consumer.close()
+
+
+def runs(numbers: set[int], splits: int) -> set[int]:
+    """All numbers from the begin of each split to the largest of its numbers. A split has a part of all longs."""
+    part = -(-(2**63 - 1) // splits)
+    begins = {number // part * part for number in numbers}
+    return {each for begin in begins for each in range(begin, max(n for n in numbers if n // part * part == begin) + 1)}
+
+
+@pytest.mark.parametrize("naming", ["INCREMENTING", "POOLING"])
+def test_a_job_that_dies_after_a_checkpoint_is_told_its_deadline_and_loses_nothing(
+    kafka_4: KafkaCluster, start_agent: StartAgent, keep: Keep, fresh: Callable[[str], str], naming: Naming
+) -> None:
+    topic, prefix = fresh("flink"), fresh("job")
+    kafka_4.create_topic(topic, 2)
+    job = keep(FlinkJob(kafka_4, topic, prefix, naming, interval=INTERVAL, timeout=90))
+    agent = start_agent("--bootstrap-server", kafka_4.bootstrap, *OPTIONS, environment=OFTEN)
+    interval = catalogue.FLINK_CHECKPOINT_INTERVAL_SECONDS
+    agent.wait_until(
+        lambda now: (now.value(interval, transactional_id_prefix=prefix) or 0) == pytest.approx(INTERVAL, rel=0.4), 180
+    )
+
+    # Healthy: the last stable offset stands still for most of the time, and that is no stall.
+    waits, until = 0, Deadline.after(2 * INTERVAL)
+    while poll(until, 0.5):
+        assert stalls(agent, topic) == []
+        opened = [each for each in cluster_of(agent)["open_transactions"] if each["application"] == prefix]
+        found = [each for each in opened if each["flink"] is not None and each["seconds"] > STALL_AFTER]
+        waits += any(each["flink"]["waiting_for_checkpoint"] for each in found)
+    assert waits
+    assert agent.metrics().value(catalogue.STALLED_PARTITIONS, topic=topic) == 0
+    assert topic not in terminal(kafka_4, "stalled", "--stall-after", f"{STALL_AFTER}s")
+
+    # A checkpoint completes, and the job is killed before it commits.
+    job.hold()
+    completes(job)
+    job.kill()
+    deadline = catalogue.FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS
+    seen = agent.wait_until(lambda now: now.samples(deadline, application=prefix, precommitted="proven"), 60)
+    assert seen.value(catalogue.LSO_HOLDER_DUE_TIMESTAMP_SECONDS, application=prefix, severity="critical") in {
+        None,
+        float("inf"),
+    }
+    agent.wait_until(lambda _: stalls(agent, topic))
+    for stall in stalls(agent, topic):
+        step = stall["next_step"]
+        assert step["command"] is None
+        assert "Start the job from its last checkpoint before" in step["text"]
+        assert prefix in step["text"]
+    printed = terminal(kafka_4, "stalled", "--stall-after", f"{STALL_AFTER}s")
+    assert topic in printed
+    assert "Start the job from its last checkpoint before" in " ".join(printed.split())
+    pages = (printed, agent.get("/").text, agent.get("/api/v1/status").text, terminal(kafka_4))
+    assert not [word for page in pages for word in DESTRUCTIVE if word in page]
+
+    # Started from that checkpoint, it commits what was precommitted.
+    job.release()
+    job.start()
+    agent.wait_until(lambda now: not now.samples(deadline, application=prefix), 60)
+    nothing_is_lost_or_twice(kafka_4, topic, splits=2)
+    seen = agent.metrics()
+    assert seen.samples(catalogue.FLINK_LOSS_TIMESTAMP_SECONDS, application=prefix) == []
+    assert seen.value(catalogue.TRANSACTIONS_TOTAL, application=prefix, outcome="timed_out") == 0
+    assert seen.samples(catalogue.RECENT_PRODUCER_FENCES, application=prefix) == []
+
+
+def test_a_job_that_is_not_started_in_time_loses_what_it_precommitted(
+    kafka_4: KafkaCluster, start_agent: StartAgent, keep: Keep, fresh: Callable[[str], str]
+) -> None:
+    topic, prefix = fresh("flink"), fresh("job")
+    kafka_4.create_topic(topic, 1)
+    job = keep(FlinkJob(kafka_4, topic, prefix, "INCREMENTING", interval=2, timeout=30, parallelism=1))
+    agent = start_agent("--bootstrap-server", kafka_4.bootstrap, *OPTIONS, environment=OFTEN)
+    interval = catalogue.FLINK_CHECKPOINT_INTERVAL_SECONDS
+    agent.wait_until(lambda now: now.value(interval, transactional_id_prefix=prefix), 120)
+    job.hold()
+    completes(job)
+    number = str(int((job.last_checkpoint or job.checkpoints).name.split("-")[1]))
+    job.kill()
+    loss = catalogue.FLINK_LOSS_TIMESTAMP_SECONDS
+    seen = agent.wait_until(lambda now: now.samples(loss, application=prefix), 90)
+    (sample,) = seen.samples(loss, application=prefix)
+    assert sample.labels["checkpoint"] == number
+    (place,) = seen.samples(catalogue.FLINK_LOSS_INFO, application=prefix)
+    assert place.labels["topic"] == topic
+    assert 0 <= int(place.labels["start_offset"]) < int(place.labels["end_offset"])
