@@ -267,7 +267,7 @@ class Agent:
             shard=self._shard,
         )
         sources = sources_of(cluster, config, engines, self._receivers, lambda: frozenset(_by_key(self._config)))
-        judged = tuple(Judged(each, lambda: self._thresholds, self._clock) for each in sources)
+        judged = tuple(Judged(each, lambda: self._thresholds, self._clock, cluster.grouping) for each in sources)
         return _Watched(config, engines, cluster, Group(key, judged, cluster.client.close))
 
     def _own_snapshot(self) -> Snapshot:

@@ -22,6 +22,7 @@ from exporter.model import (
     Source,
     Stalls,
 )
+from exporter.transactions.applications import Grouping
 
 SUBJECTS: Mapping[Metric, tuple[str, tuple[int, ...]]] = MappingProxyType(
     {
@@ -52,10 +53,14 @@ SERIES: Mapping[str, tuple[Metric, Metric]] = MappingProxyType(
 class Judged:
     """A source, and after what it reads the thresholds in force for the subjects that it showed."""
 
-    def __init__(self, source: Source, thresholds: Callable[[], Thresholds], clock: Clock) -> None:
+    def __init__(
+        self, source: Source, thresholds: Callable[[], Thresholds], clock: Clock, grouping: Grouping | None = None
+    ) -> None:
+        """``grouping`` has patterns that may have given up on an id: whichever source reads next has the fault."""
         self._source = source
         self._thresholds = thresholds
         self._clock = clock
+        self._grouping = grouping
 
     @property
     def name(self) -> str:
@@ -110,6 +115,9 @@ class Judged:
             yield from _samples(in_force, kind, names, cluster, now)
         if stalls is not None:
             yield from holder_samples(self.cluster, stalls.stalls, lambda topic: _stall(in_force, topic, now))
+        yield from in_force.given_up()
+        if self._grouping is not None:
+            yield from self._grouping.given_up()
 
 
 def _stall(thresholds: Thresholds, topic: str, now: float) -> tuple[float, float]:

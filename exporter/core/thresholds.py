@@ -7,11 +7,13 @@ rules file serves everybody, and a nightly batch has its own threshold without a
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from types import MappingProxyType
+
+from exporter.bounds.patterns import BoundedPattern, given_up
+from exporter.model import Fault
 
 DEFAULTS: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {
@@ -51,7 +53,7 @@ class Override:
     """
 
     kind: str
-    pattern: re.Pattern[str]
+    pattern: BoundedPattern
     values: Mapping[str, float]
     reason: str = ""
     ignored: bool = False
@@ -87,9 +89,11 @@ class Thresholds:
         """Return the reason why a subject is ignored now, or None."""
         return next((each.reason for each in self._matching(kind, subject, now) if each.ignored), None)
 
+    def given_up(self) -> Iterator[Fault]:
+        """Return a fault for each pattern that takes too long on a subject that it met since the last call."""
+        return given_up(each.pattern for each in self.overrides)
+
     def _matching(self, kind: str, subject: str, now: float) -> Iterable[Override]:
         return (
-            each
-            for each in self.overrides
-            if each.kind == kind and each.holds(now) and each.pattern.fullmatch(subject) is not None
+            each for each in self.overrides if each.kind == kind and each.holds(now) and each.pattern.matches(subject)
         )

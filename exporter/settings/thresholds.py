@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
+from exporter.bounds.patterns import BoundedPattern
 from exporter.core.durations import format_duration, parse_duration
 from exporter.core.thresholds import DEFAULTS, Override
 from exporter.settings.values import Pattern, Section, wrong
@@ -131,4 +132,5 @@ class ThresholdConfig(Section):
         if match := _WINDOW.fullmatch(self.between):
             hour, minute, until, past = map(int, match.groups())
             window = (time(hour, minute), time(until, past))
-        return Override(self.kind, re.compile(self.pattern), self._values(), self.reason, self.ignore, window)
+        pattern = BoundedPattern(self.pattern, "thresholds", whole=True)
+        return Override(self.kind, pattern, self._values(), self.reason, self.ignore, window)

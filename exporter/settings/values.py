@@ -21,6 +21,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from exporter.bounds.patterns import BoundedPattern, PatternError
 from exporter.core.durations import format_duration, parse_duration
 from exporter.core.shard import Shard
 from exporter.kafka.properties.client import Properties, PropertiesError
@@ -118,14 +119,14 @@ def _size_text(size: int) -> str:
 
 def _pattern(value: str) -> str:
     try:
-        re.compile(value)
-    except re.error as error:
-        raise wrong(f"is no regular expression: {error.msg} at position {error.pos}") from None
+        BoundedPattern(value, "")
+    except PatternError as error:
+        raise wrong(str(error)) from None
     return value
 
 
 def _application_pattern(value: str) -> str:
-    if "application" not in re.compile(_pattern(value)).groupindex:
+    if "application" not in BoundedPattern(_pattern(value), "").groups:
         raise wrong("needs a group of this name: (?P<application>...), as in ^(?P<application>billing)-.*")
     return value
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from exporter import catalogue
+from exporter.bounds.patterns import BoundedPattern, given_up
 from exporter.kafka.client import AskError
 from exporter.kafka.log.unread_records import UnreadSpan, count_unread
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, group_members, list_groups
@@ -47,6 +47,8 @@ class GroupsSource:
     def __init__(self, cluster: Cluster, settings: GroupsSettings) -> None:
         self._cluster = cluster
         self._settings = settings
+        self._include = tuple(BoundedPattern(each, "groups.include") for each in settings.include)
+        self._exclude = tuple(BoundedPattern(each, "groups.exclude") for each in settings.exclude)
         self.pace = self.interval = settings.interval
         self.timeout = settings.timeout
         self._progress: dict[str, Progress] = {}
@@ -85,7 +87,8 @@ class GroupsSource:
             yield refused
         shard = self._cluster.shard
         names = sorted({group for groups in listed.values.values() for group in groups if shard.holds(group)})
-        chosen, dropped = choose(names, self._settings)
+        chosen, dropped = choose(names, self._settings.limit, self._include, self._exclude)
+        yield from given_up((*self._include, *self._exclude))
         committed = committed_offsets(client, metadata, chosen, deadline)
         yield from committed.faults
         wanted = {partition for offsets in committed.values.values() for partition in offsets}
@@ -194,12 +197,14 @@ def beyond(
     return found
 
 
-def choose(groups: Iterable[str], settings: GroupsSettings) -> tuple[list[str], int]:
+def choose(
+    groups: Iterable[str], limit: int, include: Sequence[BoundedPattern], exclude: Sequence[BoundedPattern]
+) -> tuple[list[str], int]:
     """The groups to measure, and how many the limit leaves out. Groups that ``exclude`` matches are never measured."""
-    meant = [group for group in groups if not any(re.search(each, group) for each in settings.exclude)]
-    if len(meant) <= settings.limit:
+    meant = [group for group in groups if not any(each.matches(group) for each in exclude)]
+    if len(meant) <= limit:
         return meant, 0
-    chosen = [group for group in meant if any(re.search(each, group) for each in settings.include)]
+    chosen = [group for group in meant if any(each.matches(group) for each in include)]
     return chosen, len(meant) - len(chosen)
 
 

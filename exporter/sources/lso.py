@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from exporter import catalogue
+from exporter.bounds.patterns import BoundedPattern, given_up
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
@@ -82,8 +82,9 @@ class LsoSource:
         self.pace = self.interval = settings.interval
         self.timeout = settings.timeout
         self._watch = StallWatch(settings.stall_after)
-        self._include = re.compile("|".join(f"(?:{each})" for each in settings.include) or "(?!)")
-        self._exclude = re.compile("|".join(f"(?:{each})" for each in settings.exclude) or "(?!)")
+        self._include = tuple(BoundedPattern(each, "topics.include") for each in settings.include)
+        self._exclude = tuple(BoundedPattern(each, "topics.exclude") for each in settings.exclude)
+        self._given_up: tuple[Fault, ...] = ()
         self._metadata: Metadata | None = None
         self._watched: frozenset[TopicPartition] = frozenset()
         self._elsewhere: frozenset[TopicPartition] = frozenset()  # of other shards' topics
@@ -127,6 +128,7 @@ class LsoSource:
         except AskError as error:
             yield error.fault
             return
+        yield from self._given_up
         self._watch_elsewhere(held, metadata)
         targets = self._watched | self._elsewhere
         if not sweep:
@@ -166,6 +168,7 @@ class LsoSource:
                 if self._is_meant(topic, metadata) and self._cluster.shard.holds(topic)
                 for number in partitions
             )
+            self._given_up = tuple(given_up((*self._include, *self._exclude)))
             if not self._remembered:
                 self._remembered = True
                 self._watch.identify(metadata.topic_ids)
@@ -208,8 +211,8 @@ class LsoSource:
         return merged, faults
 
     def _is_meant(self, topic: str, metadata: Metadata) -> bool:
-        included = topic in metadata.internal or self._include.search(topic) is not None
-        return included and not self._exclude.search(topic)
+        included = topic in metadata.internal or any(each.matches(topic) for each in self._include)
+        return included and not any(each.matches(topic) for each in self._exclude)
 
     # --- Of other shards' topics ---
 

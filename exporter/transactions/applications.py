@@ -7,10 +7,12 @@ cardinality in hand. User patterns come first, then Connect's groups that are kn
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from exporter.bounds.patterns import BoundedPattern, given_up
+from exporter.model import Fault
 from exporter.transactions.naming import counted_from_zero, form_of
 
 EMPTY_ID = "_empty"
@@ -48,7 +50,7 @@ class Grouping:
 
     def __init__(self, patterns: Sequence[str] = (), connect_groups: Iterable[str] = ()) -> None:
         self.patterns = tuple(patterns)
-        self._patterns = tuple(re.compile(pattern) for pattern in patterns)
+        self._patterns = tuple(BoundedPattern(pattern, "applications") for pattern in patterns)
         self._connect_groups = set(connect_groups)
         self._not_streams: set[str] = set()
         self.of = lru_cache(maxsize=4096)(self._of)
@@ -74,6 +76,12 @@ class Grouping:
         """The groups of Connect workers that are configured, or whose leader's id was seen."""
         return frozenset(self._connect_groups)
 
+    def given_up(self) -> Iterator[Fault]:
+        """Return a fault for each pattern that takes too long on an id that came since the last call: the id belongs to
+        the application that its form names.
+        """
+        return given_up(self._patterns)
+
     def is_connect_task(self, transactional_id: str) -> bool:
         """Whether this is the id of a task of a known Connect group, whatever application a user's pattern says."""
         return self._connect_task(transactional_id) is not None
@@ -91,7 +99,7 @@ class Grouping:
         if not transactional_id:
             return Grouped(Application(EMPTY_ID, "other"), "empty id")
         for pattern in self._patterns:
-            if (match := pattern.search(transactional_id)) and match["application"]:
+            if (match := pattern.match(transactional_id)) and match["application"]:
                 return Grouped(Application(match["application"], "producer"), f"your pattern {pattern.pattern}")
         if leader := _CONNECT_LEADER.fullmatch(transactional_id):
             return Grouped(Application(transactional_id, "connect_leader", leader["group"]), "leader of Connect")

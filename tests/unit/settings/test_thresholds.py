@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import time
@@ -13,6 +12,7 @@ import pytest
 
 from exporter import catalogue
 from exporter.agent.judged import Judged
+from exporter.bounds.patterns import BoundedPattern
 from exporter.config import ConfigError, ConfigSource
 from exporter.core.runner import read_source
 from exporter.core.thresholds import DEFAULTS, Override, Thresholds
@@ -29,12 +29,13 @@ from exporter.model import (
     Reason,
     Sample,
 )
+from exporter.transactions.applications import Grouping
 
 NOON, NIGHT = 12 * 3600.0, 26 * 3600.0
 
 
 def override(pattern: str, reason: str = "why", *, kind: str = "topic", **values: float) -> Override:
-    return Override(kind, re.compile(pattern), values, reason)
+    return Override(kind, BoundedPattern(pattern, "thresholds", whole=True), values, reason)
 
 
 def test_without_overrides_the_defaults_hold() -> None:
@@ -68,12 +69,16 @@ def test_a_pattern_matches_the_whole_name_and_one_kind_only() -> None:
 def test_a_window_of_the_day_begins_and_ends_to_the_minute_over_midnight_too(
     window: tuple[time, time], now: float, holds: bool
 ) -> None:
-    ours = Override("topic", re.compile(".*"), {"stall_warning": 60}, "batch", window=window)
+    ours = Override(
+        "topic", BoundedPattern(".*", "thresholds", whole=True), {"stall_warning": 60}, "batch", window=window
+    )
     assert ours.holds(now) is holds
 
 
 def test_what_is_ignored_has_no_threshold_that_can_be_passed_and_a_reason() -> None:
-    ours = Thresholds((Override("topic", re.compile("test-.*"), {}, "a playground", ignored=True),))
+    ours = Thresholds(
+        (Override("topic", BoundedPattern("test-.*", "thresholds", whole=True), {}, "a playground", ignored=True),)
+    )
     assert set(ours.of("topic", "test-1", NOON).values()) == {math.inf}
     assert ours.ignored("topic", "test-1", NOON) == "a playground"
     assert ours.ignored("topic", "orders", NOON) is None
@@ -106,6 +111,25 @@ class Given:
 def read(source: Given, thresholds: Thresholds = NONE, *facts: Fact) -> list[Sample | Fault | Fact]:
     judged = Judged(source, lambda: thresholds, Clock(wall=lambda: NOON))
     return list(judged.read(Deadline.after(1), Facts({type(fact): fact for fact in facts})))
+
+
+def test_a_subject_that_a_pattern_takes_too_long_for_is_a_fault_and_has_the_defaults() -> None:
+    slow = "a" * 100 + "!"
+    ours = Thresholds((override("(a|a)*", kind="application", unclean=0.01),))
+    items = read(Given((catalogue.APPLICATION_INFO(1.0, "prod", slow, "producer", "", ""),)), ours)
+    shown = {each.labels[2]: each.value for each in items[1:] if isinstance(each, Sample)}
+    assert shown["unclean"] == 0.05
+    (fault,) = [each for each in items if isinstance(each, Fault)]
+    assert fault.detail.startswith("thresholds: '(a|a)*' takes too long")
+
+
+def test_a_fault_of_the_applications_patterns_is_one_of_the_source_that_reads_next() -> None:
+    grouping = Grouping(["^(?P<application>(a|a)*)$"])
+    grouping.of("a" * 100 + "!")
+    judged = Judged(Given(()), lambda: NONE, Clock(wall=lambda: NOON), grouping)
+    (fault,) = judged.read(Deadline.after(1), Facts())
+    assert isinstance(fault, Fault)
+    assert list(judged.read(Deadline.after(1), Facts())) == []
 
 
 def test_thresholds_are_beside_each_application_once() -> None:
@@ -157,7 +181,9 @@ def test_a_query_and_a_connector_are_named_with_what_they_belong_to() -> None:
 
 def test_what_is_ignored_is_a_series_with_its_reason() -> None:
     shown = (catalogue.AUDIT_LAST_RUN_TIMESTAMP_SECONDS(1.0, "prod", "file", "nightly", "orders"),)
-    ours = Thresholds((Override("audit", re.compile(".*"), {}, "moved away", ignored=True),))
+    ours = Thresholds(
+        (Override("audit", BoundedPattern(".*", "thresholds", whole=True), {}, "moved away", ignored=True),)
+    )
     assert catalogue.IGNORED_INFO(1.0, "prod", "audit", "nightly", "moved away") in read(Given(shown), ours)
 
 
@@ -213,7 +239,13 @@ def test_a_group_has_the_thresholds_that_were_given_and_no_others() -> None:
 
 
 def test_a_source_that_may_be_down_says_why_also_when_it_raises() -> None:
-    ours = Thresholds((Override("source", re.compile("txnlog/.*"), {}, "READ is refused", ignored=True),))
+    ours = Thresholds(
+        (
+            Override(
+                "source", BoundedPattern("txnlog/.*", "thresholds", whole=True), {}, "READ is refused", ignored=True
+            ),
+        )
+    )
     assert read(Given((), "txnlog"), ours) == [IgnoredSource("READ is refused")]
     assert read(Given((), "lso"), ours) == []
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter import catalogue
+from exporter.bounds.patterns import BoundedPattern
 from exporter.kafka.requests.transactions import PROBES
 from exporter.model import GroupsBeyondLso, Notes, Reason, TopicPartition
 from exporter.sources.groups import REFUSALS_KEPT, GroupsSettings, GroupsSource, choose, group_samples
@@ -218,8 +219,8 @@ def test_groups_below_every_last_stable_offset_are_not_described() -> None:
 
 @given(st.sets(st.text("abc-", min_size=1, max_size=4)), st.integers(0, 6))
 def test_every_group_that_is_meant_is_chosen_or_counted(groups: set[str], limit: int) -> None:
-    settings = GroupsSettings(include=("a",), exclude=("c",), limit=limit)
-    chosen, dropped = choose(sorted(groups), settings)
+    include, exclude = [BoundedPattern("a", "groups.include")], [BoundedPattern("c", "groups.exclude")]
+    chosen, dropped = choose(sorted(groups), limit, include, exclude)
     meant = {group for group in groups if "c" not in group}
     assert set(chosen) <= meant
     assert len(chosen) + dropped == len(meant)

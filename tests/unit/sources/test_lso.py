@@ -531,6 +531,18 @@ def test_topics_are_chosen_by_name_and_internal_ones_are_watched_unless_excluded
     assert set(read(world, source).values(STALLED)) == {("orders",)}
 
 
+def test_a_topic_that_a_pattern_takes_too_long_for_is_a_fault_and_the_others_are_watched() -> None:
+    slow = "a" * 100 + "!"
+    world = world_of(**{"aaa": 1, slow: 1, "orders": 1})
+    source = LsoSource(world.cluster(), LsoSettings(include=("^(a|a)*$", "^ord"), exclude=("^__",)))
+    for _ in range(2):  # unknown is shown as long as the topic is there
+        seen = read(world, source)
+        assert set(seen.values(STALLED)) == {("aaa",), ("orders",)}
+        (fault,) = seen.faults
+        assert fault.reason is Reason.TIMEOUT
+        assert fault.detail.startswith("topics.include: '^(a|a)*$' takes too long on 'aaa")
+
+
 def test_topics_and_stalls_that_come_and_go_leave_nothing_behind() -> None:
     world = world_of(orders=1)
     source = source_of(world)

@@ -44,6 +44,16 @@ def test_a_users_pattern_comes_first() -> None:
     assert grouping.of("pay-3").name == "pay"
 
 
+def test_an_id_that_a_pattern_takes_too_long_for_has_the_application_of_its_form() -> None:
+    grouping = Grouping(["^(?P<application>(a|a)*)$", "^(?P<application>billing)-.*"])
+    slow = "a" * 32_000 + "-7"
+    assert grouping.of(slow).name == "a" * 32_000
+    assert grouping.of("billing-7").name == "billing"
+    (fault,) = grouping.given_up()
+    assert fault.detail.startswith("applications: '^(?P<application>(a|a)*)$' takes too long on 'aaa")
+    assert list(grouping.given_up()) == []
+
+
 def test_a_connect_group_is_learned_from_its_leader_and_its_tasks_are_known_from_then_on() -> None:
     grouping = Grouping()
     assert grouping.of("etl-orders-0").kind == "producer"
