@@ -227,7 +227,11 @@ class Deeds:
 
 
 def truncate_logs(data: Path, lots: random.Random) -> int:
-    """Cut up to some kilobytes off the newest segment of half of a stopped broker's partitions; how many were cut."""
+    """Cut up to some kilobytes off the newest segment of half of a stopped broker's partitions; how many were cut.
+
+    A machine that loses power loses the ends of a segment's indexes too. An index that is longer than its segment stops
+    the partition's replication for good (InvalidOffsetException); a missing one is made anew (LogSegment.sanityCheck).
+    """
     cut = 0
     for folder in sorted(data.glob("*-*")):
         segments = sorted(folder.glob("*.log"))
@@ -237,5 +241,7 @@ def truncate_logs(data: Path, lots: random.Random) -> int:
         if size:
             with segments[-1].open("r+b") as stream:
                 stream.truncate(max(0, size - lots.randint(1, TRUNCATED_BYTES)))
+            for ending in (".index", ".timeindex", ".txnindex"):
+                segments[-1].with_suffix(ending).unlink(missing_ok=True)
             cut += 1
     return cut
