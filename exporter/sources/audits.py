@@ -8,7 +8,7 @@ from exporter import catalogue
 from exporter.audit_result.files import AuditFiles
 from exporter.audit_result.result import AuditResult, AuditResults
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
-from exporter.sources.cluster import NamedCluster
+from exporter.sources.cluster import ClusterSource, NamedCluster
 
 MOST_AUDITS = 500
 
@@ -17,7 +17,7 @@ Names = Callable[[], frozenset[str]]
 """The names of all clusters that are watched now."""
 
 
-class AuditsSource:
+class AuditsSource(ClusterSource[NamedCluster]):
     """Source ``audits`` of one cluster."""
 
     name = "audits"
@@ -34,18 +34,11 @@ class AuditsSource:
         left_out: Callable[[], int] = int,
     ) -> None:
         """``posted`` returns the posted results, ``left_out`` how many of them could not be kept."""
-        self._cluster = cluster
+        super().__init__(cluster)
         self._names = names
         self._files = files
         self._posted = posted
         self._left_out = left_out
-
-    @property
-    def cluster(self) -> str:
-        return self._cluster.name
-
-    def close(self) -> None:
-        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del facts

@@ -15,7 +15,7 @@ from exporter.jvm.reader import JvmAnswer, JvmReader, MBean, MBeanQuery, parse_o
 from exporter.kafka.faults import AskError
 from exporter.kafka.requests.metadata import Metadata
 from exporter.model import Deadline, Distribution, Fact, Facts, Fault, Metric, Notes, Reason, Sample
-from exporter.sources.cluster import NamedCluster
+from exporter.sources.cluster import ClusterSource, NamedCluster
 
 _QUANTILES = {
     "50thPercentile": 0.5,
@@ -114,26 +114,19 @@ class BrokerSettings:
     timeout: float = 10.0
 
 
-class BrokersSource:
+class BrokersSource(ClusterSource[KnownBrokers]):
     """Source ``brokers`` of one broker's JVM."""
 
     name = "brokers"
 
     def __init__(self, cluster: KnownBrokers, settings: BrokerSettings, reader: JvmReader) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._settings = settings
         self._reader = reader
         self._node_id = settings.node_id
         self.target = settings.target
         self.pace = self.interval = settings.interval
         self.timeout = settings.timeout
-
-    @property
-    def cluster(self) -> str:
-        return self._cluster.name
-
-    def close(self) -> None:
-        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del facts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from exporter.core.shard import WHOLE, Shard
 from exporter.core.state import StateDir
@@ -49,3 +49,30 @@ class Cluster:
         metadata = self.client.metadata(deadline, topics, max_age)
         self.cluster_id = metadata.cluster_id
         return metadata
+
+
+C = TypeVar("C", bound=NamedCluster)
+
+
+class ClusterSource(Generic[C]):
+    """Base of the sources of one cluster: the value of their label ``kafka_cluster``, and nothing to close."""
+
+    def __init__(self, cluster: C) -> None:
+        self._cluster = cluster
+
+    @property
+    def cluster(self) -> str:
+        """See ``exporter.model.Source``."""
+        return self._cluster.name
+
+    def close(self) -> None:
+        """The source holds no resources, unless a subclass overrides this."""
+
+
+class KafkaSource(ClusterSource[Cluster]):
+    """Base of the sources whose target is the cluster itself."""
+
+    @property
+    def target(self) -> str:
+        """See ``exporter.model.Source``."""
+        return self._cluster.target

@@ -29,7 +29,7 @@ from exporter.connect.workers import (
 )
 from exporter.jvm.reader import JvmAnswer, JvmReader
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample, TaskCommits
-from exporter.sources.cluster import NamedCluster
+from exporter.sources.cluster import ClusterSource, NamedCluster
 from exporter.words import FailureCause
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class ConnectSettings:
     timeout: float = 8.0
 
 
-class ConnectSource:
+class ConnectSource(ClusterSource[NamedCluster]):
     """Source ``connect`` of one Connect cluster. ``rest`` or ``workers`` is None where it is not configured.
 
     ``workers`` returns the readers of the current workers, which may change between reads.
@@ -76,7 +76,7 @@ class ConnectSource:
         rest: RestReader | None,
         workers: Callable[[], Sequence[JvmReader]] | None,
     ) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._settings = settings
         self._rest = rest
         self._workers = workers
@@ -99,13 +99,6 @@ class ConnectSource:
         )
         for note in self._notes:
             log.info("connect %s: %s", settings.name, note)
-
-    @property
-    def cluster(self) -> str:
-        return self._cluster.name
-
-    def close(self) -> None:
-        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         rest, answers = self._ask(deadline)

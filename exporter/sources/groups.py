@@ -14,7 +14,7 @@ from exporter.kafka.requests.groups import committed_offsets, describe_group_gra
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import both_ends
 from exporter.model import Deadline, Fact, Facts, Fault, GroupsBeyondLso, Notes, Sample, TopicPartition
-from exporter.sources.cluster import Cluster
+from exporter.sources.cluster import Cluster, KafkaSource
 
 MOST_NAMED = 3
 REFUSALS_KEPT = 20
@@ -39,13 +39,13 @@ class Progress(NamedTuple):
     committed: Mapping[TopicPartition, int]
 
 
-class GroupsSource:
+class GroupsSource(KafkaSource):
     """Source ``groups`` of one cluster."""
 
     name = "groups"
 
     def __init__(self, cluster: Cluster, settings: GroupsSettings) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._settings = settings
         self._include = tuple(BoundedPattern(each, "groups.include") for each in settings.include)
         self._exclude = tuple(BoundedPattern(each, "groups.exclude") for each in settings.exclude)
@@ -58,20 +58,9 @@ class GroupsSource:
         self._reads = 0
 
     @property
-    def target(self) -> str:
-        return self._cluster.target
-
-    @property
-    def cluster(self) -> str:
-        return self._cluster.name
-
-    @property
     def suspects(self) -> frozenset[str]:
         """Groups with members that were beyond a last stable offset at the last read, and are not proven to read it."""
         return frozenset(self._progress.keys() - self._proven.keys())
-
-    def close(self) -> None:
-        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:  # noqa: ARG002 the protocol's
         client = self._cluster.client

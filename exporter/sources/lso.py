@@ -36,7 +36,7 @@ from exporter.model import (
     Stalls,
     TopicPartition,
 )
-from exporter.sources.cluster import Cluster
+from exporter.sources.cluster import Cluster, KafkaSource
 from exporter.sources.prover import WAITING, Prover
 
 JITTER = 0.05
@@ -63,7 +63,7 @@ class LsoSettings:
     timeout: float = 10.0
 
 
-class LsoSource:
+class LsoSource(KafkaSource):
     """Source ``lso`` of one cluster.
 
     Cost follows open transactions, not partitions: those of open transactions, and those last seen with the LSO below
@@ -77,7 +77,7 @@ class LsoSource:
 
     def __init__(self, cluster: Cluster, settings: LsoSettings, prover: Prover | None = None) -> None:
         """Without a prover, a holder that no coordinator knows stays of kind unknown."""
-        self._cluster = cluster
+        super().__init__(cluster)
         self._settings = settings
         self.pace = self.interval = settings.interval
         self.timeout = settings.timeout
@@ -97,14 +97,6 @@ class LsoSource:
         self._markers = Markers(cluster.client, cluster.clock)
         self._prover = prover
         self._holders: dict[OpenStart, float] = {}  # open holders of stalled partitions, and since when they were seen
-
-    @property
-    def target(self) -> str:
-        return self._cluster.target
-
-    @property
-    def cluster(self) -> str:
-        return self._cluster.name
 
     def close(self) -> None:
         self._save()

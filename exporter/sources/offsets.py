@@ -11,7 +11,7 @@ from exporter.kafka.log.offset_commits import CommitReader, OffsetCommits
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets
 from exporter.model import CommitTimes, Deadline, Fact, Facts, Fault, GroupCommits, Sample, TopicPartition
-from exporter.sources.cluster import Cluster
+from exporter.sources.cluster import Cluster, KafkaSource
 
 HOUR = 3600.0
 MOST_SERIES = 5000
@@ -20,13 +20,13 @@ SPACING = 10.0
 """Resolution in seconds of the commit instants kept of a group: at most 360 in an hour."""
 
 
-class OffsetsSource:
+class OffsetsSource(KafkaSource):
     """Source ``offsets`` of one cluster. Counters begin at its start; the posture uses the hour before it as well."""
 
     name = "offsets"
 
     def __init__(self, cluster: Cluster, interval: float, timeout: float = 20.0) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self.pace = self.interval = interval
         self.timeout = timeout
         self._reader = CommitReader()
@@ -34,17 +34,6 @@ class OffsetsSource:
         self._counts: dict[tuple[str, str, bool], int] = {}
         self._times: dict[tuple[str, bool], deque[float]] = {}
         self._dropped: set[tuple[str, str]] = set()
-
-    @property
-    def target(self) -> str:
-        return self._cluster.target
-
-    @property
-    def cluster(self) -> str:
-        return self._cluster.name
-
-    def close(self) -> None:
-        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:  # noqa: ARG002 the protocol's
         try:

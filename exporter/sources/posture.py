@@ -24,7 +24,7 @@ from exporter.model import (
 )
 from exporter.posture.check import Check, CheckResult, Settings
 from exporter.posture.checks import Posture, PostureEvidence, checks_of, group_checks
-from exporter.sources.cluster import Cluster
+from exporter.sources.cluster import Cluster, KafkaSource
 
 BROKER_KEYS = (
     "transaction.state.log.min.isr",
@@ -46,7 +46,7 @@ class PostureSettings:
     timeout: float = 30.0
 
 
-class PostureSource:
+class PostureSource(KafkaSource):
     """Source ``posture`` of one cluster. Of several shards the first sends requests; the others check only their own
     groups.
     """
@@ -54,22 +54,11 @@ class PostureSource:
     name = "posture"
 
     def __init__(self, cluster: Cluster, settings: PostureSettings) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._settings = settings
         self.pace = self.interval = settings.interval
         self.timeout = settings.timeout
         self._begun = False
-
-    @property
-    def target(self) -> str:
-        return self._cluster.target
-
-    @property
-    def cluster(self) -> str:
-        return self._cluster.name
-
-    def close(self) -> None:
-        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         if self._cluster.shard.first:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from exporter import catalogue
 from exporter.jvm.reader import JvmReader, MBeanQuery
 from exporter.model import Deadline, Fact, Facts, Fault, Metric, Notes, Sample
-from exporter.sources.cluster import NamedCluster
+from exporter.sources.cluster import ClusterSource, NamedCluster
 
 _OPERATIONS = {
     f"txn-{operation.replace('_', '-')}-time-ns-total": operation for operation in catalogue.PRODUCER_OPERATIONS
@@ -43,24 +43,17 @@ class ProducerSettings:
     timeout: float = 10.0
 
 
-class ProducersSource:
+class ProducersSource(ClusterSource[NamedCluster]):
     """Source ``producers`` of one application's JVM. A JVM without producers is no fault: it may create them later."""
 
     name = "producers"
 
     def __init__(self, cluster: NamedCluster, settings: ProducerSettings, reader: JvmReader) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._reader = reader
         self.target = settings.target
         self.pace = self.interval = settings.interval
         self.timeout = settings.timeout
-
-    @property
-    def cluster(self) -> str:
-        return self._cluster.name
-
-    def close(self) -> None:
-        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del facts

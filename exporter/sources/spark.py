@@ -16,7 +16,7 @@ from exporter.catalogue import SPARK_TERMINATION_REASONS
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.offsets import both_ends
 from exporter.model import Clock, Deadline, Fact, Facts, Fault, Sample, TopicPartition
-from exporter.sources.cluster import Cluster, NamedCluster
+from exporter.sources.cluster import Cluster, ClusterSource, NamedCluster
 from exporter.spark.queries import Lag, QueryKey, SparkQueries, SparkView, StreamingQuery, merged
 
 MOST_QUERIES = 500
@@ -48,7 +48,7 @@ class FolderSettings:
     timeout: float = 10.0
 
 
-class SparkFolderSource:
+class SparkFolderSource(ClusterSource[NamedCluster]):
     """Source ``spark`` of one folder. It exposes no samples, only facts."""
 
     name = "spark"
@@ -56,19 +56,12 @@ class SparkFolderSource:
     def __init__(
         self, cluster: NamedCluster, settings: FolderSettings, folder: Folder, clock: Clock | None = None
     ) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._folder = folder
         self._clock = clock or Clock()
         self.target = settings.target
         self.pace = self.interval = settings.interval
         self.timeout = settings.timeout
-
-    @property
-    def cluster(self) -> str:
-        return self._cluster.name
-
-    def close(self) -> None:
-        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del facts
@@ -81,7 +74,7 @@ class SparkFolderSource:
         yield SparkQueries(tuple(queries), self._folder.left_out)
 
 
-class SparkSource:
+class SparkSource(ClusterSource[Cluster]):
     """Source ``spark`` of one cluster: all queries that read it, each once."""
 
     name = "spark"
@@ -96,17 +89,10 @@ class SparkSource:
         left_out: Callable[[], int] = int,
     ) -> None:
         """``posted`` returns the posted queries, ``left_out`` how many of them could not be kept."""
-        self._cluster = cluster
+        super().__init__(cluster)
         self._posted = posted
         self._left_out = left_out
         self._terminations = Terminations(cluster.clock.wall())
-
-    @property
-    def cluster(self) -> str:
-        return self._cluster.name
-
-    def close(self) -> None:
-        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         now = self._cluster.clock.wall()

@@ -13,7 +13,7 @@ from exporter.jvm.reader import JvmAnswer, JvmReader, MBeanQuery, MBeanValue
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.offsets import both_ends
 from exporter.model import Deadline, Fact, Facts, Fault, Sample, TopicPartition
-from exporter.sources.cluster import Cluster
+from exporter.sources.cluster import Cluster, ClusterSource
 
 log = logging.getLogger(__name__)
 
@@ -50,25 +50,18 @@ class StreamsSettings:
     timeout: float = 8.0
 
 
-class StreamsSource:
+class StreamsSource(ClusterSource[Cluster]):
     """Source ``streams`` of one JVM."""
 
     name = "streams"
 
     def __init__(self, cluster: Cluster, settings: StreamsSettings, jvm: JvmReader) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._jvm = jvm
         self.target = settings.target
         self.pace = self.interval = settings.interval
         self.timeout = settings.timeout
         self._dropped: frozenset[str] = frozenset()
-
-    @property
-    def cluster(self) -> str:
-        return self._cluster.name
-
-    def close(self) -> None:
-        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:  # noqa: ARG002 the protocol's
         # At most half of the time, so that a JVM that hangs leaves time for the cluster's answers.

@@ -29,7 +29,7 @@ from exporter.model import (
     Sample,
     Stalls,
 )
-from exporter.sources.cluster import Cluster
+from exporter.sources.cluster import Cluster, KafkaSource
 from exporter.transactions.clock import CoordinatorClock, coordinator_time
 from exporter.transactions.open_samples import open_transaction_samples
 from exporter.transactions.outcome import is_overdue
@@ -59,13 +59,13 @@ class TransactionsSettings:
     timeout: float = 10.0
 
 
-class TransactionsSource:
+class TransactionsSource(KafkaSource):
     """Source ``transactions`` of one cluster."""
 
     name = "transactions"
 
     def __init__(self, cluster: Cluster, settings: TransactionsSettings) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._settings = settings
         self.interval = settings.interval
         self.pace = min(PACE, settings.interval)
@@ -86,17 +86,6 @@ class TransactionsSource:
         self._ended: frozenset[OpenTransaction] = frozenset()  # of these, not open at the coordinator
         self._made: tuple[Sample, ...] = ()
         self._made_at = float("-inf")
-
-    @property
-    def target(self) -> str:
-        return self._cluster.target
-
-    @property
-    def cluster(self) -> str:
-        return self._cluster.name
-
-    def close(self) -> None:
-        """The source holds no resources."""
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         now = self._cluster.clock.monotonic()

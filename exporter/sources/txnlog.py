@@ -36,7 +36,7 @@ from exporter.model import (
     TransactionUse,
     UncleanEnds,
 )
-from exporter.sources.cluster import Cluster
+from exporter.sources.cluster import Cluster, KafkaSource
 from exporter.transactions.aggregates import Aggregates, Caps
 from exporter.transactions.entries import Entry
 from exporter.transactions.keeper import Keeper
@@ -73,7 +73,7 @@ class TxnlogSettings:
     timeout: float = 10.0
 
 
-class TxnlogSource:
+class TxnlogSource(KafkaSource):
     """Source ``txnlog`` of one cluster: what became of transactions, from the log, while READ on it is granted."""
 
     name = "txnlog"
@@ -83,7 +83,7 @@ class TxnlogSource:
     def __init__(
         self, cluster: Cluster, settings: TxnlogSettings, open_tail: Callable[[Properties, str], TailReader] = Tail
     ) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._open_tail = open_tail
         self._settings = settings
         self.timeout = settings.timeout
@@ -113,14 +113,6 @@ class TxnlogSource:
         self._release_times: ReleaseTimes | None = None
         self._hour = LastHour(cluster.clock)
         self._places: dict[int, dict[TopicPartition, tuple[int, int]]] = {}  # of precommitted transactions, by producer
-
-    @property
-    def target(self) -> str:
-        return self._cluster.target
-
-    @property
-    def cluster(self) -> str:
-        return self._cluster.name
 
     def close(self) -> None:
         self._save(whole=True)
