@@ -25,6 +25,7 @@ from exporter.catalogue import (
     PRODUCER_FENCES_TOTAL,
     PRODUCER_INITS_TOTAL,
     RECENT_PRODUCER_FENCES,
+    STORM_FENCES,
     TRANSACTION_COMPLETION_SECONDS,
 )
 from exporter.model import Metric
@@ -142,7 +143,7 @@ max by ({_BY}, transactional_id) (
   {RECENT_PRODUCER_FENCES} > min_over_time({RECENT_PRODUCER_FENCES}[10m])
   or
   {RECENT_PRODUCER_FENCES} and {RECENT_PRODUCER_FENCES} offset 11m
-) >= 3""",
+) >= {STORM_FENCES}""",
         "One transactional.id is fenced again and again: two live instances share it, or one crashes in a loop.",
         "transactional.id {{ $labels.transactional_id }} of "
         + _WHO

@@ -198,12 +198,12 @@ def outcomes(*matchers: str) -> core.Panel:
 
 def unclean_ends(*matchers: str) -> core.Panel:
     return table(
-        "Latest fences, timeouts and server aborts",
+        "Latest fences and timeouts",
         "Who it happened to in the last hour, by the time of the transaction log; the newest have the smallest age.",
         [age(now(LAST_UNCLEAN_END_TIMESTAMP_SECONDS, *matchers))],
         [
             Column("Value #A", "Ago", "s", width=110),
-            Column("outcome", "Outcome", colours={**OUTCOME_COLOURS, "aborted_by_server": YELLOW}, width=150),
+            Column("outcome", "Outcome", colours=OUTCOME_COLOURS, width=150),
             Column("transactional_id", "Transactional id"),
             Column("application", "Application", link=_TO_APPLICATION),
             Column("producer_id", "Producer id", width=110),

@@ -21,7 +21,9 @@ OVERFLOW = "_other"
 """The application that takes what overflows the cap, so that sums stay true."""
 
 OUTCOMES = Outcome.values()
-UNCLEAN_OUTCOMES = ("fenced", "timed_out", "aborted_by_server")
+UNCLEAN_OUTCOMES = (Outcome.FENCED.value, Outcome.TIMED_OUT.value)
+STORM_FENCES = 3
+"""Fences of one transactional.id in 10 minutes that make a storm: in the alert, on the page and in the status."""
 TRANSACTION_STATES = TransactionState.values()
 BLOCKER_KINDS = BlockerKind.values()
 TOPIC_CONDITIONS = ("total", "offline", "under_replicated", "under_min_isr")
@@ -382,8 +384,7 @@ RECENT_PRODUCER_FENCES = Metric(
 LAST_UNCLEAN_END_TIMESTAMP_SECONDS = Metric(
     "kafka_eos_last_unclean_end_timestamp_seconds",
     Kind.GAUGE,
-    "Unix time of the log at which a transaction was fenced, timed out or aborted by the server, for the latest ones "
-    "of the last hour.",
+    "Unix time of the log at which a transaction was fenced or timed out, for the latest ones of the last hour.",
     (*A, "transactional_id", "producer_id", "producer_epoch", "outcome"),
     "txnlog",
 )

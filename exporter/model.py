@@ -405,7 +405,7 @@ class Stalls(Fact):
 class UncleanEnd(NamedTuple):
     """A transaction that did not end by its client's own commit or abort; ``ended`` is Unix seconds of log time.
 
-    ``outcome`` is fenced, timed_out or aborted_by_server.
+    ``outcome`` is ``fenced`` or ``timed_out``.
     """
 
     transactional_id: str

@@ -52,8 +52,8 @@ def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's
     """The command line of ``transactions recent``."""
     parser: argparse.ArgumentParser = looks.add_parser(
         "recent",
-        help="unclean ends of the last hour, by id: fenced, timed out, aborted by the server",
-        description="List the unclean ends of the last hour, newest first: fenced, timed out, aborted by the server.",
+        help="unclean ends of the last hour, by id: fenced, timed out",
+        description="List the unclean ends of the last hour, newest first: fenced, timed out.",
         epilog=_EXAMPLES,
     )
     parser.add_argument(

@@ -18,8 +18,6 @@ from exporter.model import Clock, Fact, Outcome, Sample
 
 MINUTES = 60
 MOST_APPLICATIONS = 200
-STORM_FENCES = 3
-"""Fences of one transactional.id in 10 minutes that make a storm, as in the alert KafkaEosProducerFenceStorm."""
 SILENT_MINUTES = 10
 FEWEST_BUSY_MINUTES = 5
 """Minutes with commits below which the rhythm of an application is not known."""
@@ -103,7 +101,7 @@ class LastHour(Fact):
             self._storms = tuple(
                 FenceStorm(each.labels[1], each.labels[2], int(each.value))
                 for each in fences
-                if isinstance(each.value, int | float) and each.value >= STORM_FENCES
+                if isinstance(each.value, int | float) and each.value >= catalogue.STORM_FENCES
             )
             first = self._began is None
             if first and counted:
