@@ -33,7 +33,8 @@ from exporter.model import (
     TransactionState,
 )
 from exporter.sources.cluster import Cluster
-from exporter.sources.lso import LsoSettings, LsoSource, with_checkpoints
+from exporter.sources.holders import with_checkpoints
+from exporter.sources.lso import LsoSettings, LsoSource
 from exporter.sources.rounds import held_in
 from exporter.transactions.log_range import RangeConsumer
 from exporter.transactions.log_scan import OpenRangeReader

@@ -1,8 +1,8 @@
-"""The last stable offset of every partition, the stalled partitions, and the transactions that hold them."""
+"""The last stable offset of every partition, and the stalled partitions. `holders.py` has the transactions in them."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -10,34 +10,28 @@ from exporter import catalogue
 from exporter.bounds.patterns import BoundedPattern, given_up
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.client import AskError
-from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import both_ends
 from exporter.kafka.requests.routing import NAMED_TOPICS
-from exporter.kafka.requests.transactions import describe_producers
 from exporter.lso.holders import shown
-from exporter.lso.markers import Markers
-from exporter.lso.proof import HangingProof, OpenInLog, OpenStart
-from exporter.lso.rules import Coordinators, LogProducer, Replication
+from exporter.lso.proof import OpenStart
+from exporter.lso.rules import Coordinators, Replication
 from exporter.lso.tracker import StallWatch
 from exporter.model import (
-    BlockerKind,
     CoordinatorTime,
     Deadline,
     Fact,
     Facts,
     Fault,
-    OpenTransaction,
     OpenTransactions,
-    Reason,
     ReleaseTimes,
     Sample,
-    Stall,
     Stalls,
     TopicPartition,
 )
 from exporter.sources.cluster import Cluster, KafkaSource
-from exporter.sources.prover import WAITING, Prover
+from exporter.sources.holders import StallHolders, stall_samples
+from exporter.sources.prover import Prover
 
 JITTER = 0.05
 """Share of an interval by which a read may be early."""
@@ -94,14 +88,11 @@ class LsoSource(KafkaSource):
         self._remembered = False
         self._stale = False
         self._unknown: frozenset[str] = frozenset()
-        self._markers = Markers(cluster.client, cluster.clock)
-        self._prover = prover
-        self._holders: dict[OpenStart, float] = {}  # open holders of stalled partitions, and since when they were seen
+        self._holders = StallHolders(cluster, self._watch, prover)
 
     def close(self) -> None:
         self._save()
-        if self._prover is not None:
-            self._prover.close()
+        self._holders.close()
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         clock = self._cluster.clock
@@ -142,9 +133,8 @@ class LsoSource(KafkaSource):
             yield error.fault
             return
         yield from faults
-        coordinators, more = self._who(metadata, hot, opened, deadline)
+        coordinators, replication, more = self._holders.read(metadata, hot, opened, deadline)
         yield from more
-        coordinators, replication = self._what_completes(metadata, coordinators, deadline)
         flink = facts.get(FlinkTransactions) or FlinkTransactions({})
         yield from self._samples(coordinators, replication, facts.get(ReleaseTimes), opened, flink)
         self._save()
@@ -291,96 +281,7 @@ class LsoSource(KafkaSource):
         due = self._watch.due(next_look - JITTER * self.interval, next_look + MOMENT * self.interval)
         return 0.0 if due is None else due - next_look + JITTER * self.interval
 
-    # --- Who holds it ---
-
-    def _who(
-        self, metadata: Metadata, hot: AbstractSet[TopicPartition], opened: OpenTransactions | None, deadline: Deadline
-    ) -> tuple[Coordinators, list[Fault]]:
-        known = Coordinators.of(opened.transactions if opened else ())
-        # Partitions first, then coordinators: a transaction that ends in between is unknown to its coordinator in this
-        # read only; the next read clears it.
-        wanted = self._watch.to_describe(hot, known)
-        faults: list[Fault] = []
-        fresh: Mapping[TopicPartition, object] = {}
-        if wanted:
-            answers = describe_producers(self._cluster.client, metadata, wanted, deadline)
-            fresh = answers.values
-            for partition in wanted:
-                producers = answers.values.get(partition)
-                if producers is not None:
-                    self._watch.described(
-                        partition,
-                        tuple(
-                            LogProducer(each.producer_id, each.producer_epoch, each.start_offset, each.last_timestamp)
-                            for each in producers
-                            if each.start_offset is not None
-                        ),
-                    )
-                elif (fault := answers.unanswered.get(partition)) is not None:
-                    self._watch.described(partition, None, fault.detail)
-            # A topic that was deleted between two calls is no fault.
-            faults += [each for each in answers.faults if each.reason is not Reason.UNKNOWN_TOPIC]
-        described = self._cluster.clock.monotonic()
-        coordinators = known
-        if strangers := self._watch.strangers(known):
-            coordinators, more = self._ask(strangers, opened, deadline)
-            faults += more
-        self._prove(fresh, described, coordinators, opened, deadline)
-        return coordinators, faults
-
-    def _prove(
-        self,
-        fresh: Container[TopicPartition],
-        described: float,
-        coordinators: Coordinators,
-        opened: OpenTransactions | None,
-        deadline: Deadline,
-    ) -> None:
-        """Continue the proofs for transactions that no coordinator knows, with the answers of this read."""
-        if self._prover is None:
-            return
-        suspects = {
-            OpenStart(partition, each.producer_id, each.start_offset): described
-            for partition, producers in self._watch.unknown_to(coordinators).items()
-            if partition in fresh
-            for each in producers
-        }
-        current = opened is not None and opened.origin == "txnlog" and opened.complete
-        owned = coordinators.by_producer.keys()
-        self._prover.look(suspects, owned, self._watch.unasked(), deadline, current=current)
-
-    def _ask(
-        self, strangers: set[int], opened: OpenTransactions | None, deadline: Deadline
-    ) -> tuple[Coordinators, list[Fault]]:
-        """Ask the coordinators about producer ids without a known transaction.
-
-        DESCRIBE on all transactional ids may be missing when the tail of the log is current: the log has all ids.
-        """
-        grouping = self._cluster.grouping
-        told = opened.transactions if opened else ()
-        try:
-            asked = ask_coordinators(
-                self._cluster.client, deadline, lambda each: grouping.of(each).name, producer_ids=sorted(strangers)
-            )
-        except AskError as error:
-            return Coordinators.of(told, (error.fault.detail,)), [error.fault]
-        tail_is_current = opened is not None and opened.complete and opened.origin == "txnlog"
-        missing: Sequence[str] = [
-            fault.detail for fault in asked.faults if not (fault.reason is Reason.AUTHORIZATION and tail_is_current)
-        ]
-        return Coordinators.of((*asked.transactions, *told), missing), list(asked.faults)
-
-    def _what_completes(
-        self, metadata: Metadata, coordinators: Coordinators, deadline: Deadline
-    ) -> tuple[Coordinators, Mapping[TopicPartition, Replication]]:
-        """What decided transactions in stalled partitions wait for: markers, and the replicas of partitions."""
-        if found := self._watch.completing(coordinators):
-            ids = {each.transactional_id for candidates in found.values() for each in candidates}
-            coordinators = coordinators._replace(pending=self._markers.pending(metadata, ids, deadline))
-            metadata = self._markers.in_sync(metadata, {each.topic for each in found}, deadline)
-        return coordinators, self._markers.replication(metadata, self._watch.standing)
-
-    # --- What it says ---
+    # --- Samples ---
 
     def _samples(
         self,
@@ -391,14 +292,7 @@ class LsoSource(KafkaSource):
         flink: FlinkTransactions,
     ) -> Iterator[Sample | Fact]:
         name = self.cluster
-        unproven = sorted(self._watch.stalls(coordinators, releases, replication), key=lambda each: each.since)
-        logged = {each.producer_id: each for each in opened.transactions} if opened is not None and unproven else {}
-        found = [self._evident(each, opened, logged.get(each.blocker.producer_id or 0)) for each in unproven]
-        found = list(with_checkpoints(found, flink))
-        holding = {
-            OpenStart(each.partition, each.blocker.producer_id or 0, each.blocker.start_offset) for each in found
-        }
-        self._holders = {held: since for held, since in self._holders.items() if held in holding}
+        found = self._holders.stalls(coordinators, replication, releases, opened, flink)
         stalls = [each for each in found if each.partition not in self._elsewhere]
         # Only where the LSO is below the high watermark is there a lag.
         lags = dict.fromkeys({topic for topic, _ in self._watch.readings.keys() - self._elsewhere}, 0)
@@ -410,9 +304,9 @@ class LsoSource(KafkaSource):
         for partition, producers in self._watch.unknown_to(coordinators).items():
             for each in producers if partition not in self._elsewhere else ():
                 held = OpenStart(partition, each.producer_id, each.start_offset)
-                if self._proof(held) is not None:
+                if self._holders.proof(held) is not None:
                     hanging[partition.topic] += 1
-                elif self._unproven(held):
+                elif self._holders.missing(held):
                     unasked.add(partition.topic)
         for stall in stalls:
             stalled[stall.partition.topic] += 1
@@ -430,78 +324,9 @@ class LsoSource(KafkaSource):
         blockers = [each.blocker for each in found if each.partition in self._elsewhere]
         yield Stalls(tuple(stalls), frozenset(each.producer_id for each in blockers if each.producer_id is not None))
 
-    def _watched_for(self, stall: Stall) -> float:
-        """For how long this process has seen this holder hold this partition, in seconds."""
-        blocker = stall.blocker
-        held = OpenStart(stall.partition, blocker.producer_id or 0, blocker.start_offset)
-        now = self._cluster.clock.monotonic()
-        return now - self._holders.setdefault(held, now)
-
-    def _proof(self, held: OpenStart) -> HangingProof | None:
-        return self._prover.proof(held) if self._prover is not None else None
-
-    def _unproven(self, held: OpenStart) -> tuple[str, ...]:
-        return self._prover.missing(held) if self._prover is not None else ()
-
-    def _evident(self, stall: Stall, opened: OpenTransactions | None, logged: OpenTransaction | None) -> Stall:
-        """The stall with the evidence about its holder, which a step that ends a transaction needs.
-
-        ``logged`` is the open transaction of the holder's producer id in the log.
-        """
-        blocker = stall.blocker
-        if blocker.kind is BlockerKind.UNKNOWN and blocker.producer_id is not None:
-            held = OpenStart(stall.partition, blocker.producer_id, blocker.start_offset)
-            if (proof := self._proof(held)) is not None:
-                return stall._replace(blocker=blocker._replace(kind=BlockerKind.HANGING, evidence=proof, missing=()))
-            missing = (*blocker.missing, *self._unproven(held)) or (WAITING,)
-            return stall._replace(blocker=blocker._replace(missing=tuple(dict.fromkeys(missing))))
-        if blocker.kind is BlockerKind.OPEN and blocker.transactional_id:
-            flink = self._cluster.grouping.may_be_flink(blocker.transactional_id)
-            evidence = None
-            if opened is not None and logged is not None and logged.transactional_id == blocker.transactional_id:
-                evidence = OpenInLog.of(opened, logged, watched=self._watched_for(stall), flink=flink)
-            return stall._replace(blocker=blocker._replace(evidence=evidence, flink=flink))
-        return stall
-
     def _save(self) -> None:
         self._cluster.state.save(self._cluster.cluster_id, "stalls", self._watch.memory())
 
 
-def with_checkpoints(stalls: Iterable[Stall], flink: FlinkTransactions) -> Iterator[Stall]:
-    """The stalls with the Flink job of each holder, without holders whose next checkpoint is not overdue."""
-    for stall in stalls:
-        blocker = stall.blocker
-        found = None
-        if blocker.kind is BlockerKind.OPEN and blocker.producer_id is not None:
-            found = flink.by_producer.get(blocker.producer_id)
-        if found is None:
-            yield stall
-        elif not found.waiting:
-            yield stall._replace(blocker=blocker._replace(checkpoint=found, flink=True))
-
-
 def _led(metadata: Metadata, partition: TopicPartition) -> tuple[int | None, int]:
     return metadata.leader(*partition), metadata.leader_epoch(partition)
-
-
-def stall_samples(cluster: str, stall: Stall) -> Iterator[Sample]:
-    """The series of one stalled partition."""
-    topic, partition = stall.partition.topic, str(stall.partition.partition)
-    blocker = stall.blocker
-    yield catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS(stall.since, cluster, topic, partition)
-    lag = max(0, stall.high_watermark - stall.last_stable_offset)
-    yield catalogue.LSO_LAG_OFFSETS(float(lag), cluster, topic, partition)
-    if stall.leader is not None:
-        yield catalogue.LSO_STALLED_LEADER_ID(float(stall.leader), cluster, topic, partition)
-    yield catalogue.LSO_BLOCKER_INFO(
-        1.0,
-        cluster,
-        blocker.application,
-        topic,
-        partition,
-        blocker.transactional_id,
-        "" if blocker.producer_id is None else str(blocker.producer_id),
-        "" if blocker.producer_epoch is None else str(blocker.producer_epoch),
-        str(blocker.start_offset),
-        blocker.kind.value,
-    )

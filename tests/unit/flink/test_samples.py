@@ -19,7 +19,7 @@ from exporter.model import (
     TopicPartition,
     TransactionState,
 )
-from exporter.sources.lso import with_checkpoints
+from exporter.sources.holders import with_checkpoints
 
 NOW = 1_790_000_000.0
 OUT = TopicPartition("out", 0)

@@ -1,0 +1,231 @@
+"""The transactions that hold stalled partitions: read from leaders and coordinators, with the evidence about each."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from exporter import catalogue
+from exporter.flink.facts import FlinkTransactions
+from exporter.kafka.client import AskError
+from exporter.kafka.requests.coordinators import ask_coordinators
+from exporter.kafka.requests.metadata import Metadata
+from exporter.kafka.requests.transactions import describe_producers
+from exporter.lso.markers import Markers
+from exporter.lso.proof import HangingProof, OpenInLog, OpenStart
+from exporter.lso.rules import Coordinators, LogProducer, Replication
+from exporter.lso.tracker import StallWatch
+from exporter.model import (
+    BlockerKind,
+    Deadline,
+    Fault,
+    OpenTransaction,
+    OpenTransactions,
+    Reason,
+    ReleaseTimes,
+    Sample,
+    Stall,
+    TopicPartition,
+)
+from exporter.sources.cluster import Cluster
+from exporter.sources.prover import WAITING, Prover
+
+
+class StallHolders:
+    """Reads the holders of the stalled partitions of ``watch``. Not thread-safe: for the worker of source ``lso``."""
+
+    def __init__(self, cluster: Cluster, watch: StallWatch, prover: Prover | None) -> None:
+        """Without a prover, a holder that no coordinator knows stays of kind unknown."""
+        self._cluster = cluster
+        self._watch = watch
+        self._markers = Markers(cluster.client, cluster.clock)
+        self._prover = prover
+        self._holders: dict[OpenStart, float] = {}  # holders of stalled partitions, and since when they were seen
+
+    def close(self) -> None:
+        """Close the prover's connections."""
+        if self._prover is not None:
+            self._prover.close()
+
+    def read(
+        self, metadata: Metadata, hot: AbstractSet[TopicPartition], opened: OpenTransactions | None, deadline: Deadline
+    ) -> tuple[Coordinators, Mapping[TopicPartition, Replication], list[Fault]]:
+        """Ask partition leaders and coordinators for the transactions in stalled partitions, and continue the proofs.
+
+        ``hot`` are the partitions of open transactions. Returns what the coordinators know, what decided transactions
+        wait for, and faults.
+        """
+        known = Coordinators.of(opened.transactions if opened else ())
+        # Partitions first, then coordinators: a transaction that ends in between is unknown to its coordinator in this
+        # read only; the next read clears it.
+        wanted = self._watch.to_describe(hot, known)
+        faults: list[Fault] = []
+        fresh: Mapping[TopicPartition, object] = {}
+        if wanted:
+            answers = describe_producers(self._cluster.client, metadata, wanted, deadline)
+            fresh = answers.values
+            for partition in wanted:
+                producers = answers.values.get(partition)
+                if producers is not None:
+                    self._watch.described(
+                        partition,
+                        tuple(
+                            LogProducer(each.producer_id, each.producer_epoch, each.start_offset, each.last_timestamp)
+                            for each in producers
+                            if each.start_offset is not None
+                        ),
+                    )
+                elif (fault := answers.unanswered.get(partition)) is not None:
+                    self._watch.described(partition, None, fault.detail)
+            # A topic that was deleted between two calls is no fault.
+            faults += [each for each in answers.faults if each.reason is not Reason.UNKNOWN_TOPIC]
+        described = self._cluster.clock.monotonic()
+        coordinators = known
+        if strangers := self._watch.strangers(known):
+            coordinators, more = self._ask(strangers, opened, deadline)
+            faults += more
+        self._prove(fresh, described, coordinators, opened, deadline)
+        coordinators, replication = self._what_completes(metadata, coordinators, deadline)
+        return coordinators, replication, faults
+
+    def stalls(
+        self,
+        coordinators: Coordinators,
+        replication: Mapping[TopicPartition, Replication],
+        releases: ReleaseTimes | None,
+        opened: OpenTransactions | None,
+        flink: FlinkTransactions,
+    ) -> list[Stall]:
+        """The stalled partitions with the evidence about their holders, longest first."""
+        unproven = sorted(self._watch.stalls(coordinators, releases, replication), key=lambda each: each.since)
+        logged = {each.producer_id: each for each in opened.transactions} if opened is not None and unproven else {}
+        found = [self._evident(each, opened, logged.get(each.blocker.producer_id or 0)) for each in unproven]
+        found = list(with_checkpoints(found, flink))
+        holding = {
+            OpenStart(each.partition, each.blocker.producer_id or 0, each.blocker.start_offset) for each in found
+        }
+        self._holders = {held: since for held, since in self._holders.items() if held in holding}
+        return found
+
+    def proof(self, held: OpenStart) -> HangingProof | None:
+        """The proof that this transaction hangs, None without one."""
+        return self._prover.proof(held) if self._prover is not None else None
+
+    def missing(self, held: OpenStart) -> tuple[str, ...]:
+        """Messages about what the proof of this transaction lacks."""
+        return self._prover.missing(held) if self._prover is not None else ()
+
+    def _prove(
+        self,
+        fresh: Container[TopicPartition],
+        described: float,
+        coordinators: Coordinators,
+        opened: OpenTransactions | None,
+        deadline: Deadline,
+    ) -> None:
+        """Continue the proofs for transactions that no coordinator knows, with the answers of this read."""
+        if self._prover is None:
+            return
+        suspects = {
+            OpenStart(partition, each.producer_id, each.start_offset): described
+            for partition, producers in self._watch.unknown_to(coordinators).items()
+            if partition in fresh
+            for each in producers
+        }
+        current = opened is not None and opened.origin == "txnlog" and opened.complete
+        owned = coordinators.by_producer.keys()
+        self._prover.look(suspects, owned, self._watch.unasked(), deadline, current=current)
+
+    def _ask(
+        self, strangers: set[int], opened: OpenTransactions | None, deadline: Deadline
+    ) -> tuple[Coordinators, list[Fault]]:
+        """Ask the coordinators about producer ids without a known transaction.
+
+        DESCRIBE on all transactional ids may be missing when the tail of the log is current: the log has all ids.
+        """
+        grouping = self._cluster.grouping
+        told = opened.transactions if opened else ()
+        try:
+            asked = ask_coordinators(
+                self._cluster.client, deadline, lambda each: grouping.of(each).name, producer_ids=sorted(strangers)
+            )
+        except AskError as error:
+            return Coordinators.of(told, (error.fault.detail,)), [error.fault]
+        tail_is_current = opened is not None and opened.complete and opened.origin == "txnlog"
+        missing: Sequence[str] = [
+            fault.detail for fault in asked.faults if not (fault.reason is Reason.AUTHORIZATION and tail_is_current)
+        ]
+        return Coordinators.of((*asked.transactions, *told), missing), list(asked.faults)
+
+    def _what_completes(
+        self, metadata: Metadata, coordinators: Coordinators, deadline: Deadline
+    ) -> tuple[Coordinators, Mapping[TopicPartition, Replication]]:
+        """What decided transactions in stalled partitions wait for: markers, and the replicas of partitions."""
+        if found := self._watch.completing(coordinators):
+            ids = {each.transactional_id for candidates in found.values() for each in candidates}
+            coordinators = coordinators._replace(pending=self._markers.pending(metadata, ids, deadline))
+            metadata = self._markers.in_sync(metadata, {each.topic for each in found}, deadline)
+        return coordinators, self._markers.replication(metadata, self._watch.standing)
+
+    def _watched_for(self, stall: Stall) -> float:
+        """For how long this process has seen this holder hold this partition, in seconds."""
+        blocker = stall.blocker
+        held = OpenStart(stall.partition, blocker.producer_id or 0, blocker.start_offset)
+        now = self._cluster.clock.monotonic()
+        return now - self._holders.setdefault(held, now)
+
+    def _evident(self, stall: Stall, opened: OpenTransactions | None, logged: OpenTransaction | None) -> Stall:
+        """The stall with the evidence about its holder, which a step that ends a transaction needs.
+
+        ``logged`` is the open transaction of the holder's producer id in the log.
+        """
+        blocker = stall.blocker
+        if blocker.kind is BlockerKind.UNKNOWN and blocker.producer_id is not None:
+            held = OpenStart(stall.partition, blocker.producer_id, blocker.start_offset)
+            if (proof := self.proof(held)) is not None:
+                return stall._replace(blocker=blocker._replace(kind=BlockerKind.HANGING, evidence=proof, missing=()))
+            missing = (*blocker.missing, *self.missing(held)) or (WAITING,)
+            return stall._replace(blocker=blocker._replace(missing=tuple(dict.fromkeys(missing))))
+        if blocker.kind is BlockerKind.OPEN and blocker.transactional_id:
+            flink = self._cluster.grouping.may_be_flink(blocker.transactional_id)
+            evidence = None
+            if opened is not None and logged is not None and logged.transactional_id == blocker.transactional_id:
+                evidence = OpenInLog.of(opened, logged, watched=self._watched_for(stall), flink=flink)
+            return stall._replace(blocker=blocker._replace(evidence=evidence, flink=flink))
+        return stall
+
+
+def with_checkpoints(stalls: Iterable[Stall], flink: FlinkTransactions) -> Iterator[Stall]:
+    """The stalls with the Flink job of each holder, without holders whose next checkpoint is not overdue."""
+    for stall in stalls:
+        blocker = stall.blocker
+        found = None
+        if blocker.kind is BlockerKind.OPEN and blocker.producer_id is not None:
+            found = flink.by_producer.get(blocker.producer_id)
+        if found is None:
+            yield stall
+        elif not found.waiting:
+            yield stall._replace(blocker=blocker._replace(checkpoint=found, flink=True))
+
+
+def stall_samples(cluster: str, stall: Stall) -> Iterator[Sample]:
+    """The series of one stalled partition."""
+    topic, partition = stall.partition.topic, str(stall.partition.partition)
+    blocker = stall.blocker
+    yield catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS(stall.since, cluster, topic, partition)
+    lag = max(0, stall.high_watermark - stall.last_stable_offset)
+    yield catalogue.LSO_LAG_OFFSETS(float(lag), cluster, topic, partition)
+    if stall.leader is not None:
+        yield catalogue.LSO_STALLED_LEADER_ID(float(stall.leader), cluster, topic, partition)
+    yield catalogue.LSO_BLOCKER_INFO(
+        1.0,
+        cluster,
+        blocker.application,
+        topic,
+        partition,
+        blocker.transactional_id,
+        "" if blocker.producer_id is None else str(blocker.producer_id),
+        "" if blocker.producer_epoch is None else str(blocker.producer_epoch),
+        str(blocker.start_offset),
+        blocker.kind.value,
+    )
