@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -16,8 +15,8 @@ from exporter.kafka.properties.client import Properties
 from exporter.kafka.properties.rules import split_address
 from exporter.kafka.requests.configs import AT_ONCE, Resource, configs_request, read_configs
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata, metadata_request, read_metadata
-from exporter.kafka.transport.channel import Channel, Job
 from exporter.kafka.transport.connection import Request, Response
+from exporter.kafka.transport.pool import ChannelPool
 from exporter.kafka.view import ClusterView
 from exporter.model import Clock, Deadline, Fault, Reason
 
@@ -31,7 +30,6 @@ waits for it, and later.
 STALE_AFTER_FAILURE = 5.0
 """Greatest age in seconds of cached metadata after a broker failed, since its partitions have probably moved."""
 
-CLOSE_SECONDS = 0.8
 SHARE = 0.3
 """Share of a read's remaining time that one request to the brokers may take."""
 MIN_SHARE = 0.5
@@ -49,16 +47,14 @@ class ClusterClient:
     def __init__(self, properties: Properties, clock: Clock | None = None) -> None:
         self._properties = properties
         self._clock = clock or Clock()
-        self._tokens = properties.token_provider()
+        self._pool = ChannelPool(properties, self._clock)
         self._lock = threading.Lock()
         self._refresh = threading.Lock()
-        self._channels: dict[tuple[str, int], Channel] = {}
         self._brokers: Mapping[int, tuple[str, int]] = MappingProxyType({})
         self._cached: tuple[Metadata, float] | None = None
         self._turn = 0
         self._view = ClusterView()
         self._failed_at = float("-inf")
-        self._closed = False
 
     # --- Metadata ---
 
@@ -210,16 +206,8 @@ class ClusterClient:
     def _adopt(self, response: Response) -> None:
         """Update the brokers' addresses from an answer, and close channels to those that moved or are gone."""
         brokers = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
-        with self._lock:
-            self._brokers = MappingProxyType(brokers)
-            kept = set(brokers.values())
-            gone = [address for address in self._channels if address not in kept]
-            left = [self._channels.pop(address) for address in gone]
-            for node, address in brokers.items():
-                if address in self._channels:
-                    self._channels[address].label = _label(node, address)
-        for channel in left:
-            channel.stop()
+        self._brokers = MappingProxyType(brokers)
+        self._pool.keep({address: _label(node, address) for node, address in brokers.items()})
 
     def _ask_anyone(self, request: Request, deadline: Deadline) -> Response:
         """The answer of the next broker in turn, or of the first after it that answers. Raises AskError."""
@@ -238,10 +226,10 @@ class ClusterClient:
         """
         candidates = self._candidates()
         for number, (address, label) in enumerate(candidates):
-            if deadline.over or self._closed:
+            if deadline.over or self._pool.closed:
                 break
             share = deadline.remaining() / (len(candidates) - number)
-            answer = self._submit([(address, label, request)], deadline.within(max(share, 1.0)))[0]
+            answer = self._pool.submit([(address, label, request)], deadline.within(max(share, 1.0)))[0]
             if isinstance(answer, Fault):
                 self._failed_at = self._clock.monotonic()
                 faults.append(answer)
@@ -250,10 +238,9 @@ class ClusterClient:
 
     def _candidates(self) -> list[tuple[tuple[str, int], str]]:
         """All addresses: a different broker first each time, those that failed or are stale last."""
+        nodes = sorted(self._brokers.items())
+        failing = self._pool.failing() | {address for node, address in nodes if self._view.is_stale(node)}
         with self._lock:
-            nodes = sorted(self._brokers.items())
-            failing = {address for address, channel in self._channels.items() if channel.failing}
-            failing |= {address for node, address in nodes if self._view.is_stale(node)}
             turn = self._turn = (self._turn + 1) % max(1, len(nodes))
         named = {address: _label(node, address) for node, address in nodes[turn:] + nodes[:turn]}
         for server in self._properties.bootstrap_servers.split(","):
@@ -293,33 +280,10 @@ class ClusterClient:
                 nodes.append(node)
                 asked.append((address, _label(node, address), request))
         share = deadline.within(max(MIN_SHARE, deadline.remaining() * SHARE))
-        answers.update(zip(nodes, self._submit(asked, share), strict=True))
+        answers.update(zip(nodes, self._pool.submit(asked, share), strict=True))
         if any(isinstance(answer, Fault) and answer.reason in BROKEN for answer in answers.values()):
             self._failed_at = self._clock.monotonic()
         return answers
-
-    def _submit(
-        self, asked: Sequence[tuple[tuple[str, int], str, Request]], deadline: Deadline
-    ) -> list[Response | Fault]:
-        gathered = _Gathered(len(asked))
-        for number, (address, label, request) in enumerate(asked):
-            job = Job(request, deadline, lambda answer, number=number: gathered.put(number, answer))  # type: ignore[misc]
-            self._channel(address, label).submit(job)
-        answers = gathered.wait(deadline)
-        return [
-            answers.get(number, Fault(Reason.TIMEOUT, f"{label} did not answer in time"))
-            for number, (_, label, _) in enumerate(asked)
-        ]
-
-    def _channel(self, address: tuple[str, int], label: str) -> Channel:
-        with self._lock:
-            channel = self._channels.get(address)
-            if channel is None:
-                channel = Channel(label, address, self._properties, self._tokens, self._clock)
-                self._channels[address] = channel
-                if self._closed:
-                    channel.stop()
-            return channel
 
     # --- Small requests ---
 
@@ -359,39 +323,7 @@ class ClusterClient:
 
     def close(self) -> None:
         """Close all connections; pending requests get a Fault. Takes less than a second."""
-        with self._lock:
-            self._closed = True
-            channels = list(self._channels.values())
-        for channel in channels:
-            channel.stop()
-        until = time.monotonic() + CLOSE_SECONDS
-        for channel in channels:
-            channel.join(max(0.0, until - time.monotonic()))
-
-
-class _Gathered:
-    """Collects answers by number from the channels' threads."""
-
-    def __init__(self, count: int) -> None:
-        self._missing = count
-        self._answers: dict[int, Response | Fault] = {}
-        self._arrived = threading.Condition()
-
-    def put(self, number: int, answer: Response | Fault) -> None:
-        with self._arrived:
-            if number not in self._answers:
-                self._answers[number] = answer
-                self._missing -= 1
-                if not self._missing:
-                    self._arrived.notify()
-
-    def wait(self, deadline: Deadline) -> dict[int, Response | Fault]:
-        """The answers by the deadline, plus a short grace: the channels keep the deadline themselves, and their faults
-        have the cause.
-        """
-        with self._arrived:
-            self._arrived.wait_for(lambda: not self._missing, deadline.remaining() + 0.1)
-            return dict(self._answers)
+        self._pool.close()
 
 
 def _label(node: int, address: tuple[str, int]) -> str:
