@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from exporter.audit_result.result import AuditResult, AuditResults
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
-from exporter.core.runner import GroupState, SourceState
+from exporter.core.runner import GroupState
 from exporter.core.shard import WHOLE, Shard
+from exporter.core.worker import SourceState
 from exporter.flink.facts import FlinkTransactions
 from exporter.lso.next_step import NextStep, next_step
 from exporter.lso.proof import HangingProof

@@ -7,7 +7,8 @@ from typing import Any
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
 from exporter.core.facts import FactStore
-from exporter.core.runner import GroupState, SourceState
+from exporter.core.runner import GroupState
+from exporter.core.worker import SourceState
 from exporter.model import Fact, Facts, Fault, OpenTransactions, Reason, Snapshot, Stalls, UncleanEnds
 from exporter.web.page import page, verdict
 from exporter.web.status import ClusterSettings, document

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.core.facts import FactStore
-from exporter.core.runner import STOOD_GRACE, Group, Runner, next_start, read_source
+from exporter.core.reading import next_start, read_source
+from exporter.core.runner import Group, Runner
+from exporter.core.worker import STOOD_GRACE
 from exporter.model import (
     Clock,
     ClusterIdentity,

@@ -14,7 +14,7 @@ from exporter import catalogue
 from exporter.agent.judged import Judged
 from exporter.bounds.patterns import BoundedPattern
 from exporter.config import ConfigError, ConfigSource
-from exporter.core.runner import read_source
+from exporter.core.reading import read_source
 from exporter.core.thresholds import DEFAULTS, Override, Thresholds
 from exporter.model import (
     Clock,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from exporter import catalogue
 from exporter.core.facts import FactStore
-from exporter.core.runner import read_source
+from exporter.core.reading import read_source
 from exporter.model import (
     ClockBounds,
     ClusterIdentity,

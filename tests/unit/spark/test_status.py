@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from exporter.audit_result.result import AuditResult, AuditResults, Finding, TopicResult
-from exporter.core.runner import GroupState, SourceState
+from exporter.core.runner import GroupState
+from exporter.core.worker import SourceState
 from exporter.model import Fact, Facts, OpenTransactions, Stalls, UncleanEnds
 from exporter.spark.queries import Lag, Origin, QueryEnd, QueryKey, SparkView, StreamingQuery
 from exporter.web.page import page, verdict

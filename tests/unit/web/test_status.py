@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from exporter import catalogue
-from exporter.core.runner import GroupState, SourceState
+from exporter.core.runner import GroupState
+from exporter.core.worker import SourceState
 from exporter.model import (
     Blocker,
     BlockerKind,
