@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from exporter.bounds.files import names_in, read_regular
+from exporter.bounds.held import one_heavy_at_a_time
 from exporter.bounds.json_text import JsonError, parse_json
 from exporter.bounds.text import cut
 from exporter.bounds.yaml_text import YamlError, parse_yaml
@@ -19,9 +20,11 @@ log = logging.getLogger(__name__)
 
 MAX_BYTES = 4 * 1024 * 1024
 MOST_TARGETS = 10_000
-"""Targets of one file."""
+"""Targets of one file, and of all files of one setting."""
 MOST_FILES = 1000
 """Files of one pattern, the first by name."""
+PARSED_WEIGHT = 64
+"""Bytes of memory for each byte of a file while it is parsed: 49 were seen, for a list of empty mappings."""
 LONGEST_LABEL = 1000
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 
@@ -44,7 +47,7 @@ class FileTarget(NamedTuple):
 
 
 class _FileTargets(NamedTuple):
-    stamp: FileStamp
+    stamp: FileStamp | None
     targets: tuple[FileTarget, ...]
 
 
@@ -57,15 +60,28 @@ class TargetFiles:
     def __init__(self, patterns: Sequence[Path]) -> None:
         self._patterns = tuple(patterns)
         self._read: dict[Path, _FileTargets] = {}
+        self._full = False
 
     def targets(self) -> tuple[FileTarget, ...]:
         """All current targets, each address once. Only changed files are read."""
         files = sorted({file for pattern in self._patterns for file in _matching(pattern)})
-        self._read = {file: read for file in files if (read := self._look(file)) is not None}
+        kept: dict[Path, _FileTargets] = {}
         by_address: dict[str, FileTarget] = {}
-        for read in self._read.values():
+        room, left_out = MOST_TARGETS, 0
+        for file in files:
+            if (read := self._look(file) if room else None) is None:
+                left_out += not room
+                continue
+            if len(read.targets) > room:  # no stamp: read again next time, as other files may have fewer then
+                read, left_out = _FileTargets(None, read.targets[:room]), left_out + 1
+            room -= len(read.targets)
+            kept[file] = read
             for target in read.targets:
                 by_address.setdefault(target.address, target)
+        self._read = kept
+        if left_out and not self._full:
+            log.warning("targets of %d file(s) are left out: %d together are read", left_out, MOST_TARGETS)
+        self._full = left_out > 0
         return tuple(by_address.values())
 
     def _look(self, file: Path) -> _FileTargets | None:
@@ -76,7 +92,9 @@ class TargetFiles:
             stamp = FileStamp.of(status)
             if before is not None and before.stamp == stamp:
                 return before
-            read = tuple(parse_targets(read_regular(file, MAX_BYTES)))
+            content = read_regular(file, MAX_BYTES)
+            with one_heavy_at_a_time(len(content) * PARSED_WEIGHT):
+                read = tuple(parse_targets(content))
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import os
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from exporter.agent.jvm_targets import listed
+from exporter.bounds.held import LIGHT_BYTES
 from exporter.core import target_files
 from exporter.core.target_files import FileTarget, LeftOut, TargetFileError, TargetFiles, parse_targets
 from exporter.settings.clients import Broker
@@ -52,6 +56,57 @@ def test_json_and_yaml_are_read(text: str) -> None:
 def test_another_form_is_refused(content: bytes) -> None:
     with pytest.raises(TargetFileError):
         list(parse_targets(content))
+
+
+def test_files_together_list_no_more_targets_than_one_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(target_files, "MOST_TARGETS", 5)
+    for name in "abc":
+        (tmp_path / f"{name}.json").write_text(json.dumps([{"targets": [f"{name}-{at}:1" for at in range(3)]}]))
+    files = TargetFiles([tmp_path / "*.json"])
+    assert addresses(files) == ["a-0:1", "a-1:1", "a-2:1", "b-0:1", "b-1:1"]
+    assert addresses(files) == ["a-0:1", "a-1:1", "a-2:1", "b-0:1", "b-1:1"]
+    assert [each for each in caplog.messages if "5 together" in each] == [
+        "targets of 2 file(s) are left out: 5 together are read"
+    ]
+    (tmp_path / "a.json").unlink()
+    assert addresses(files) == ["b-0:1", "b-1:1", "b-2:1", "c-0:1", "c-1:1"]
+
+
+def test_heavy_files_are_parsed_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "heavy.yml").write_text("# " + "x" * 100_000 + "\n- targets: ['a:1']\n")
+    (tmp_path / "light.yml").write_text("- targets: ['b:1']\n")
+    weights: list[int] = []
+
+    @contextmanager
+    def turns(weight: int) -> Iterator[None]:
+        weights.append(weight)
+        yield
+
+    monkeypatch.setattr(target_files, "one_heavy_at_a_time", turns)
+    assert addresses(TargetFiles([tmp_path / "*.yml"])) == ["a:1", "b:1"]
+    heavy, light = weights
+    assert light < LIGHT_BYTES < heavy
+
+
+def test_no_file_takes_more_memory_than_it_is_weighed_with() -> None:
+    """The kinds of YAML that take most for each byte."""
+    for content in (
+        b"[" + b"{}," * 2_000 + b"]",
+        b"[" + b"[a]," * 2_000 + b"]",
+        b"".join(b"- a%d: b\n" % at for at in range(2_000)),
+        b"- targets: [a]\n  labels:\n" + b"".join(b"    k%d: v\n" % at for at in range(2_000)),
+    ):
+        tracemalloc.start()
+        try:
+            list(parse_targets(content))
+        except TargetFileError:
+            pass
+        finally:
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+        assert peak < len(content) * target_files.PARSED_WEIGHT
 
 
 def test_a_group_or_a_target_of_another_form_costs_only_itself() -> None:
