@@ -23,8 +23,12 @@ DASHBOARD = "kafka-eos-transactions"
 _BY = "kafka_cluster, application"
 _LABELS = ("kafka_cluster", "application")
 _WHO = "{{ $labels.application }} on {{ $labels.kafka_cluster }}"
-_BUDGET = f'max by ({_BY}) (last_over_time({APPLICATION_THRESHOLD_RATIO}{{threshold="unclean"}}[{BRIDGE}]))'
-_PLAIN, _STRICT = f"{_BUDGET} >= 0.02", f"{_BUDGET} < 0.02"
+
+BUDGET = Record(
+    "kafka_cluster_application:kafka_eos_transactions_unclean:budget",
+    f'max by ({_BY}) (last_over_time({APPLICATION_THRESHOLD_RATIO}{{threshold="unclean"}}[{BRIDGE}])) < 1',
+)
+"""The share of an application's transactions that may be lost; absent where all may be, or it is ignored."""
 
 
 def unclean_ratio(window: str) -> Record:
@@ -67,6 +71,7 @@ USUAL_GAP = Record(
 
 def records() -> Iterator[Record]:
     """What is judged often."""
+    yield BUDGET
     for window in ("15m", "1h"):
         yield unclean_ratio(window)
         yield finished(window)
@@ -89,22 +94,31 @@ def alerts(_: Settings) -> Iterator[Alert]:
         Severity.CRITICAL,
         "1h",
         "15m",
-        f"(2 * ({_PLAIN}) or 14.4 * ({_STRICT}))",
+        f"(clamp_max(2 * ({BUDGET} >= 0.02), 0.99) or 14.4 * {BUDGET})",
         "2m",
         "more than twice what may be lost, or 14.4 times a budget below 2%,",
     )
-    yield _ratio(Severity.WARNING, "1h", "15m", f"({_PLAIN})", "15m", "more than what may be lost")
+    yield _ratio(
+        Severity.WARNING,
+        "1h",
+        "15m",
+        str(BUDGET),
+        "15m",
+        "more than what may be lost, of a budget of 2% or more,",
+        ">=",
+    )
     yield from _silent()
 
 
 def slow_alerts(_: Settings) -> Iterator[Alert]:
     """A budget below 2% that burns."""
-    yield _ratio(Severity.CRITICAL, "6h", "30m", f"6 * ({_STRICT})", "15m", "6 times a budget below 2%")
-    yield _ratio(Severity.WARNING, "1d", "2h", f"3 * ({_STRICT})", "1h", "3 times a budget below 2%")
+    yield _ratio(Severity.CRITICAL, "6h", "30m", f"6 * {BUDGET}", "15m", "6 times a budget below 2%", "<")
+    yield _ratio(Severity.WARNING, "1d", "2h", f"3 * {BUDGET}", "1h", "3 times a budget below 2%", "<")
 
 
-def _ratio(severity: Severity, window: str, short: str, share: str, hold: str, words: str) -> Alert:
+def _ratio(severity: Severity, window: str, short: str, share: str, hold: str, words: str, budgets: str = "") -> Alert:
     floor = f"\nand {finished(short)} >= 3" if short == "15m" else ""
+    judged = f"\nand {BUDGET} {budgets} 0.02" if budgets else ""
     lost = each(
         f"max by (outcome) (increase({TRANSACTIONS_TOTAL}"
         f'{{kafka_cluster=%q, application=%q, outcome!="committed"}}[{window}])) >= 1',
@@ -120,9 +134,9 @@ def _ratio(severity: Severity, window: str, short: str, share: str, hold: str, w
         "KafkaEosAbortRatioHigh",
         severity,
         f"""\
-{unclean_ratio(window)} > on ({_BY}) clamp_max({share}, 0.99)
-and on ({_BY}) {unclean_ratio(short)} > on ({_BY}) clamp_max({share}, 0.99)
-and on ({_BY}) {finished(window)} >= 20{floor}""",
+{unclean_ratio(window)} > {share}
+and {unclean_ratio(short)} > {share}{judged}
+and {finished(window)} >= 20{floor}""",
         "Too large a share of an application's transactions does not commit.",
         f"{{{{ $value | humanizePercentage }}}} of the transactions of {_WHO} in the last {window} did not commit."
         f"{allowed}{lost}\nAborted: the application's own errors; timed_out: it is too slow or died; fenced: it"

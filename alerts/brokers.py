@@ -55,11 +55,15 @@ def alerts(_: Settings) -> Iterator[Alert]:
     )
 
 
-def refused(window: str, offset: str = "") -> str:
+def refused(window: str) -> str:
     """Requests of fenced clients that brokers refused in a window, by cluster."""
-    back = f" offset {offset}" if offset else ""
-    increase = f"increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_FENCING}}}[{window}]{back})"
+    increase = f"increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_FENCING}}}[{window}])"
     return f"sum by (kafka_cluster) (max by ({_ERROR}) ({increase}))"
+
+
+def _refused_any(back: str) -> str:
+    """Clusters in which a broker refused a request of a fenced client, in one hour."""
+    return f"group by (kafka_cluster) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_FENCING}}}[1h]{back}) > 0)"
 
 
 def _zombies() -> Iterator[Alert]:
@@ -95,14 +99,16 @@ def _zombies() -> Iterator[Alert]:
         labels=(("reason", "refused"),),
         when="brokers refused 3 requests or more of fenced clients in 10m",
     )
+    hours = [_refused_any(back) for back in ("", " offset 1h", " offset 2h")]
     yield Alert(
         "KafkaEosZombieProducers",
         Severity.WARNING,
-        f"{refused('1h')} > 0\nand {refused('1h', '1h')} > 0\nand {refused('1h', '2h')} > 0",
+        "\nand ".join(hours),
         summary,
         "Brokers of {{ $labels.kafka_cluster }} have refused requests of fenced clients in each of the last three"
-        " hours, {{ $value | humanize }} of them in the last one." + cause,
+        " hours." + cause,
         DASHBOARD,
+        keeps=False,
         labels=(("reason", "persistent"),),
         when="brokers refused requests of fenced clients in each of the last 3 hours",
     )

@@ -162,9 +162,7 @@ max by ({_BY}, transactional_id) (
         # Of one agent. A crash of all instances that is cleaned up in 5 minutes is in one of the two windows only;
         # clean starts are inits without a fence.
         f"""\
-max by ({_BY}) (
-  increase({PRODUCER_FENCES_TOTAL}[15m])
-  and
+group by ({_BY}) (
   increase({PRODUCER_FENCES_TOTAL}[5m]) >= 10
   and
   increase({PRODUCER_FENCES_TOTAL}[5m] offset 10m) >= 10
@@ -172,10 +170,15 @@ max by ({_BY}) (
   2 * increase({PRODUCER_FENCES_TOTAL}[15m]) > increase({PRODUCER_INITS_TOTAL}[15m])
 )""",
         "Producers of an application are fenced all the time: most that start find a transaction of another one open.",
-        "{{ $value | humanize }} transactions of "
+        "Most of the producers of "
         + _WHO
-        + " were ended by a fence in 15 minutes, and most of its producers that were initialised in that time fenced"
-        " one. Clean restarts fence none, and one crash of all instances is over by now: the application runs twice on"
+        + " that were initialised in the last 15 minutes fenced a transaction of another one."
+        + each(
+            f"max(increase({PRODUCER_FENCES_TOTAL}{{kafka_cluster=%q, application=%q}}[15m]))",
+            " {{ .Value | humanize }} transactions were ended so.",
+            *_LABELS,
+        )
+        + " Clean restarts fence none, and one crash of all instances is over by now: the application runs twice on"
         " the same ids, or crashes in a loop."
         + unclean_ends("fenced", 600)
         + "\nFind a second deployment with the same"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_RATIO,
@@ -50,6 +50,22 @@ def budget(share: float, app: Who = APP, agent: str = "a") -> Series:
     return scraped(APPLICATION_THRESHOLD_RATIO, *app, "unclean", values=f"{share:g}x500", agent=agent)
 
 
+def mixed(
+    short: int, long: int, hold: int, of_short: float, of_long: float, app: Who = APP, agent: str = "a"
+) -> list[Series]:
+    """So many are lost of the short and of the long window, from step ``long`` on for ``hold`` steps."""
+    around = short + hold + 2
+    inside = long - around
+    lost = (of_long * long - of_short * around) / inside
+    assert 0 <= lost <= 1
+    ends = (2800.0 * (1 - of_short), 2800.0 * of_short)
+    return finished(
+        [(hold + 2, *ends), (inside, 2800.0 * (1 - lost), 2800.0 * lost), (short + hold, *ends), (40, 2800.0, 0)],
+        app,
+        agent,
+    )
+
+
 def silent(times: Iterable[int]) -> dict[str, list[dict[str, str]]]:
     return {f"{at}m": [] for at in times}
 
@@ -57,6 +73,7 @@ def silent(times: Iterable[int]) -> dict[str, list[dict[str, str]]]:
 def cases() -> Iterator[Case]:
     for variant in VARIANTS:
         yield from _variant(*variant)
+    yield from _budgets()
     yield from _pods()
     yield from _silent()
 
@@ -103,6 +120,54 @@ def _variant(
             "it ends when the short window is well", finished([(long, 0, 1), (40, 1, 0)]), {well - 1: True, well: False}
         )
     yield of("nothing finishes", finished([(80, 0, 0)]), {40: False})
+    if allowed < 0.02:
+        yield from _windows(of, short, long, hold, share, 8 if window == "1h" else 1)
+
+
+def _windows(
+    of: Callable[[str, Iterable[Series], Mapping[int, bool]], Case],
+    short: int,
+    long: int,
+    hold: int,
+    share: float,
+    keeps: int,
+) -> Iterator[Case]:
+    """Both windows must be bad, each by its own events, whatever the traffic does."""
+    after = range(long + hold, long + hold + 1)
+    yield of(
+        "the short window is not bad",
+        mixed(short + keeps, long, hold, 0.95 * share, 1.5 * share),
+        dict.fromkeys(after, False),
+    )
+    yield of(
+        "the long window is not bad", mixed(short, long, hold, 1.5 * share, 0.95 * share), dict.fromkeys(after, False)
+    )
+    well = range(long + short + keeps, long + 2 * short + 10)
+    for words, before, then in (("more", 10, 100), ("less", 100, 10)):
+        series = finished([(long, 0, 1000), (short + 10, before, 0), (short + 10, then, 0)])
+        yield of(f"{words} of late, which is well", series, dict.fromkeys(well, False))
+    a_sixth, half = long // 6, long // 2
+    grown = finished([(long + half, 1, 0), (a_sixth, 1000, 0), (short + 6, 0, 1)])
+    bad = range(long + half + a_sixth, long + half + a_sixth + short + 6)
+    yield of("a long window with most of it late is well", grown, dict.fromkeys(bad, False))
+    fell = finished([(a_sixth, 100000, 0), (half, 100, 0), (short + 20, 0, 0.3)])
+    bad = range(half + a_sixth, half + a_sixth + short + 20)
+    yield of("a long window with most of it early is well", fell, dict.fromkeys(bad, False))
+    grows = [(1, 0, 2 ** (at / 20)) for at in range(long + 10)]
+    yield of("all is lost of what gets more and more", finished(grows), {long + 5: True})
+    less = 0.7 * share
+    phases = [(long, 0, 1000), (short + 20, 1000 * (1 - less), 1000 * less)]
+    two = [*finished(phases), *finished(phases, agent="b")]
+    yield of("two short windows do not add up", two, dict.fromkeys(range(well[0], well[0] + 8), False))
+    phases = [(long + 20, 1000 * (1 - less), 1000 * less), (short + 5, 0, 1)]
+    two = [*finished(phases), *finished(phases, agent="b")]
+    late = range(long + 20 + hold, long + 20 + short + 5)
+    yield of("two long windows do not add up", two, dict.fromkeys(late, False))
+    differ = [*finished([(long, 0, 1)]), *finished([(long, 1, 0)], agent="b")]
+    yield of("two that counted as many, and differ: the worse", differ, {long - 1: True})
+    enough, few = finished([(2 * long, 0, 0.4)]), finished([(2 * long, 0, 0.25)])
+    yield of("twenty in the long window", enough, {long + 5: True})
+    yield of("twenty in twice the long window", few, {long + 5: False, 2 * long: False})
 
 
 def _both(
@@ -117,6 +182,94 @@ def _both(
         at: [*alerts, *({**each, "severity": "warning"} for each in alerts if int(at[:-1]) >= 17)]
         for at, alerts in times.items()
     }
+
+
+def _budgets() -> Iterator[Case]:
+    """What may be lost decides what is judged, and by what."""
+    name = f"{ABORTS} 1h"
+    page = {"severity": "critical", "window": "1h", "kafka_cluster": "prod", "application": "pay"}
+    ticket = {**page, "severity": "warning"}
+    short, long = 15, 60
+
+    def of(
+        title: str,
+        share: float | Series,
+        lost: tuple[float, float],
+        alerts: Sequence[Mapping[str, str]],
+        hold: int = 2,
+        at: int = long + 2,
+    ) -> Case:
+        given = share if isinstance(share, Series) else budget(share)
+        around = short + 8 if lost[0] < lost[1] else short  # what fired before has ended
+        return case(name, title, [*mixed(around, long, hold, *lost), given], {f"{at}m": alerts})
+
+    ten = (0.1, 0.1)
+    yield of("2% is judged plainly", 0.02, ten, [page, ticket], 15, 75)
+    yield of("2.1% is judged plainly", 0.021, ten, [page, ticket], 15, 75)
+    yield of("1.9% is judged as a budget that burns", 0.019, ten, [], 15, 75)
+    yield of("1.9%, of which the short window alone is beyond 14.4 times", 0.019, (0.3, 0.1), [])
+    yield of("1.9%, of which the long window alone is beyond 14.4 times", 0.019, (0.1, 0.5), [])
+    for window, minutes in (("6h", 5), ("1d", 20)):
+        for share, words in ((0.02, "2% is"), (0.021, "2.1% is"), (0.0201, "a bit above 2% is")):
+            yield case(
+                f"{ABORTS} {window}",
+                f"{words} no budget that burns",
+                [*finished([(90, 0, 1000)]), budget(share)],
+                {f"{at * minutes}m": [] for at in range(70, 90)},
+                f"{minutes}m",
+            )
+        burns = {"severity": "critical" if window == "6h" else "warning", "window": window}
+        yield case(
+            f"{ABORTS} {window}",
+            "1.9% is a budget that burns",
+            [*finished([(90, 0, 1000)]), budget(0.019)],
+            {f"{80 * minutes}m": [{**burns, "kafka_cluster": "prod", "application": "pay"}]},
+            f"{minutes}m",
+        )
+    yield of("60% may be lost, and all is", 0.6, (1.0, 1.0), [page, ticket], 15, 75)
+    yield of("60% may be lost, of which the short window lost nearly all", 0.6, (0.9895, 0.992), [ticket], 15, 75)
+    yield of("60% may be lost, of which the long window lost nearly all", 0.6, (1.0, 0.95), [ticket], 15, 75)
+    yield of("twice what may be lost, and no more, in the long window", 0.25, (0.75, 0.5), [ticket], 15, 75)
+    yield of("twice what may be lost, and no more, in the short window", 0.25, (0.5, 0.65), [ticket], 15, 75)
+    yield of("what may be lost, and no more, in the long window", 0.5, (0.75, 0.5), [], 15, 75)
+    yield of("what may be lost, and no more, in the short window", 0.5, (0.5, 0.65), [], 15, 75)
+    yield of("less than what may be lost in the long window", 0.05, (0.075, 0.0475), [], 15, 75)
+    yield of("less than what may be lost in the short window", 0.05, (0.0475, 0.075), [], 15, 75)
+    yield of("all may be lost", 1.0, (1.0, 1.0), [], 15, 75)
+    yield of("nothing is judged of what is ignored", 9999999999, (1.0, 1.0), [], 15, 75)
+    all_lost = finished([(120, 80, 20)])
+
+    def changed(values: str, agent: str = "a") -> Series:
+        return scraped(APPLICATION_THRESHOLD_RATIO, *APP, "unclean", values=values, agent=agent)
+
+    yield case(
+        name,
+        "a budget that is lowered counts at once",
+        [*all_lost, changed("0.5x60 0.05x60")],
+        {"62m": [], "63m": [page]},
+    )
+    yield case(
+        name,
+        "a budget that is raised counts at once",
+        [*all_lost, changed("0.05x60 0.5x60")],
+        {"67m": [page, ticket], "68m": []},
+    )
+    yield case(
+        name,
+        "failed scrapes do not end it",
+        [*all_lost, changed("0.05x60 stale stale 0.05x60")],
+        {f"{at}m": [page, ticket] for at in range(60, 75)},
+    )
+    yield case(
+        name,
+        "an agent that is away ends it seven minutes later",
+        [*all_lost, changed("0.05x60 stale")],
+        {"70m": [page, ticket], "71m": []},
+    )
+    twice = [changed("0.05x120"), changed("0.05x120", "b")]
+    yield case(name, "two replicas have one budget", [*finished([(120, 92, 8)]), *twice], {"80m": [ticket]})
+    unread = [changed("0.05x120"), changed("0.5x120", "b")]
+    yield case(name, "a replica has not reread a lower budget yet", [*all_lost, *unread], {"80m": []})
 
 
 def _pods() -> Iterator[Case]:

@@ -90,6 +90,15 @@ def _persistent() -> Iterator[Case]:
         {"200m": [ours]},
         "10m",
     )
+    gap = errors("0 0 1x12 2 2 2 2 2 3x20")
+    yield case(PERSISTENT, "two hours of it, and one more four hours ago", [gap], {"240m": []}, "10m")
+    for error in ("PRODUCER_FENCED", "FENCED_INSTANCE_ID"):
+        kind = errors("0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3x40", ("prod", "1", "EndTxn", error))
+        yield case(PERSISTENT, error, [kind], {"140m": [], "150m": [ours], "200m": [ours], "210m": []}, "10m")
+    normal = errors("0+9x60", ("prod", "1", "InitProducerId", "CONCURRENT_TRANSACTIONS"))
+    for missing, values in enumerate(("0x8 1 1 1 1 1 1 2x20", "0 0 0 1x11 2x20", "0 0 0 1 1 1 1 1 1 2x20")):
+        title = f"errors that are normal are no fences of hour {missing}"
+        yield case(PERSISTENT, title, [errors(values), normal], {f"{at}m": [] for at in range(0, 250, 10)}, "10m")
     replicas = [slow, errors("0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3 3 3 3 3 3 4x40", agent="b")]
     yield case(PERSISTENT, "two replicas", replicas, {"200m": [ours]}, "10m")
     other = errors("0+9x60", ("prod", "1", "InitProducerId", "CONCURRENT_TRANSACTIONS"))

@@ -75,8 +75,15 @@ def _at_risk() -> Iterator[Case]:
 def _lost() -> Iterator[Case]:
     page = of("critical")
     apps = spread(APP)
-    yield case(LOST, "until ten minutes after", [loss("_ 60x60")], {"0m": [], "1m": [page], "10m": [page], "18m": []})
-    yield case(LOST, "the last one counts", [loss("60x60"), loss("600x60", agent="b")], {"15m": [page], "28m": []})
+    until = {"0m": [], "1m": [page], "17m": [page], "18m": []}
+    yield case(LOST, "until ten minutes after, and as long as data could be missing", [loss("_ 60x60")], until)
+    yield case(LOST, "two replicas tell of it once", [loss("_ 60x60"), loss("_ 60x60", agent="b")], until)
+    later = loss("_x20 1200x60", agent="b")
+    yield case(
+        LOST, "the last one counts", [loss("60x60"), later], {"18m": [], "20m": [page], "36m": [page], "37m": []}
+    )
+    yield case(LOST, "just within ten minutes", [loss("_x10 1x60")], {"10m": [page]})
+    yield case(LOST, "ten minutes after it are over", [loss("_x10 0x60")], {"10m": []})
     yield case(
         LOST, "each application", [loss("0x9", app) for app in apps], {"1m": [of("critical", app) for app in apps]}
     )

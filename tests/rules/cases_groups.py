@@ -45,8 +45,26 @@ def cases() -> Iterator[Case]:
         yield case(
             LAG,
             f"{severity}, a failed scrape does not begin anew",
-            [lag("11 11 stale 11x60"), limit("10", name, more=" 10 stale 10x60")],
+            [lag("11 11 stale stale 11x60"), limit("10", name)],
             {"5m": [ours]},
+        )
+        yield case(
+            LAG,
+            f"{severity}, a failed scrape of the threshold does not either",
+            [lag("11x60"), limit("10", name, more=" 10 stale stale 10x60")],
+            {"5m": [ours]},
+        )
+        yield case(
+            LAG,
+            f"{severity}, a threshold that is lowered counts at once",
+            [lag("50x60"), limit("100", name, more="x10 10x60")],
+            {"15m": [], "16m": [ours]},
+        )
+        yield case(
+            LAG,
+            f"{severity}, a threshold that is raised counts at once",
+            [lag("50x60"), limit("10", name, more="x10 100x60")],
+            {"17m": [ours], "18m": []},
         )
         yield case(
             LAG,

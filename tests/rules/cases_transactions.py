@@ -255,8 +255,13 @@ def _many() -> Iterator[Case]:
         name,
         "it ends after seven minutes",
         [fences("0+50x20 1000x60"), inits("0+50x20 1000x60")],
-        {"24m": [page], "35m": []},
+        {"24m": [page], "31m": [page], "32m": []},
     )
+    nine = " ".join(str(9 * (at // 5) + 2 * (at % 5)) for at in range(21))  # nine in any five minutes
+    rises = f"{nine} 38+2x60"
+    yield case(name, "nine, and then ten", [fences(rises), inits(rises)], {"30m": [], "36m": [page]})
+    falls = "0+2x20 " + " ".join(str(40 + 9 * (at // 5) + 2 * (at % 5)) for at in range(1, 40))
+    yield case(name, "ten, and then nine", [fences(falls), inits(falls)], {"26m": [page], "33m": [], "40m": []})
     two = [each for agent in "ab" for each in (fences("0+1x60", agent=agent), inits("0+1x60", agent=agent))]
     yield case(name, "two replicas count the same five", two, {"20m": []})
     other = [*(each for agent in "ab" for each in (fences("0+50x60", agent=agent), inits("0+50x60", agent=agent)))]
@@ -280,6 +285,8 @@ def _persistent() -> Iterator[Case]:
     yield case(name, "an hour without any", [pause], {f"{at}m": [] for at in every}, "10m")
     begins = fences("0x10 1 1 1 1 1 1 2x20")
     yield case(name, "two hours of it, and well before", [begins], {"190m": [], "210m": []}, "10m")
+    gap = fences("0 0 1x12 2 2 2 2 2 3x20")
+    yield case(name, "two hours of it, and one more four hours ago", [gap], {"240m": []}, "10m")
     over = fences("0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3x40")
     yield case(name, "and then none", [over], {"140m": [], "150m": [ticket], "240m": []}, "10m")
     apps = spread(APP)

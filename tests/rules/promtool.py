@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import os
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -166,7 +167,8 @@ def run(rules: Mapping[str, Any], cases: Iterable[Case]) -> str:
             path.write_text(yaml.safe_dump(_document(step, same), sort_keys=False))
             paths.append(str(path))
         tool = ["promtool", "test", "rules", *paths]
-        done = subprocess.run(tool, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+        lazy = {**os.environ, "GOGC": "400"}  # a third less CPU
+        done = subprocess.run(tool, capture_output=True, text=True, timeout=RUN_SECONDS, check=False, env=lazy)
         return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
