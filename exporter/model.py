@@ -458,6 +458,21 @@ class IgnoredSource(Fact):
     reason: str
 
 
+class IgnoredSubject(NamedTuple):
+    """A subject whose thresholds the settings switch off: its kind, its name as patterns match it, and why."""
+
+    kind: str
+    subject: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredSubjects(Fact):
+    """The subjects of one source that are ignored now, in order."""
+
+    subjects: tuple[IgnoredSubject, ...]
+
+
 class OffsetPartitions(NamedTuple):
     """Partitions of ``__consumer_offsets`` that so many transactions of an application named together."""
 

@@ -16,6 +16,8 @@ from exporter.model import (
     Facts,
     Fault,
     IgnoredSource,
+    IgnoredSubject,
+    IgnoredSubjects,
     LoggedTransactions,
     Metric,
     Sample,
@@ -61,6 +63,7 @@ class Judged:
         self._thresholds = thresholds
         self._clock = clock
         self._grouping = grouping
+        self._ignores = False
 
     @property
     def name(self) -> str:
@@ -111,13 +114,30 @@ class Judged:
             elif isinstance(item, Stalls):
                 stalls = item
             yield item
+        ignored: set[IgnoredSubject] = set()
         for (kind, names), cluster in subjects.items():
-            yield from _samples(in_force, kind, names, cluster, now)
+            for sample in _samples(in_force, kind, names, cluster, now):
+                if sample.metric is catalogue.IGNORED_INFO:
+                    ignored.add(IgnoredSubject(*sample.labels[1:]))
+                yield sample
         if stalls is not None:
+            ignored |= _ignored_topics(in_force, stalls, now)
             yield from holder_samples(self.cluster, stalls.stalls, lambda topic: _stall(in_force, topic, now))
+        if ignored or self._ignores:
+            yield IgnoredSubjects(tuple(sorted(ignored)))
+        self._ignores = bool(ignored)  # when nothing is any more, that is said once
         yield from in_force.given_up()
         if self._grouping is not None:
             yield from self._grouping.given_up()
+
+
+def _ignored_topics(thresholds: Thresholds, stalls: Stalls, now: float) -> set[IgnoredSubject]:
+    """Return the topics with a stall that are ignored, those included of which a cap leaves out the series."""
+    return {
+        IgnoredSubject("topic", topic, reason)
+        for topic in {stall.partition.topic for stall in stalls.stalls}
+        if (reason := thresholds.ignored("topic", topic, now)) is not None
+    }
 
 
 def _stall(thresholds: Thresholds, topic: str, now: float) -> tuple[float, float]:

@@ -95,7 +95,8 @@ def _stall(stalls: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     waiting = sum(each["lag_offsets"] for each in stalls)
     place = f"{stall['topic']}-{stall['partition']}{more}"
     who = (blocker["transactional_id"] or "?", blocker["application"] or "?")
-    return place, blocker["kind"], format_age(stall["seconds"]), str(waiting), *who
+    kind = blocker["kind"] + (", ignored" if all(each.get("ignored") is not None for each in stalls) else "")
+    return place, kind, format_age(stall["seconds"]), str(waiting), *who
 
 
 def _application(each: Mapping[str, Any]) -> tuple[str, ...]:

@@ -63,6 +63,7 @@ class Filter(NamedTuple):
                 s for s in cluster["stalled_partitions"] if mine(s["blocker"]["application"] or None)
             ],
             "open_transactions": [t for t in cluster["open_transactions"] if mine(t["application"])],
+            "ignored": [each for each in cluster["ignored"] if each["kind"] != "application" or mine(each["subject"])],
             "unclean_ends": [end for end in cluster["unclean_ends"] if mine(end["application"])],
             "last_hour": hour
             and {

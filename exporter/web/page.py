@@ -48,7 +48,10 @@ class PageVerdict(NamedTuple):
 def verdict(status: Mapping[str, Any]) -> PageVerdict:
     """What matters most now; all is well only where everything that was asked answered."""
     clusters, shard = status["clusters"], status["shard"]
-    stalled = [stall for cluster in clusters for stall in cluster["stalled_partitions"]]
+    every = [stall for cluster in clusters for stall in cluster["stalled_partitions"]]
+    stalled = [stall for stall in every if stall["ignored"] is None]
+    ignored = len(every) - len(stalled)
+    beside = f" but {_count(ignored, 'partition')} of topics that are ignored" if ignored else ""
     blind = tuple(_blind_spots(clusters))
     failures = (*_storms(clusters), *_failures(clusters))
     warnings = tuple(_warnings(clusters))
@@ -66,7 +69,9 @@ def verdict(status: Mapping[str, Any]) -> PageVerdict:
     if not status["ready"]:
         return PageVerdict("blind", "Starting: not every source has answered yet")
     part = "" if shard is None else f" of this shard ({shard['index']}/{shard['count']})"
-    return PageVerdict("good", "All fine", (f"No partition{part} is stalled, and every source answers.",))
+    down = any(source["up"] is False for cluster in clusters for source in cluster["sources"])
+    answers = "every source answers" + (" but those that are ignored" if down else "")
+    return PageVerdict("good", "All fine", (f"No partition{part} is stalled{beside}, and {answers}.",))
 
 
 def _storms(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -106,13 +111,12 @@ def _failures(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _blind_spots(clusters: Iterable[Mapping[str, Any]]) -> Iterable[str]:
     for cluster in clusters:
         name = cluster["name"] or cluster["bootstrap_servers"]
-        refused = {
-            source["source"] for source in cluster["sources"] if any(f["reason"] in REFUSALS for f in source["faults"])
-        }
+        asked = [source for source in cluster["sources"] if source["ignored"] is None]
+        refused = {source["source"] for source in asked if any(f["reason"] in REFUSALS for f in source["faults"])}
         if refused:
             verb = "is" if len(refused) == 1 else "are"
             yield f"{name}: {', '.join(sorted(refused))} {verb} refused: a grant or a password is missing"
-        down = sorted({source["source"] for source in cluster["sources"] if source["up"] is False} - refused)
+        down = sorted({source["source"] for source in asked if source["up"] is False} - refused)
         if down:
             yield f"{name}: {', '.join(down)} {'does' if len(down) == 1 else 'do'} not answer in full"
         if not cluster["known"]["stalled_partitions"] and any(
@@ -138,6 +142,7 @@ def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, s
         hidden_stalls=shown.hidden(whole),
         curve=curve,
         by_holder=by_holder,
+        by_reason=by_reason,
         most_names_of_a_holder=MOST_NAMES_OF_A_HOLDER,
         filter_of=lambda **name: Filter(
             frozenset({name["cluster"]} if "cluster" in name else shown.clusters),
@@ -159,15 +164,24 @@ def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, s
 def by_holder(stalls: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
     """Return the stalls of one transaction together, in the order of the first of each.
 
-    Alone are those with a line to copy, which is of one partition, and those whose holder is not known.
+    Alone are those with a line to copy, which is of one partition, and those whose holder is not known. What is ignored
+    comes last.
     """
     holders: dict[object, list[Mapping[str, Any]]] = {}
-    for stall in stalls:
+    for stall in sorted(stalls, key=lambda each: each.get("ignored") is not None):
         blocker = stall["blocker"]
         alone = stall["next_step"]["command"] or blocker["producer_id"] is None
         who = (blocker["kind"], blocker["transactional_id"], blocker["producer_id"], blocker["producer_epoch"])
         holders.setdefault((stall["topic"], stall["partition"]) if alone else who, []).append(stall)
     return list(holders.values())
+
+
+def by_reason(ignored: Sequence[Mapping[str, str]]) -> dict[tuple[str, str], list[str]]:
+    """Return the names of what is ignored by its kind and the reason."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for each in ignored:
+        found.setdefault((each["kind"], each["reason"]), []).append(each["subject"])
+    return found
 
 
 def _took(seconds: float | None) -> str:

@@ -22,6 +22,8 @@ from exporter.model import (
     Completion,
     CoordinatorTime,
     FlinkTransaction,
+    IgnoredSubject,
+    IgnoredSubjects,
     OpenTransaction,
     OpenTransactions,
     Stall,
@@ -86,6 +88,8 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
     time = group.facts.get(CoordinatorTime) or CoordinatorTime(None, None)
     theirs = time.now(now)
     flink = group.facts.get(FlinkTransactions) or FlinkTransactions({})
+    ignored = _ignored(group)
+    reasons = {each.subject: each.reason for each in ignored if each.kind == "topic"}
     return {
         "name": settings.name or named,
         "cluster_id": identity.cluster_id if identity else None,
@@ -101,7 +105,11 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
         "clock_distance_seconds": time.ahead,
         "sources": [_source(state) for state in group.sources],
         "stalled_partitions": [
-            stall_document(stall, bootstrap_servers, now, time) for stall in (stalls.stalls if stalls else ())
+            {
+                **stall_document(stall, bootstrap_servers, now, time),
+                "ignored": reasons.get(stall.partition.topic),
+            }
+            for stall in (stalls.stalls if stalls else ())
         ],
         "open_transactions": [
             open_transaction_document(each, theirs, flink.by_producer.get(each.producer_id))
@@ -114,7 +122,19 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
         "audits": [_audit(result, now) for result in (audits.results if audits else ())],
         "last_hour": last_hour_document(group.facts.get(LastHour), shard),
         "posture": posture_document(group.facts.get(Posture)),
+        "ignored": [each._asdict() for each in ignored],
     }
+
+
+def _ignored(group: GroupState) -> list[IgnoredSubject]:
+    """Return what the settings ignore of what is seen, sources that may be down included."""
+    found = {each for fact in group.facts.all(IgnoredSubjects) for each in fact.subjects}
+    sources = (
+        IgnoredSubject("source", f"{state.source}/{state.target}", state.ignored)
+        for state in group.sources
+        if state.ignored is not None
+    )
+    return sorted((*found, *sources))
 
 
 def _source(state: SourceState) -> Document:
@@ -127,6 +147,7 @@ def _source(state: SourceState) -> Document:
         "duration_seconds": state.duration,
         "faults": [{"reason": str(fault.reason), "detail": fault.detail} for fault in state.faults],
         "notes": list(state.notes),
+        "ignored": state.ignored,
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import time
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from exporter.config import ConfigError, ConfigSource
 from exporter.core.reading import read_source
 from exporter.core.thresholds import DEFAULTS, Override, Thresholds
 from exporter.model import (
+    Blocker,
+    BlockerKind,
     Clock,
     ClockBounds,
     Deadline,
@@ -24,10 +26,15 @@ from exporter.model import (
     Facts,
     Fault,
     IgnoredSource,
+    IgnoredSubject,
+    IgnoredSubjects,
     LoggedTransactions,
     OpenTransactions,
     Reason,
     Sample,
+    Stall,
+    Stalls,
+    TopicPartition,
 )
 from exporter.transactions.applications import Grouping
 
@@ -236,6 +243,33 @@ def test_a_group_has_the_thresholds_that_were_given_and_no_others() -> None:
     ours = Thresholds((override("billing", kind="group", lag_warning=1000),))
     made = [each for each in read(Given(shown, "groups"), ours) if isinstance(each, Sample)][len(shown) :]
     assert made == [catalogue.GROUP_THRESHOLD_OFFSETS(1000.0, "prod", "billing", "lag_warning")]
+
+
+def test_what_is_ignored_is_a_fact_for_the_page_and_once_that_nothing_is_any_more() -> None:
+    now = [NOON]
+    window = (time(11), time(13))
+    ours = Thresholds(
+        (
+            replace(override("test-.*", "a playground"), ignored=True, window=window),
+            replace(override("try", "a trial", kind="application"), ignored=True, window=window),
+        )
+    )
+    held = [
+        Stall(TopicPartition(topic, number), NOON - 9, 1, 2, 1, Blocker("", "", None, None, 1, BlockerKind.UNKNOWN))
+        for topic in ("test-1", "orders")
+        for number in (0, 1)
+    ]
+    shown = catalogue.APPLICATION_INFO(1.0, "prod", "try", "producer", "", "")
+    judged = Judged(Given((shown, Stalls(tuple(held))), "lso"), lambda: ours, Clock(wall=lambda: now[0]))
+
+    def told() -> list[Fact]:
+        return [item for item in judged.read(Deadline.after(1), Facts()) if isinstance(item, IgnoredSubjects)]
+
+    both = (IgnoredSubject("application", "try", "a trial"), IgnoredSubject("topic", "test-1", "a playground"))
+    assert told() == [IgnoredSubjects(both)]
+    now[0] += 3600.0
+    assert told() == [IgnoredSubjects(())]
+    assert told() == []
 
 
 def test_a_source_that_may_be_down_says_why_also_when_it_raises() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -22,6 +23,8 @@ from exporter.model import (
     Fact,
     Facts,
     Fault,
+    IgnoredSubject,
+    IgnoredSubjects,
     MarkerWait,
     OpenTransaction,
     OpenTransactions,
@@ -62,7 +65,7 @@ END = UncleanEnd("pay-9", "pay", 4713, 6, "fenced", NOW - 30, NOW - 90)
 
 
 def facts(*each: Fact) -> Facts:
-    return Facts({type(fact): fact for fact in each})
+    return Facts({type(fact): fact for fact in each}, each)
 
 
 def status(*each: Fact, sources: tuple[SourceState, ...] = (UP,), ready: bool = True) -> dict[str, Any]:
@@ -166,6 +169,57 @@ def test_a_hanging_transaction_is_named_in_the_verdict() -> None:
 
 def test_a_source_that_does_not_answer_is_never_all_fine() -> None:
     assert verdict(status(*FINE, sources=(UP, DOWN))).level == "blind"
+
+
+PLAYGROUND = IgnoredSubjects((IgnoredSubject("topic", "orders", "a playground"),))
+REFUSED = replace(DOWN, ignored="READ is refused")
+
+
+def test_the_document_has_what_the_settings_ignore_and_why() -> None:
+    [found] = status(Stalls((STALL,)), PLAYGROUND, sources=(UP, REFUSED))["clusters"]
+    assert found["ignored"] == [
+        {"kind": "source", "subject": "txnlog/prod", "reason": "READ is refused"},
+        {"kind": "topic", "subject": "orders", "reason": "a playground"},
+    ]
+    assert [each["ignored"] for each in found["stalled_partitions"]] == ["a playground"]
+    assert [each["ignored"] for each in found["sources"]] == [None, "READ is refused"]
+
+
+def test_what_is_ignored_is_on_the_page_and_not_in_its_headline() -> None:
+    of_it = status(*FINE[:1], Stalls((STALL,)), *FINE[2:], PLAYGROUND, sources=(UP, REFUSED))
+    found = verdict(of_it)
+    assert (found.level, found.text) == ("good", "All fine")
+    (said,) = found.details
+    assert said.startswith("No partition is stalled but 1 partition of topics that are ignored, and every source")
+    assert said.endswith("answers but those that are ignored.")
+    html = page(of_it)
+    assert "ignored: a playground" in html
+    assert '<td class="id">orders</td><td class="id">a playground</td>' in html
+    assert '<td class="id">txnlog/prod</td><td class="id">READ is refused</td>' in html
+
+
+def test_what_is_not_ignored_is_in_the_headline_and_first_on_the_page() -> None:
+    other = STALL._replace(partition=TopicPartition("payments", 1), blocker=STALL.blocker._replace(producer_id=1))
+    of_it = status(*FINE[:1], Stalls((STALL, other)), *FINE[2:], PLAYGROUND)
+    assert verdict(of_it).text == "1 partition stalled"
+    text = Elements(page(of_it)).text
+    assert text.index("payments-1") < text.index("orders-7")
+    down = replace(DOWN, source="groups")
+    assert verdict(status(*FINE, sources=(UP, REFUSED, down))).details == (
+        "prod: groups is refused: a grant or a password is missing",
+    )
+
+
+def test_a_transaction_that_holds_other_partitions_too_is_not_marked_as_ignored() -> None:
+    other = STALL._replace(partition=TopicPartition("payments", 1))
+    text = " ".join(Elements(page(status(IDENTITY, Stalls((STALL, other)), PLAYGROUND))).text.split())
+    assert "1 partition stalled" in text
+    assert "The same transaction holds 1 more: orders-7" in text
+    assert "ignored: a playground" not in text
+
+
+def test_a_page_without_anything_ignored_has_no_section_for_it() -> None:
+    assert "Ignored by the settings" not in elements(*FINE).text
 
 
 def test_not_knowing_whether_a_partition_is_stalled_is_never_all_fine() -> None:
