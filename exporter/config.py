@@ -18,23 +18,14 @@ from pydantic import ValidationError
 
 from exporter.core.thresholds import Thresholds
 from exporter.settings.clients import Ingest, Producers
-from exporter.settings.layers import (
-    ConfigError,
-    Layer,
-    Path,
-    Problem,
-    Tree,
-    did_you_mean,
-    dotted,
-    from_environment,
-    from_yaml,
-    merged,
-)
+from exporter.settings.environment import from_environment
+from exporter.settings.layers import ConfigError, Layer, Path, Problem, Tree, did_you_mean, dotted, merged
 from exporter.settings.problems import problem_of, shape_of
 from exporter.settings.sections import ApplicationPattern, ClusterConfig, EndpointConfig, LogConfig, StateConfig
 from exporter.settings.targets import Audits, Connect, Spark, Streams
 from exporter.settings.thresholds import ThresholdConfig
 from exporter.settings.values import DEFAULT_PORT, Section, Sharding, split_address
+from exporter.settings.yaml_layer import from_yaml
 from exporter.web.config import read_web_config
 
 # --- The settings -----------------------------------------------------------------------------------------------------

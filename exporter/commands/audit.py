@@ -21,8 +21,8 @@ from exporter.kafka.client import AskError
 from exporter.sources.cluster import Cluster
 
 if TYPE_CHECKING:
+    from exporter.jobs.audit.definition import Audit
     from exporter.jobs.audit.follow import Follow
-    from exporter.jobs.audit.job import Audit
     from exporter.jobs.audit.outcome import AuditReport, AuditSettings
 
 AVRO = "org.apache.spark:spark-avro_2.13"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from exporter.commands.settings import UsageError
 
 if TYPE_CHECKING:
+    from exporter.jobs.audit.definition import Audit
     from exporter.jobs.audit.follow import Following
-    from exporter.jobs.audit.job import Audit
     from exporter.jobs.audit.offset_range import Bound
     from exporter.jobs.audit.outcome import AuditSettings
 
@@ -40,7 +40,7 @@ class AgentAddress(NamedTuple):
 def audit_of(options: argparse.Namespace) -> Audit:
     """Return the audit of these flags. Raises UsageError for a contradiction or a file that cannot be read."""
     from exporter.jobs.audit.columns import Shape  # noqa: PLC0415 -- these need pyspark, an extra
-    from exporter.jobs.audit.job import Audit  # noqa: PLC0415 -- as above
+    from exporter.jobs.audit.definition import Audit  # noqa: PLC0415 -- as above
     from exporter.jobs.audit.sink import SinkTable  # noqa: PLC0415 -- as above
 
     for name, needed, text in _NEEDS:

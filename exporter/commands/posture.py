@@ -14,7 +14,7 @@ from exporter.commands.settings import add_cluster_flags, config_source
 from exporter.config import ClusterConfig
 from exporter.model import Deadline, Fact, Facts, Fault, LoggedTransactions, Source
 from exporter.posture.check import Check, CheckResult
-from exporter.posture.checks import Posture
+from exporter.posture.evidence import Posture
 from exporter.sources.cluster import Cluster
 from exporter.sources.groups import GroupsSettings, GroupsSource
 from exporter.sources.offsets import OffsetsSource

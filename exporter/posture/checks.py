@@ -7,15 +7,12 @@ information, not a failure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 
-from exporter.connect.exactly_once import LoggedIds
-from exporter.connect.facts import ConnectState
-from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
-from exporter.model import Fact, GroupCommits, OffsetPartitions, OpenTransaction
-from exporter.posture.check import Check, CheckResult, Rule, Settings
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
+from exporter.posture.check import Check, CheckResult, Rule
 from exporter.posture.connect import connect_checks
+from exporter.posture.evidence import PostureEvidence, broker_error, broker_numbers, broker_settings
 from exporter.posture.offsets import offset_checks
 
 DAY_MS = 86_400_000
@@ -26,41 +23,6 @@ readers.
 V2 = 2
 MOST_NEW_APPLICATIONS = 10
 """Largest number of new applications in an hour; above it, ids are probably grouped by a wrong pattern."""
-
-
-@dataclass(frozen=True, slots=True)
-class Posture(Fact):
-    """All checks of one cluster, failed ones first."""
-
-    checks: tuple[Check, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PostureEvidence:
-    """Input of the checks. Settings that could not be read are replaced by an error text.
-
-    ``topics`` has the internal topics and those that transactions write to; ``clients`` counts, by application, the
-    transactional ids of the last hour by the transaction version of their client, None where the log is not read;
-    ``beyond_lso`` are (group, topic) pairs of groups that are proven to read beyond the last stable offset;
-    ``new_applications`` is how many appeared in the last hour, None while that is not known.
-    """
-
-    cluster: str
-    brokers: Mapping[int, Settings | str]
-    topics: Mapping[str, Mapping[int, PartitionMetadata]]
-    topic_settings: Mapping[str, Settings | str]
-    transaction_version: int | None
-    version_error: str = ""
-    opened: Sequence[OpenTransaction] | None = None
-    opened_error: str = ""
-    clients: Mapping[str, Mapping[int, int]] | None = None
-    clients_error: str = ""
-    beyond_lso: frozenset[tuple[str, str]] = frozenset()
-    connects: Sequence[ConnectState] = field(default_factory=tuple)
-    connect_log: LoggedIds | None = None
-    new_applications: int | None = None
-    group_commits: GroupCommits | None = None
-    offset_partitions: Mapping[str, OffsetPartitions] = field(default_factory=dict)
 
 
 LOG_REPLICATION = Rule(
@@ -156,7 +118,7 @@ def _log_min_isr(evidence: PostureEvidence) -> Iterator[Check]:
         yield LOG_MIN_ISR.cannot(TRANSACTION_STATE, settings)
         return
     minimum = int(settings.get("min.insync.replicas", "1"))
-    wanted = max([2, *_numbers(evidence, "transaction.state.log.min.isr")])
+    wanted = max([2, *broker_numbers(evidence, "transaction.state.log.min.isr")])
     found = f"min.insync.replicas={minimum}"
     if wanted > 2:
         found += f", the brokers say transaction.state.log.min.isr={wanted}"
@@ -183,12 +145,12 @@ def _max_timeout(evidence: PostureEvidence) -> Iterator[Check]:
 
 
 def _open_timeouts(evidence: PostureEvidence) -> Iterator[Check]:
-    limits = _numbers(evidence, "transaction.max.timeout.ms")
+    limits = broker_numbers(evidence, "transaction.max.timeout.ms")
     if evidence.opened is None:
         yield OPEN_TIMEOUT.cannot(evidence.cluster, evidence.opened_error or "the open transactions are not known")
         return
     if not limits:
-        yield OPEN_TIMEOUT.cannot(evidence.cluster, _broker_error(evidence))
+        yield OPEN_TIMEOUT.cannot(evidence.cluster, broker_error(evidence))
         return
     longest: dict[str, float] = {}
     for each in evidence.opened:
@@ -250,11 +212,11 @@ def _clients(evidence: PostureEvidence) -> Iterator[Check]:
 
 def _verification(evidence: PostureEvidence) -> Iterator[Check]:
     key = "transaction.partition.verification.enable"
-    values = {settings[key] for settings in _read(evidence) if key in settings}
+    values = {settings[key] for settings in broker_settings(evidence) if key in settings}
     if values:
         found = f"{key}={', '.join(sorted(values))}"
         yield VERIFICATION.says(evidence.cluster, passed=values == {"true"}, found=found)
-    elif error := _broker_error(evidence):
+    elif error := broker_error(evidence):
         yield VERIFICATION.cannot(evidence.cluster, error)
 
 
@@ -282,29 +244,13 @@ def _applications(evidence: PostureEvidence) -> Iterator[Check]:
         yield APPLICATION_NAMES.says(evidence.cluster, passed=new <= MOST_NEW_APPLICATIONS, found=found)
 
 
-# --- Reading evidence ---------------------------------------------------------------------------------------------
-
-
-def _read(evidence: PostureEvidence) -> list[Settings]:
-    return [settings for settings in evidence.brokers.values() if not isinstance(settings, str)]
-
-
-def _broker_error(evidence: PostureEvidence) -> str:
-    return next((settings for settings in evidence.brokers.values() if isinstance(settings, str)), "")
-
-
-def _numbers(evidence: PostureEvidence, key: str) -> list[int]:
-    values: Iterable[str] = (settings.get(key, "") for settings in _read(evidence))
-    return [int(value) for value in values if value.lstrip("-").isdigit()]
-
-
 def _broker_number(evidence: PostureEvidence, rule: Rule, key: str, passes: Callable[[int], bool]) -> Iterator[Check]:
-    values = sorted(set(_numbers(evidence, key)))
+    values = sorted(set(broker_numbers(evidence, key)))
     if values:
         found = f"{key}={', '.join(map(str, values))}"
         yield rule.says(evidence.cluster, passed=all(map(passes, values)), found=found)
     else:
-        yield rule.cannot(evidence.cluster, _broker_error(evidence) or f"no broker told its {key}")
+        yield rule.cannot(evidence.cluster, broker_error(evidence) or f"no broker told its {key}")
 
 
 def _offsets(evidence: PostureEvidence) -> Iterator[Check]:

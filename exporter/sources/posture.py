@@ -23,7 +23,8 @@ from exporter.model import (
     TransactionUse,
 )
 from exporter.posture.check import Check, CheckResult, Settings
-from exporter.posture.checks import Posture, PostureEvidence, checks_of, group_checks
+from exporter.posture.checks import checks_of, group_checks
+from exporter.posture.evidence import Posture, PostureEvidence
 from exporter.sources.cluster import Cluster, KafkaSource
 
 BROKER_KEYS = (

@@ -14,9 +14,10 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 
 from exporter.core.durations import parse_go_duration
-from exporter.settings.layers import Problem, from_yaml
+from exporter.settings.layers import Problem
 from exporter.settings.problems import problem_of
 from exporter.settings.values import Section, wrong
+from exporter.settings.yaml_layer import from_yaml
 from exporter.web.tls import Tls, TlsServer, build
 from exporter.web.users import Users, hash_problem
 

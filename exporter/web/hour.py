@@ -7,7 +7,7 @@ from typing import Any
 from exporter.core.shard import Shard
 from exporter.model import Outcome
 from exporter.posture.check import CheckResult
-from exporter.posture.checks import Posture
+from exporter.posture.evidence import Posture
 from exporter.transactions.last_hour import LastHour
 
 

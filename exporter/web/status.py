@@ -31,7 +31,7 @@ from exporter.model import (
     UncleanEnd,
     UncleanEnds,
 )
-from exporter.posture.checks import Posture
+from exporter.posture.evidence import Posture
 from exporter.spark.queries import Lag, QueryKey, SparkView, StreamingQuery
 from exporter.transactions.last_hour import LastHour
 from exporter.web.hour import last_hour_document, posture_document

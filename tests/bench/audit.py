@@ -21,8 +21,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from demo.cluster import KafkaCluster
 from demo.jars import say
+from exporter.jobs.audit.definition import Audit
 from exporter.jobs.audit.fold import OffsetSpan
-from exporter.jobs.audit.job import Audit
 from exporter.jobs.audit.outcome import AuditSettings, audit_once
 from exporter.jobs.audit.read import Reader, TopicAccess
 from exporter.jobs.session import kafka_connector, spark_session

@@ -50,7 +50,7 @@ FOREIGN: dict[str, Use] = {
     "exporter.kafka.auth.jaas:_OPTION": ("match", "a=", ("a=", 'a="', "a = ", '\\"')),
     "exporter.kafka.auth.oauth:_ERROR_CODE": ("fullmatch", "", ()),
     "exporter.settings.layers:_PLAIN_KEY": ("match", "", ()),
-    "exporter.settings.layers:_SERVICE_LINK": ("search", "", ("_PORT", "_SERVICE_PORT_", "_PORT_1_TCP")),
+    "exporter.settings.environment:_SERVICE_LINK": ("search", "", ("_PORT", "_SERVICE_PORT_", "_PORT_1_TCP")),
     "exporter.settings.thresholds:_WINDOW": ("fullmatch", "", ("01:00-", "1")),
     "exporter.settings.values:_SIZE": ("fullmatch", "1", ("Mi",)),
     "exporter.sources.streams:_CLIENT_ID": ("fullmatch", "", ("-01234567-89ab-cdef-0123-456789abcdef", "0123abcd-")),

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from exporter.audit_result.result import Finding
+from exporter.jobs.audit.definition import FindingFrame
 from exporter.jobs.audit.evidence import EVIDENCE
-from exporter.jobs.audit.job import FindingFrame
 from exporter.kafka.log.record_places import Writer
 
 LOOKED_UP = 200

@@ -21,9 +21,10 @@ from pyspark.errors import PySparkException
 from exporter import __version__
 from exporter.audit_result.result import Finding
 from exporter.core.files import replace_file
+from exporter.jobs.audit.definition import Audit, AuditOutcome, Portion
 from exporter.jobs.audit.findings import Findings, merged
 from exporter.jobs.audit.fold import OffsetSpan, parts_of
-from exporter.jobs.audit.job import Audit, AuditOutcome, Portion, Say, check_expressions, failure, run
+from exporter.jobs.audit.job import Say, check_expressions, failure, run
 from exporter.jobs.audit.offset_range import cover
 from exporter.jobs.audit.outcome import (
     EVIDENCE_FILE,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
@@ -14,13 +13,14 @@ from pyspark.storagelevel import StorageLevel
 
 from exporter.jobs.audit import fold as audit_fold
 from exporter.jobs.audit import search as audit_search
-from exporter.jobs.audit.columns import Shape, checked, hash_columns, named, reason, uses_headers
+from exporter.jobs.audit.columns import checked, hash_columns, named, reason, uses_headers
+from exporter.jobs.audit.definition import Audit, AuditOutcome, FindingFrame, Portion
 from exporter.jobs.audit.evidence import ALL, duplicates, located, rows, sequence_findings
 from exporter.jobs.audit.fold import SCHEMA, Fold, OffsetSpan, Plan, folder, parts_of
-from exporter.jobs.audit.offset_range import BEGINNING, Bound, Covered, cover, described, lost_since
+from exporter.jobs.audit.offset_range import Bound, Covered, cover, described, lost_since
 from exporter.jobs.audit.read import Reader, TopicAccess, exploded
 from exporter.jobs.audit.search import Comparison, Search, comparer, fold_sink, searcher
-from exporter.jobs.audit.sink import SinkTable, stored
+from exporter.jobs.audit.sink import stored
 from exporter.jobs.audit.summary import Summary, before, dealt, newest_of, spans_between, up_to, within
 from exporter.jobs.session import SessionError
 from exporter.kafka.client import AskError
@@ -48,82 +48,7 @@ _CAUSES = (
 )
 
 Say = Callable[[str], None]
-Deliver = Callable[["FindingFrame"], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """What to audit. With ``source_topic``, the bounds are the source's, and the topic is read whole."""
-
-    topic: str
-    id: str = ""
-    key: str = ""
-    sequence: str = ""
-    shape: Shape = field(default_factory=Shape)
-    begin: Bound = BEGINNING
-    end: Bound | None = None
-    source_topic: str = ""
-    source_id: str = ""
-    source_group: str = ""
-    sink: SinkTable | None = None
-    hash_bits: int = 64
-    """Bits of the hashes. Fewer make hashes collide, which changes only the duration."""
-
-    @property
-    def expressions(self) -> dict[str, str]:
-        """The topic's own, by flag."""
-        given = {"--id": self.id, "--key": self.key, "--sequence": self.sequence}
-        return {flag: text for flag, text in given.items() if text}
-
-    @property
-    def checks(self) -> tuple[str, ...]:
-        """The kinds of finding that are searched for."""
-        kinds = ["duplicate"] if self.id or self.key else []
-        if self.key:
-            kinds += ["gap", "reordered"]
-        if self.source_topic:
-            kinds += ["missing", "aborted_visible", "ahead"]
-        if self.sink is not None:
-            kinds += ["missing", "repeated", "aborted_visible", "ahead"]
-        return tuple(dict.fromkeys(kinds))
-
-    @property
-    def mask(self) -> int:
-        return -1 if self.hash_bits >= 64 else (1 << self.hash_bits) - 1
-
-
-@dataclass(frozen=True)
-class FindingFrame:
-    """Findings of one kind as a frame of ``EVIDENCE``; ``topic`` is where the records are that it points at."""
-
-    kind: str
-    topic: str
-    frame: DataFrame
-
-
-@dataclass(frozen=True, slots=True)
-class AuditOutcome:
-    """What was read, and why the verdict is unknown, if so. The findings were passed on one kind at a time."""
-
-    records: int
-    aborted: int
-    spans: Mapping[int, OffsetSpan]
-    unknown: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Portion:
-    """A batch of a continuous audit: ``fresh`` offsets, compared with the folds of the batches before it.
-
-    ``window`` are the offsets that all these folds cover. The batch's own fold is written to the folder ``store``.
-    """
-
-    fresh: Mapping[int, OffsetSpan]
-    window: Mapping[int, OffsetSpan]
-    store: str
-    past: tuple[str, ...]
-    parts: tuple[int, ...]
+Deliver = Callable[[FindingFrame], None]
 
 
 def check_expressions(reader: Reader, audit: Audit) -> None:

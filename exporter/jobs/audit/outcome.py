@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from exporter import __version__
 from exporter.audit_result.result import AuditResult, Finding, TopicResult, dump_result
+from exporter.jobs.audit.definition import Audit, AuditOutcome
 from exporter.jobs.audit.findings import Findings, WhoWrote
-from exporter.jobs.audit.job import Audit, AuditOutcome, Say, run
+from exporter.jobs.audit.job import Say, run
 from exporter.jobs.audit.page import page_of
 from exporter.jobs.audit.read import TopicAccess
 from exporter.jobs.report.page import render

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from demo.cluster import KafkaCluster
 from exporter.audit_result.result import AuditResult, Finding
-from exporter.jobs.audit.job import Audit
+from exporter.jobs.audit.definition import Audit
 from exporter.jobs.audit.outcome import AuditReport, AuditSettings, audit_once
 from exporter.jobs.audit.read import TopicAccess
 from exporter.jobs.session import POSTGRESQL, kafka_connector, spark_session

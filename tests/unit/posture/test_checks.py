@@ -12,7 +12,8 @@ from exporter.connect.rest import Connector, Task
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
 from exporter.model import ConnectTaskId, OpenTransaction, TopicPartition, TransactionState
 from exporter.posture.check import Check, CheckResult
-from exporter.posture.checks import PostureEvidence, checks_of
+from exporter.posture.checks import checks_of
+from exporter.posture.evidence import PostureEvidence
 
 SOUND_PARTITION = PartitionMetadata(1, (1, 2, 3), (1, 2, 3), offline=False)
 SOUND_TOPIC = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}

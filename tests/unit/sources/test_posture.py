@@ -5,7 +5,7 @@ from __future__ import annotations
 from exporter import catalogue
 from exporter.model import TransactionUse
 from exporter.posture.check import CheckResult
-from exporter.posture.checks import Posture
+from exporter.posture.evidence import Posture
 from exporter.sources.posture import PostureSettings, PostureSource
 from tests.fakes.cluster import LOG, OFFSETS, World, partitions, read
 

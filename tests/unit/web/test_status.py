@@ -38,7 +38,7 @@ from exporter.model import (
     UncleanEnds,
 )
 from exporter.posture.check import Check, CheckResult
-from exporter.posture.checks import Posture
+from exporter.posture.evidence import Posture
 from exporter.transactions.last_hour import LastHour
 from exporter.web.page import CONTENT_SECURITY_POLICY, page, verdict
 from exporter.web.status import ClusterSettings, document, instant

@@ -14,10 +14,11 @@ from exporter.audit_result.result import Finding, dump_result, parse_result
 from exporter.cli import main
 from exporter.commands.audit_settings import AgentAddress, agent_of
 from exporter.commands.settings import UsageError
+from exporter.jobs.audit.definition import Audit, AuditOutcome
 from exporter.jobs.audit.findings import merged, worst_of
 from exporter.jobs.audit.fold import OffsetSpan
 from exporter.jobs.audit.follow import planned
-from exporter.jobs.audit.job import Audit, AuditOutcome, failure
+from exporter.jobs.audit.job import failure
 from exporter.jobs.audit.offset_range import BoundError, parse_bound
 from exporter.jobs.audit.outcome import AuditSettings, is_name, report_of, unfinished
 from exporter.jobs.audit.sink import SinkTable

@@ -1,0 +1,63 @@
+"""What the checks of the posture are made from, and their result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from exporter.connect.exactly_once import LoggedIds
+from exporter.connect.facts import ConnectState
+from exporter.kafka.requests.metadata import PartitionMetadata
+from exporter.model import Fact, GroupCommits, OffsetPartitions, OpenTransaction
+from exporter.posture.check import Check, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Posture(Fact):
+    """All checks of one cluster, failed ones first."""
+
+    checks: tuple[Check, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PostureEvidence:
+    """Input of the checks. Settings that could not be read are replaced by an error text.
+
+    ``topics`` has the internal topics and those that transactions write to; ``clients`` counts, by application, the
+    transactional ids of the last hour by the transaction version of their client, None where the log is not read;
+    ``beyond_lso`` are (group, topic) pairs of groups that are proven to read beyond the last stable offset;
+    ``new_applications`` is how many appeared in the last hour, None while that is not known.
+    """
+
+    cluster: str
+    brokers: Mapping[int, Settings | str]
+    topics: Mapping[str, Mapping[int, PartitionMetadata]]
+    topic_settings: Mapping[str, Settings | str]
+    transaction_version: int | None
+    version_error: str = ""
+    opened: Sequence[OpenTransaction] | None = None
+    opened_error: str = ""
+    clients: Mapping[str, Mapping[int, int]] | None = None
+    clients_error: str = ""
+    beyond_lso: frozenset[tuple[str, str]] = frozenset()
+    connects: Sequence[ConnectState] = field(default_factory=tuple)
+    connect_log: LoggedIds | None = None
+    new_applications: int | None = None
+    group_commits: GroupCommits | None = None
+    offset_partitions: Mapping[str, OffsetPartitions] = field(default_factory=dict)
+
+
+def broker_settings(evidence: PostureEvidence) -> list[Settings]:
+    """The settings of the brokers that answered."""
+    return [settings for settings in evidence.brokers.values() if not isinstance(settings, str)]
+
+
+def broker_error(evidence: PostureEvidence) -> str:
+    """Why the settings of a broker are unknown; "" when all are known."""
+    return next((settings for settings in evidence.brokers.values() if isinstance(settings, str)), "")
+
+
+def broker_numbers(evidence: PostureEvidence, key: str) -> list[int]:
+    """The values of one setting over all brokers, where they are whole numbers."""
+    values: Iterable[str] = (settings.get(key, "") for settings in broker_settings(evidence))
+    return [int(value) for value in values if value.lstrip("-").isdigit()]
