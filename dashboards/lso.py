@@ -9,6 +9,7 @@ from exporter.catalogue import (
     GROUP_OFFSET_COMMITS_TOTAL,
     GROUP_READ_COMMITTED_LAG_OFFSETS,
     GROUP_READ_COMMITTED_LAG_RECORDS,
+    GROUP_UNSTABLE_OFFSET_PARTITIONS,
     HANGING_TRANSACTIONS,
     IGNORED_INFO,
     LSO_BLOCKER_INFO,
@@ -247,11 +248,13 @@ def _groups() -> core.Panel:
     return table(
         "Groups, and what they wait for",
         "Held up: not readable yet, because of an open transaction. Behind: readable, and not read yet. Records:"
-        " the same without control records and aborted transactions, where it is known.",
+        " the same without control records and aborted transactions, where it is known. Own offsets held: partitions"
+        " whose offset is committed in a transaction that is open; a consumer that starts waits for it.",
         [
             total(now(GROUP_BLOCKED_OFFSETS, OF_TOPIC, OF_GROUP), by),
             total(now(GROUP_READ_COMMITTED_LAG_OFFSETS, OF_TOPIC, OF_GROUP), by),
             total(now(GROUP_READ_COMMITTED_LAG_RECORDS, OF_TOPIC, OF_GROUP), by),
+            total(now(GROUP_UNSTABLE_OFFSET_PARTITIONS, OF_TOPIC, OF_GROUP), by),
         ],
         [
             Column("group", "Group"),
@@ -259,6 +262,7 @@ def _groups() -> core.Panel:
             Column("Value #A", "Held up", "short", steps=((None, GREEN), (1, ORANGE)), width=160),
             Column("Value #B", "Behind", "short", width=160),
             Column("Value #C", "Records", "short", width=160),
+            Column("Value #D", "Own offsets held", "short", steps=((None, GREEN), (1, ORANGE)), width=160),
         ],
         sort=["Held up"],
     )

@@ -505,6 +505,14 @@ GROUP_BLOCKED_OFFSETS = Metric(
     (*K, "group", "topic"),
     "groups",
 )
+GROUP_UNSTABLE_OFFSET_PARTITIONS = Metric(
+    "kafka_eos_group_unstable_offset_partitions",
+    Kind.GAUGE,
+    "Partitions of the topic whose offset the group has committed in a transaction that is still open and holds the "
+    "group's partition of __consumer_offsets: a consumer of the group that starts waits for it.",
+    (*K, "group", "topic"),
+    "groups",
+)
 
 # --- Cluster ------------------------------------------------------------------------------------------------------
 

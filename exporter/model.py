@@ -522,6 +522,16 @@ class GroupsBeyondLso(Fact):
     pairs: frozenset[tuple[str, str]]
 
 
+@dataclass(frozen=True, slots=True)
+class GroupsHeld(Fact):
+    """Groups that wait for an open transaction over their own offsets, by partition of ``__consumer_offsets``.
+
+    A consumer of such a group that starts, or takes over a partition, gets no offset until the transaction ends.
+    """
+
+    by_partition: Mapping[TopicPartition, tuple[str, ...]]
+
+
 class Facts:
     """The latest facts of one cluster, by type: the runner passes them to a source. Immutable."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,10 +11,28 @@ from exporter import catalogue
 from exporter.bounds.patterns import BoundedPattern, given_up
 from exporter.kafka.client import AskError
 from exporter.kafka.log.unread_records import UnreadSpan, count_unread
-from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, group_members, list_groups
-from exporter.kafka.requests.metadata import Metadata
+from exporter.kafka.requests.groups import (
+    committed_offsets,
+    describe_group_grant,
+    group_members,
+    list_groups,
+    unstable_offsets,
+)
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.kafka.requests.offsets import both_ends
-from exporter.model import Deadline, Fact, Facts, Fault, GroupsBeyondLso, Notes, Sample, TopicPartition
+from exporter.kafka.requests.transactions import coordinator_partition
+from exporter.model import (
+    Deadline,
+    Fact,
+    Facts,
+    Fault,
+    GroupsBeyondLso,
+    GroupsHeld,
+    Notes,
+    Sample,
+    Stalls,
+    TopicPartition,
+)
 from exporter.sources.cluster import Cluster, KafkaSource
 
 MOST_NAMED = 3
@@ -62,7 +81,7 @@ class GroupsSource(KafkaSource):
         """Groups with members that were beyond a last stable offset at the last read, and are not proven to read it."""
         return frozenset(self._progress.keys() - self._proven.keys())
 
-    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:  # noqa: ARG002 the protocol's
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         client = self._cluster.client
         try:
             metadata = self._cluster.metadata(deadline, max_age=self.interval)
@@ -89,6 +108,7 @@ class GroupsSource(KafkaSource):
             yield from group_samples(self.cluster, group, offsets, ends.stable, ends.high)
         yield from self._records(metadata, committed.values, ends.stable, deadline)
         yield GroupsBeyondLso(self._beyond(metadata, committed.values, ends.stable, deadline))
+        yield from self._held(metadata, chosen, facts.get(Stalls), deadline)
         if dropped:
             yield catalogue.SERIES_DROPPED(float(dropped), catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS.name)
 
@@ -117,6 +137,32 @@ class GroupsSource(KafkaSource):
         if self._unreadable:
             topics = ", ".join(sorted(self._unreadable)[:MOST_NAMED])
             yield Notes((f"the lag in records is not known of {topics}: grant READ on Topic:{topics.split(',')[0]}",))
+
+    def _held(
+        self, metadata: Metadata, names: Sequence[str], stalls: Stalls | None, deadline: Deadline
+    ) -> Iterator[Sample | Fault | Fact]:
+        """The groups that wait for the transaction which holds their partition of ``__consumer_offsets``.
+
+        Only groups of such partitions are read, and the coordinator says which of them wait: others of the same
+        partition do not.
+        """
+        held = {
+            each.partition for each in (stalls.stalls if stalls else ()) if each.partition.topic == CONSUMER_OFFSETS
+        }
+        count = len(metadata.topics.get(CONSUMER_OFFSETS, ()))
+        asked = names if held and count else ()
+        places = {group: TopicPartition(CONSUMER_OFFSETS, coordinator_partition(group, count)) for group in asked}
+        unstable = unstable_offsets(
+            self._cluster.client, metadata, [group for group, place in places.items() if place in held], deadline
+        )
+        yield from unstable.faults
+        waiting: dict[TopicPartition, list[str]] = {}
+        for group, partitions in sorted(unstable.values.items()):
+            if partitions:
+                waiting.setdefault(places[group], []).append(group)
+            for topic, number in sorted(Counter(each.topic for each in partitions).items()):
+                yield catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS(float(number), self.cluster, group, topic)
+        yield GroupsHeld({place: tuple(groups) for place, groups in waiting.items()})
 
     def _beyond(
         self,

@@ -22,6 +22,7 @@ from exporter.model import (
     Completion,
     CoordinatorTime,
     FlinkTransaction,
+    GroupsHeld,
     IgnoredSubject,
     IgnoredSubjects,
     OpenTransaction,
@@ -90,6 +91,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
     flink = group.facts.get(FlinkTransactions) or FlinkTransactions({})
     ignored = _ignored(group)
     reasons = {each.subject: each.reason for each in ignored if each.kind == "topic"}
+    waiting = (group.facts.get(GroupsHeld) or GroupsHeld({})).by_partition
     return {
         "name": settings.name or named,
         "cluster_id": identity.cluster_id if identity else None,
@@ -108,6 +110,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
             {
                 **stall_document(stall, bootstrap_servers, now, time),
                 "ignored": reasons.get(stall.partition.topic),
+                "waiting_groups": list(waiting.get(stall.partition, ())),
             }
             for stall in (stalls.stalls if stalls else ())
         ],

@@ -97,11 +97,12 @@ def _play(world: World, make: ProducerClass, stack: ExitStack, stem: str) -> Non
     behind.send(orders, 3, partition=0)
     behind.commit()
 
+    reader = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": world.names["group"], "log_level": 0})
+    reader.commit(offsets=[TopicPartition(offsets, 0, 0)], asynchronous=False)
     offsets_holder = producer("consuming", timeout=600.0)
     offsets_holder.begin()
     offsets_holder.send_offsets(world.names["group"], offsets, 0, 0)
 
-    reader = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": world.names["group"], "log_level": 0})
     reader.commit(offsets=[TopicPartition(orders, 0, 0), TopicPartition(orders, 1, 0)], asynchronous=False)
     reader.close()
 
@@ -144,8 +145,9 @@ def _settled(world: World, metrics: Metrics) -> bool:
     stalled = metrics.value(catalogue.STALLED_PARTITIONS, topic=world.names["orders"])
     blocked = metrics.value(catalogue.GROUP_BLOCKED_OFFSETS, group=world.names["group"], topic=world.names["orders"])
     offsets = metrics.samples(catalogue.LSO_BLOCKER_INFO, application=world.app("consuming"))
+    unstable = metrics.samples(catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS, group=world.names["group"])
     hanging = any(sample.labels["kind"] == "hanging" for sample in blockers)
-    return bool(late and fenced and stalled and blocked and offsets and hanging)
+    return bool(late and fenced and stalled and blocked and offsets and unstable and hanging)
 
 
 @pytest.mark.parametrize("role", ["healthy", "late", "rival", "restarted", "holder", "behind"])
@@ -265,6 +267,17 @@ def test_a_group_waits_for_what_a_stalled_lso_withholds(world: World) -> None:
     lag = world.value(catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS, **labels)
     assert lag is not None
     assert lag > 0
+
+
+def test_a_group_whose_own_offsets_are_in_an_open_transaction_is_named_with_its_holder(world: World) -> None:
+    group, topic = world.names["group"], world.names["offsets"]
+    assert world.value(catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS, group=group, topic=topic) == 1
+    assert world.value(catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS, group=group, topic=world.names["orders"]) is None
+    waiting = {
+        each["blocker"]["application"]: each["waiting_groups"] for each in world.stalls if each["waiting_groups"]
+    }
+    assert waiting == {world.app("consuming"): [group]}
+    assert "groups that wait" in world.page
 
 
 def test_a_transaction_that_no_coordinator_knows_is_hanging(world: World) -> None:

@@ -95,6 +95,7 @@ class World:
     topics: dict[str, list[Partition]] = field(default_factory=dict)
     transactions: dict[str, Transaction] = field(default_factory=dict)
     groups: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
+    unstable: dict[str, set[tuple[str, int]]] = field(default_factory=dict)  # commits of open transactions, by group
     members: dict[str, set[str]] = field(default_factory=dict)
     settings: dict[str, dict[str, str]] = field(default_factory=dict)
     levels: dict[str, int] = field(default_factory=dict)
@@ -345,10 +346,15 @@ class World:
 
     def _offset_fetch(self, node: int, request: Any) -> Any:
         def group(name: str) -> Any:
+            unstable = self.unstable.get(name, ()) if request.require_stable else ()
             topics = [
                 Answer(
                     name=topic,
-                    partitions=[Answer(partition_index=number, error_code=0, committed_offset=offset)],
+                    partitions=[
+                        Answer(partition_index=number, error_code=88, committed_offset=-1)
+                        if (topic, number) in unstable
+                        else Answer(partition_index=number, error_code=0, committed_offset=offset)
+                    ],
                 )
                 for (topic, number), offset in self.groups[name].items()
             ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
 from kafka.protocol.admin import (
     DescribeGroupsRequest,
@@ -17,6 +19,7 @@ from exporter.kafka.faults import (
     COORDINATOR_MOVED,
     GROUP_AUTHORIZATION_FAILED,
     GROUP_ID_NOT_FOUND,
+    UNSTABLE_OFFSET_COMMIT,
     AskError,
     refusal,
 )
@@ -33,6 +36,8 @@ from exporter.kafka.requests.routing import (
 )
 from exporter.kafka.requests.transactions import PROBES, coordinator_partition
 from exporter.model import Deadline, Fault, TopicPartition
+
+T = TypeVar("T")
 
 GROUPS_PER_REQUEST = 100
 
@@ -65,6 +70,29 @@ def committed_offsets(
     ``require_stable`` is off: an open transaction over the offsets must not hide what was committed before it.
     Partitions without a commit (-1) are left out, as are groups that do not exist any more.
     """
+    return _fetch(client, metadata, groups, _request, _read, deadline)
+
+
+def unstable_offsets(
+    client: BrokerAccess, metadata: Metadata, groups: Iterable[str], deadline: Deadline
+) -> Answers[str, frozenset[TopicPartition]]:
+    """The partitions whose offset each group has committed in a transaction that is still open, from its coordinator.
+
+    A consumer of the group that starts gets the same answer, UNSTABLE_OFFSET_COMMIT, and waits (KIP-447). A partition
+    for which the group never committed before is not answered (OffsetMetadataManager.fetchAllOffsets).
+    """
+    return _fetch(client, metadata, groups, _request_stable, _read_unstable, deadline)
+
+
+def _fetch(
+    client: BrokerAccess,
+    metadata: Metadata,
+    groups: Iterable[str],
+    request: Callable[[Sequence[str], Metadata], OffsetFetchRequest],
+    read: Callable[[OffsetFetchResponse], Iterator[Item[str, T]]],
+    deadline: Deadline,
+) -> Answers[str, T]:
+    """OffsetFetch of every group at its coordinator."""
     wanted = list(dict.fromkeys(groups))
     if not wanted:
         return Answers({}, {}, ())
@@ -76,12 +104,12 @@ def committed_offsets(
     count = len(metadata.topics.get(CONSUMER_OFFSETS, ()))
     if not count and not metadata.denies(CONSUMER_OFFSETS):
         return Answers({}, {}, ())  # no topic, no coordinator, no commit
-    question: Question[str, Mapping[TopicPartition, int]] = Question(
+    question: Question[str, T] = Question(
         "OffsetFetch",
         "groups",
         lambda key: TopicPartition(CONSUMER_OFFSETS, coordinator_partition(key, count or 1)),
-        _request,
-        _read,
+        request,
+        read,
         GROUPS_PER_REQUEST,
         COORDINATOR_MOVED,
         frozenset({GROUP_ID_NOT_FOUND}),
@@ -147,10 +175,10 @@ def describe_group_grant(client: BrokerAccess, metadata: Metadata, deadline: Dea
     return nobody_answered(answers)
 
 
-def _request(batch: Sequence[str], _: Metadata) -> OffsetFetchRequest:
+def _request(batch: Sequence[str], _: Metadata, *, require_stable: bool = False) -> OffsetFetchRequest:
     return OffsetFetchRequest(
         groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None) for group in batch],
-        require_stable=False,
+        require_stable=require_stable,
         min_version=8,
         max_version=9,
     )
@@ -172,3 +200,18 @@ def _read(response: OffsetFetchResponse) -> Iterator[Item[str, Mapping[TopicPart
                 if not partition.error_code and partition.committed_offset >= 0
             },
         )
+
+
+_request_stable = partial(_request, require_stable=True)
+
+
+def _read_unstable(response: OffsetFetchResponse) -> Iterator[Item[str, frozenset[TopicPartition]]]:
+    for group in response.groups:
+        code = group.error_code
+        found = frozenset(
+            TopicPartition(topic.name, partition.partition_index)
+            for topic in group.topics
+            for partition in topic.partitions
+            if partition.error_code == UNSTABLE_OFFSET_COMMIT
+        )
+        yield Item(group.group_id, code, None if code else found, f"DESCRIBE on Group:{group.group_id}" if code else "")

@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 from exporter import catalogue
 from exporter.bounds.patterns import BoundedPattern
 from exporter.kafka.requests.transactions import PROBES
-from exporter.model import GroupsBeyondLso, Notes, Reason, TopicPartition
+from exporter.model import (
+    Blocker,
+    BlockerKind,
+    GroupsBeyondLso,
+    GroupsHeld,
+    Notes,
+    Reason,
+    Stall,
+    Stalls,
+    TopicPartition,
+)
 from exporter.sources.groups import REFUSALS_KEPT, GroupsSettings, GroupsSource, choose, group_samples
 from tests.batches import data, marker
 from tests.fakes.cluster import OFFSETS, World, partitions, read
@@ -243,3 +253,28 @@ def test_sums_hold_over_whole_topics_only(
         mine = [each for each in committed if each.topic == topic]
         assert given_[LAG, topic] == sum(max(0, stable[each] - committed[each]) for each in mine)
         assert given_[BLOCKED, topic] == sum(max(0, ends[each] - stable[each]) for each in mine)
+
+
+def stalled(topic: str, partition: int) -> Stalls:
+    blocker = Blocker("pay-1", "pay", 7, 0, 5, BlockerKind.OPEN)
+    return Stalls((Stall(TopicPartition(topic, partition), 0.0, 5, 9, 1, blocker),))
+
+
+def test_groups_wait_for_the_transaction_over_their_own_offsets_and_others_of_the_partition_do_not() -> None:
+    world = world_of()
+    world.groups = {"billing": {("orders", 0): 70, ("orders", 1): 80}, "other": {("orders", 0): 70}}
+    world.unstable = {"billing": {("orders", 1)}}
+    seen = read(world, source_of(world), stalled(OFFSETS, 0))
+    assert not seen.faults
+    assert seen.values(catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS) == {("billing", "orders"): 1}
+    assert seen.facts[GroupsHeld] == GroupsHeld({TopicPartition(OFFSETS, 0): ("billing",)})
+
+
+def test_no_group_is_asked_where_no_partition_of_the_offsets_topic_is_stalled() -> None:
+    world = world_of()
+    world.groups, world.unstable = {"billing": {("orders", 0): 70}}, {"billing": {("orders", 0)}}
+    for facts in ((), (stalled("orders", 0),), (stalled(OFFSETS, 1),)):
+        seen = read(world, source_of(world), *facts)
+        assert seen.values(catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS) == {}
+        assert seen.facts[GroupsHeld] == GroupsHeld({})
+    assert not any(request.require_stable for request in world.requests("OffsetFetch"))

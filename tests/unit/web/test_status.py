@@ -23,6 +23,7 @@ from exporter.model import (
     Fact,
     Facts,
     Fault,
+    GroupsHeld,
     IgnoredSubject,
     IgnoredSubjects,
     MarkerWait,
@@ -98,6 +99,14 @@ def test_instants_are_rfc_3339_in_utc_beside_their_unix_seconds() -> None:
 @pytest.mark.parametrize("seconds", [None, 1e30, -1e30, float("nan")])
 def test_an_instant_that_is_unknown_or_impossible_is_none(seconds: float | None) -> None:
     assert instant(seconds) is None
+
+
+def test_a_stall_names_the_groups_whose_offsets_its_transaction_has() -> None:
+    waiting = GroupsHeld({STALL.partition: ("billing",)})
+    assert [each["waiting_groups"] for each in cluster(Stalls((STALL,)), waiting)["stalled_partitions"]] == [
+        ["billing"]
+    ]
+    assert [each["waiting_groups"] for each in cluster(Stalls((STALL,)))["stalled_partitions"]] == [[]]
 
 
 def test_a_stall_names_its_blocker_and_the_next_step() -> None:

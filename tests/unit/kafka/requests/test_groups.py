@@ -5,7 +5,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeGroupsResponse, ListGroupsResponse
 from kafka.protocol.consumer import OffsetFetchResponse
 
-from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups
+from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups, unstable_offsets
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline, Fault, Reason
 from tests.fakes.kafka import FakeCluster, cluster_of
@@ -97,6 +97,16 @@ def test_open_transactions_over_the_offsets_do_not_hide_what_was_committed_befor
     committed_offsets(cluster, cluster_of({OFFSETS: [1]}), ["a"], soon())
     assert cluster.asked[0][1].require_stable is False
     assert cluster.asked[0][1].groups[0].topics is None
+
+
+def test_what_an_open_transaction_has_committed_is_unstable() -> None:
+    cluster = FakeCluster(lambda _node, request: fetched(request, offsets=((0, 5, 0), (1, -1, 88), (2, -1, 3))))
+    assert unstable_offsets(cluster, cluster_of({OFFSETS: [1]}), ["a"], soon()).values == {"a": {("t", 1)}}
+    assert cluster.asked[0][1].require_stable is True
+    refused = FakeCluster(lambda _node, request: fetched(request, {"a": 30}))
+    result = unstable_offsets(refused, cluster_of({OFFSETS: [1]}), ["a"], soon())
+    assert result.values == {}
+    assert "DESCRIBE on Group:a" in result.faults[0].detail
 
 
 def test_partitions_without_a_commit_are_left_out() -> None:
