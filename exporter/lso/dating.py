@@ -1,7 +1,7 @@
 """Instants of the monotonic clock as Unix time, over wrong clocks and restarts. Pure functions.
 
-The tracker of stalls keeps instants of the monotonic clock only. What is shown and saved is Unix time: by the
-coordinators' clock where its distance from ours is known and people would notice it, else by our own.
+The tracker of stalls keeps instants of the monotonic clock only. Shown and saved is Unix time: by the coordinators'
+clock where its difference from ours is known and noticeable, else by our own clock.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from exporter.model import CoordinatorTime
 
 STEP_SECONDS = 1.0
-"""By how much a clock must have been set until what was shown changes."""
+"""Seconds by which a clock must have been set before a shown instant changes."""
 
 
 class Anchor(NamedTuple):
-    """What the monotonic clock means.
+    """The relation of the monotonic clock to Unix time.
 
     ``zero`` is the Unix time, in seconds, at which it showed 0. ``boot`` names the start of the machine that it counts
     from, "" where that is not known. ``ahead`` is by how many seconds this time is ahead of the coordinators', None
@@ -48,7 +48,7 @@ class Dated(NamedTuple):
 def anchored(before: Anchor | None, boot: str, monotonic: float, wall: float, ahead: float | None) -> Anchor:
     """The anchor at this instant. ``ahead``: seconds by which ``wall`` is ahead of the coordinators' clock, if known.
 
-    An anchor that came from the coordinators stays while nothing better is known, wherever our own clock is set.
+    An anchor from the coordinators' clock stays until a better one is known, even when our own clock is set.
     """
     if before is not None and before.ahead is not None and ahead is None:
         return before
@@ -61,9 +61,9 @@ def anchored(before: Anchor | None, boot: str, monotonic: float, wall: float, ah
 def restored(since: float, saved: Anchor | None, now: Anchor) -> Dated:
     """The instant that a process saved as the Unix time ``since`` under its anchor ``saved``, by the present one.
 
-    The monotonic clock of one and the same boot goes on over processes: what their wall clocks show does not matter.
-    Over a boot, or on another machine, the coordinators' time is common to both where both know it; otherwise the two
-    wall clocks are believed.
+    Within one boot the monotonic clock is common to both processes, and wall clocks do not matter. Over a boot, or on
+    another machine, the coordinators' time is common to both where both know it; otherwise the two wall clocks are
+    used.
     """
     if saved is not None and saved.boot and saved.boot == now.boot:
         return Dated(since - saved.zero)
@@ -79,7 +79,7 @@ def anchor_document(anchor: Anchor) -> dict[str, Any]:
 
 
 def read_anchor(document: object) -> Anchor | None:
-    """The anchor that was saved; None for what is none, as in the state of 0.1."""
+    """The saved anchor; None for an invalid one, as in the state of 0.1."""
     if not isinstance(document, Mapping):
         return None
     match document.get("boot"), document.get("zero"), document.get("ahead"):

@@ -1,10 +1,10 @@
-"""The lines that end a transaction: they destroy data, and are written here and nowhere else in the project.
+"""The command lines that end a transaction. They destroy data; no other module of the project has them.
 
-Each takes the evidence that it rests on as its argument. A transaction that its coordinator knows is torn by ``abort``:
-seen on Kafka 4.3.1, the client's commit then succeeds, and read_committed consumers see only part of it.
-``forceTerminateTransaction`` throws away what was flushed, which may be all that a checkpoint has of it.
+Each takes its evidence as an argument. ``abort`` tears a transaction that its coordinator knows: on Kafka 4.3.1 the
+client's commit then succeeds, and read_committed consumers see only part of it. ``forceTerminateTransaction`` discards
+flushed records, which may be the only copy that a checkpoint refers to.
 
-Beside each line goes the one to run right before it, which only looks: a page may be minutes old.
+Each line comes with a read-only line to run right before it: a page may be minutes old.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OURS = "kafka-eos-exporter"
 
 
 class Ending(NamedTuple):
-    """A line that ends a transaction, what it costs, and what to ask right before it: a line that only looks, and what
+    """A line that ends a transaction, what it costs, and the check to run right before it: a read-only line, and what
     it must show.
     """
 
@@ -56,13 +56,12 @@ def force_terminate(overdue: Overdue, bootstrap_servers: str) -> Ending:
 
 
 def look_for_hanging(servers: str, place: str = "") -> str:
-    """The line that proves again whether a transaction hangs; ``place`` narrows it to a partition, by its flags.
-
-    Both are words for a shell already.
+    """The line that proves again whether a transaction hangs; ``place`` has the flags that limit it to a partition.
+    Both arguments are quoted for a shell.
     """
     return f"{OURS} transactions hanging --bootstrap-server {servers} {place}".rstrip()
 
 
 def look_for_stalled(servers: str) -> str:
-    """The line that names the holders of the stalled partitions, each with its step; ``servers`` is a word already."""
+    """The line that lists the holders of the stalled partitions, with its steps; ``servers`` is quoted for a shell."""
     return f"{OURS} transactions stalled --bootstrap-server {servers}"

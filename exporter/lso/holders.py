@@ -1,7 +1,7 @@
-"""Stalled partitions by the transaction that holds them: what alerts and panels count. Pure functions.
+"""Stalled partitions by the transaction that holds them, for alerts and panels. Pure functions.
 
-One producer that stands still may hold thousands of partitions. Its holder is one series; of the partitions the worst
-are series, up to a cap, and all of them are on the status page.
+One producer may hold thousands of partitions. The holder is one series; of its partitions the worst are series, up to a
+cap. The status page has all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_HOLDERS = 100
 WORST = 5
 """Partitions of each holder that are series before any other."""
 OTHERS = "_other"
-"""The producer id of the holders beyond the cap, taken together."""
+"""The producer id of the series that sums up the holders beyond the cap."""
 
 Holder = tuple[str, str, str, str]
 """Application, transactional id, producer id ("" where unknown) and kind."""
@@ -51,9 +51,9 @@ def holder(stall: Stall) -> Holder:
 def due(stall: Stall, warning: float, critical: float) -> tuple[float, float]:
     """Return when a stall is a ticket and when it is a page, in Unix seconds, by the thresholds of its topic.
 
-    Never where a Flink job's transaction is at risk, which has alerts of its own. A hanging transaction never ends by
-    itself: it is a page at once. A holder with a timeout is a page when its
-    coordinator should have ended it, between the two thresholds.
+    Infinite for a Flink job's transaction at risk, which has alerts of its own. A hanging transaction never ends by
+    itself: it is a page at once. A holder with a timeout is a page when its coordinator should have ended it, between
+    the two thresholds.
     """
     who = stall.blocker
     if who.checkpoint is not None and who.checkpoint.at_risk:

@@ -1,6 +1,6 @@
-"""What decided transactions wait for: the markers that their coordinators miss, and the replicas of the partitions.
+"""What decided transactions wait for: markers that are not written yet, and the replicas of the partitions.
 
-Nothing that is not answered here is a fault: the stall is shown with what is known.
+A missing answer is no fault here: the stall is shown without it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from exporter.model import Clock, Deadline, Fault, TopicPartition
 
 MIN_ISR = "min.insync.replicas"
 MIN_ISR_INTERVAL = 60.0
-"""Seconds between two reads of that setting, of the topics where a decided transaction waits."""
+"""Seconds between two reads of min.insync.replicas of topics in which a decided transaction waits."""
 DECIDED = frozenset({"PrepareCommit", "PrepareAbort"})
 """TransactionState.java."""
 MOST_ASKED = 200
-"""Decided transactions whose coordinator is asked at one read which markers it waits for."""
+"""Largest number of decided transactions whose missing markers are requested in one read."""
 
 
 class Markers:
-    """Asks about the decided transactions of one cluster that hold stalled partitions."""
+    """Reads the state of decided transactions that hold stalled partitions of one cluster."""
 
     def __init__(self, client: ClusterClient, clock: Clock) -> None:
         self._client = client
@@ -40,8 +40,8 @@ class Markers:
     ) -> dict[int, frozenset[TopicPartition]]:
         """The partitions whose markers the coordinators still wait for, by producer id.
 
-        The log names all partitions of a decided transaction; its coordinator takes out those whose marker is written
-        and replicated (TransactionMetadata.removePartition). None for one that has completed since.
+        The log names all partitions of a decided transaction; its coordinator removes those whose marker is written and
+        replicated (TransactionMetadata.removePartition). None for one that has completed since.
         """
         asked = sorted(transactional_ids)[:MOST_ASKED]
         described = describe_transactions(self._client, metadata, asked, deadline)
@@ -51,7 +51,7 @@ class Markers:
         }
 
     def in_sync(self, metadata: Metadata, topics: AbstractSet[str], deadline: Deadline) -> Metadata:
-        """Metadata with the replicas of these topics as they are now; learns their min.insync.replicas as well."""
+        """Metadata with the current replicas of these topics; also reads their min.insync.replicas."""
         named = sorted(topics)[:NAMED_TOPICS]
         now = self._clock.monotonic()
         if now - self._asked_at >= MIN_ISR_INTERVAL or not self._asked.issuperset(named):
@@ -71,7 +71,7 @@ class Markers:
     def replication(
         self, metadata: Metadata, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Replication]:
-        """Who holds these partitions, of those that the metadata has."""
+        """The replicas of those partitions that the metadata has."""
         found = {}
         for partition in partitions:
             if (known := metadata.topics.get(partition.topic, {}).get(partition.partition)) is not None:

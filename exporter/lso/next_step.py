@@ -1,7 +1,7 @@
-"""What to do about a stalled partition, by what its coordinator says of the transaction that holds it: pure functions.
+"""What to do about a stalled partition, by the kind of its blocker: pure functions.
 
-The wrong step destroys data. Lines that can are written in ``ending`` alone, which takes the evidence for them: a
-blocker without evidence gets no line, whatever its kind.
+The wrong step destroys data. Only ``ending`` has the lines that do, and it requires evidence: a blocker without
+evidence gets no line, whatever its kind.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MEANING = {
     ),
     BlockerKind.UNKNOWN: "it cannot be told whether a coordinator knows this transaction.",
 }
-"""What each kind of holder means, in the words of every page, alert and command."""
+"""The meaning of each kind of holder, the same text on the page, in alerts and in commands."""
 
 DO_NOT_END = {
     BlockerKind.COMPLETING: "Leave the transaction alone: ending it by hand at one partition would tear it.",
@@ -61,10 +61,10 @@ _MOST_PARTITIONS = 10
 
 
 class NextStep(NamedTuple):
-    """What to do: for a person to read, a command to copy (one line) if there is one, and what it costs.
+    """What to do: a text, a command to copy (one line) if there is one, and what it costs.
 
-    A command that destroys data comes with ``check``: a line that only looks, to run right before it, and ``expect``,
-    what that line must show.
+    A command that destroys data comes with ``check``, a read-only line to run right before it, and ``expect``, what
+    that line must show.
     """
 
     text: str
@@ -115,7 +115,7 @@ def _open(blocker: Blocker, bootstrap_servers: str, now: float, *, or_later: boo
         return NextStep(f"{text} {_restart_flink(blocker, now)}", warning=FLINK_WARNING)
     text = f"{text} {_by_itself(blocker, now)}"
     opened = blocker.evidence
-    # Evidence about another incarnation of the id is none about this one.
+    # Evidence about another incarnation of the id does not count for this one.
     mine = isinstance(opened, OpenInLog) and (opened.transactional_id, opened.producer_id) == (
         blocker.transactional_id,
         blocker.producer_id,
@@ -145,7 +145,7 @@ def _completing(stall: Stall) -> NextStep:
 
 
 def _waits(stall: Stall) -> str:
-    """What is seen of the partition that waits for its marker, and what to do about it."""
+    """The state of the partition that waits for its marker, and what to do about it."""
     place, seen = stall.partition, stall.blocker.completion
     if seen is None or seen.wait is MarkerWait.NOT_WRITTEN:
         if stall.leader is None:
@@ -165,7 +165,7 @@ def _waits(stall: Stall) -> str:
 
 
 def _too_few_in_sync(seen: Completion | None) -> str:
-    """Why acks=all cannot be had, "" where it can or that is not known."""
+    """Why a write with acks=all fails, "" where it succeeds or that is not known."""
     if seen is None or seen.min_isr is None or len(seen.isr) >= seen.min_isr:
         return ""
     return (
@@ -237,7 +237,7 @@ def flink_step(blocker: Blocker, found: FlinkTransaction, now: float) -> NextSte
 
 
 def _before_the_deadline(blocker: Blocker, deadline: float | None, now: float) -> str:
-    """What to do until it times out, which loses what is precommitted."""
+    """What to do before it times out, which loses the precommitted records."""
     if deadline is None:
         return "It has no timeout: start the job from its last checkpoint."
     if now > deadline:

@@ -1,7 +1,7 @@
-"""The evidence on which a step that destroys data rests: pure rules, and values that only the rules let exist.
+"""The evidence for a step that destroys data: pure rules, and values that only these rules can construct.
 
-A transaction hangs when it is open in a partition's log and no transactional.id has it open. The proof is one round,
-made twice:
+A transaction hangs when it is open in a partition's log and no transactional.id has it open. The proof consists of two
+rounds, each with four steps:
 
 (a) DescribeProducers shows it open.
 (b) The transaction log is read from its start to the high watermark that each of its partitions has after (a). Every
@@ -14,9 +14,9 @@ made twice:
 A coordinator writes a partition into the log before the partition takes a record of the transaction (KIP-98; for
 Transactions V2 the leader asks the coordinator first, KIP-890), and writes Complete after the marker is in the
 partition. So a transaction that is open at (a) and at (d), and not in the log in between, belongs to no coordinator.
-The second round is for what this reasoning leaves out.
+The second round guards against cases that this argument does not cover.
 
-What does not answer proves nothing: ``Round.gaps`` and ``lacking`` say in words what is missing.
+A missing answer proves nothing: ``Round.gaps`` and ``lacking`` return messages about what is missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from exporter.model import Evidence, OpenTransaction, OpenTransactions, TopicPar
 from exporter.transactions.outcome import OVERDUE_SLACK_SECONDS
 
 CONFIRM_SECONDS = 30.0
-"""From the end of the first round to the start of the second, whatever ``stall_after`` is."""
+"""Seconds from the end of the first round to the start of the second, independent of ``stall_after``."""
 
 _SHOWN = 3
 
@@ -44,9 +44,9 @@ class OpenStart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogRead:
-    """What one reading of the transaction log showed. Instants are monotonic.
+    """Result of one read of the transaction log. Instants are monotonic.
 
-    The high watermarks were asked for after ``asked``, and reading was over before ``ended``. ``partitions`` is how
+    The high watermarks were requested after ``asked``, and the read ended before ``ended``. ``partitions`` is how
     many the topic has by its metadata, 0 where that is not known; the mappings are by partition number: the high
     watermark, and the offset up to which every record from the start of the log on was read. ``undecodable`` names
     ids whose newest record was not understood. ``open_ids`` are the ids with a transaction that is not completed, by
@@ -62,7 +62,7 @@ class LogRead:
     open_ids: Mapping[int, str]
 
     def gaps(self) -> Iterator[str]:
-        """In words, what was not read or not understood."""
+        """Messages about what was not read or not decoded."""
         if self.partitions <= 0:
             yield "the number of partitions of __transaction_state is not known"
         wanted = set(range(self.partitions))
@@ -77,9 +77,10 @@ class LogRead:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Which coordinators proved to have loaded their partition of the log, and of the others why not, by partition.
+    """Which coordinators have proven that they loaded their partition of the log, and the reason for the others, by
+    partition.
 
-    ``asked`` is the monotonic instant before the question.
+    ``asked`` is the monotonic instant before the request.
     """
 
     asked: float
@@ -87,7 +88,7 @@ class Loaded:
     unproven: Mapping[int, str]
 
     def gaps(self, partitions: int) -> Iterator[str]:
-        """In words, which coordinators of that many partitions did not prove it, and why the first of them did not."""
+        """A message about the coordinators of that many partitions without the proof, with the first reason."""
         if missing := [number for number in range(partitions) if number not in self.proven]:
             yield (
                 f"the coordinator of {_numbers(missing)} of __transaction_state does not prove to have loaded it:"
@@ -99,8 +100,8 @@ class Loaded:
 class Round:
     """One round, (a) to (d). Instants are monotonic, ``wall`` is its end in Unix seconds.
 
-    ``described`` is when the answer of (a) was there, ``asked_again`` before the question of (d). ``again`` is what (d)
-    showed open at that start offset, None when that is gone.
+    ``described`` is the instant of the answer of (a), ``asked_again`` the one before the request of (d). ``again`` is
+    the transaction that (d) showed open at that start offset, None when there is none.
     """
 
     held: OpenStart
@@ -112,7 +113,7 @@ class Round:
     wall: float
 
     def gaps(self) -> Iterator[str]:
-        """In words, what this round does not prove; nothing when it is whole."""
+        """Messages about what this round does not prove; none when it is complete."""
         if self.log.asked < self.described or self.loaded.asked < self.described:
             yield "the transaction log was asked for its end before the partition was asked for its producers"
         yield from self.log.gaps()
@@ -126,7 +127,7 @@ class Round:
 
 
 def lacking(first: Round, second: Round) -> Iterator[str]:
-    """In words, what two rounds leave unproven; nothing when they prove that the transaction hangs."""
+    """Messages about what two rounds leave unproven; none when they prove that the transaction hangs."""
     if first.held != second.held:
         yield "the two rounds are about two transactions"
     if second.described - first.asked_again < CONFIRM_SECONDS:
@@ -138,7 +139,7 @@ def lacking(first: Round, second: Round) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class HangingProof(Evidence):
-    """Proof that a transaction hangs: two whole rounds. It cannot be made of less; that raises ValueError."""
+    """Proof that a transaction hangs: two complete rounds. Anything less raises ValueError."""
 
     first: Round
     second: Round
@@ -167,7 +168,7 @@ class OpenInLog(Evidence):
     """A transaction that the transaction log, read to its end, shows Ongoing. ``flink``: by its id it may be Flink's.
 
     ``timeout`` is seconds, None for two-phase commit (KIP-939). ``watched`` is for how many seconds, by one monotonic
-    clock, it was seen to hold the same partition: that is no longer than it is open, however far clocks are apart.
+    clock, it was seen to hold the same partition: a lower bound of its age that does not depend on other clocks.
     """
 
     transactional_id: str
@@ -179,7 +180,7 @@ class OpenInLog(Evidence):
 
     @classmethod
     def of(cls, opened: OpenTransactions, transaction: OpenTransaction, *, watched: float, flink: bool) -> Self | None:
-        """The evidence, where the open transactions come from the log and nothing is missing among them."""
+        """The evidence; None unless the open transactions come from the log and are complete."""
         from_log = opened.origin == "txnlog" and opened.complete
         if not from_log or transaction.state is not TransactionState.ONGOING or not transaction.transactional_id:
             return None
@@ -189,7 +190,9 @@ class OpenInLog(Evidence):
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """Proof that a coordinator knows an open transaction, and did not end it at its timeout. Else ValueError."""
+    """Proof that a coordinator knows an open transaction and did not end it at its timeout. Anything less raises
+    ValueError.
+    """
 
     opened: OpenInLog
 
@@ -199,8 +202,8 @@ class Overdue:
 
     @staticmethod
     def holds(opened: OpenInLog) -> bool:
-        """Whether it is overdue. One without a timeout never is, and of Flink's it cannot be told: a precommitted
-        transaction is committed by the job when it starts from its checkpoint.
+        """Whether it is overdue. One without a timeout never is. One of Flink's never counts as overdue: the job
+        commits a precommitted transaction when it starts from its checkpoint.
         """
         if opened.flink or opened.timeout is None:
             return False

@@ -1,6 +1,7 @@
-"""The rules of stalls: whether an LSO is stalled, and who holds it. Whether a transaction hangs is in ``lso.proof``.
+"""The rules of stalls: whether an LSO is stalled, and which transaction holds it. ``lso.proof`` has the rule for
+hanging.
 
-Pure functions over data, with the present as an argument. A rule that cannot know says unknown, never a guess.
+Pure functions over data, with the present as an argument. A rule without enough input returns unknown, never a guess.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from exporter.model import (
 class Standing(NamedTuple):
     """An LSO below its high watermark, and the instant since when.
 
-    ``exact`` is False when the agent's own first look is all that the instant rests on. ``after`` is the monotonic
-    instant of an earlier look that found the partition otherwise: it is no older than that.
+    ``exact`` is False when the instant is only that of the agent's first read. ``after`` is the monotonic instant of an
+    earlier read that found the partition in another state: the stall is not older than that.
     """
 
     last_stable_offset: int
@@ -44,10 +45,10 @@ class Standing(NamedTuple):
 def standing(
     before: Standing | None, last_stable_offset: int, high_watermark: int, now: float, *, watched: bool
 ) -> Standing | None:
-    """How long the LSO has stood still below the high watermark; None while it does not.
+    """For how long the LSO has not moved below the high watermark; None while it is at the high watermark or moves.
 
-    A quiet partition is no stall: its LSO stands still at the high watermark. ``watched`` says that the partition was
-    read before and its LSO was then at the high watermark or elsewhere, so that the standing began just now.
+    A partition without writes is no stall: its LSO is at the high watermark. ``watched`` is whether an earlier read
+    found its LSO at the high watermark or at another offset, so that the stall begins with this read.
     """
     if last_stable_offset >= high_watermark:
         return None
@@ -57,21 +58,21 @@ def standing(
 
 
 def is_stalled(state: Standing, stall_after: float, now: float) -> bool:
-    """Whether it has stood for the threshold; ``now`` is monotonic: a wall clock that jumps stalls nothing."""
+    """Whether it has lasted for the threshold; ``now`` is monotonic: a jump of the wall clock makes no stall."""
     return now - state.seen >= stall_after
 
 
 _MOST_NAMED = 3
-"""Transactions that an explanation names."""
+"""Largest number of transactions that an explanation names."""
 
-# --- Who holds it -------------------------------------------------------------------------------------------------
+# --- The holder -------------------------------------------------------------------------------------------------
 
 
 class LogProducer(NamedTuple):
     """A producer with an open transaction in a partition's log (DescribeProducers).
 
-    ``last_timestamp`` is that of its newest record, by the producer's clock, which may say anything: nothing is dated
-    by it.
+    ``last_timestamp`` is that of its newest record, by the producer's clock, which is not trusted: no instant is
+    derived from it.
     """
 
     producer_id: int
@@ -81,12 +82,12 @@ class LogProducer(NamedTuple):
 
 
 class Coordinators(NamedTuple):
-    """What the coordinators say: the open transactions by producer id, and what could not be asked.
+    """The answers of the coordinators: open transactions by producer id, and messages about missing answers.
 
-    A producer id that is absent says nothing: a coordinator that is not loaded yet, or a DENY on one id, hides it
-    without a word. Only ``lso.proof`` says that no coordinator knows it. ``pending`` are the partitions whose markers
-    the coordinators of decided transactions still wait for, by producer id, as far as they were asked; none for a
-    transaction that has completed since.
+    An absent producer id proves nothing: a coordinator that is not loaded yet, or a DENY on one id, hides it and
+    returns no error. Only ``lso.proof`` shows that no coordinator knows it. ``pending`` are the partitions whose
+    markers the coordinators of decided transactions still wait for, by producer id, as far as they were asked; none for
+    a transaction that has completed since.
     """
 
     by_producer: Mapping[int, OpenTransaction]
@@ -125,7 +126,7 @@ def decided(
     """The decided transactions that may wait for their marker in this partition, by their ids.
 
     With ``held_by``, the producer id whose transaction was seen to start at the LSO, only that one: while the LSO stays
-    there, nobody else holds it.
+    there, no other transaction holds it.
     """
     waiting = (
         each
@@ -138,7 +139,7 @@ def decided(
 
 
 class Replication(NamedTuple):
-    """Who holds a partition, as Metadata says it; ``min_isr`` is None when the setting could not be asked."""
+    """The replicas of a partition by Metadata; ``min_isr`` is None when the setting could not be read."""
 
     leader: int | None
     replicas: tuple[int, ...]
@@ -149,7 +150,7 @@ class Replication(NamedTuple):
 def completion(replication: Replication, *, written: bool) -> Completion:
     """Why a partition still waits; ``written`` is whether its leader shows the transaction as ended.
 
-    Markers are written with acks=all: the leader refuses them while too few replicas are in sync, and what it has taken
+    Markers are written with acks=all: the leader refuses them while too few replicas are in sync, and a written marker
     counts once the high watermark has passed it.
     """
     wait = MarkerWait.NOT_REPLICATED if written else MarkerWait.NOT_WRITTEN
@@ -169,12 +170,12 @@ def name_blocker(
     replication: Replication | None = None,
     held_by: int | None = None,
 ) -> Blocker:
-    """Exactly one transaction for a stalled partition.
+    """The blocker of a stalled partition: exactly one transaction.
 
     ``producer`` is None when DescribeProducers gave no answer or none that starts at or below the LSO. Then it is the
     decided transaction that names the partition, if there is one and no other; ``held_by`` as for ``decided``.
-    Whenever no coordinator is known to know the holder, it is unknown: whether it hangs takes a proof. ``unasked`` says
-    why DescribeProducers gave no answer; ``producer`` is then that of an earlier one. ``replication`` is None where the
+    A holder that no coordinator knows is of kind unknown: only a proof makes it hanging. ``unasked`` is why
+    DescribeProducers gave no answer; ``producer`` is then from an earlier answer. ``replication`` is None where the
     partition is not in the metadata.
     """
     known = None if producer is None else coordinators.by_producer.get(producer.producer_id)

@@ -1,4 +1,6 @@
-"""Words for a shell and a terminal: ids and topics are arbitrary texts, a line to copy must be what it looks like."""
+"""Quoting for a shell and a terminal: ids and topics are arbitrary texts, and a line to copy must run as it is
+displayed.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,12 @@ import shlex
 
 
 def transactions_tool(bootstrap_servers: str) -> str:
-    """How a line begins that Kafka's own tool for transactions runs."""
+    """The start of a command line of Kafka's own tool for transactions."""
     return f"kafka-transactions.sh --bootstrap-server {quoted(bootstrap_servers)}"
 
 
 def shown(name: str) -> str:
-    """A name as it is, unless it holds what a terminal would act on."""
+    """A name unchanged, or escaped where it has characters that a terminal interprets."""
     return name if name.isprintable() else quoted(name)
 
 

@@ -1,4 +1,4 @@
-"""Which partitions stand still, since when, and who holds them: the memory between two reads. No I/O.
+"""Which LSOs do not move, since when, and their holders: the state between two reads. No I/O.
 
 ``sources/lso.py`` reads and feeds it; ``rules`` has the rules.
 """
@@ -26,9 +26,10 @@ from exporter.model import OpenTransaction, ReleaseTimes, Stall, TopicPartition,
 
 
 class Reading(NamedTuple):
-    """One look at a partition: offsets, and the monotonic instant at which they were asked for.
+    """One read of a partition: offsets, and the monotonic instant of the request.
 
-    They held then or later: a process that was stopped while an answer waited for it must not take it for a later one.
+    The offsets are of that instant or later. The instant of the answer is not used: a process that was stopped before
+    it took the answer would date it too late.
     """
 
     last_stable_offset: int
@@ -51,7 +52,7 @@ class Holding:
 class Held(NamedTuple):
     """A holder and since when it holds: the open transaction of a producer that starts at an offset.
 
-    The same offset of the same producer is never another transaction.
+    A start offset and a producer identify one transaction.
     """
 
     producer_id: int
@@ -65,7 +66,7 @@ class Held(NamedTuple):
 
 
 class Remembered(NamedTuple):
-    """What an earlier process, or an earlier look, saw of a partition; ``topic_id`` is "" when it was not known."""
+    """State of a partition from an earlier process or an earlier read; ``topic_id`` is "" when it was not known."""
 
     last_stable_offset: int
     since: Dated
@@ -88,12 +89,12 @@ class StallWatch:
         self._proven: dict[TopicPartition, float] = {}
         self._lost: dict[TopicPartition, Reading] = {}  # the last readings of partitions that are not read any more
 
-    # --- What time it is ---
+    # --- Time ---
 
     def date(self, monotonic: float, wall: float, ahead: float | None = None, boot: str = "") -> None:
-        """Take in what both clocks show; ``ahead``: seconds by which ours is ahead of the coordinators', if known.
+        """Set both clocks; ``ahead``: seconds by which ours is ahead of the coordinators', if known.
 
-        What is known as Unix time alone moves with a better anchor; what this process saw itself does not.
+        Instants known only as Unix time move with a better anchor; instants that this process measured do not.
         """
         before, now = self._anchor, anchored(self._anchor, boot, monotonic, wall, ahead)
         self._anchor = now
@@ -115,7 +116,9 @@ class StallWatch:
     # --- Over a restart ---
 
     def remember(self, document: Mapping[str, Any]) -> None:
-        """Take in what an earlier process saw, as ``memory`` made it; 0.1 had no anchor, no topic id and no holder."""
+        """Restore the state of an earlier process, as ``memory`` returned it; 0.1 had no anchor, no topic id and no
+        holder.
+        """
         saved = read_anchor(document.get(""))
         for topic, partitions in document.items():
             if not isinstance(partitions, dict) or not topic:
@@ -126,7 +129,7 @@ class StallWatch:
                     self._remembered[TopicPartition(topic, int(number))] = known
 
     def memory(self) -> dict[str, dict[str, Any]]:
-        """What to remember: every partition that stands below its high watermark.
+        """The state to save: every partition whose LSO is below its high watermark.
 
         ``{"topic": {"partition": [lso, since, topic id, producer id, start offset]}}``, the last two where a holder is
         known, ``since`` in Unix seconds. Under the key "" the anchor by which these are dated.
@@ -153,7 +156,7 @@ class StallWatch:
         now: float,
         asked_at: float | None = None,
     ) -> None:
-        """Take in one reading, asked for at ``asked_at`` and answered at ``now``, monotonic."""
+        """Process one reading, requested at ``asked_at`` and answered at ``now``, monotonic."""
         watched = partition in self.readings
         at = now if asked_at is None else asked_at
         self.readings[partition] = Reading(last_stable_offset, high_watermark, at)
@@ -175,13 +178,13 @@ class StallWatch:
         self.standing[partition] = state
         moved = before is not None and state.last_stable_offset != before.last_stable_offset
         if moved and (holding := self._holdings.get(partition)) is not None:
-            # The holder may be the same: deleted records move the LSO. Its suspicion is kept until it is asked for.
+            # The holder may be the same: deleted records move the LSO. The suspicion is kept until the next
+            # DescribeProducers.
             holding.producers = None
 
     def identify(self, topic_ids: Mapping[str, str]) -> frozenset[TopicPartition]:
-        """Take in the ids of topics; what was known of an earlier topic of the same name is forgotten.
-
-        Gives back the partitions of such topics.
+        """Set the ids of topics, and drop the state of earlier topics of the same name. Returns the partitions of such
+        topics.
         """
         made_again = {
             topic for topic, topic_id in topic_ids.items() if self._topic_ids.get(topic, topic_id) != topic_id
@@ -194,17 +197,19 @@ class StallWatch:
         return stale
 
     def _same_topic(self, partition: TopicPartition, known: Remembered) -> bool:
-        """Unless both ids are known and differ: a topic that was deleted and made again begins anew."""
+        """Whether both are one topic, unless both ids are known and differ: a topic that was deleted and created again
+        starts over.
+        """
         now = self._topic_ids.get(partition.topic, "")
         return not now or not known.topic_id or now == known.topic_id
 
     def due(self, earliest: float, latest: float) -> float | None:
-        """The last instant in this span, on the monotonic clock, at which a standing partition becomes stalled."""
+        """The last instant in this interval, on the monotonic clock, at which a partition becomes stalled."""
         instants = (state.seen + self._stall_after for state in self.standing.values())
         return max((each for each in instants if earliest < each <= latest), default=None)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These partitions are gone."""
+        """Drop these partitions: they do not exist any more."""
         for partition in partitions:
             self.readings.pop(partition, None)
             self.standing.pop(partition, None)
@@ -215,13 +220,13 @@ class StallWatch:
             self._lost.pop(partition, None)
 
     def keep(self, partitions: AbstractSet[TopicPartition]) -> None:
-        """Forget all partitions but these, which exist."""
+        """Drop all partitions but these."""
         self.forget([each for each in (*self.readings, *self._remembered, *self._lost) if each not in partitions])
         topics = {each.topic for each in partitions}
         self._topic_ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic in topics}
 
     def lose(self, partitions: Iterable[TopicPartition]) -> None:
-        """These were not read for too long to say anything of; when they come back unmoved, they stand since then."""
+        """Drop the readings of these partitions as too old. A later reading with the same LSO continues the stall."""
         for partition in partitions:
             if (last := self.readings.get(partition)) is None:
                 continue
@@ -241,17 +246,17 @@ class StallWatch:
         ]
 
     def prove(self, partitions: Iterable[TopicPartition]) -> None:
-        """The leaders that gave the last readings of these were confirmed."""
+        """Note that the leaders that gave the last readings of these partitions were confirmed."""
         self._proven.update({each: self.readings[each].at for each in partitions if each in self.standing})
 
-    # --- Who holds them ---
+    # --- The holders ---
 
     def to_describe(self, hot: AbstractSet[TopicPartition], coordinators: Coordinators) -> list[TopicPartition]:
-        """Partitions whose producers must be asked for.
+        """Partitions whose producers must be described.
 
-        At first sight where no open transaction is known to write (``hot``), which is how a hanging one looks, and
-        where a holder was known before the LSO moved; elsewhere once the LSO was seen standing still. While a
-        coordinator says that the holder is open, the LSO cannot stand for another one, and nothing is asked again.
+        At the first reading where no known open transaction writes (``hot``), as with a hanging one, and where a holder
+        was known before the LSO moved; elsewhere once the LSO did not move between two readings. While a coordinator
+        has the holder open, the LSO has no other holder, and no request is made.
         """
         return [
             partition for partition, state in self.standing.items() if self._wants(partition, state, hot, coordinators)
@@ -273,7 +278,7 @@ class StallWatch:
     def described(
         self, partition: TopicPartition, producers: tuple[LogProducer, ...] | None, unasked: str | None = None
     ) -> None:
-        """What DescribeProducers said of a standing partition; ``unasked`` is why it said nothing."""
+        """Store the answer of DescribeProducers for a partition; ``unasked`` is why there is none."""
         state = self.standing.get(partition)
         if state is None:
             return
@@ -284,7 +289,7 @@ class StallWatch:
             self._hold(partition, state, holder(producers, state.last_stable_offset))
 
     def _hold(self, partition: TopicPartition, state: Standing, who: LogProducer | None) -> None:
-        """Since when one and the same holder holds never begins again, wherever the LSO moves meanwhile."""
+        """The start of a hold by the same transaction does not change when the LSO moves."""
         if who is None:
             return
         before = self._held.get(partition)
@@ -293,12 +298,12 @@ class StallWatch:
         self._held[partition] = Held(who.producer_id, who.start_offset, state.since, state.exact)
 
     def _held_by(self, partition: TopicPartition, state: Standing) -> int | None:
-        """The producer id whose transaction was seen to start where the LSO is now."""
+        """The producer id whose transaction was seen to start at the current LSO."""
         held = self._held.get(partition)
         return held.producer_id if held is not None and held.start_offset == state.last_stable_offset else None
 
     def strangers(self, coordinators: Coordinators) -> set[int]:
-        """Producer ids with an open transaction in a standing partition that no coordinator is known to know."""
+        """Producer ids with an open transaction in a partition with a lag that no coordinator knows."""
         return {
             producer.producer_id
             for partition, holding in self._holdings.items()
@@ -307,7 +312,7 @@ class StallWatch:
         }
 
     def unknown_to(self, coordinators: Coordinators) -> dict[TopicPartition, tuple[LogProducer, ...]]:
-        """Open transactions of standing partitions that no coordinator is known to know, by the last answer."""
+        """Open transactions of partitions with a lag that no coordinator knows, by the last answer."""
         return {
             partition: unknown
             for partition, holding in self._holdings.items()
@@ -317,11 +322,11 @@ class StallWatch:
         }
 
     def unasked(self) -> set[TopicPartition]:
-        """Standing partitions that gave no answer when their producers were asked for last."""
+        """Partitions with a lag without an answer to the last DescribeProducers."""
         return {partition for partition, holding in self._holdings.items() if holding.unasked is not None}
 
     def completing(self, coordinators: Coordinators) -> dict[TopicPartition, tuple[OpenTransaction, ...]]:
-        """The stalled partitions that decided transactions may hold, with those."""
+        """The stalled partitions that decided transactions may hold, with these transactions."""
         found = {}
         for partition, state in self.standing.items():
             if not is_stalled(state, self._stall_after, self.readings[partition].at):
@@ -375,10 +380,10 @@ class StallWatch:
             yield Stall(partition, since, state.last_stable_offset, reading.high_watermark, leader, blocker)
 
     def _unreleased(self, partitions: Iterable[TopicPartition], producer_id: int | None) -> frozenset[TopicPartition]:
-        """Those of the partitions that the last look does not show to have been let go of by a decided transaction.
+        """The partitions that a decided transaction may still hold, by the last reading.
 
-        A coordinator waits for the markers of all partitions that one broker leads until that broker has the last of
-        them: an LSO at the high watermark, or another holder, says more.
+        A coordinator keeps all partitions of one broker in its list until that broker has written the last marker. So
+        an LSO at the high watermark, or another holder, is better evidence.
         """
         return frozenset(each for each in partitions if not self._is_released(each, producer_id))
 
@@ -393,14 +398,16 @@ class StallWatch:
         return who is not None and who.producer_id != producer_id
 
     def _not_before(self, partition: TopicPartition, state: Standing, started: float | None) -> Standing:
-        """The standing, no older than its holder: a saved instant rests on a clock of which nothing else is known."""
+        """The stall, limited to the age of its holder: a saved instant depends on a clock that cannot be checked."""
         if not state.since.by_unix or started is None or (begin := self.anchor.monotonic(started)) <= state.seen:
             return state
         self.standing[partition] = state = state._replace(since=Dated(begin))
         return state
 
     def _begun(self, partition: TopicPartition, state: Standing, seen: float) -> Standing:
-        """The standing since an earlier instant, for good: what is shown is what a later process goes on with."""
+        """Move the start of the stall to an earlier instant permanently: a later process continues with the shown
+        instant.
+        """
         if seen >= state.seen:
             return state
         earlier = Dated(seen, by_unix=True)
@@ -412,10 +419,10 @@ class StallWatch:
     def _dated(
         self, partition: TopicPartition, state: Standing, started: float | None, releases: ReleaseTimes | None
     ) -> float:
-        """When a stall that this process did not see begin has begun: the latest of three instants.
+        """The start of a stall that began before this process saw it: the latest of three instants.
 
         They are its holder's start and the end of the transaction before it, both by the coordinators' clock, and the
-        last look that found the partition otherwise. The timestamps of the producer's records date nothing.
+        last read that found the partition in another state. The timestamps of the producer's records are not used.
         """
         ended = releases.ended.get(partition) if releases is not None else None
         known = [self.anchor.monotonic(instant) for instant in (started, ended) if instant is not None]
