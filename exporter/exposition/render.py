@@ -7,6 +7,7 @@ for the formats that were requested recently. ``body`` returns bytes and never w
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -47,6 +48,10 @@ MAX_SHARE = 0.02
 """Seconds between two renderings: long enough to use no more than this share of a core, within these bounds."""
 
 ASKED_LATELY = 120.0
+RENDER_AHEAD = 5.0
+"""Seconds since the last request for a body during which it is made anew at each change, so that nobody waits for it.
+Between two scrapes that are 15 s apart, fourteen would be made for nobody: there it is made when it is asked for.
+"""
 
 
 class BodyKey(NamedTuple):
@@ -177,12 +182,18 @@ class Exposition:
         """
         key, now = BodyKey(fmt, gzip), self._clock.monotonic()
         with self._lock:
+            ahead = self._is_ahead(key, now)
             self._asked[key] = now
             made = self._bodies.get(key)
-            usable = made is not None and now < made.valid_until
-            if self._thread is None and made is not None:  # no thread renders
-                usable = usable and made.generation == self._generation
+            usable = made is not None and self._is_usable(made, now, ahead=ahead)
         return made.data if made is not None and usable else None
+
+    def _is_ahead(self, key: BodyKey, now: float) -> bool:
+        """Whether a thread makes this body at each change."""
+        return self._thread is not None and now - self._asked.get(key, -math.inf) < RENDER_AHEAD
+
+    def _is_usable(self, made: _Body, now: float, *, ahead: bool) -> bool:
+        return now < made.valid_until and (ahead or made.generation == self._generation)
 
     def body(self, fmt: Format, gzip: bool = False) -> bytes:
         """The body of ``/metrics``, made here if it is not ready."""
@@ -191,7 +202,7 @@ class Exposition:
             key, now = BodyKey(fmt, gzip), self._clock.monotonic()
             with self._rendering:
                 made = self._bodies.get(key)  # another request may have made it while this one waited
-                if made is None or now >= made.valid_until or self._thread is None:
+                if made is None or not self._is_usable(made, now, ahead=False):
                     made = self._render(key)
             data = made.data
         return data
@@ -275,16 +286,15 @@ class Exposition:
     def _until_next_end(self) -> float:
         now = self._clock.monotonic()
         with self._lock:
-            return max(0.0, min((body.valid_until for body in self._bodies.values()), default=now + MAX_AGE) - now)
+            ends = (body.valid_until for key, body in self._bodies.items() if self._is_ahead(key, now))
+            return max(0.0, min(ends, default=now + MAX_AGE) - now)
 
     def _wanted(self, now: float) -> list[BodyKey]:
-        """The formats requested recently. A body that is no longer requested is dropped, so that it is never served
-        stale.
-        """
+        """The formats to make ahead. The body of one that is no longer requested is dropped."""
         with self._lock:
-            wanted = [key for key, asked in self._asked.items() if now - asked < ASKED_LATELY]
-            self._bodies = {key: body for key, body in self._bodies.items() if key in wanted}
-        return wanted
+            kept = {key for key, asked in self._asked.items() if now - asked < ASKED_LATELY}
+            self._bodies = {key: body for key, body in self._bodies.items() if key in kept}
+            return [key for key in kept if self._is_ahead(key, now)]
 
 
 def _with_shard(metric: Metric) -> Metric:

@@ -290,6 +290,8 @@ class Jobs:
 
     def judge(self, opened: Iterable[OpenTransaction], now: float) -> dict[int, FlinkTransaction]:
         """The open transactions that belong to jobs, by producer id."""
+        if not any(self):
+            return {}
         found: list[tuple[OpenTransaction, FlinkId, KafkaSinkJob, float]] = []
         newest: dict[tuple[str, int], float] = {}
         for each in opened:

@@ -46,6 +46,14 @@ class Tally(Generic[K, V]):
         self._brokers[key] = node
         self.forget(key)
 
+    def answer_all(self, values: dict[K, V], node: int) -> None:
+        """As ``answer``, of many keys."""
+        self.values.update(values)
+        self._brokers.update(dict.fromkeys(values, node))
+        if self._lost or self._refused:
+            for key in values:
+                self.forget(key)
+
     def refuse(self, key: K, where: str, code: int, grant: str = "", remedy: str = "") -> None:
         """Record an error code for this key. ``where`` names the broker, "" when none was asked. An earlier answer is
         kept.

@@ -14,7 +14,7 @@ from exporter.kafka.faults import BROKEN, AskError, refusal
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.properties.rules import split_address
 from exporter.kafka.requests.configs import AT_ONCE, Resource, configs_request, read_configs
-from exporter.kafka.requests.metadata import Metadata, PartitionMetadata, metadata_request, read_metadata
+from exporter.kafka.requests.metadata import Metadata, MetadataMemo, PartitionMetadata, read_metadata
 from exporter.kafka.transport.connection import Request, Response
 from exporter.kafka.transport.pool import ChannelPool
 from exporter.kafka.view import ClusterView
@@ -54,6 +54,7 @@ class ClusterClient:
         self._cached: tuple[Metadata, float] | None = None
         self._turn = 0
         self._view = ClusterView()
+        self._memo = MetadataMemo()
         self._failed_at = float("-inf")
 
     # --- Metadata ---
@@ -97,7 +98,7 @@ class ClusterClient:
         """
         current = [node for node in self._brokers if not self._view.is_stale(node)]
         asked_at = self._clock.monotonic()
-        requests = {node: metadata_request(topics) for node in current or self._brokers}
+        requests = {node: self._memo.request(topics) for node in current or self._brokers}
         answers = {node: each for node, each in self.ask(requests, deadline).items() if not isinstance(each, Fault)}
         if not answers:
             return self.metadata(deadline, topics)
@@ -145,7 +146,7 @@ class ClusterClient:
         then no broker confirms them, as after the loss of the metadata log.
         """
         first = not self._brokers
-        request = metadata_request(topics)
+        request = self._memo.request(topics)
         faults: list[Fault] = []
         metadata: Metadata | None = None
         asked_at = self._clock.monotonic()

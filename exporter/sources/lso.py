@@ -80,6 +80,7 @@ class LsoSource(KafkaSource):
         self._exclude = tuple(BoundedPattern(each, "topics.exclude") for each in settings.exclude)
         self._given_up: tuple[Fault, ...] = ()
         self._metadata: Metadata | None = None
+        self._listed: Metadata | None = None  # the answer that ``_watched`` is of
         self._watched: frozenset[TopicPartition] = frozenset()
         self._elsewhere: frozenset[TopicPartition] = frozenset()  # of other shards' topics
         self._pulses: frozenset[TopicPartition] = frozenset()
@@ -144,12 +145,14 @@ class LsoSource(KafkaSource):
     def _refresh(self, deadline: Deadline, *, sweep: bool) -> Metadata:
         if self._metadata is None or sweep or self._stale or not self._watched:
             self._metadata = metadata = self._cluster.metadata(deadline)
-            self._watched = frozenset(
-                TopicPartition(topic, number)
-                for topic, partitions in metadata.topics.items()
-                if self._is_meant(topic, metadata) and self._cluster.shard.holds(topic)
-                for number in partitions
-            )
+            if metadata is not self._listed:
+                self._listed = metadata
+                self._watched = frozenset(
+                    TopicPartition(topic, number)
+                    for topic, partitions in metadata.topics.items()
+                    if self._is_meant(topic, metadata) and self._cluster.shard.holds(topic)
+                    for number in partitions
+                )
             self._given_up = tuple(given_up((*self._include, *self._exclude)))
             if not self._remembered:
                 self._remembered = True
@@ -175,12 +178,17 @@ class LsoSource(KafkaSource):
         # dear.
         ask = self._cluster.client.confirmed if len(topics) <= NAMED_TOPICS else self._cluster.metadata
         newest = ask(deadline, topics)
-        merged = replace(
-            metadata,
-            brokers=newest.brokers,
-            topics={**metadata.topics, **newest.topics},
-            topic_ids={**metadata.topic_ids, **newest.topic_ids},
-        )
+        merged = metadata
+        if newest.brokers != metadata.brokers or any(
+            metadata.topics.get(topic) != partitions or metadata.topic_ids.get(topic) != newest.topic_ids.get(topic)
+            for topic, partitions in newest.topics.items()
+        ):
+            merged = replace(
+                metadata,
+                brokers=newest.brokers,
+                topics={**metadata.topics, **newest.topics},
+                topic_ids={**metadata.topic_ids, **newest.topic_ids},
+            )
         if self._metadata is not None:
             self._metadata = merged
         made_again = self._watch.identify(newest.topic_ids)

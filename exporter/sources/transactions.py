@@ -79,6 +79,9 @@ class TransactionsSource(KafkaSource):
         self._polled_at: float | None = None
         self._polled: OpenTransactions | None = None
         self._poll_faults: tuple[Fault, ...] = ()
+        self._is_part = False  # of the last poll: whether it left out what was described before
+        self._describable: frozenset[str] = frozenset()  # open ids that their coordinators described lately
+        self._all_described_at = float("-inf")
         self._clock = CoordinatorClock()
         self._broken_since: dict[tuple[str, str], dict[int, float]] = {}
         self._described: frozenset[OpenTransaction] = frozenset()  # the overdue transactions of the last request
@@ -194,7 +197,9 @@ class TransactionsSource(KafkaSource):
         # While the tail has them, a poll now and then only checks that the coordinators answer. While an answer is
         # missing they are polled at every interval, so that the recovery is seen at once.
         seldom = logged is not None and not self._poll_faults
-        self._poll(deadline, CONFIRM_INTERVAL if seldom else self.interval)
+        if self._is_part and not seldom:
+            self._polled_at = None
+        self._poll(deadline, CONFIRM_INTERVAL if seldom else self.interval, whole=not seldom)
         yield from self._poll_faults
         known = facts.get(KnownIds)
         if logged is not None:
@@ -260,23 +265,33 @@ class TransactionsSource(KafkaSource):
             self._ended = (self._ended & doubtful - asked) | ended
         return self._ended & doubtful
 
-    def _poll(self, deadline: Deadline, interval: float) -> None:
+    def _poll(self, deadline: Deadline, interval: float, *, whole: bool) -> None:
+        """Ask the coordinators, if it is time. Of what is not ``whole`` only ids are described that were not lately."""
         now = self._cluster.clock.monotonic()
         if self._polled_at is not None and now - self._polled_at < interval - self.pace / 2:
             return
         self._polled_at = now
+        if whole or now - self._all_described_at >= CONFIG_INTERVAL:
+            self._describable = frozenset()
         grouping = self._cluster.grouping
+        known = self._describable
+        self._is_part = bool(known)
         try:
-            asked = ask_coordinators(self._cluster.client, deadline, lambda each: grouping.of(each).name)
+            asked = ask_coordinators(self._cluster.client, deadline, lambda each: grouping.of(each).name, known=known)
         except AskError as error:
-            self._polled, self._poll_faults = None, (error.fault,)
+            self._polled, self._poll_faults, self._describable = None, (error.fault,), frozenset()
             return
+        if not known:
+            self._all_described_at = now
+        listed = {transactional_id for transactional_id, _ in asked.ids}
+        self._describable = (known & listed) | {each.transactional_id for each in asked.transactions}
         received = self._cluster.clock.monotonic()
         for each in asked.transactions:
             if each.started is not None:
                 self._clock.stamped(each.started, received, live=False)
         missing = tuple(fault.detail for fault in asked.faults)
-        self._polled = OpenTransactions(self.name, asked.transactions, not missing, missing, now)
+        polled = OpenTransactions(self.name, asked.transactions, not missing, missing, now)
+        self._polled = None if self._is_part else polled
         self._poll_faults = asked.faults
 
 

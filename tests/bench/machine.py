@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from exporter.model import Deadline
 
-_TICKS = os.sysconf("SC_CLK_TCK")
+TICKS = os.sysconf("SC_CLK_TCK")
+"""Of /proc, in a second."""
 _POLL_SECONDS = 0.02
 
 
@@ -31,15 +32,24 @@ class ToolError(RuntimeError):
 def cpu_seconds(pid: int) -> float:
     """User and system time of a process so far, all threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def peak_rss_mb(pid: int) -> float:
     """The most memory that a process ever held, in MB (VmHWM)."""
+    return _status_mb(pid, "VmHWM:")
+
+
+def rss_mb(pid: int) -> float:
+    """The memory that a process holds, in MB (VmRSS)."""
+    return _status_mb(pid, "VmRSS:")
+
+
+def _status_mb(pid: int, name: str) -> float:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
+        if line.startswith(name):
             return int(line.split()[1]) * 1024 / 1e6
-    raise ValueError(f"process {pid} has no VmHWM")
+    raise ValueError(f"process {pid} has no {name}")
 
 
 def run(argv: Sequence[str], seconds: float) -> Cost:

@@ -160,7 +160,7 @@ class World:
     def ask(self, requests: Mapping[int, Any], deadline: Deadline) -> dict[int, Any]:
         answers: dict[int, Any] = {}
         for node, request in requests.items():
-            name = type(request).__name__.removesuffix("Request")
+            name = request.name.removesuffix("Request")
             self.asked.append((node, name, request))
             if node in self.down:
                 answers[node] = Fault(Reason.UNREACHABLE, f"broker {node} is down")

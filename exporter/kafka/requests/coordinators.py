@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import count
 from typing import NamedTuple
@@ -52,8 +53,11 @@ def ask_coordinators(
     *,
     states: Sequence[str] = tuple(STATES),
     producer_ids: Sequence[int] = (),
+    known: AbstractSet[str] = frozenset(),
 ) -> Asked:
     """List the transactions in ``states`` (empty: all), of ``producer_ids`` when given, and describe the open ones.
+
+    Those of the ``known`` ids are not described, and so not among the transactions that are given back.
 
     Complete only when every partition of ``__transaction_state`` has a leader and every leader answered, and DESCRIBE
     on all transactional ids is proven: without the ACL a broker returns an empty list and no error, and a stopped
@@ -67,7 +71,7 @@ def ask_coordinators(
         return Asked((), (), frozenset(), ())
     listed = list_transactions(client, metadata, deadline, states=states, producer_ids=producer_ids)
     rows = [row for rows in listed.values.values() for row in rows]
-    wanted = [row.transactional_id for row in rows if row.state in STATES]
+    wanted = [row.transactional_id for row in rows if row.state in STATES and row.transactional_id not in known]
     described = describe_transactions(client, metadata, wanted, deadline)
     refused = describe_grant(client, metadata, deadline)
     silent = _silent(metadata, set(listed.values), tuple(described.unanswered), refused)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
@@ -14,6 +15,9 @@ from exporter.model import Fault, Reason, TopicPartition
 
 TRANSACTION_STATE, CONSUMER_OFFSETS = INTERNAL_TOPICS
 
+
+KEPT_LISTS, KEPT_ANSWERS = 8, 2
+"""Of how many lists of topics answers are kept, and how many of each: brokers may give them in different orders."""
 
 NO_EPOCH = -1
 """The leader epoch of a partition whose broker does not give one (Metadata before version 7)."""
@@ -72,19 +76,70 @@ class Metadata:
         return topic in self.errors and self.errors[topic].reason is Reason.AUTHORIZATION
 
 
+class KeptMetadata(NamedTuple):
+    """An answer to Metadata without the objects that kafka-python made of it; ``brokers`` are kafka-python's."""
+
+    throttle_time_ms: int
+    brokers: Sequence[Any]
+    metadata: Metadata
+
+
+class MetadataMemo:
+    """The last answers about each list of topics: most are, byte for byte, what they were. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[str, ...] | None, list[tuple[int, bytes, KeptMetadata]]] = {}
+
+    def request(self, topics: Sequence[str] | None) -> MetadataRequest:
+        """As ``metadata_request``; its answer is a ``KeptMetadata``."""
+        made = _KeptMetadataRequest(**_asking_for(topics))
+        made.memo, made.about = self, None if topics is None else tuple(topics)
+        return made
+
+    def read(self, about: tuple[str, ...] | None, version: int, body: bytes, kind: Any) -> KeptMetadata:  # noqa: ANN401
+        """What the body says; ``kind`` is kafka-python's class of the response."""
+        with self._lock:
+            for known_version, known, answer in self._kept.get(about, ()):
+                if version == known_version and body == known:
+                    return answer
+        response = kind.decode(body)
+        answer = KeptMetadata(getattr(response, "throttle_time_ms", 0), response.brokers, read_metadata(response))
+        with self._lock:
+            kept = self._kept.pop(about, [])
+            self._kept[about] = [(version, body, answer), *kept][:KEPT_ANSWERS]
+            while len(self._kept) > KEPT_LISTS:
+                del self._kept[next(iter(self._kept))]
+        return answer
+
+
+class _KeptMetadataRequest(MetadataRequest, init=False):
+    __slots__ = ("about", "memo")
+    memo: MetadataMemo
+    about: tuple[str, ...] | None
+
+    def read_answer(self, body: bytes, kind: Any) -> KeptMetadata:  # noqa: ANN401 -- kafka-python's
+        return self.memo.read(self.about, self.API_VERSION, body, kind)
+
+
 def metadata_request(topics: Sequence[str] | None) -> MetadataRequest:
     """Request these topics, or all. Never creates a topic."""
-    named = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
-    return MetadataRequest(
-        topics=named,
-        allow_auto_topic_creation=False,
-        include_cluster_authorized_operations=False,
-        include_topic_authorized_operations=False,
-    )
+    return MetadataRequest(**_asking_for(topics))
 
 
-def read_metadata(response: MetadataResponse) -> Metadata:
+def _asking_for(topics: Sequence[str] | None) -> dict[str, Any]:
+    return {
+        "topics": None if topics is None else [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics],
+        "allow_auto_topic_creation": False,
+        "include_cluster_authorized_operations": False,
+        "include_topic_authorized_operations": False,
+    }
+
+
+def read_metadata(response: MetadataResponse | KeptMetadata) -> Metadata:
     """The answer as values. Partition-level codes (5, 9) only repeat what leader and replicas say."""
+    if isinstance(response, KeptMetadata):
+        return response.metadata
     topics: dict[str, dict[int, PartitionMetadata]] = {}
     errors: dict[str, Fault] = {}
     internal = set()

@@ -10,6 +10,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from exporter.kafka.answers import Answers
 from exporter.kafka.faults import LEADER_MOVED
+from exporter.kafka.requests.bulk_offsets import Offsets, offsets_request
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.routing import BrokerAccess, Item, Question, ask_leaders
 from exporter.model import Deadline, Fault, Reason, TopicPartition
@@ -137,24 +138,9 @@ def list_offsets(
     """
 
     def request(batch: Sequence[TopicPartition], routes: Metadata) -> ListOffsetsRequest:
-        kind = ListOffsetsRequest.ListOffsetsTopic
-        # Equal entries are one object: creating thousands of them is most of the work.
-        made: dict[tuple[int, int, int], ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition] = {}
-        topics: dict[str, list[ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition]] = {}
-        for each in batch:
-            key = each.partition, routes.leader_epoch(each), timestamps[each]
-            if (entry := made.get(key)) is None:
-                index, epoch, timestamp = key
-                entry = made[key] = kind.ListOffsetsPartition(
-                    partition_index=index, current_leader_epoch=epoch, timestamp=timestamp
-                )
-            topics.setdefault(each.topic, []).append(entry)
-        return ListOffsetsRequest(
-            replica_id=replica,
-            isolation_level=int(isolation),
-            topics=[kind(name=topic, partitions=entries) for topic, entries in topics.items()],
-            timeout_ms=int(deadline.remaining() * 1000),
-        )
+        timeout_ms = int(deadline.remaining() * 1000)
+        made = offsets_request(batch, routes, timestamps, int(isolation), replica, timeout_ms)
+        return made if give is _offset else made.plain()
 
     question: Question[TopicPartition, int] = Question(
         "ListOffsets",
@@ -164,13 +150,34 @@ def list_offsets(
         lambda response: _read(response, absent, give),
         PARTITIONS_PER_REQUEST,
         LEADER_MOVED,
+        bulk=lambda response: _all_answered(response, absent, give),
     )
     return ask_leaders(client, metadata, question, timestamps, deadline)
 
 
+def _all_answered(
+    response: ListOffsetsResponse | Offsets, absent: int, give: Callable[[Any], int]
+) -> dict[TopicPartition, int] | None:
+    """The offsets, where each partition has one; None where something has to be looked at one by one."""
+    if not isinstance(response, Offsets) or give is not _offset:
+        return None
+    if not response.refused:
+        return response.offsets
+    if absent or any(each.code for each in response.refused):
+        return None
+    return response.offsets | {each.partition: each.offset for each in response.refused}
+
+
 def _read(
-    response: ListOffsetsResponse, absent: int, give: Callable[[Any], int]
+    response: ListOffsetsResponse | Offsets, absent: int, give: Callable[[Any], int]
 ) -> Iterator[Item[TopicPartition, int]]:
+    if isinstance(response, Offsets):
+        for key, offset in response.offsets.items():
+            yield Item(key, 0, offset)
+        for key, said, offset in response.refused:
+            code = said or absent
+            yield Item(key, code, None if code else offset, f"DESCRIBE on Topic:{key.topic}" if code else "")
+        return
     for topic in response.topics:
         name = topic.name
         for partition in topic.partitions:

@@ -49,6 +49,7 @@ class Question(Generic[K, V]):
 
     ``home`` is that partition. ``request`` makes the request about a batch of keys from the metadata that routes them.
     ``moved`` are the codes for a key that another broker has, ``gone`` those for a key that does not exist.
+    ``bulk`` gives the values of a response that has one for every key, where that is known without a look at each.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Question(Generic[K, V]):
     batch: int
     moved: frozenset[int]
     gone: frozenset[int] = frozenset()
+    bulk: Callable[[Response], dict[K, V] | None] = lambda _: None
 
 
 def ask_leaders(
@@ -169,11 +171,16 @@ def _ask_once(
     """Ask each key's leader. Returns the keys that another broker may have, with the broker that was asked."""
     elsewhere: dict[K, int | None] = {}
     by_leader: dict[int, list[K]] = {}
+    topics = metadata.topics
     for key in keys:
         home = question.home(key)
-        leader = _leader(metadata, home)
-        if leader is not None:
-            by_leader.setdefault(leader, []).append(key)
+        # As ``_leader``, for thousands of partitions.
+        known = topics.get(home.topic)
+        partition = None if known is None else known.get(home.partition)
+        if partition is not None and partition.leader is not None:
+            if (mine := by_leader.get(partition.leader)) is None:
+                mine = by_leader[partition.leader] = []
+            mine.append(key)
             continue
         elsewhere[key] = None
         _without_leader(metadata, home, key, tally)
@@ -200,6 +207,10 @@ def _settle(
     question: Question[K, V], where: str, answer: Response, batch: Collection[K], tally: Tally[K, V], node: int
 ) -> dict[K, int | None]:
     """Record one response. Returns the keys that another broker has."""
+    values = question.bulk(answer)
+    if values is not None and values.keys() == set(batch):
+        tally.answer_all(values, node)
+        return {}
     elsewhere: dict[K, int | None] = {}
     missing = dict.fromkeys(batch)
     for key, code, value, grant in question.read(answer):

@@ -13,7 +13,7 @@ import socket
 import ssl
 import struct
 import sys
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from kafka.errors import IncompatibleBrokerVersion
 from kafka.protocol.api_message import ApiMessage
@@ -41,6 +41,13 @@ REAUTHENTICATE = 0.85
 
 FAMILIES = {"any": socket.AF_UNSPEC, "v4": socket.AF_INET, "v6": socket.AF_INET6}
 TLS_ALERT = b"\x15\x03"
+
+
+@runtime_checkable
+class ReadsAnswer(Protocol):
+    """A request that reads the body of its answer itself; ``kind`` is kafka-python's class of the response."""
+
+    def read_answer(self, body: bytes, kind: Any) -> Response: ...  # noqa: ANN401 -- kafka-python's
 
 
 class ConnectionBrokenError(AskError):
@@ -212,6 +219,8 @@ class BrokerConnection:
             kind = request.header.get_response_class()
             body = io.BytesIO(frame)
             kind.parse_header(body)
+            if isinstance(request, ReadsAnswer):
+                return request.read_answer(frame[body.tell() :], kind)
             return kind.decode(body)
         except (ValueError, IndexError, KeyError, TypeError, AttributeError, struct.error):
             # the errors of kafka-python's decoder on a corrupt or unknown layout
@@ -324,7 +333,7 @@ class BrokerConnection:
 
 
 def _name(request: Request) -> str:
-    return sys.intern(type(request).__name__.partition("_")[0].removesuffix("Request"))
+    return sys.intern(str(request.name).removesuffix("Request"))
 
 
 def _reason(error: OSError) -> str:

@@ -275,6 +275,26 @@ def test_nothing_is_kept_of_series_that_vanished(exposition: Exposition, hands: 
     assert len(series(exposition)) == 20
 
 
+def test_a_body_is_made_for_each_scrape_and_not_for_each_change_between_two(hands: Hands) -> None:
+    made: list[Format] = []
+
+    def own(fmt: Format) -> bytes:
+        made.append(fmt)
+        return b""
+
+    exposition = Exposition(hands.clock(), FAMILIES, own=own)
+    exposition.start()
+    try:
+        for second in range(60):
+            hands.now += 1.0
+            exposition.swap({("a",): snapshot(hands, AGE(second, "x"))})
+            if second % 15 == 14:
+                assert f'{{who="x"}} {second}.0' in text(exposition)
+    finally:
+        exposition.stop()
+    assert 4 <= len(made) <= 8
+
+
 def test_a_body_asked_for_lately_is_made_ahead_by_the_background(hands: Hands) -> None:
     exposition = Exposition(Clock(), FAMILIES)
     exposition.start()

@@ -88,6 +88,21 @@ def test_metadata_is_read_into_values() -> None:
     assert "grant DESCRIBE on Topic:hidden" in metadata.errors["hidden"].detail
 
 
+def test_an_answer_of_the_same_bytes_is_not_read_again_and_any_other_is() -> None:
+    leaders = {"t": [1, -1]}
+
+    def handler(name: str, _: Any) -> Any:
+        return metadata_response([(1, "127.0.0.1", one.port)], leaders) if name == "Metadata" else None
+
+    with broker(handler) as one, client_of(one) as client:
+        first = client.metadata(soon())
+        assert client.metadata(soon()) is first
+        assert client.metadata(soon(), ["t"]) == first
+        leaders["t"] = [1, 1]
+        assert client.metadata(soon()).leader("t", 1) == 1
+        assert first.leader("t", 1) is None
+
+
 def test_topics_are_never_created_by_asking() -> None:
     assert metadata_request(["t"]).allow_auto_topic_creation is False
     assert metadata_request(None).allow_auto_topic_creation is False

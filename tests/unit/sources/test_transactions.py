@@ -261,6 +261,21 @@ def test_the_open_transactions_are_published_once_whether_the_tail_serves_them_o
         assert origins[-1] == origin
 
 
+def test_while_the_tail_serves_them_an_open_id_is_described_once_in_five_minutes() -> None:
+    world = world_of()
+    source = source_of(world)
+    for _ in range(300):
+        read(world, source, TAIL)
+        world.time.pass_(1.0)
+    described = [request for _, name, request in world.asked if name == "DescribeTransactions"]
+    assert [each.transactional_ids for each in described if "app-1" in each.transactional_ids] == [["app-1"]]
+    world.transactions["app-2"] = Transaction(8, "Ongoing", [("orders", 1)], 3, 60_000, 1_789_999_000_000)
+    world.asked.clear()
+    opened = read(world, source).facts[OpenTransactions]
+    assert isinstance(opened, OpenTransactions)
+    assert {each.transactional_id for each in opened.transactions} == {"app-1", "app-2"}
+
+
 # --- The coordinators' time ---
 
 LATE = catalogue.OVERDUE_TRANSACTIONS
