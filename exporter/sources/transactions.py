@@ -83,7 +83,8 @@ class TransactionsSource(KafkaSource):
         self._describable: frozenset[str] = frozenset()  # open ids that their coordinators described lately
         self._all_described_at = float("-inf")
         self._clock = CoordinatorClock()
-        self._broken_since: dict[tuple[str, str], dict[int, float]] = {}
+        self._broken_since: dict[tuple[str, str], dict[int, float]] = {}  # monotonic
+        self._wall_at_zero = 0.0  # of the monotonic clock
         self._described: frozenset[OpenTransaction] = frozenset()  # the overdue transactions of the last request
         self._described_at = float("-inf")
         self._ended: frozenset[OpenTransaction] = frozenset()  # of these, not open at the coordinator
@@ -162,7 +163,11 @@ class TransactionsSource(KafkaSource):
 
     def _broken(self, topic: str, partitions: Mapping[int, PartitionMetadata]) -> Iterator[Sample]:
         """The partition that has been longest in a condition: two partitions in turn do not add up to one long gap."""
-        now = self._cluster.clock.wall()
+        clock = self._cluster.clock
+        now = clock.monotonic()
+        # Our wall clock may be set while a partition is broken: it is dated by what that shows then.
+        if abs(clock.wall() - now - self._wall_at_zero) >= 1.0:
+            self._wall_at_zero = clock.wall() - now
         minimum = self._min_isr.get(topic, 0)
         broken = {
             "offline": {number for number, each in partitions.items() if each.leader is None},
@@ -173,7 +178,7 @@ class TransactionsSource(KafkaSource):
             since = {number: before.get(number, now) for number in numbers}
             self._broken_since[topic, condition] = since
             if since:
-                instant = min(since.values())
+                instant = self._wall_at_zero + min(since.values())
                 yield catalogue.INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS(instant, self.cluster, topic, condition)
 
     def _unavailable(self, metadata: Metadata, known: KnownIds | None) -> Iterator[Sample]:

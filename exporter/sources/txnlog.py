@@ -38,6 +38,7 @@ from exporter.model import (
 )
 from exporter.sources.cluster import Cluster, KafkaSource
 from exporter.transactions.aggregates import Aggregates, Caps
+from exporter.transactions.clock import coordinator_time
 from exporter.transactions.entries import Entry
 from exporter.transactions.keeper import Keeper
 from exporter.transactions.last_hour import NOTED, LastHour
@@ -274,7 +275,7 @@ class TxnlogSource(KafkaSource):
         """
         if not self._present:  # the topic is younger than this process: the log has it all
             self._unseeded = set()
-            self._aggregates.complete_since(self._cluster.clock.wall())
+            self._aggregates.complete_since(self._log_now())
             return
         now = self._cluster.clock.monotonic()
         self._seed_at = now + self._seed_wait
@@ -290,11 +291,21 @@ class TxnlogSource(KafkaSource):
             log.take(number, log.machine(number).seed_id(transactional_id))
         self._unseeded = set(asked.silent)
         if not asked.faults:
-            self._aggregates.complete_since(self._cluster.clock.wall())
+            self._aggregates.complete_since(self._log_now())
         if not self._unseeded and now >= self._forget_at:
             self._forget_at = float("inf")
             self._aggregates.ids_are_known()
         self._seed_missing = tuple(fault.detail for fault in asked.faults) if asked.silent else ()
+
+    def _log_now(self) -> float:
+        """The coordinators' time (Unix seconds), which dates the records; our wall clock's while theirs is not known.
+
+        It runs on with the monotonic clock, so that a jump of ours moves nothing into the last hour or out of it.
+        """
+        clock = self._cluster.clock
+        bounds = self._log.clock_bounds if self._log is not None else ClockBounds()
+        wall = clock.wall()
+        return coordinator_time(bounds, clock.monotonic(), wall).now(wall)
 
     # --- What it says ---
 
@@ -324,24 +335,23 @@ class TxnlogSource(KafkaSource):
         yield from self._aggregates.counters(name)
 
     def _gauges(self, time: CoordinatorTime) -> Iterator[Sample | Fact]:
-        clock = self._cluster.clock
-        wall = clock.wall()
+        clock, log_now = self._cluster.clock, self._log_now()
         counted_at = self._census_at
         if counted_at is None or clock.monotonic() - counted_at >= CENSUS_INTERVAL or self._aggregates.uncounted:
             self._census_at = clock.monotonic()
-            self._aggregates.census(self._entries(), wall)
+            self._aggregates.census(self._entries(), log_now)
             self._known_ids = self._count_ids()
         yield self._known_ids
-        yield from self._transaction_use(wall)
+        yield from self._transaction_use(log_now)
         transactions = tuple(entry.transaction() for entry in self._log.open()) if self._log is not None else ()
-        yield from self._aggregates.gauges(self.cluster, wall)
+        yield from self._aggregates.gauges(self.cluster, log_now)
         missing = self._missing()
         as_of = self._log.as_of if self._log is not None else None
         opened = OpenTransactions(self.name, transactions, not missing, missing, as_of)
         bounds = self._log.clock_bounds if self._log is not None else ClockBounds()
         yield LoggedTransactions(opened, bounds, frozenset(self._aggregates.applications))
-        yield UncleanEnds(self._aggregates.unclean_ends(wall))
-        yield from self._flink(transactions, time.now(wall))
+        yield UncleanEnds(self._aggregates.unclean_ends(log_now))
+        yield from self._flink(transactions, time.now(clock.wall()))
         if self._release_times is None and (self._log is None or self._log.current):
             self._release_times = self._releases()
         if self._release_times is not None:
@@ -370,7 +380,7 @@ class TxnlogSource(KafkaSource):
         while len(self._places) > MOST_PLACES:
             del self._places[next(iter(self._places))]
 
-    def _transaction_use(self, wall: float) -> Iterator[TransactionUse]:
+    def _transaction_use(self, log_now: float) -> Iterator[TransactionUse]:
         """What the posture of the cluster is judged by: the first shard's."""
         if not self._cluster.shard.first:
             return
@@ -378,10 +388,10 @@ class TxnlogSource(KafkaSource):
         if self._use is None or now - self._used_at >= USE_INTERVAL:
             self._used_at = now
             known, topics = self._entries(), self._aggregates.topics
-            use = transaction_use(known, topics, self._cluster.grouping, (wall - HOUR) * 1000)
+            use = transaction_use(known, topics, self._cluster.grouping, (log_now - HOUR) * 1000)
             self._use = replace(
                 use,
-                new_applications=self._aggregates.recent_applications(wall),
+                new_applications=self._aggregates.recent_applications(log_now),
                 offset_partitions=self._aggregates.offset_partitions,
             )
         yield self._use

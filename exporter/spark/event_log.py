@@ -47,7 +47,8 @@ class EventLogFolder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._logs: dict[str, ApplicationLog] = {}
-        self._settled: dict[str, float] = {}  # logs that are over, with the time of the last change in their place
+        # Logs that are over: the time of the last change in their place, and our clock when that was found.
+        self._settled: dict[str, tuple[float, float]] = {}
         self._left_out = 0
 
     def read(self, deadline: Deadline, now: float) -> Iterator[Fault | StreamingQuery]:
@@ -66,7 +67,8 @@ class EventLogFolder:
                 break
             try:
                 changed = entry.path.stat().st_mtime
-                if self._settled.get(entry.key) == changed:
+                at, settled = self._settled.get(entry.key, (None, now))
+                if at == changed and settled <= now:  # a clock that was set back was wrong when it was found
                     continue
                 layout = entry.layout(entry.path)
             except FileNotFoundError:
@@ -75,12 +77,12 @@ class EventLogFolder:
                 yield trouble(error, entry.path)
                 continue
             if self._over(layout, now):
-                self._settled[entry.key] = changed
+                self._settled[entry.key] = (changed, now)
                 self._logs.pop(entry.key, None)
             else:
                 layouts.append((entry, layout))
         known = {entry.key for entry in entries}
-        self._settled = {key: changed for key, changed in self._settled.items() if key in known}
+        self._settled = {key: each for key, each in self._settled.items() if key in known}
         self._logs = {key: each for key, each in self._logs.items() if key in known}
         layouts.sort(key=lambda each: each[1].modified, reverse=True)
         self._say_left_out(len(layouts) - MOST_APPLICATIONS)

@@ -94,6 +94,18 @@ def test_partitions_of_an_internal_topic_that_break_one_after_the_other_are_no_l
     assert seen == {(LOG, "under_min_isr"): begun[1], (LOG, "offline"): world.time.wall}
 
 
+@pytest.mark.parametrize("jump", [7200.0, -7200.0])
+def test_since_when_a_partition_is_broken_is_dated_anew_when_our_wall_clock_is_set(jump: float) -> None:
+    world = world_of()
+    source = source_of(world)
+    broken = catalogue.INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS
+    world.topics[LOG][0].isr = (1,)
+    read(world, source)
+    world.time.pass_(100.0)
+    world.time.wall += jump
+    assert read(world, source).values(broken) == {(LOG, "under_min_isr"): world.time.wall - 100.0}
+
+
 def test_without_describe_configs_under_min_isr_is_absent_and_the_grant_is_named_and_it_comes_after_it() -> None:
     world = world_of()
     world.refuse["DescribeConfigs"] = 29

@@ -193,6 +193,43 @@ def test_a_first_start_dates_the_last_hour_and_counts_none_of_it() -> None:
     assert seen.value(catalogue.TRANSACTIONAL_IDS, "app") == 1
 
 
+@pytest.mark.parametrize("jump", [7200.0, -7200.0, 30 * 86_400.0])
+def test_a_jump_of_our_wall_clock_moves_nothing_into_the_last_hour_or_out_of_it(jump: float) -> None:
+    world = world_of()
+    story = Story(world, "app-1", "app-2")
+    source = source_of(world)
+    for name in ("app-1", "app-2"):
+        story[name].initialise()
+    story.write()
+    read(world, source)
+    story["app-1"].add("orders", 0)
+    story["app-1"].end_by_server(5)
+    story["app-1"].initialise()
+    story.write()
+    for _ in range(20):  # records that come while the end of the log is known date it
+        world.time.pass_(1.0)
+        story.commit("app-2")
+        read(world, source)
+    before = read(world, source)
+    assert [end.outcome for end in fact(before, UncleanEnds).ends] == ["fenced"]
+    world.time.wall += jump
+    world.time.pass_(20.0)
+    after = read(world, source)
+    for metric in (catalogue.TRANSACTIONAL_IDS, catalogue.RECENT_PRODUCER_FENCES, COUNTED):
+        assert after.values(metric) == before.values(metric) != {}
+    assert fact(after, UncleanEnds).ends == fact(before, UncleanEnds).ends
+    assert fact(after, KnownIds) == fact(before, KnownIds)
+    opened, earlier = fact(after, LoggedTransactions).opened, fact(before, LoggedTransactions).opened
+    assert opened.transactions == earlier.transactions
+    assert opened.as_of is not None
+    assert opened.as_of > (earlier.as_of or 0.0), "the tail is as current as before"
+    world.time.wall -= jump
+    world.time.pass_(1.0)
+    again = read(world, source)
+    assert again.values(catalogue.RECENT_PRODUCER_FENCES) == before.values(catalogue.RECENT_PRODUCER_FENCES)
+    assert not [*before.faults, *after.faults, *again.faults]
+
+
 def test_an_abort_that_waited_at_the_first_start_is_not_counted_after_a_restart(tmp_path: Path) -> None:
     world = world_of()
     story = Story(world, "app-1")

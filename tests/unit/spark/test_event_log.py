@@ -247,6 +247,13 @@ def test_an_application_that_ended_has_no_running_query_and_no_end_of_one_is_mad
     assert query.ends == ()
 
 
+def test_a_log_that_a_wrong_clock_made_old_is_read_when_the_clock_is_right_again(tmp_path: Path) -> None:
+    log, folder = Log(tmp_path), EventLogFolder(tmp_path)
+    log.write(START, progress(0))
+    assert not Look(folder, NOW + KEEP_SILENT + 1).queries
+    assert Look(folder, NOW).queries.keys() == {"orders"}
+
+
 def test_logs_of_long_ago_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended, killed = Log(tmp_path, "ended"), Log(tmp_path, "killed")
     ended.write(START, progress(0))

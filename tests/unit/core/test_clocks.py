@@ -1,0 +1,59 @@
+"""A wall clock may be set at any time: it dates what is shown, and decides nowhere when something is done."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from exporter.ingest.latest import LatestBySender, RefusedError
+from exporter.model import Clock
+
+ROOT = Path(__file__).parents[3] / "exporter"
+
+READS_WALL = re.compile(r"\.wall\(\)|\btime\.time\(\)|\btime\.time\b|datetime\.now|date\.today|time_ns\(")
+
+WALL = {
+    "agent/composition.py": "the instant of the status document",
+    "agent/judged.py": "the window of the day of a threshold",
+    "core/reading.py": "kafka_eos_source_last_success_timestamp_seconds",
+    "core/worker.py": "the same, of a read that did not end",
+    "ingest/librdkafka.py": "dates a client's states",
+    "ingest/spark.py": "dates a query's progress",
+    "kafka/auth/msk.py": "the life of a token, which its signer dates; it is kept by the monotonic clock",
+    "kafka/auth/oauth.py": "the end of a token's life as librdkafka takes it; it is kept by the monotonic clock",
+    "kafka/auth/tls.py": "the end of a certificate's life",
+    "model.py": "the clock itself",
+    "sources/lso.py": "dates stalls; ages go by the monotonic clock or the coordinators'",
+    "sources/offsets.py": "from when on commits are read at the start",
+    "sources/rounds.py": "dates a proof that is shown",
+    "sources/spark.py": "compares with Spark's timestamps, of its own clock; nothing is forgotten for good by it",
+    "sources/transactions.py": "the distance of the clocks; dates a broken partition",
+    "sources/txnlog.py": "from when on the log is read at the start; the distance of the clocks",
+}
+"""Modules of the agent that read the wall clock, and what for."""
+
+OF_PEOPLE = ("commands/", "jobs/", "standalone/")
+"""Runs that somebody starts, and a file for drivers: they date what they print or send."""
+
+
+def test_the_wall_clock_is_read_only_to_date_what_is_shown() -> None:
+    files = {file.relative_to(ROOT).as_posix(): file.read_text() for file in ROOT.rglob("*.py")}
+    found = {name for name, text in files.items() if not name.startswith(OF_PEOPLE) and READS_WALL.search(text)}
+    assert found == WALL.keys()
+
+
+@pytest.mark.parametrize("jump", [86_400.0, -86_400.0])
+def test_what_is_posted_is_kept_and_limited_whatever_the_wall_clock_shows(jump: float) -> None:
+    now = {"monotonic": 1000.0, "wall": 1_790_000_000.0}
+    clock = Clock(lambda: now["monotonic"], lambda: now["wall"])
+    latest = LatestBySender[str, int](10, 60.0, clock, lambda *_: 1)
+    for number in range(40):
+        latest.put("a", lambda _, number=number: number)  # type: ignore[misc]
+    now["wall"] += jump
+    assert latest.latest() == {"a": 39}
+    with pytest.raises(RefusedError, match="reports a second"):
+        latest.put("a", lambda _: 0)
+    now["monotonic"] += 61.0
+    assert latest.latest() == {}
