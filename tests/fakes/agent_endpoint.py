@@ -1,4 +1,4 @@
-"""What stands in for the agent: keeps what is posted, and answers with a status."""
+"""A fake of the agent's endpoint: keeps posted documents, and answers with a status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster on paper: it answers the sources' requests from plain data, and can be broken piece by piece."""
+"""A fake cluster: it answers the sources' requests from plain data, and any part of it can fail."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UNKNOWN_LEADER_EPOCH = 75
 
 @dataclass
 class Time:
-    """Both clocks of a test, which move only when told to."""
+    """Both clocks of a test, which the test moves."""
 
     monotonic: float = 1000.0
     wall: float = 1_790_000_000.0
@@ -476,7 +476,7 @@ class FakeTail:
         return Fault(Reason.UNREACHABLE, "all brokers are down") if self._world.tail_cut else None
 
     def close(self) -> None:
-        """Nothing is held."""
+        """The source holds no resources."""
 
 
 class Seen:

@@ -1,4 +1,4 @@
-"""A transaction coordinator on paper: it writes the log that Kafka would write, and knows the true outcomes.
+"""A model of the transaction coordinator: it writes the log that Kafka writes, and knows the true outcomes.
 
 Follows TransactionMetadata.java and TransactionCoordinator.scala of Kafka 4.3.1 for ``transaction.version`` 0, 1 and 2
 and for clients of both generations, and knows what is counted by the contract: each finished transaction once.
@@ -27,7 +27,7 @@ LATE_WINDOW_MS = 1000
 
 @dataclass
 class End:
-    """A finished transaction, as it truly was."""
+    """A finished transaction with its true outcome."""
 
     transactional_id: str
     outcome: Outcome
@@ -87,7 +87,7 @@ class Id:
     pending: End | None = None
     window_ms: int = WINDOW_MS
 
-    # --- What happens to it ---
+    # --- Events ---
 
     def initialise(self, timeout_ms: int | None = None, again: int = 0) -> None:
         """InitProducerId while nothing is open; its record is written ``again`` as often."""
@@ -152,7 +152,7 @@ class Id:
         self.written.append(Written(self.now, encode_key(self.name), None, None, False))
         self.expired, self.epoch, self.client_version = True, -1, 0
 
-    # --- What is written ---
+    # --- Records ---
 
     def _bump(self, TransactionVersion: int) -> None:  # noqa: N803 Kafka's name
         if self.epoch >= LAST_EPOCH:
@@ -221,7 +221,7 @@ class Id:
 
 @dataclass(frozen=True)
 class History:
-    """A log, in the order of time, and what truly became of the transactions in it."""
+    """A log, ordered by time, and the true outcomes of the transactions in it."""
 
     records: tuple[LogRecord, ...]
     ends: tuple[End, ...]

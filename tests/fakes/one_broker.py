@@ -57,7 +57,7 @@ class LogReader:
         return None
 
     def close(self) -> None:
-        """Nothing is held."""
+        """The source holds no resources."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that can cut, silence and heal connections, all of them or those of one Kafka client.
+"""A TCP proxy on loopback that can reset, hold and restore connections, all of them or those of one Kafka client.
 
 A broker whose listener is advertised as the proxy's address is reached through it by clients and by other brokers; a
 broker whose ``controller.quorum.voters`` names the proxy reaches its controller through it. The first Kafka request of
@@ -100,7 +100,7 @@ class TcpProxy:
         self._loop.close()
 
     def cut(self, matches: Matches = everything) -> None:
-        """Reset the connections of these clients, and their new ones once they have told their client id."""
+        """Reset the connections of these clients, and new ones once they have sent their client id."""
         self._rule(_Fate.CUT, matches)
 
     def hold(self, matches: Matches = everything) -> None:
@@ -108,7 +108,7 @@ class TcpProxy:
         self._rule(_Fate.HOLD, matches)
 
     def heal(self, matches: Matches | None = None) -> None:
-        """Forget all rules, or those that were made with this one."""
+        """Remove all rules, or those that were added with this one."""
         self._in_loop(lambda: self._heal(matches))
 
     def client_ids(self) -> list[str]:

@@ -15,7 +15,7 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 
 class Golden:
-    """Files that hold what a whole page must be, to the byte."""
+    """Golden files: whole pages, compared byte by byte."""
 
     def __init__(self, folder: Path, *, update: bool) -> None:
         self._folder, self._update = folder, update

@@ -1,4 +1,4 @@
-"""What sources say in a few situations, for whole /metrics pages. Instants are fixed; every family occurs."""
+"""Samples of sources in a few situations, for whole /metrics pages. Instants are fixed; every family occurs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WALL = 1_795_255_200.0  # 2026-11-21 10:00:00 UTC
 
 @dataclass(frozen=True)
 class Told:
-    """A source that says what it is told."""
+    """A source that yields given items."""
 
     name: str
     cluster: str
@@ -31,7 +31,7 @@ class Told:
         yield from self.said
 
     def close(self) -> None:
-        """Nothing is held."""
+        """The source holds no resources."""
 
 
 def lso(cluster: str) -> Iterator[Sample]:

@@ -1,4 +1,4 @@
-"""Whole /metrics pages, and what promtool says of them."""
+"""Whole /metrics pages, compared with golden files and checked by promtool."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Watched:
 
 
 def pages(groups: list[Group]) -> dict[Format, str]:
-    """What is exposed once every source was read once, by clocks that stand still."""
+    """The page after each source was read once, with clocks that do not move."""
     clock = Clock(lambda: 1000.0, lambda: WALL)
     exposition = Exposition(clock)
     watched = Watched(exposition, sum(len(group.sources) for group in groups))

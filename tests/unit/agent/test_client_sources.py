@@ -1,4 +1,4 @@
-"""JVMs come and go by settings and files, without their cluster's own sources noticing."""
+"""JVMs are added and removed by settings and files, without a restart of their cluster's own sources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from exporter.sources.cluster import Cluster
 
 
 class Nowhere:
-    """A sink that keeps nothing."""
+    """A sink that drops everything."""
 
     def swap(self, snapshots: Mapping[Any, Snapshot]) -> None: ...
 

@@ -1,4 +1,4 @@
-"""The whole agent, on clusters that do not answer: it serves, says so, takes new settings and stops."""
+"""The whole agent on clusters that do not answer: it serves, reports them, rereads settings and stops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from exporter import __version__
 from exporter.agent.composition import Agent
 from exporter.config import ConfigSource
 
-DEAD = "127.0.0.1:1"  # tcpmux: nobody listens there
+DEAD = "127.0.0.1:1"  # tcpmux: no process listens there
 
 
 class Settings:

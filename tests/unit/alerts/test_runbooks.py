@@ -1,4 +1,4 @@
-"""What a runbook or a page tells somebody to type is there to be typed."""
+"""Every command in runbooks and on pages exists and parses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of others: only regular ones, only so many bytes, only so many names."""
+"""Foreign files: only regular ones, with limits on bytes and names."""
 
 from __future__ import annotations
 

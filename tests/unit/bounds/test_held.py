@@ -1,4 +1,4 @@
-"""The memory of answers as a sum: who waits, and who is given up."""
+"""The memory limit over all answers: which wait, and which is given up."""
 
 from __future__ import annotations
 

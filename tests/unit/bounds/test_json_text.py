@@ -1,4 +1,4 @@
-"""JSON of others: what it weighs, how deep it is, and what becomes of odd numbers and names."""
+"""Foreign JSON: its size in memory, its depth, and unusual numbers and names."""
 
 from __future__ import annotations
 

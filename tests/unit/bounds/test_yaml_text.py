@@ -1,4 +1,4 @@
-"""YAML of others: texts, lists and mappings, and nothing else."""
+"""Foreign YAML: texts, lists and mappings only."""
 
 from __future__ import annotations
 

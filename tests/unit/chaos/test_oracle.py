@@ -180,7 +180,7 @@ def test_both_layouts_of_the_transaction_log_are_decoded(tmp_path: Path) -> None
     assert (second.started, second.updated, second.appended, second.log_partition) == (10, 20, 1234, 9)
 
 
-# --- What the eyes saw ---
+# --- What the observer saw ---
 
 
 def test_an_lso_stands_from_when_it_lagged_until_it_moved_and_a_deposed_leader_is_not_believed() -> None:

@@ -1,4 +1,4 @@
-"""By which clock a command shows ages, and what it says of it."""
+"""Which clock a command uses for ages, and its message about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``top`` in a real pseudo terminal: it draws, follows, says when the agent is gone, and gives the terminal back."""
+"""``top`` in a real pseudo terminal: it draws, refreshes, reports an unreachable agent, and restores the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The screen of ``top``: what has no place is counted, what is not known is said, no id steers the terminal."""
+"""The screen of ``top``: rows that do not fit are counted, unknown values are named, ids are escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose transactions an id of a Connect task counts, and what workers answer about their configuration."""
+"""Whether transactions of an id belong to a Connect task, and what workers answer about their configuration."""
 
 from __future__ import annotations
 

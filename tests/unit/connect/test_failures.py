@@ -1,4 +1,4 @@
-"""Each new failure of a task is counted once, by what REST and the worker's metrics tell."""
+"""Each new failure of a task is counted once, from REST and the worker's metrics."""
 
 from __future__ import annotations
 

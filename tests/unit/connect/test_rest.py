@@ -1,4 +1,4 @@
-"""The REST answer of a real Connect cluster, and of things that are none."""
+"""The REST answer of a real Connect cluster, and answers of other servers."""
 
 from __future__ import annotations
 

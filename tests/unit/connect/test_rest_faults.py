@@ -1,4 +1,4 @@
-"""Connect's REST API when it is something else: each a fault with its reason, in time, and the others unharmed."""
+"""Faulty answers in place of Connect's REST API: each is a fault with its reason, in time, and affects no other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Serve = Callable[[Answering], str]
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Starts a server that does one thing to everybody who connects, and gives its address."""
+    """Start a server that treats every connection the same way. Returns its address."""
     over = threading.Event()
     threads: list[threading.Thread] = []
     listeners: list[socket.socket] = []

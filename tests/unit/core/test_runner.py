@@ -1,4 +1,4 @@
-"""Reading: a source's failure is that source's alone, and nothing it said outlives its time."""
+"""The runner: a failure affects only its source, and samples expire in time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WAIT = 10.0
 
 @dataclass
 class Scripted:
-    """A source that does what the test says."""
+    """A source with scripted reads."""
 
     answer: Callable[[Deadline, Facts], Iterable[Sample | Fault | Fact]] = lambda *_: ()
     name: str = "scripted"
@@ -62,7 +62,7 @@ class Scripted:
 
 @dataclass
 class Notebook:
-    """A sink that remembers everything, and lets a test wait for something."""
+    """A sink that records everything, and lets a test wait for a condition."""
 
     swaps: list[dict[tuple[str, ...], Snapshot]] = field(default_factory=list)
     dropped: list[tuple[str, ...]] = field(default_factory=list)
@@ -248,7 +248,7 @@ def test_sources_of_a_group_see_each_others_facts_and_no_other_groups(
     assert set(seen["other"]) == {None}
 
 
-# --- What the agent says of its sources -------------------------------------------------------------------------------
+# --- Metrics of reading -------------------------------------------------------------------------------
 
 
 def test_every_reason_is_counted_from_zero_before_the_first_fault(
@@ -316,7 +316,7 @@ def test_the_same_bug_has_one_traceback_in_the_log(
 
 
 class Hanging(Scripted):
-    """A source whose read hangs until the test lets it go."""
+    """A source whose read hangs until the test releases it."""
 
     def __init__(self, name: str = "hanging", timeout: float = 0.01) -> None:
         super().__init__(name=name, timeout=timeout)
@@ -395,7 +395,8 @@ def test_a_fleet_is_ready_once_every_source_answered_failed_or_hung(
     hanging.let_go.set()
 
 
-# --- Coming and going -------------------------------------------------------------------------------------------------
+# --- Adding and removing groups
+# -------------------------------------------------------------------------------------------------
 
 
 def test_stop_ends_every_thread_and_closes_each_source_once(notebook: Notebook) -> None:

@@ -1,4 +1,4 @@
-"""Shards: every name is one's, what is said of it is said once, and all of them together say what one agent says."""
+"""Shards: each name belongs to exactly one, and all shards together expose the same as one agent."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def all_of(count: int) -> list[Shard]:
     return [Shard(index, count) for index in range(count)]
 
 
-# --- Whose is a name --------------------------------------------------------------------------------------------------
+# --- The shard of a name
+# --------------------------------------------------------------------------------------------------
 
 
 @given(NAMES, st.integers(1, 50))
@@ -134,7 +135,8 @@ def test_both_forms_at_once_are_refused(file: Path) -> None:
     assert problem == "KAFKA_EOS_SHARD__INDEX: KAFKA_EOS_SHARD is set, too, and means the whole section: keep one"
 
 
-# --- All together say what one says -----------------------------------------------------------------------------------
+# --- All shards together expose the same as one agent
+# -----------------------------------------------------------------------------------
 
 INTERVAL = 5.0
 CYCLES = 9
@@ -250,7 +252,7 @@ def test_what_a_cap_folds_has_a_name_of_each_shards_own() -> None:
     assert {alone.group(name) for name in names} == {names[0], "_other"}
 
 
-# --- What is said of the agent itself ---------------------------------------------------------------------------------
+# --- Metrics of the agent itself ---------------------------------------------------------------------------------
 
 
 def exposed(shard: Shard, *samples: Sample) -> list[str]:
@@ -287,7 +289,8 @@ def test_the_families_of_each_agent_are_those_about_itself() -> None:
     assert {row.source for row in set(catalogue.OF_EACH_AGENT) - about_itself} == {"txnlog"}
 
 
-# --- Who reads what ---------------------------------------------------------------------------------------------------
+# --- What each shard reads
+# ---------------------------------------------------------------------------------------------------
 
 SETTINGS = """
 web: {{listen_address: "127.0.0.1:0"}}

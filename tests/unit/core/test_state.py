@@ -1,4 +1,4 @@
-"""What survives a restart, and that losing it is safe."""
+"""State that survives a restart, and that its loss is safe."""
 
 from __future__ import annotations
 

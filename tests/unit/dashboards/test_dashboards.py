@@ -1,4 +1,4 @@
-"""What every dashboard of ours keeps to, and that all metrics are somewhere to be seen."""
+"""Rules for every dashboard, and that each metric is on a dashboard or in an alert."""
 
 from __future__ import annotations
 

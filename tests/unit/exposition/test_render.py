@@ -1,4 +1,4 @@
-"""What /metrics says of snapshots: one form, no series twice, nothing older than three intervals."""
+"""/metrics from snapshots: one form, no series twice, no sample older than three intervals."""
 
 from __future__ import annotations
 

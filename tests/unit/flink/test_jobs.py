@@ -1,4 +1,4 @@
-"""Flink jobs by what their transactions do: rhythm, precommitted transactions, losses and clean-ups."""
+"""Flink jobs by their transactions: rhythm, precommitted transactions, losses and clean-ups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples of Flink jobs, and stalls that are none."""
+"""Samples of Flink jobs, and stalls that are not reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What librdkafka's clients hand in: states and their ages, limits, and who may come in."""
+"""Statistics that librdkafka clients post: states and their ages, limits, and authentication."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EOS = {
 
 
 class Time:
-    """A clock that stands still until told."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -166,7 +166,8 @@ def test_a_count_that_is_none_is_absent(inbox: LibrdkafkaReceiver, sent: object)
     assert not any(name == catalogue.PRODUCER_RECORDS_SENT_TOTAL.name for name, _ in series(inbox))
 
 
-# --- The door ---------------------------------------------------------------------------------------------------------
+# --- Admission
+# ---------------------------------------------------------------------------------------------------------
 
 
 class Visit:

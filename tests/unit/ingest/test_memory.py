@@ -1,4 +1,4 @@
-"""What all that is posted may take together."""
+"""The memory limit of all posted documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Spark driver's listener hands in: taken as it is told, refused when it is misshapen, and limited."""
+"""Documents that a Spark driver's listener posts: accepted, refused when malformed, and limited."""
 
 from __future__ import annotations
 

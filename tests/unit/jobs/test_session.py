@@ -1,4 +1,4 @@
-"""What a Spark job is started with, and what is said when it cannot be."""
+"""The session of a Spark job, and the message when it cannot start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client against brokers on loopback that misbehave in every way we know of."""
+"""The client against brokers on loopback with every known kind of failure."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def fault_of(client: ClusterClient, deadline: Deadline | None = None) -> Fault:
 
 @contextmanager
 def free_port() -> Iterator[str]:
-    """An address that nobody listens on."""
+    """An address without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     yield f"127.0.0.1:{port}"

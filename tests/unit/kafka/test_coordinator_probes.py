@@ -1,4 +1,4 @@
-"""A coordinator has loaded its partition when it says that it does not know a made-up id; nothing else proves it."""
+"""A coordinator is proven to have loaded its partition only when it answers that it does not know a made-up id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is believed of brokers: the newest leaders, and which broker answers from an older view than another one."""
+"""The combined view of brokers: the newest leaders, and which broker answers from an older view."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""A coordinator on paper, with all that made live transactions look hanging, against the source that claims it.
+"""A model of coordinators and partitions, with all known causes that make live transactions look hanging, against the
+source.
 
-Never is a transaction called hanging that the model's coordinator knows; always is a planted orphan, once it is quiet.
+A transaction that the model's coordinator knows is never reported as hanging; a planted orphan always is, once the
+cluster is quiet.
 """
 
 from __future__ import annotations
@@ -170,7 +172,7 @@ class Model:
         else:
             self.world.transactions.pop(each.name, None)
 
-    # --- What is seen ---
+    # --- Observations ---
 
     def known(self) -> set[int]:
         """The producer ids of transactions that the coordinator knows."""

@@ -1,4 +1,4 @@
-"""What to do about a stalled partition: no line that ends a transaction without the evidence for it."""
+"""Next steps for a stalled partition: no line that ends a transaction without its evidence."""
 
 from __future__ import annotations
 

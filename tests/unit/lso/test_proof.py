@@ -1,4 +1,4 @@
-"""The evidence: what is whole makes a proof, what lacks anything does not."""
+"""The evidence: complete rounds make a proof, incomplete ones do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory between two looks, in cases that the source's tests do not reach."""
+"""The state between two reads, in cases that the source's tests do not reach."""
 
 from __future__ import annotations
 

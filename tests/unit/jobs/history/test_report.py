@@ -1,4 +1,4 @@
-"""What a report says of a history that is known in full, and how it says it."""
+"""The report of a history with known content, as values, JSON and page."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_the_docs_describe_every_column_as_the_code_does() -> None:
         assert f"| `{name}` | {column.meaning} |" in docs
 
 
-# --- Who held it, and drawings ---
+# --- Holders, and plots ---
 
 spans = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 30)), max_size=12)
 
