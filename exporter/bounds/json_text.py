@@ -64,7 +64,7 @@ def _without_lone_surrogate(match: re.Match[str]) -> str:
 
 
 def _number(digits: str) -> int | float:
-    return int(digits) if len(digits) <= 40 else float(digits)
+    return int(digits) if len(digits.lstrip("-")) <= 40 else float(digits)
 
 
 def _deeper(document: object, most: int) -> bool:
