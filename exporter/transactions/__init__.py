@@ -1,1 +1,1 @@
-"""From the records of ``__transaction_state`` to what became of every transaction."""
+"""From the records of ``__transaction_state`` to the outcome of every transaction."""

@@ -1,4 +1,4 @@
-"""What became of transactions, by application: the state machine's events counted and dated, as samples.
+"""Outcomes of transactions by application: counters and instants of the state machine's events, as samples.
 
 No I/O; the present is an argument.
 """
@@ -22,15 +22,15 @@ from exporter.transactions.events import Appeared, Ended, Event, Initialised
 
 HOUR = 3600.0
 MOST_SECTIONS = 10_000
-"""Lists of partitions that are remembered as met; beyond that the memory starts anew."""
+"""Size of the cache of known partition lists; a full cache is cleared."""
 MOST_NEW = 10_000
-"""Applications whose appearance is remembered for ``recent_applications``."""
+"""Largest number of applications remembered for ``recent_applications``."""
 FENCES_WINDOW = 600.0
-"""How far back ``recent_producer_fences`` looks, in seconds of log time."""
+"""Window of ``recent_producer_fences``, in seconds of log time."""
 
 
 class Histogram:
-    """Cumulative buckets are made when asked for; observing is the frequent half."""
+    """A histogram. Cumulative buckets are computed on request: observations are more frequent."""
 
     __slots__ = ("_bounds", "_counts", "_total")
 
@@ -40,7 +40,7 @@ class Histogram:
         self._total = 0.0
 
     def observe(self, ms: int) -> None:
-        """Take in a duration in milliseconds. One below 0, of clocks that differ, is none."""
+        """Observe a duration in milliseconds. A negative one, from clocks that differ, is ignored."""
         if ms > 0:
             seconds = ms / 1000
             self._counts[bisect_left(self._bounds, seconds)] += 1
@@ -53,7 +53,7 @@ class Histogram:
         return [self._counts, self._total]
 
     def restore(self, saved: list[Any]) -> None:
-        """Go on from what was saved. Raises ValueError when it has other buckets."""
+        """Continue from saved values. Raises ValueError for other buckets."""
         counts, total = saved
         if len(counts) != len(self._counts):
             raise ValueError(f"a histogram of {len(counts)} buckets, and there are {len(self._counts)}")
@@ -70,7 +70,7 @@ class Histogram:
 
 
 class ApplicationAggregate:
-    """One application. ``ids`` counts the transactional ids that live in the log, ``example`` is one of them."""
+    """One application. ``ids`` counts its transactional ids in the log, ``example`` is one of them."""
 
     def __init__(self, application: Application, example: str) -> None:
         self.application = application
@@ -135,9 +135,9 @@ class ApplicationAggregate:
         return own
 
     def samples(self, cluster: str) -> tuple[tuple[Sample, ...], tuple[Sample, ...]]:
-        """What stands still when nobody answers (counters, histograms), and what does not (gauges).
+        """Samples that are kept while the source fails (counters, histograms), and samples that are dropped (gauges).
 
-        Made anew only when something changed.
+        Computed again only after a change.
         """
         if self._samples is None or self._named != cluster:
             self._samples = (tuple(self._counters(cluster)), tuple(self._gauges(cluster)))
@@ -173,7 +173,7 @@ class Caps:
 class Aggregates:
     """Takes the events of every partition of the log.
 
-    Only the applications of ``shard`` are counted; what those of others commit for Connect is counted all the same.
+    Only the applications of ``shard`` are counted; commits of Connect tasks are counted for all.
     """
 
     def __init__(self, grouping: Grouping, caps: Caps, shard: Shard = WHOLE) -> None:
@@ -201,8 +201,8 @@ class Aggregates:
         return tuple(self._by_name)
 
     def take(self, event: Event, *, new: bool) -> None:
-        """Take in an event. Only what is ``new`` is counted; the rest was counted before or is older than counting, and
-        is dated.
+        """Process an event. Only ``new`` events are counted. Others were counted before, or are from before the
+        counters began: only their instants are used.
         """
         if isinstance(event, Ended):
             self._note_flink(event)
@@ -236,7 +236,7 @@ class Aggregates:
             self._appeared.append(instant)
 
     def complete_since(self, instant: float) -> None:
-        """Every application that had an id by this instant (Unix seconds of log time) is known."""
+        """Note that every application with an id by this instant (Unix seconds of log time) is known."""
         if self._complete_since is None:
             self._complete_since = instant
 
@@ -247,7 +247,7 @@ class Aggregates:
         return None if self._complete_since is None else len(self._appeared)
 
     def group(self, transactional_id: str) -> str:
-        """Name the application of an id that appears: its own, or the overflow when this shard has too many."""
+        """Return the application of a new id: its own, or the overflow when this shard has too many."""
         if self._grouping.learn(transactional_id):
             for known in self._by_name.values():
                 if (better := self._grouping.of(known.example)).name == known.application.name:
@@ -264,7 +264,7 @@ class Aggregates:
                 application = Application(self._shard.overflow, "other")
             own = self._by_name.setdefault(application.name, ApplicationAggregate(application, transactional_id))
         own.ids += 1
-        return own.application.name  # not the one just made: ids by the thousand share it
+        return own.application.name  # the shared object: thousands of ids have it
 
     def _ended(self, transaction: Ended, *, new: bool) -> None:
         entry = transaction.entry
@@ -313,7 +313,7 @@ class Aggregates:
             self._folded.clear()
 
     def _learn(self, transaction: Ended) -> None:
-        """Note the topics of a list of partitions that was not met before; the same lists come again and again."""
+        """Note the topics of a new list of partitions; the same lists recur often."""
         if len(self._sections) >= MOST_SECTIONS:
             self._sections.clear()
             self._offset_sections.clear()
@@ -325,7 +325,7 @@ class Aggregates:
 
     @property
     def offset_partitions(self) -> Mapping[str, OffsetPartitions]:
-        """By application, the partitions of ``__consumer_offsets`` that its transactions named since reading began."""
+        """By application, the partitions of ``__consumer_offsets`` that its transactions named since the first read."""
         return {
             name: OffsetPartitions(own.named, frozenset(own.offset_partitions)) for name, own in self._by_name.items()
         }
@@ -349,9 +349,9 @@ class Aggregates:
         return {kind: each for kind, each in found.items() if each or everything}
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Count on from what was saved. Until ``ids_are_known``, an application without ids stays.
+        """Continue from saved counters. Until ``ids_are_known``, an application without ids is kept.
 
-        Raises ValueError or TypeError for what ``saved`` did not write, and then nothing is restored.
+        Raises ValueError or TypeError for a document that ``saved`` did not write, and then restores nothing.
         """
         applications = {
             name: ApplicationAggregate.restored(name, each) for name, each in saved.get("applications", {}).items()
@@ -362,7 +362,7 @@ class Aggregates:
         self._ids_known = False
 
     def ids_are_known(self) -> None:
-        """Every id that lives has appeared: applications without one are gone."""
+        """All ids of the log are known: drop applications without one."""
         self._ids_known = True
         for name in [name for name, own in self._by_name.items() if own.ids <= 0]:
             self._drop(name)
@@ -370,12 +370,12 @@ class Aggregates:
     # --- Samples ---
 
     def counters(self, cluster: str) -> Iterator[Sample]:
-        """What stands still when nobody answers."""
+        """The samples that are kept while the source fails."""
         for own in self._by_name.values():
             yield from own.samples(cluster)[0]
 
     def gauges(self, cluster: str, log_now: float) -> Iterator[Sample]:
-        """What is known now. ``log_now`` is log time in Unix seconds."""
+        """The samples of the present. ``log_now`` is log time in Unix seconds."""
         for own in self._by_name.values():
             yield from own.samples(cluster)[1]
             if (seen := self._seen.get(own.application.name)) is not None:
@@ -402,7 +402,7 @@ class Aggregates:
         return not self._by_name.keys() <= self._seen.keys()
 
     def census(self, entries: Iterator[Entry], log_now: float) -> None:
-        """Count the ids that the log showed in the last hour. Walks every id: not for every read."""
+        """Count the ids with a record in the last hour. Iterates over every id, so it is not for every read."""
         since_ms = (log_now - HOUR) * 1000
         seen = dict.fromkeys(self._by_name, 0)
         for entry in entries:
@@ -430,7 +430,8 @@ class Aggregates:
             for each, (application, instants) in self._fences.items()
             if not self.flink.is_job(each)
         ]
-        # A job of Flink's that starts fences what an earlier start left: a storm is what starts and does not commit.
+        # A Flink job that starts fences the ids of its earlier start. It is a storm only when it starts and does not
+        # commit.
         for job in self.flink:
             restarts = job.restarts_without_commit(log_now)
             if restarts and job.application in self._by_name:

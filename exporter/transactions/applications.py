@@ -1,7 +1,7 @@
 """Which application a transactional.id belongs to.
 
-Ids are unbounded (Streams and Flink make new ones at every start), applications are not: this keeps the metrics'
-cardinality in hand. User patterns come first, then Connect's groups that are known, then the forms of ``naming``.
+Ids are unbounded (Streams and Flink make new ones at every start), applications are not: this limits the cardinality of
+metrics. User patterns come first, then known groups of Connect, then the forms of ``naming``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from exporter.transactions.naming import counted_from_zero, form_of
 
 EMPTY_ID = "_empty"
 MOST_NOTED = 1000
-"""Applications that are noted not to be Streams'."""
+"""Largest number of applications remembered as not being Streams."""
 
 # DistributedConfig.transactionalProducerId: the leader of a Connect cluster writes its config topic under this id.
 _CONNECT_LEADER = re.compile(r"connect-cluster-(?P<group>.+)", re.DOTALL)
@@ -29,7 +29,7 @@ _MAY_BE_FLINK = re.compile(r".+-(?:\d+|[0-9a-f]{32})-\d+", re.DOTALL)
 class Application(NamedTuple):
     """The group of a transactional.id; ``kind`` is one of ``catalogue.APPLICATION_KINDS``.
 
-    ``connect`` is the Connect group and ``connector`` the connector's name; "" for what is not Connect's.
+    ``connect`` is the Connect group and ``connector`` the connector's name; "" for other ids.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Application(NamedTuple):
 
 
 class Grouped(NamedTuple):
-    """An application and the rule by which an id belongs to it, in words."""
+    """An application and a description of the rule by which an id belongs to it."""
 
     application: Application
     rule: str
@@ -56,8 +56,8 @@ class Grouping:
         self.of = lru_cache(maxsize=4096)(self._of)
 
     def learn(self, transactional_id: str) -> bool:
-        """Take note of a Connect cluster when its leader's id passes by, and of an application whose ids look like
-        Streams' and are not; True when it is a new one.
+        """Note a Connect cluster by its leader's id, and an application whose ids look like Streams' and are not. True
+        for a new one.
         """
         leader = _CONNECT_LEADER.fullmatch(transactional_id)
         if leader is not None and leader["group"] not in self._connect_groups:

@@ -1,9 +1,9 @@
-"""The coordinators' time, told by the arrival of what they have stamped. No I/O: instants are given.
+"""The coordinators' time, from the arrival of records with their timestamps. No I/O: instants are arguments.
 
-A record of the transaction log carries the clock of its coordinator, and arrives after it was stamped, never before.
-So the coordinators' clock shows its timestamp or more when it arrives: that bound holds whatever our clock says, and
-runs on with the monotonic clock. The record that was delayed least makes the best bound. Coordinators whose clocks
-differ among each other are one clock here: that of the one which is furthest ahead.
+A record of the transaction log has a timestamp of its coordinator's clock and arrives later than that. So at its
+arrival the coordinators' clock shows that timestamp or more: a lower bound that does not depend on our clock and
+advances with the monotonic clock. The least delayed record gives the best bound. Coordinators whose clocks differ are
+treated as one clock: the one furthest ahead.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from collections import deque
 from exporter.model import ClockBounds, CoordinatorTime
 
 LIVE_WINDOW = 600.0
-"""Seconds for which a new record says where the clock is: clocks are set now and then, and drift."""
+"""Seconds for which a new record is used for the estimate: clocks are set at times, and drift."""
 WINDOW = 7200.0
 """Seconds for which any record bounds the clock: longer than transactions are open."""
 ENOUGH = 3
-"""New records from which on the distance is told: a single one may have been long on its way."""
+"""Number of new records from which the difference is estimated: a single one may have been delayed."""
 STEPS = 30
-"""Values that are kept of a window: the best of each part of it."""
+"""Number of values kept of a window: the best of each part of it."""
 
 
 class CoordinatorClock:
-    """Bounds of the coordinators' clock. Belongs to one worker."""
+    """Bounds of the coordinators' clock. Not thread-safe: for one worker."""
 
     def __init__(self) -> None:
         self._all = _Largest(WINDOW)
         self._live = _Largest(LIVE_WINDOW)
 
     def stamped(self, timestamp: float, received: float, *, live: bool) -> None:
-        """Something with this timestamp (Unix seconds) was there at ``received``, monotonic.
+        """Note that a record with this timestamp (Unix seconds) was received at ``received``, monotonic.
 
-        ``live`` says that it was not there shortly before: it is new, and not read late.
+        ``live``: the record did not exist shortly before, so it was not read late.
         """
         ahead = timestamp - received
         self._all.take(ahead, received)
@@ -40,12 +40,12 @@ class CoordinatorClock:
             self._live.take(ahead, received)
 
     def bounds(self, monotonic: float) -> ClockBounds:
-        """What is known at this instant."""
+        """The bounds at this instant."""
         return ClockBounds(self._all.largest(monotonic, 1), self._live.largest(monotonic, ENOUGH))
 
 
 def coordinator_time(bounds: ClockBounds, monotonic: float, wall: float) -> CoordinatorTime:
-    """The coordinators' clock beside ours, which shows ``wall`` at this monotonic instant."""
+    """The coordinators' clock compared with ours, which shows ``wall`` at this monotonic instant."""
     ours = wall - monotonic
     return CoordinatorTime(
         None if bounds.live is None else ours - bounds.live,

@@ -1,4 +1,4 @@
-"""Where one transactional.id stands in the transaction log, and what became of its transactions."""
+"""The state of one transactional.id in the transaction log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OPEN_STATES = {
 
 
 class Entry:
-    """Where one transactional.id stands: its newest record, and what of the records before it still matters."""
+    """The state of one transactional.id: its newest record, and what is still needed of the records before it."""
 
     __slots__ = (
         "application",
@@ -42,7 +42,7 @@ class Entry:
 
     def __init__(self, transactional_id: str, log_partition: int, application: str = "") -> None:
         self.transactional_id = transactional_id
-        self.application = application  # given by whoever takes the machine's events
+        self.application = application  # set by the consumer of the machine's events
         self.log_partition = log_partition
         self.status = int(Status.EMPTY)
         self.producer_id = -1
@@ -98,7 +98,7 @@ def decode_section(section: bytes, layout: int) -> tuple[TopicPartition, ...]:
 
 
 def encode_section(partitions: frozenset[TopicPartition]) -> bytes:
-    """Partitions in the encoded form of layout 1, to keep what a coordinator said as the log would have said it."""
+    """Partitions in the encoded form of layout 1, to keep a coordinator's answer in the form of the log."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         by_topic.setdefault(topic, []).append(partition)

@@ -1,4 +1,4 @@
-"""What one record of the transaction log, or the passing of its time, made happen: the output of the state machine."""
+"""Events of the state machine: caused by a record of the transaction log, or by the advance of log time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class Ended(NamedTuple):
     """A transaction finished and its outcome is settled: once for each transaction.
 
-    Times are Unix milliseconds by the log; -1 where it does not say. ``offset`` is that of its Complete record, which
-    with ``entry.log_partition`` names the transaction for good. ``producer_epoch`` is the epoch the client wrote with,
+    Times are Unix milliseconds by the log; -1 where the log has none. ``offset`` is that of its Complete record, which
+    with ``entry.log_partition`` identifies the transaction. ``producer_epoch`` is the epoch the client wrote with,
     where the log showed it; else the coordinator's. ``section`` are its partitions as ``layout`` encodes them, empty
     where compaction took the records that name them.
     """
@@ -34,7 +34,7 @@ class Ended(NamedTuple):
 
 
 class Appeared(NamedTuple):
-    """A transactional.id that was not known before. Whoever takes the event gives the entry its application."""
+    """A new transactional.id. The consumer of the event sets the entry's application."""
 
     entry: Entry
 

@@ -14,13 +14,15 @@ from exporter.transactions.tail import LogTail
 log = logging.getLogger(__name__)
 
 SNAPSHOT_SECONDS = 10.0
-"""Between two snapshots, which survive the machine's crash. The journal survives that of the process, at every read."""
+"""Seconds between two snapshots, which survive a crash of the machine. The journal is written at every read and
+survives a crash of the process.
+"""
 
 
 class Keeper:
-    """The state of one cluster's log. It belongs to one worker.
+    """The saved state of one cluster's log. Not thread-safe: for one worker.
 
-    ``save`` is called after a read and before its values are shown, so that whatever was shown is kept.
+    ``save`` is called after a read and before its values are exposed, so that every exposed value is kept.
     """
 
     def __init__(self, state: StateDir, name: str) -> None:
@@ -35,9 +37,9 @@ class Keeper:
         self._lost = False  # a line of the journal could not be written
 
     def load(self, cluster_id: str, aggregates: Aggregates) -> tuple[Saved, int]:
-        """What the last process left, its counters taken over, and its count of undecodable records.
+        """Restore the state of the last process: its counters, and its count of undecodable records.
 
-        Where it left nothing that can be used, counters begin at 0; a log line says why.
+        Without a usable state counters begin at 0; a log line has the reason.
         """
         self._cluster_id = cluster_id
         if not self._state.kept:
@@ -78,7 +80,7 @@ class Keeper:
         *,
         whole: bool = False,
     ) -> None:
-        """Keep where counting goes on, and the counters; ``waiting`` are partitions that were not begun yet.
+        """Save the positions and the counters; ``waiting`` are partitions that were not begun yet.
 
         ``log_partitions`` is how many the log had at the first start. ``now`` is monotonic; ``whole`` asks for a
         snapshot.
@@ -99,7 +101,7 @@ class Keeper:
                     self._journalled = self._lost = False
                 else:
                     self._append(positions, {**aggregates.saved(everything=True), "undecodable": undecodable})
-        elif self._lost:  # what the lost line had is in no later one
+        elif self._lost:  # no later line repeats the content of the lost one
             self._append(positions, {**aggregates.saved(everything=True), "undecodable": undecodable})
         elif moved or changed:
             self._append(moved, changed)
@@ -117,7 +119,7 @@ class Keeper:
         log_partitions: int,
         waiting: Mapping[int, SavedPartition],
     ) -> bool:
-        """Whether it was written. Where it was not, the one before and its journal stay what a restart goes by."""
+        """Return whether the snapshot was written. If not, a restart uses the one before and its journal."""
         partitions = {str(number): kept_document(saved) for number, saved in waiting.items()}
         partitions |= tail.snapshot() if tail is not None else {}
         counters: dict[str, Any] = aggregates.saved(everything=True)

@@ -1,6 +1,6 @@
-"""How transactions ended in the last hour, minute by minute: what the status page draws and ``top`` shows.
+"""How transactions ended in the last hour, minute by minute, for the status page and ``top``.
 
-Made from the counters as they are exposed, so that both say the same. Memory is bounded: 60 numbers for each outcome of
+Made from the exposed counters, so that both agree. Memory is bounded: 60 numbers for each outcome of
 the ``MOST_APPLICATIONS`` applications that came first, and of all together.
 """
 
@@ -26,7 +26,7 @@ NOTED = frozenset({catalogue.TRANSACTIONS_TOTAL, catalogue.RECENT_PRODUCER_FENCE
 
 
 class FenceStorm(NamedTuple):
-    """A transactional.id that is fenced again and again. ``fences`` is how often in 10 minutes."""
+    """A transactional.id with a fence storm. ``fences`` is the number of fences in 10 minutes."""
 
     application: str
     transactional_id: str
@@ -45,8 +45,8 @@ class Minutes:
     def stopped(self) -> int | None:
         """Return for how many minutes nothing was committed where that is too long, else None.
 
-        Too long is twice the longest pause between commits in this hour and ``SILENT_MINUTES`` more, as in the alert
-        KafkaEosApplicationSilent, which knows days.
+        Too long is twice the longest pause between commits in this hour and ``SILENT_MINUTES`` more. The alert
+        KafkaEosApplicationSilent does the same over days.
         """
         busy = [minute for minute, count in enumerate(self.counts[Outcome.COMMITTED]) if count]
         if len(busy) < FEWEST_BUSY_MINUTES:
@@ -67,7 +67,7 @@ class HourView:
 
 
 class LastHour(Fact):
-    """The ends of the last hour of one cluster. One thread notes; any thread may look."""
+    """The ends of the last hour of one cluster. One thread writes; any thread may read."""
 
     __slots__ = (
         "_began",
@@ -135,7 +135,7 @@ class LastHour(Fact):
         if steps:
             self._by_application = {name: ring for name, ring in self._by_application.items() if ring.busy}
             if len(self._by_application) < MOST_APPLICATIONS:
-                self._left_out.clear()  # those that go on are taken in with their next transaction
+                self._left_out.clear()  # active ones are added again with their next transaction
 
     def _count(self, application: str, outcome: Outcome, more: int) -> None:
         self._together.add(outcome, more)

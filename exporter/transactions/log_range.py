@@ -1,4 +1,4 @@
-"""A bounded piece of the transaction log: from planned starts to planned ends, and then it is over."""
+"""A bounded read of the transaction log, from planned starts to planned ends."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Range(NamedTuple):
 
 _SETTINGS: dict[str, object] = {
     **ONLOOKER,
-    # Where a position is gone, the log was deleted up to beyond it, or was made anew.
+    # A position is missing when the log was deleted beyond it, or the topic was created again.
     "auto.offset.reset": "earliest",
     "fetch.wait.max.ms": 50,
     "reconnect.backoff.max.ms": 2000,
@@ -39,7 +39,7 @@ _SETTINGS: dict[str, object] = {
 
 
 class RangeReader(Protocol):
-    """What reading ranges needs of a client. ``RangeConsumer`` is the real one."""
+    """What reading ranges needs of a client. ``RangeConsumer`` implements it."""
 
     def assign(self, positions: Mapping[int, int]) -> None: ...
     def leave(self, partition: int) -> None: ...
@@ -48,7 +48,7 @@ class RangeReader(Protocol):
 
 
 class RangeConsumer:
-    """A librdkafka client for one task. Raises AskError when it cannot be made of the properties.
+    """A librdkafka client for one task. Raises AskError when it cannot be created from the properties.
 
     ``queued_kbytes`` is how much it may hold before it is polled.
     """
@@ -76,7 +76,7 @@ class RangeConsumer:
         return messages
 
     def trouble(self) -> Fault | None:
-        """Why nothing comes, when librdkafka said so since the last message."""
+        """The last error of librdkafka since the last message, if any."""
         return self._trouble
 
     def close(self) -> None:
@@ -89,11 +89,11 @@ class RangeConsumer:
 def read_ranges(
     tail: RangeReader, ranges: Mapping[int, Range], patience: float, clock: Clock
 ) -> Iterator[list[Polled]]:
-    """The records in the ranges, each partition's in offset order; those that compaction took are not there.
+    """The records in the ranges, each partition's in offset order, without those that compaction removed.
 
-    A partition is over when a record at or beyond its planned end comes, or word of its end: what is planned may have
-    been compacted away, so the last planned offset itself may never come. Raises AskError when reading is refused, or
-    when nothing comes for ``patience`` seconds.
+    A partition ends with a record at or beyond its planned end, or with the event that its end was reached: the last
+    planned offset itself may have been compacted away. Raises AskError when reading is refused, or when no message
+    arrives for ``patience`` seconds.
     """
     left = {number: each for number, each in ranges.items() if each.start < each.end}
     if not left:
@@ -116,7 +116,7 @@ def read_ranges(
                     raise AskError(fault_of(error, TOPIC))
                 over.add(number)
             elif offset < each.end:
-                # Before the start: the position was gone, and reading began anew at the earliest offset.
+                # Before the start: the position was missing, and the client restarted at the earliest offset.
                 if offset >= each.start:
                     wanted.append(message)
                 if offset == each.end - 1:

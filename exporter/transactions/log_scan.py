@@ -1,7 +1,7 @@
-"""The transaction log from its start to given offsets, for the one question what is open in it at that point.
+"""A read of the transaction log from its start to given offsets, to find the transactions that are open there.
 
-It keeps the newest record of every id that has a transaction open, and nothing of the others. A scan can be stopped at
-a deadline and go on later; what was read once is not read again.
+It keeps the newest record of every id with an open transaction, and nothing of other ids. A scan can stop at a deadline
+and continue later without reading records again.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Layouts: TransactionLogKey v0 and TransactionLogValue v0 (fixed lengths) and v1 (flexible, with tagged fields; written
 since ``transaction.version`` 1), as in Kafka's transaction-coordinator/src/main/resources/common/message. A key or
-value of a version not known here raises ``UndecodableRecord``: newer brokers may add some, and a guess would be a
-lie.
+value of an unknown version, which newer brokers may write, raises ``UndecodableRecord``.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ HEAD_SIZE = HEAD.size
 TIMES = Struct(">qq")
 """Last update and start, Unix milliseconds; they follow the partitions in both layouts."""
 NO_TAGS = b"\x00"
-# What the tagged fields of real records look like. TransactionLog.valueToBytes always writes PreviousProducerId (tag 0,
+# The tagged fields of real records. TransactionLog.valueToBytes always writes PreviousProducerId (tag 0,
 # 8 bytes), and ClientTransactionVersion (tag 2, 2 bytes) for clients of Transactions V2, in which case it is 2.
 PREVIOUS_ID_TAGS = b"\x01\x00\x08"
 PREVIOUS_ID_TAGS_SIZE = 3 + 8
@@ -153,7 +152,7 @@ def partitions_at(value: bytes, layout: int) -> tuple[int, tuple[TopicPartition,
 def partitions_end(value: bytes, layout: int) -> int:
     """Where the partitions end, without naming them. Raises UndecodableRecord.
 
-    Short lists of plain names are stepped over; all else is left to ``partitions_at``, which knows every form.
+    Short lists of plain names are skipped here; ``partitions_at`` decodes every other form.
     """
     end = _end_flexible(value) if layout == 1 else _end_fixed(value)
     return end or partitions_at(value, layout)[0]

@@ -1,9 +1,9 @@
-"""What the tail of the transaction log keeps over a restart: values to JSON and back. No I/O.
+"""The state of the tail that survives a restart: values to JSON and back. No I/O.
 
 A snapshot has, for each partition, the position and the ids whose transaction is open or waits for its outcome, as they
 were at that position, and all counters. A journal line has what changed since: counters, positions, and the offsets of
-aborts that wait. A start puts the snapshot's ids back where the snapshot was taken, reads from there, and counts from
-where the journal ends, so that nothing is counted twice and no counter is lower than it was shown.
+aborts that wait. A start restores the snapshot's ids at the position of the snapshot, reads from there, and counts from
+the end of the journal, so that nothing is counted twice and no counter is lower than an exposed value.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class UnusableState(ValueError):  # noqa: N818 it says what was found, not what 
 
 @dataclass
 class SavedPartition:
-    """What is known of one partition. ``next`` is where counting goes on, with the leader epoch before it.
+    """The saved state of one partition. ``next`` is the offset at which counting continues, with the leader epoch
+    before it.
 
     ``ids`` are as they were at the offset ``taken_at``, with the log time at which their pending abort is due.
     """
@@ -47,12 +48,12 @@ class SavedPartition:
     lost: int = 0
     taken_at: int | None = None
     ids: list[tuple[Entry, int | None]] = field(default_factory=list)
-    open_from: int | None = None  # version 0.1: where the oldest open transaction began
+    open_from: int | None = None  # version 0.1: the start offset of the oldest open transaction
 
 
 @dataclass
 class Saved:
-    """All of it. ``partitions`` is None, and so are ``counters``, where nothing was kept.
+    """The whole saved state. ``partitions`` and ``counters`` are None where nothing was saved.
 
     ``log_partitions`` is how many partitions the log had: more of them have appeared since and are read from offset 0.
     """
@@ -67,10 +68,10 @@ class Saved:
 
 
 def partition_position(progress: PartitionProgress, machine: StateMachine) -> list[Any]:
-    """Where counting goes on: offset, leader epoch, offsets of aborts that wait and will be counted, lost records."""
+    """The position of counting: offset, leader epoch, offsets of pending aborts that will be counted, lost records."""
     waiting = {each.transaction.offset for each in machine.unsettled}
     unsettled = {offset for offset in waiting if progress.counts(offset)}
-    if progress.next < progress.position:  # still reading what is only dated: the rest may come
+    if progress.next < progress.position:  # still reading records from before the counters began
         unsettled |= progress.unsettled
     return [max(progress.next, progress.position), progress.epoch, sorted(unsettled), progress.lost]
 
@@ -130,7 +131,7 @@ def begin(end: int, hour_ago: int | None, saved: SavedPartition | None, *, from_
 
 
 def read(document: Mapping[str, Any], journal: Iterable[Mapping[str, Any]]) -> Saved:
-    """What was kept. Raises UnusableState for a document that is not of this format nor of version 0.1."""
+    """Parse a saved state. Raises UnusableState for a document that is not of this format nor of version 0.1."""
     if not document:
         return Saved()
     try:

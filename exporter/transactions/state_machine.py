@@ -1,6 +1,6 @@
 """One partition of the transaction log as a pure state machine: records in, events out. No I/O, no clock.
 
-It has the whole rule of what became of a transaction. Every transactional.id lives on one partition of the log
+It has the whole rule for the outcome of a transaction. Every transactional.id is on one partition of the log
 (TransactionStateManager.partitionFor), so each partition has a machine of its own. The agent's tail and the history job
 take the same events, so that they agree.
 """
@@ -44,7 +44,7 @@ from exporter.transactions.records import (
 V2 = 2
 """ClientTransactionVersion of a Transactions V2 client."""
 CLOCK_SET_BACK_MS = 5000
-"""A record this much older than the one before it is from a clock that was set back, not from requests that raced."""
+"""A record this many ms older than the one before it is from a clock that was set back, not from racing requests."""
 _NONE_FIXED = (b"\xff\xff\xff\xff", b"\x00\x00\x00\x00")  # layout 0: null, and an empty array
 _NOT_PLAIN: tuple[int, ...] = (-1,) * 8
 _STATUSES = {state: int(status) for status, state in OPEN_STATES.items()}
@@ -73,9 +73,9 @@ class StateMachine:
         self._unsettled: deque[Unsettled] = deque()
 
     def apply(self, offset: int, record_ms: int, key: bytes, value: bytes | None) -> Sequence[Event]:
-        """Take in one record; records come in offset order. Gives back what it made happen, mostly nothing.
+        """Process one record; records come in offset order. Returns its events, mostly none.
 
-        Raises UndecodableRecord, and then nothing has changed.
+        Raises UndecodableRecord, and then changes nothing.
 
         This is the hot path: the partitions stay encoded, and an encoded list that an id had before is known by its
         bytes; numbers stand for the members of ``Status``.
@@ -99,7 +99,7 @@ class StateMachine:
         layout, producer_id, epoch, timeout_ms, status, count, update_ms, start_ms = (
             PLAIN.unpack_from(value) if client_version >= 0 else _NOT_PLAIN
         )
-        # Empty and Complete records look like that. All others, and all that is odd, take the long way.
+        # Empty and Complete records have this form. All other records take the slow path.
         if layout != 1 or count > 1 or not (status == 0 or 4 <= status <= 5):
             if len(value) <= HEAD_SIZE:
                 head(value)
@@ -229,8 +229,8 @@ class StateMachine:
         return [each for each in waiting if each.transaction.entry.pending is each.transaction]
 
     def log_time_reached(self, instant_ms: int) -> Sequence[Event]:
-        """All that was appended before this instant of the log's time was read: to the log end, not to the high
-        watermark only, behind which records may wait for replication. Settles the aborts that waited long enough.
+        """Note that all records before this instant of log time were read: up to the log end, not only to the high
+        watermark, beyond which records may wait for replication. Settles the aborts whose window has passed.
         """
         self.log_ms = max(self.log_ms, instant_ms)
         return self._settle_until(instant_ms)
@@ -241,7 +241,7 @@ class StateMachine:
             if self._unsettled:
                 return self._settle_until(record_ms)
         elif (step := self.log_ms - record_ms) > CLOCK_SET_BACK_MS:
-            # The waits go back with the clock.
+            # Pending windows move back with the clock.
             self.log_ms = record_ms
             self._unsettled = deque(each._replace(due_ms=each.due_ms - step) for each in self._unsettled)
         return _NOTHING
@@ -257,7 +257,7 @@ class StateMachine:
     # --- From outside of the log ---
 
     def seed(self, known: OpenTransaction) -> Sequence[Event]:
-        """Take in an open transaction as its coordinator described it. The log, where it names the id, knows better."""
+        """Add an open transaction as its coordinator described it. Where the log has the id, the log is used."""
         key = encode_key(known.transactional_id)
         events = self.seed_id(known.transactional_id)
         entry = self.entries[key]
@@ -276,7 +276,7 @@ class StateMachine:
         return events
 
     def seed_id(self, transactional_id: str) -> Sequence[Event]:
-        """Take note of an id that its coordinator knows."""
+        """Add an id that its coordinator knows."""
         key = encode_key(transactional_id)
         if key in self.entries:
             return _NOTHING
@@ -368,7 +368,7 @@ class StateMachine:
         return events
 
     def _wait(self, transaction: Ended, due_ms: int) -> None:
-        """Have the abort wait. Windows differ, so the queue is kept in the order in which they end."""
+        """Queue the abort as pending. Windows differ, so the queue is ordered by their ends."""
         transaction.entry.pending = transaction
         later: list[Unsettled] = []
         while self._unsettled and self._unsettled[-1].due_ms > due_ms:
@@ -396,13 +396,13 @@ class StateMachine:
 
 
 def _prepare(entry: Entry, start_ms: int, client_version: int) -> None:
-    """Fix with which epoch the transaction that is ending was written. Only its own Ongoing record proves it."""
+    """Set the epoch with which the ending transaction was written. Only its own Ongoing record proves it."""
     same = 0 < entry.status < 4 and entry.start_ms == start_ms
     if same and entry.status == 1:
         entry.previous_epoch = entry.epoch
     elif not same:
         entry.previous_epoch = UNKNOWN_EPOCH
         entry.client_version = client_version
-    # Else it was prepared before, the other way: what was fixed then holds.
+    # Otherwise it was prepared before with the other decision, and the epoch is already set.
     if entry.client_version == UNKNOWN_VERSION:
         entry.client_version = client_version

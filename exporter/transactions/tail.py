@@ -1,6 +1,6 @@
-"""Following the transaction log: a tail feeds the state machines, and what was read is remembered, or undecodable.
+"""The tail of the transaction log: it feeds the state machines, and tracks positions and undecodable records.
 
-``sources/txnlog.py`` decides where to begin and says what came of it.
+``sources/txnlog.py`` decides where to begin and makes the samples.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from exporter.transactions.state_machine import StateMachine
 log = logging.getLogger(__name__)
 
 LIVE_SECONDS = 10.0
-"""How long after a look at the log's end what comes beyond it counts as new."""
+"""Seconds after a read of the log's end in which records beyond it count as new."""
 BATCH = 300
-"""Messages taken at once: few enough to be still in the processor's cache when their turn comes."""
+"""Messages of one poll: few enough to be in the processor's cache when they are processed."""
 MOST_FAULTS = 10
-"""Undecodable records that are named in one read; a counter has them all."""
+"""Undecodable records that are logged in one read; a counter has all of them."""
 MOST_UNREAD = 1000
 
 
 class LogTail:
-    """Every partition of the log that was begun, and its progress. Belongs to one worker, as its tail does."""
+    """Every partition of the log that was begun, and its progress. Not thread-safe: for one worker."""
 
     def __init__(self, aggregates: Aggregates, tail: TailReader, clock: Clock) -> None:
         self._aggregates = aggregates
@@ -69,17 +69,17 @@ class LogTail:
 
     @property
     def current(self) -> bool:
-        """Whether all that was there at the last look was read, of every partition."""
+        """Whether every partition was read to the end that it had at the last read of ends."""
         return all(progress.current for progress in self.progress.values())
 
     @property
     def lagging(self) -> bool:
-        """Whether something is known to be there that can be read and was not."""
+        """Whether there are records that can be read and were not."""
         return any(each.lag and not each.refused and not each.gone for each in self.progress.values())
 
     @property
     def answering_current(self) -> bool:
-        """As ``current``, of the partitions that answered the last look; False when none did."""
+        """As ``current``, for the partitions that answered the last request for ends; False when none did."""
         answering = [progress for progress in self.progress.values() if progress.end is not None]
         return bool(answering) and all(progress.current for progress in answering)
 
@@ -90,12 +90,12 @@ class LogTail:
 
     @property
     def gone(self) -> dict[int, PartitionProgress]:
-        """The partitions whose position the log may not have any more."""
+        """The partitions whose position the log may have lost."""
         return {number: progress for number, progress in self.progress.items() if progress.gone}
 
     @property
     def lag(self) -> int | None:
-        """Offsets that are there and were not read; None while the end of a partition is not known."""
+        """Offsets that were not read yet; None while the end of a partition is not known."""
         if any(progress.end is None for progress in self.progress.values()):
             return None
         return sum(progress.lag for progress in self.progress.values())
@@ -108,26 +108,26 @@ class LogTail:
 
     @property
     def clock_bounds(self) -> ClockBounds:
-        """What the arrival of records says of the coordinators' clock."""
+        """The coordinators' clock by the arrival of records."""
         return self._coordinators.bounds(self._clock.monotonic())
 
     @property
     def as_of(self) -> float | None:
-        """The monotonic instant as of which what ``open`` gives was open; None where that is not known.
+        """The monotonic instant at which the transactions of ``open`` were open; None where that is not known.
 
         A coordinator may have ended a transaction whose record waits for replication, so it is the log end that counts.
         """
         reading = [(number, progress) for number, progress in self.progress.items() if progress.current]
         has_open = [progress for number, progress in reading if self.machine(number).open]
         instants = [
-            # Before the first answer, the high watermark is all that was asked for.
+            # Before the first answer only the high watermark was requested.
             progress.asked_at if progress.whole_at is None else progress.whole_at
             for progress in has_open or [progress for _, progress in reading]
         ]
         return min((instant for instant in instants if instant is not None), default=None)
 
     def log_ends_asked(self, log_ends: Mapping[int, int], asked_at: float) -> None:
-        """Take in the log ends that were asked for at ``asked_at``, monotonic."""
+        """Set the log ends that were requested at ``asked_at``, monotonic."""
         for number, end in log_ends.items():
             self.progress[number].log_end_asked(end, asked_at)
 
@@ -136,21 +136,21 @@ class LogTail:
         return [number for number in self.progress if self.machine(number).open]
 
     def stamped(self, timestamp: float, received: float) -> None:
-        """A coordinator said at ``received``, monotonic, that its clock had shown this (Unix seconds) before."""
+        """Note that a coordinator's answer at ``received`` (monotonic) has this timestamp of its clock (Unix s)."""
         self._coordinators.stamped(timestamp, received, live=False)
 
     def _is_live(self, progress: PartitionProgress, now: float) -> bool:
-        """Whether what comes next was not there at a look at the log's end a moment ago."""
+        """Whether the next records are newer than a recent read of the log's end."""
         return progress.current and progress.asked_at is not None and now - progress.asked_at <= LIVE_SECONDS
 
     def trouble(self) -> Fault | None:
-        """Why nothing comes, if that is known."""
+        """Why no messages arrive, if that is known."""
         if self.refused:
             detail = f"reading {TOPIC} is refused for {self.refused} partitions: grant READ on Topic:{TOPIC}"
             return Fault(Reason.AUTHORIZATION, detail)
         return self._tail.trouble()
 
-    # --- Where it reads ---
+    # --- Positions ---
 
     def begin(self, partitions: Mapping[int, tuple[PartitionProgress, SavedPartition | None]]) -> None:
         """Read these partitions, too."""
@@ -161,7 +161,9 @@ class LogTail:
         self.assign()
 
     def assign(self) -> None:
-        """Read on from where every partition is: librdkafka names an end, or a refusal, once an assignment."""
+        """Assign every partition again at its position: librdkafka reports an end, or a refusal, once for each
+        assignment.
+        """
         reading = {number: progress for number, progress in self.progress.items() if not progress.gone}
         self._tail.assign(
             {number: progress.next for number, progress in reading.items()},
@@ -169,9 +171,9 @@ class LogTail:
         )
 
     def asked(self, ends: Mapping[int, int], asked_at: float) -> None:
-        """Take in the high watermarks that were asked for at ``asked_at``, monotonic; absent ones gave no answer.
+        """Set the high watermarks that were requested at ``asked_at``, monotonic; absent ones gave no answer.
 
-        One that is below what was read is of a broker that is behind. Only the end of a leader epoch shows that the log
+        One below the position is from a broker that is behind. Only the end of a leader epoch shows that the log
         was truncated.
         """
         for number, progress in self.progress.items():
@@ -182,7 +184,7 @@ class LogTail:
     # --- Reading ---
 
     def follow(self, deadline: Deadline) -> list[Fault]:
-        """Read what is there until the deadline. Gives back what went wrong on the way."""
+        """Read until the deadline or the end. Returns the faults."""
         self._faults = []
         while True:
             messages = self._tail.poll(BATCH, min(0.5, max(0.05, deadline.remaining())))
@@ -207,14 +209,14 @@ class LogTail:
         return found
 
     def reached(self, log_ends: Mapping[int, int], asked_at: float) -> None:
-        """Where reading is at the log end that was asked for at ``asked_at``, all that was written before was read."""
+        """Advance log time of the partitions that were read to the log end that was requested at ``asked_at``."""
         for number, end in log_ends.items():
             progress = self.progress[number]
             if progress.next >= end and (log_ms := progress.log_ms_at(asked_at)) is not None:
                 self.take(number, self.machine(number).log_time_reached(log_ms))
 
     def take(self, number: int, events: Iterable[Event]) -> None:
-        """Hand on what happened in a partition of the log, and whether it is new."""
+        """Pass on the events of a partition of the log, and whether they are new."""
         progress = self.progress.get(number)
         for event in events:
             new = isinstance(event, Ended | Initialised) and progress is not None and progress.count(event.offset)
@@ -295,20 +297,20 @@ class LogTail:
         fault = Fault(reason, f"{TOPIC}-{number} offset {offset} has {problem}{advice}")
         if len(self._faults) < MOST_FAULTS:
             self._faults.append(fault)
-        # Beyond the most, one that is never read stands for all.
+        # Beyond the limit, one key that is never read represents all.
         self.unread[key if len(self.unread) < MOST_UNREAD else b""] = fault
 
     # --- Over a restart ---
 
     def positions(self) -> dict[str, list[Any]]:
-        """Where counting goes on, of every partition."""
+        """The position of counting in every partition."""
         return {
             str(number): partition_position(progress, self.machine(number))
             for number, progress in self.progress.items()
         }
 
     def snapshot(self) -> dict[str, dict[str, Any]]:
-        """All that a restart needs to know, of every partition."""
+        """The state that a restart needs, of every partition."""
         found: dict[str, dict[str, Any]] = {}
         for number, progress in self.progress.items():
             machine = self.machine(number)

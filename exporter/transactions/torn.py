@@ -1,13 +1,13 @@
 """Torn transactions: decided one way in the transaction log, and marked another way in a partition. Pure functions.
 
 A transaction is decided by its Prepare record, which names its partitions and the producer epoch of its markers. Every
-partition then gets a marker of that type. Two things tear a transaction: a partition whose log lacks the marker, and
-an ABORT that was written by hand into the open transaction, after which the client's commit succeeds: what the
-transaction had written there is gone for read_committed consumers.
+partition then gets a marker of that type. A transaction is torn by a partition whose log lacks the marker, or by an
+ABORT of ``kafka-transactions.sh abort`` in the open transaction, after which the client's commit succeeds:
+read_committed consumers then skip its records in that partition.
 
 Clients of Transactions V2 raise the epoch with every transaction, so that each marker belongs to one transaction.
-Transactions of older clients share an epoch: there a marker is compared by time as well, with room for the distance of
-the brokers' clocks wherever that avoids an accusation.
+Transactions of older clients share an epoch: there a marker is compared by time as well, and the difference of the
+brokers' clocks is allowed for wherever that avoids a false finding.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from exporter.model import TopicPartition
 from exporter.transactions.records import LogValue, Status
 
 CLOCK_SLACK_MS = 5_000
-"""Distance of two brokers' clocks that is allowed for."""
+"""Allowed difference of two brokers' clocks, in milliseconds."""
 V2 = 2
 
 
@@ -45,7 +45,7 @@ class Decision(NamedTuple):
 
 
 class Torn(NamedTuple):
-    """A transaction and one partition that does not have what was decided.
+    """A transaction and one partition whose marker does not match the decision.
 
     ``marker`` is the marker that contradicts the decision, None where the partition has no marker of the transaction.
     """
@@ -56,7 +56,7 @@ class Torn(NamedTuple):
 
     @property
     def found(self) -> str:
-        """What the partition has, in words."""
+        """What the partition has, as a text."""
         if self.marker is None:
             return "no marker"
         return f"{'COMMIT' if self.marker.commit else 'ABORT'} at offset {self.marker.offset}"
@@ -150,7 +150,7 @@ def judge(
         judged += not unread
         for partition in sorted(decision.partitions):
             own = read.get(partition)
-            if own is None:  # said in the open questions
+            if own is None:  # named in the open questions
                 continue
             found = markers.get((partition, decision.producer_id), ())
             rivals = [each for each in by_producer[decision.producer_id] if partition in each.partitions]

@@ -1,4 +1,4 @@
-"""Who uses transactions, and how: what the posture checks want to know of the transaction log."""
+"""Who uses transactions, and how: input of the posture checks from the transaction log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def transaction_use(
 ) -> TransactionUse:
     """From the ids that wrote a transaction since then (Unix milliseconds), and the topics that were ever ``written``.
 
-    Finished transactions were told of their topics when they finished; only open ones have theirs decoded here.
+    Topics of finished transactions are in ``written``; only those of open ones are decoded here.
     """
     topics = set(written)
     clients: dict[str, dict[int, int]] = {}
