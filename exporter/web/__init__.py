@@ -1,1 +1,1 @@
-"""The HTTP endpoint: connections and TLS, who may come in, the page. ``exporter.web.app`` puts it together."""
+"""The HTTP endpoint: connections and TLS, authentication, the page. ``exporter.web.app`` combines them."""

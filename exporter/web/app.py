@@ -1,7 +1,7 @@
 """HTTP: /metrics · / · /api/v1/status · /runbooks/… · /-/healthy · /-/ready · /-/reload · /ingest/….
 
-Nothing here asks Kafka anything: every answer is made from what the sources read last. On the event loop's thread an
-answer is looked up or refused; what has to be made, checked or read from a disk is done on workers.
+No request to Kafka is made here: every answer is made from the last reads of the sources. The event loop's thread looks
+up or refuses an answer; rendering, password checks and disk reads are done on workers.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 64 * 1024
 RELOAD_SECONDS = 1.0
-"""Between two reloads at least: those that are asked for in between share the next."""
+"""Least seconds between two reloads: requests in between share the next one."""
 PAGE_SECONDS = 1.0
-"""How long a page or document is handed out before it is made anew: many readers cost no more than one."""
+"""Seconds for which a rendered page or document is reused: many readers cost no more than one."""
 MOST_PAGES = 16
-"""Pages that are kept: any reader may ask for any filter."""
+"""Largest number of cached pages: readers may request any filter."""
 
 _HEALTH = frozenset({"/-/healthy", "/-/ready"})
 _HEADERS = {
@@ -52,20 +52,20 @@ class Bodies(Protocol):
     """Where ``/metrics`` comes from: the exposition."""
 
     def ready(self, fmt: Format, gzip: bool = False) -> bytes | None:
-        """The body, where it is in memory; never waits."""
+        """The body if it is in memory; never waits."""
 
     def body(self, fmt: Format, gzip: bool = False) -> bytes:
-        """The body, made if need be."""
+        """The body, rendered if necessary."""
 
 
 class Door(Protocol):
-    """Takes what others hand in at one path. It is called on workers."""
+    """Accepts documents posted to one path. It is called on workers."""
 
     def __call__(self, request: Request, body: bytes) -> Answer: ...
 
 
 class _Route(NamedTuple):
-    """What a path answers with, and to which method; HEAD goes with GET."""
+    """The handler of a path and its method; HEAD is allowed with GET."""
 
     method: str
     handler: Handler
@@ -79,7 +79,7 @@ class App:
     """The application, in ASGI's form.
 
     ``status`` gives the document of ``/api/v1/status``, ``ready`` whether every source has answered or failed once,
-    and ``reload`` rereads the settings and returns what is wrong with them, nothing when they are in force. ``prefix``
+    and ``reload`` rereads the settings and returns their problems, none when they are in force. ``prefix``
     is "" or begins with a slash and does not end with one. All three may be called on any thread.
     """
 
@@ -97,9 +97,9 @@ class App:
         hosts: Collection[str] = (),
         page_seconds: float = PAGE_SECONDS,
     ) -> None:
-        """``doors`` take what is handed in, by path; ``guard`` decides who is served; ``hosts`` are allowed ones.
+        """``doors`` receive posted documents, by path; ``guard`` authenticates; ``hosts`` are the allowed ones.
 
-        Doors with keys of their own are left to them: a request has one Authorization header, so nobody could show a
+        Receivers with a token authenticate themselves: a request has one Authorization header, so it cannot have a
         password as well.
         """
         self._guard = guard or Guard()
@@ -130,7 +130,7 @@ class App:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 -- ASGI
         request = _request(scope)
-        # Nothing begins before the whole request is here.
+        # Nothing is done before the whole request has arrived.
         body = await _body(receive) if "content-length" in request.headers else b""
         if body is None:
             return
@@ -149,7 +149,7 @@ class App:
                 return refusal
         door = self._doors.get(request.path)
         if door is None or not self._doors_have_keys:
-            # Before anything is looked up: who is not let in learns not even what there is.
+            # Before the path is looked up: a refused client does not learn which paths exist.
             refusal = await self._guard.refusal(request)
             if refusal is not None:
                 return refusal
@@ -193,7 +193,7 @@ class App:
         return Answer(200, await self._kept("document", make), "application/json")
 
     async def _kept(self, key: object, make: Callable[[], bytes]) -> bytes:
-        """What was made lately, or else made now, once for all who ask meanwhile."""
+        """A cached answer, or one that is made now, once for all concurrent requests."""
         kept = self._pages.get(key)
         if kept is None and len(self._pages) >= MOST_PAGES:
             self._pages = {each: page for each, page in self._pages.items() if time.monotonic() < page.until}
@@ -202,7 +202,7 @@ class App:
         if kept is None or (kept.made.done() and time.monotonic() >= kept.until):
             made = asyncio.ensure_future(self._makers.run(make))
             kept = self._pages[key] = _Kept(made, time.monotonic() + self._page_seconds)
-            made.add_done_callback(lambda made: made.cancelled() or made.exception())  # also where nobody waits
+            made.add_done_callback(lambda made: made.cancelled() or made.exception())  # also without a waiting request
         try:
             return await asyncio.shield(kept.made)
         except Exception:
@@ -228,7 +228,7 @@ class App:
         refusal = reload_refusal(request)
         if refusal is not None:
             return refusal
-        if self._next_reload is None:  # those that come before it begins share it
+        if self._next_reload is None:  # requests before it begins share it
             self._next_reload = asyncio.ensure_future(self._reload_once())
         problems = await asyncio.shield(self._next_reload)
         if problems:
@@ -236,7 +236,7 @@ class App:
         return plain("Reloaded.")
 
     async def _reload_once(self) -> Sequence[str]:
-        """Reread the settings when the reload before is over, and a second passed since it began."""
+        """Reread the settings when the last reload has ended and began a second ago or more."""
         if self._reloading is None:
             self._reloading = asyncio.Lock()
         async with self._reloading:
@@ -249,7 +249,7 @@ class App:
 
 
 class _Kept(NamedTuple):
-    """A page that is being made or was; ``until`` is monotonic."""
+    """A page that is being rendered or is cached; ``until`` is monotonic."""
 
     made: asyncio.Future[bytes]
     until: float
@@ -257,7 +257,7 @@ class _Kept(NamedTuple):
 
 def _request(scope: Any) -> Request:  # noqa: ANN401 -- ASGI
     raw: bytes = scope["raw_path"]
-    # A slash that is written otherwise is part of a name, and none of ours has one.
+    # An encoded slash is part of a name, and no path here has one.
     path = "" if b"%2f" in raw.lower() else scope["path"]
     headers: dict[str, str] = {}
     for name, value in scope["headers"]:
@@ -269,7 +269,7 @@ def _request(scope: Any) -> Request:  # noqa: ANN401 -- ASGI
 
 
 async def _body(receive: Any) -> bytes | None:  # noqa: ANN401 -- ASGI
-    """The whole body, which the connection keeps short; None when the client goes before it is here."""
+    """The whole body, whose size the connection limits; None when the client disconnects first."""
     body = bytearray()
     while True:
         message = await receive()
@@ -288,7 +288,7 @@ async def _send(answer: Answer, common: Mapping[str, str], send: Any) -> None:  
     await send({"type": "http.response.start", "status": answer.status, "headers": written})
     for piece, last in _pieces(answer.body):
         await send({"type": "http.response.body", "body": piece, "more_body": not last})
-        await asyncio.sleep(0)  # others' turn; and whether the client has gone is known after it
+        await asyncio.sleep(0)  # yields to other tasks, after which a disconnect is known
 
 
 def _pieces(body: bytes) -> Iterator[tuple[bytes, bool]]:

@@ -1,4 +1,4 @@
-"""Who is served: users, the rate limit and extra headers of the web-config file, at every request."""
+"""Authentication, the rate limit and extra headers of the web-config file, for every request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BUSY = refused(429, headers={"Retry-After": "1"})
 
 
 class Guard:
-    """Judges requests by what is in force now. It belongs to one event loop."""
+    """Checks requests by the current web-config. For one event loop."""
 
     def __init__(
         self,
@@ -33,11 +33,11 @@ class Guard:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What every answer has besides, or instead of our own."""
+        """Headers that are added to every answer, or replace its own."""
         return self._config().headers
 
     async def refusal(self, request: Request) -> Answer | None:
-        """Why this request is refused; None lets it in. May take as long as bcrypt does."""
+        """Why this request is refused; None when it is allowed. May take as long as bcrypt does."""
         config = self._config()
         if config.rate_limit is not None and not self._has_token(config.rate_limit):
             return _BUSY

@@ -1,7 +1,7 @@
 """The web-config file: TLS, users and headers of the agent's own endpoint, in exporter-toolkit's format.
 
 The format is that of Prometheus, Alertmanager and its exporters (exporter-toolkit, docs/web-configuration.md), so that
-one file can serve all of them. What is wrong is told at once, each with its path; nothing told holds a secret.
+one file can serve all of them. All problems are reported together, each with its path; no message holds a secret.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from exporter.settings.yaml_layer import from_yaml
 from exporter.web.tls import Tls, TlsServer, build
 from exporter.web.users import Users, hash_problem
 
-# exporter-toolkit's list, closed on purpose, and the values that it takes.
+# exporter-toolkit's closed list, and the allowed values.
 _HEADERS: Mapping[str, tuple[str, ...]] = {
     "Content-Security-Policy": (),
     "Strict-Transport-Security": (),
@@ -40,7 +40,7 @@ def _go_seconds(value: object) -> float:
 
 
 def _header_values(headers: dict[str, str]) -> dict[str, str]:
-    """Headers that may be set, without those left blank. Raises a problem for any other."""
+    """Headers that may be set, without empty ones. Raises a problem for any other."""
     for name, value in headers.items():
         if name not in _HEADERS:
             raise wrong(f"{name!r:.60} cannot be set; known here: {', '.join(_HEADERS)}")
@@ -82,7 +82,7 @@ class RateLimit(NamedTuple):
 
 
 class WebConfig(NamedTuple):
-    """What is in force at the endpoint. The default is plain HTTP for everybody."""
+    """The web-config in force. The default is plain HTTP without authentication."""
 
     tls: Tls | None = None
     users: Users = _NOTHING
@@ -96,7 +96,9 @@ class WebConfig(NamedTuple):
 
 
 class WebConfigReading(NamedTuple):
-    """The file as it was read: ``config`` is None when anything is wrong. ``files`` are all that it rests on."""
+    """The result of reading the file: ``config`` is None when it has problems. ``files`` are the file and those it
+    names.
+    """
 
     config: WebConfig | None
     problems: tuple[Problem, ...]

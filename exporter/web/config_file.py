@@ -1,7 +1,7 @@
-"""Keeps the web-config file in force: looks whether it or what it names has changed, and rereads it.
+"""Keeps the web-config current: checks whether the file or one that it names has changed, and rereads it.
 
-exporter-toolkit reads the file at every request. Here a thread of its own does, once a second: a slow disk holds up
-nobody, and a file that is bad for a moment, as while it is being written, changes nothing.
+exporter-toolkit reads the file at every request. Here a thread does, once a second: a slow disk delays no request, and
+a file that is invalid for a moment, as while it is being written, changes nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 class WebFile:
-    """The web-config file at ``path``; None is plain HTTP for everybody. Any thread may ask for ``config``."""
+    """The web-config file at ``path``; None is plain HTTP without authentication. Any thread may read ``config``."""
 
     def __init__(self, path: Path | None) -> None:
         """Read the file. Raises ConfigError with every problem."""
@@ -39,7 +39,7 @@ class WebFile:
             self.config = reading.config
 
     def start(self) -> None:
-        """Say what is in force, and look after the file in the background."""
+        """Log what is in force, and watch the file in the background."""
         if self._path is None:
             return
         log.info("web config in force: TLS %s, %d user(s)", "on" if self.config.tls else "off", len(self.config.users))
@@ -51,7 +51,7 @@ class WebFile:
         self._closed.set()
 
     def reread(self) -> Sequence[str]:
-        """Read it anew; gives back what is wrong with it, and then what was in force stays."""
+        """Reread it. Returns its problems; with problems the earlier configuration stays in force."""
         if self._path is None:
             return []
         with self._reading:
@@ -70,19 +70,19 @@ class WebFile:
             return []
 
     def changed(self) -> bool:
-        """Whether any of the files is another than when they were read last."""
+        """Whether any of the files has changed since it was read."""
         return self._stamp != _stamp(self._files)
 
     def _read(self, path: Path) -> WebConfigReading:
         before = _stamp((path,))
         reading = read_web_config(path)
-        # Taken before and after: what changes while it is read is read once more.
+        # Taken before and after: a file that changes during the read is read again.
         after = _stamp(reading.files)
         self._files, self._stamp = reading.files, after if after[:1] == before else ()
         return reading
 
     def _opened(self, new: WebConfig) -> Sequence[Problem]:
-        """A file that is empty for a moment must not open the door."""
+        """A file that is empty for a moment must not switch authentication off."""
         origin = str(self._path)
         problems = []
         if self.config.tls and not new.tls:
@@ -98,7 +98,9 @@ class WebFile:
 
 
 def _stamp(files: Sequence[Path]) -> _Stamp:
-    """What changes when a file is written or, as Kubernetes does, replaced behind a link; None for one that is gone."""
+    """A value that changes when a file is written or, as Kubernetes does, replaced behind a link; None for a missing
+    one.
+    """
     return tuple(map(_stamp_of, files))
 
 

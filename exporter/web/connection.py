@@ -1,7 +1,7 @@
 """One client's connection: uvicorn's HTTP protocol over llhttp, with bounds in bytes and in time.
 
-llhttp, the parser of Node.js, is the only one that reads a request; what is refused here is what it passes on. A
-request that has not come in full holds its bytes and nothing else.
+llhttp, the parser of Node.js, parses every request; further refusals are made here on its result. An incomplete request
+holds its bytes and nothing else.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ log = logging.getLogger(__name__)
 MAX_HEAD_BYTES = 16 * 1024
 MAX_BODY_BYTES = 64 * 1024
 MAX_PIPELINED = 16
-"""Requests of one connection that may wait for the answer to the one before."""
+"""Largest number of pipelined requests of one connection."""
 
 PIECE_BYTES = 4096
-"""What llhttp is given at once."""
+"""Bytes given to llhttp at once."""
 
 READ_BUFFER_BYTES = 16 * 1024
-"""What TLS decrypts ahead while nothing is read."""
+"""Bytes that TLS decrypts ahead while nothing is read."""
 
 WRITE_BUFFER_BYTES = 64 * 1024
-"""What waits for a client that reads slowly, besides what the kernel holds."""
+"""Bytes buffered for a client that reads slowly, besides the kernel's buffer."""
 
 _ONCE = frozenset({b"authorization", b"content-length", b"content-type", b"expect", b"host", b"origin"})
 
@@ -58,22 +58,22 @@ DEFAULT_LIMITS = Limits()
 
 
 class Watcher(Protocol):
-    """The server, as its connections see it."""
+    """What connections need of the server."""
 
     limits: Limits
 
     def holds(self, connection: Connection, size: int) -> None:
-        """Note the bytes of its unanswered requests, and give some up when there are too many of all."""
+        """Note the bytes of its unanswered requests, and close connections when the sum is too large."""
 
     def slow(self, connection: Connection, *, is_slow: bool) -> None:
-        """Note whether its client reads more slowly than we write."""
+        """Note whether its client is a slow reader."""
 
     def left(self, connection: Connection) -> None:
-        """Forget it: it is closed."""
+        """Remove it: it is closed."""
 
 
 class Connection(HttpToolsProtocol):
-    """One client, from the moment that it is accepted. Everything happens on the event loop's thread."""
+    """One client, from the moment that it is accepted. For the event loop's thread."""
 
     def __init__(
         self,
@@ -91,21 +91,21 @@ class Connection(HttpToolsProtocol):
         self.address = client
         self.tls = tls
         self.entering: asyncio.Task[None] | None = None
-        self.entered = False  # it has a transport, and its end comes by that
+        self.entered = False  # it has a transport, which reports the end
         self._served = self.app
         self._watcher, self._limits, self._socket = watcher, watcher.limits, sock
         self._timer: asyncio.TimerHandle | None = None
         self._requests = 0
         self._head = self._fields = self._body = 0  # bytes of the request that is arriving
         self._owed = 0  # bytes of the bodies of whole requests that are not all answered
-        self._skipped = 0  # bytes of a body that llhttp leaves to us
+        self._skipped = 0  # bytes of a body that llhttp does not consume
         self._at_rest = self._broken = self._gone = self._in_head = self._whole = False
         self.cut_in(self._limits.arrival)
 
-    # --- Its time -----------------------------------------------------------------------------------------------------
+    # --- Timeouts -----------------------------------------------------------------------------------------------------
 
     def cut_in(self, seconds: float) -> None:
-        """Cut it off after so many seconds, instead of when it would have been."""
+        """Close it after so many seconds; replaces the earlier timeout."""
         if self._timer is not None:
             self._timer.cancel()
         if self._gone:
@@ -113,7 +113,7 @@ class Connection(HttpToolsProtocol):
         self._timer = self.loop.call_later(seconds, self.cut)
 
     def cut(self) -> None:
-        """End it now, whatever it does."""
+        """Close it now, in any state."""
         if self.entering is not None:
             self.entering.cancel()
         if self.entered:
@@ -133,10 +133,11 @@ class Connection(HttpToolsProtocol):
 
     @property
     def answering(self) -> bool:
-        """Whether a request of it waits for its answer."""
+        """Whether one of its requests waits for an answer."""
         return self._requests > 0 and bool(self.cycle) and not self.cycle.response_complete
 
-    # --- Its life -----------------------------------------------------------------------------------------------------
+    # --- Life cycle
+    # -----------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 -- asyncio's transports share no useful type
         super().connection_made(transport)
@@ -193,7 +194,7 @@ class Connection(HttpToolsProtocol):
         self._watcher.holds(self, arriving + (self._owed if self.answering else 0))
 
     def _feed(self, data: bytes) -> None:
-        """Have llhttp read the data in pieces, so that what it keeps of an unfinished head is known that well."""
+        """Give the data to llhttp in pieces, so that the size of an unfinished head is known with that accuracy."""
         while data and not self._broken:
             if self._skipped:
                 data = self._skip(data)
@@ -202,14 +203,14 @@ class Connection(HttpToolsProtocol):
             piece, data = data[:PIECE_BYTES], data[PIECE_BYTES:]
             try:
                 self.parser.feed_data(piece)
-            except httptools.HttpParserUpgrade as upgrade:  # a wish for another protocol, which is not granted
+            except httptools.HttpParserUpgrade as upgrade:  # a request to upgrade the protocol, which is refused
                 data = piece[upgrade.args[0] :] + data
             if self._in_head and self._requests == before:
                 self._head += len(piece)
                 self._check_head()
 
     def _skip(self, data: bytes) -> bytes:
-        """Take what belongs to the body of a request that wished for another protocol; return the rest."""
+        """Consume the body of a request that asked for another protocol; return the rest."""
         size = min(self._skipped, len(data))
         self._skipped -= size
         self.on_body(data[:size])
@@ -266,7 +267,7 @@ class Connection(HttpToolsProtocol):
             self._rest()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 -- uvicorn's words
-        """Refuse what is no request and end the connection; requests that came before it are answered first."""
+        """Refuse an invalid request and close the connection; earlier requests are answered first."""
         self._broken = True
         if self.answering:
             self.flow.pause_reading()
@@ -308,7 +309,7 @@ def _length(headers: Headers) -> int:
 
 
 def _problem(target: bytes, version: str, headers: Headers, length: int) -> int | None:
-    """The status that refuses a request which llhttp takes and we do not; None for one that may be served."""
+    """The status that refuses a request which llhttp accepts; None for one that may be served."""
     if version not in {"1.0", "1.1"}:
         return 505
     if not target.startswith(b"/") or target.startswith(b"//") or b"#" in target:

@@ -1,4 +1,4 @@
-"""Numbers by minute as a small curve: one inline SVG, without script, style attributes or anything of another host."""
+"""Numbers by minute as a small curve: one inline SVG, without script, style attributes or external resources."""
 
 from __future__ import annotations
 

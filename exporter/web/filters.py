@@ -1,4 +1,4 @@
-"""What of the status is shown: ``/?cluster=prod&application=billing``, each as often as there are names."""
+"""Filters of the status page: ``/?cluster=prod&application=billing``; each key may be repeated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Filter(NamedTuple):
 
     @classmethod
     def parse(cls, query: str) -> Filter:
-        """Return the filter of a URL's query. What is no filter, and names beyond the limits, are ignored."""
+        """Return the filter of a URL's query. Other keys, and names beyond the limits, are ignored."""
         try:
             given = parse_qs(query[:MOST_CHARACTERS], max_num_fields=2 * MOST_NAMES)
         except ValueError:
@@ -35,7 +35,7 @@ class Filter(NamedTuple):
         return f"?{urlencode(pairs)}" if pairs else ""
 
     def applied(self, status: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the status with what is shown only. Sources, Connect, Spark and posture are of whole clusters."""
+        """Return the filtered status. Sources, Connect, Spark and posture are filtered by cluster only."""
         clusters = [
             self._of_applications(each)
             for each in status["clusters"]
@@ -53,7 +53,7 @@ class Filter(NamedTuple):
             return dict(cluster)
 
         def mine(name: str | None) -> bool:
-            # Whose holder is not known may be anybody's: it is shown with every filter.
+            # A stall with an unknown holder may belong to any application: every filter shows it.
             return name is None or name in self.applications
 
         hour = cluster["last_hour"]

@@ -1,7 +1,7 @@
-"""Host and Origin: which names the endpoint is reached by, and whether a web page of another site asks.
+"""Checks of Host and Origin: allowed names of the endpoint, and requests from web pages of other sites.
 
-A page that a browser shows can send requests to this machine's own ports, and by DNS rebinding read the answers: then
-its own host name, which now leads here, is in the Host header. A script can set neither Host nor Origin.
+A page in a browser can send requests to this machine's own ports, and by DNS rebinding read the answers: then its own
+host name, which now resolves to this host, is in the Host header. A script can set neither Host nor Origin.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ORIGIN = re.compile(rf"(https?)://({_HOST.pattern})", re.IGNORECASE)
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 ANY = "*"
-"""In the list of allowed hosts: every one."""
+"""Entry of the list of allowed hosts that allows all."""
 
 _FOREIGN_HOST = "this host name is not served here; web.allowed_hosts names those that are"
 _FOREIGN_ORIGIN = "a page of another origin asks"
@@ -30,7 +30,7 @@ def is_host(text: str) -> bool:
 
 
 def name_of(text: str) -> str:
-    """The host of a Host header as it is compared: without its port, in lower case; "" for what is none."""
+    """The host of a Host header for comparison: without its port, in lower case; "" for an invalid one."""
     match = _HOST.fullmatch(text)
     return match[1].lower().strip("[]").rstrip(".") if match else ""
 
@@ -66,7 +66,7 @@ def foreign(request: Request, allowed: Collection[str]) -> Answer | None:
 
 
 def reload_refusal(request: Request) -> Answer | None:
-    """The refusal of a reload that a browser asks for: no page of ours does."""
+    """The refusal of a reload from a browser: no page of the agent requests one."""
     headers = request.headers
     return refused(403, _NO_BROWSER) if "origin" in headers or "sec-fetch-site" in headers else None
 
@@ -80,7 +80,7 @@ def _is_served(host: str, allowed: Collection[str], request: Request) -> bool:
 
 
 def _is_own(origin: str, host: str, allowed: Collection[str]) -> bool:
-    """Whether the origin is the host that was asked, or one of those allowed. Proxies may end TLS before us."""
+    """Whether the origin is the requested host, or an allowed one. Schemes are not compared: a proxy may end TLS."""
     match = _ORIGIN.fullmatch(origin)
     if match is None:
         return False

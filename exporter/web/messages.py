@@ -1,4 +1,4 @@
-"""What the endpoint's parts hand each other: a request whose head was read, and the answer to it."""
+"""Messages between the endpoint's parts: a request with a complete head, and the answer to it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Request(NamedTuple):
-    """The head of a request. Header names are in lower case; ``path`` is decoded, and "" where it cannot be ours.
+    """The head of a request. Header names are in lower case; ``path`` is decoded, and "" where it cannot be valid.
 
-    ``client`` is the address that the connection comes from, ``loopback`` says that the listener is on loopback only.
+    ``client`` is the address of the peer; ``loopback`` is whether the listener is on loopback only.
     """
 
     method: str
@@ -41,7 +41,7 @@ def plain(text: str, status: int = 200, headers: Mapping[str, str] = _NO_HEADERS
 
 
 def refused(status: int, why: str = "", headers: Mapping[str, str] = _NO_HEADERS) -> Answer:
-    """A refusal in one plain line, which repeats nothing of the request."""
+    """A refusal as one line of text, which quotes nothing of the request."""
     return plain(f"{status} {HTTPStatus(status).phrase}{f': {why}' if why else ''}", status, headers)
 
 

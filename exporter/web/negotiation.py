@@ -1,4 +1,4 @@
-"""Content negotiation (RFC 9110, section 12.5): the formats and encodings that a client says it takes."""
+"""Content negotiation (RFC 9110, section 12.5): the formats and encodings that a client accepts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from exporter.exposition.text_format import CONTENT_TYPES, Format
 
 MOST_CHOICES = 32
-"""Choices of a header, and parameters of a choice, that are looked at: browsers send eight of each at most."""
+"""Largest number of choices of a header, and of parameters of a choice, that are read: browsers send at most eight."""
 
 _FORMATS = {
     "application/openmetrics-text": Format.OPENMETRICS,
@@ -27,15 +27,15 @@ class _Choice(NamedTuple):
 
     @property
     def rank(self) -> tuple[float, int, int]:
-        """Higher is liked better: by quality, then the more exact one."""
+        """Sort key, higher is preferred: by quality, then by exactness."""
         return self.quality, -self.value.count("*"), len(self.parameters)
 
 
 def negotiate(accept: str) -> tuple[Format, str]:
-    """The format that the Accept header likes best, and the content type that says so; the text format if none.
+    """The format that the Accept header prefers, and its content type; the text format if none.
 
-    Prometheus 3 asks for a way of escaping names with UTF-8 too. Ours need none, so of the four ways only those are
-    granted that leave names as they are.
+    Prometheus 3 also asks for an escaping of names with UTF-8. Names here need none, so of the four kinds only those
+    that leave names unchanged are accepted.
     """
     for choice in sorted(_choices(accept), key=lambda each: each.rank, reverse=True):
         fmt, version = _FORMATS.get(choice.value), choice.parameters.get("version", "")

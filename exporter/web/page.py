@@ -34,11 +34,11 @@ CONTENT_SECURITY_POLICY = (
     f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src data:;"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""No script at all, and only the one style sheet that stands in the page."""
+"""No script, and only the inline style sheet of the page."""
 
 
 class PageVerdict(NamedTuple):
-    """The first line of the page. ``level`` is good, bad, warn, or blind: it cannot be told."""
+    """The first line of the page. ``level`` is good, bad, warn, or blind for unknown."""
 
     level: str
     text: str
@@ -46,7 +46,7 @@ class PageVerdict(NamedTuple):
 
 
 def verdict(status: Mapping[str, Any]) -> PageVerdict:
-    """What matters most now; all is well only where everything that was asked answered."""
+    """The most important state; good only where every request was answered."""
     clusters, shard = status["clusters"], status["shard"]
     every = [stall for cluster in clusters for stall in cluster["stalled_partitions"]]
     stalled = [stall for stall in every if stall["ignored"] is None]
@@ -75,7 +75,7 @@ def verdict(status: Mapping[str, Any]) -> PageVerdict:
 
 
 def _storms(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A line for the transactional.ids that are fenced again and again."""
+    """A line for transactional.ids with a fence storm."""
     storms = [storm for cluster in clusters if cluster["last_hour"] for storm in cluster["last_hour"]["fence_storms"]]
     if storms:
         worst = max(storms, key=lambda storm: (storm["fences"], storm["transactional_id"]))
@@ -84,7 +84,7 @@ def _storms(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _warnings(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What may be as it should be, a line for each kind: applications that stopped, settings."""
+    """Conditions that may be intended, a line for each kind: applications that stopped, settings."""
     applications = [
         each for cluster in clusters if cluster["last_hour"] for each in cluster["last_hour"]["applications"]
     ]
@@ -99,7 +99,7 @@ def _warnings(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _failures(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What failed around the clusters, a line for each kind."""
+    """Failures of engines and audits, a line for each kind."""
     if failed := sum(len(connect["failed"]) for cluster in clusters for connect in cluster["connect"]):
         yield f"Failed in Connect, connectors and tasks: {failed}"
     if failed := sum(query["state"] == "failed" for cluster in clusters for query in cluster["spark"]):
@@ -132,7 +132,7 @@ def _count(number: int, noun: str) -> str:
 def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, shown: Filter = EVERYTHING) -> str:
     """The page. ``prefix`` goes before every link; with ``refresh`` it loads itself anew every ten seconds.
 
-    With a filter it is of what that shows, headline and all, and says so.
+    With a filter the whole page, with its headline, is of the filtered status, and names the filter.
     """
     whole, status = status, shown.applied(status)
     return _ENVIRONMENT.get_template("status.html").render(
@@ -162,10 +162,10 @@ def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, s
 
 
 def by_holder(stalls: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """Return the stalls of one transaction together, in the order of the first of each.
+    """Return the stalls grouped by transaction, in the order of the first of each.
 
-    Alone are those with a line to copy, which is of one partition, and those whose holder is not known. What is ignored
-    comes last.
+    Stalls with a line to copy, which is for one partition, and stalls with an unknown holder are groups of one. What is
+    ignored comes last.
     """
     holders: dict[object, list[Mapping[str, Any]]] = {}
     for stall in sorted(stalls, key=lambda each: each.get("ignored") is not None):

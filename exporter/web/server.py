@@ -1,8 +1,8 @@
-"""The HTTP server: one thread with an event loop, several addresses, and bounds that no client can push.
+"""The HTTP server: one thread with an event loop, several addresses, and fixed limits.
 
 A connection costs a socket until its first byte, a TLS session until its handshake is done, and the bytes of its
-request until that is whole. Nothing on the loop's thread waits. When there are more connections than may be, the
-address that holds most gives one up for each new one.
+request until that is complete. Nothing on the loop's thread waits. Above the limit of connections, each new one closes
+one of the client address with the most.
 """
 
 from __future__ import annotations
@@ -35,16 +35,18 @@ Crowd = dict[Connection, None]
 """Connections of one client's address, oldest first."""
 
 MAX_CONNECTIONS = 256
-"""At most, and at most a quarter of the files that the process may open: brokers need some too."""
+"""Largest number of connections, and at most a quarter of the files that the process may open: brokers need some as
+well.
+"""
 
 MAX_PENDING_BYTES = 4 * 1024 * 1024
-"""Of all requests that are not answered yet: above it, the address that holds most gives some up."""
+"""Bytes of all unanswered requests: above it, connections of the client address with the most are closed."""
 
 MAX_SLOW = 16
-"""Clients that read more slowly than we write: each keeps a body of /metrics in memory that has been replaced."""
+"""Largest number of slow readers: each keeps a replaced body of /metrics in memory."""
 
 BACKLOG = 1024
-"""What the kernel accepts for us meanwhile; more would have to try again, a second later."""
+"""Backlog of the kernel; further clients retry a second later."""
 
 ACCEPTS_AT_ONCE = 16
 STOP_SECONDS = 1.0
@@ -73,7 +75,7 @@ class Server:
     ) -> None:
         """``addresses`` are pairs of host and port; host "" is every address of the machine, port 0 a free one.
 
-        ``tls`` is asked at each new connection: None is plain HTTP.
+        ``tls`` is called at each new connection: None is plain HTTP.
         """
         self.limits = limits
         self.ports: list[int] = []  # where it listens, once open
@@ -83,7 +85,7 @@ class Server:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._open: dict[str, Crowd] = {}  # by client's address
-        self._pending: dict[Connection, int] = {}  # bytes, what changed last at the end
+        self._pending: dict[Connection, int] = {}  # bytes, last changed at the end
         self._pending_bytes = 0
         self._slow: dict[Connection, None] = {}  # oldest first
         self._all_left: asyncio.Event | None = None
@@ -101,7 +103,8 @@ class Server:
             timeout_keep_alive=24 * 3600,  # the connection itself ends it earlier
         )
 
-    # --- Life ---------------------------------------------------------------------------------------------------------
+    # --- Life cycle
+    # ---------------------------------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Listen on all addresses or on none. Raises ListenError."""
@@ -114,7 +117,7 @@ class Server:
         except ListenError:
             self._close_listeners()
             raise
-        # Else each TLS session would keep 256 kB for what it reads at once.
+        # Otherwise each TLS session keeps 256 kB for its reads.
         SSLProtocol.max_size = TLS_READ_BYTES
         self._config.load()
         self._loop = loop = asyncio.new_event_loop()
@@ -127,11 +130,11 @@ class Server:
             log.info("listening on %s", _written(host, port))
 
     def close(self) -> None:
-        """Stop; what is being answered may finish for a second. Returns within about two."""
+        """Stop; requests in progress may finish for a second. Returns within about two."""
         if self._loop is None or self._thread is None or not self._thread.is_alive():
             return
         loop = self._loop
-        with contextlib.suppress(RuntimeError):  # it ended by itself meanwhile
+        with contextlib.suppress(RuntimeError):  # it ended by itself
             loop.call_soon_threadsafe(lambda: loop.create_task(self._stop(loop)))
         self._thread.join(STOP_SECONDS + 1.0)
 
@@ -169,7 +172,7 @@ class Server:
         for listener, _ in self._listeners:
             listener.close()
 
-    # --- Who is let in ------------------------------------------------------------------------------------------------
+    # --- Accepting ------------------------------------------------------------------------------------------------
 
     def _accept(self, listener: socket.socket, loopback: bool) -> None:
         for _ in range(ACCEPTS_AT_ONCE):
@@ -177,7 +180,7 @@ class Server:
                 sock, address = listener.accept()
             except (BlockingIOError, ConnectionAbortedError, InterruptedError):
                 return
-            except OSError as error:  # no file is left: those that wait are accepted later
+            except OSError as error:  # no file descriptor is left: pending clients are accepted later
                 log.warning("cannot accept connections for a second: %s", error.strerror)
                 self._pause(listener, loopback)
                 return
@@ -229,7 +232,7 @@ class Server:
         conn.entering = self._loop.create_task(self._connect(conn, sock))
 
     async def _connect(self, conn: Connection, sock: socket.socket) -> None:
-        """Hand the socket to asyncio, which shakes hands first where there is TLS."""
+        """Pass the socket to asyncio, which does the TLS handshake first."""
         loop = asyncio.get_running_loop()
         try:
             if conn.tls is None:
@@ -245,7 +248,7 @@ class Server:
                 )
         except OSError as error:
             log.debug("a client did not get in: %s", error, extra={"client": conn.address})
-            error.__traceback__ = None  # its frames refer to it: the TLS session would wait for the garbage collector
+            error.__traceback__ = None  # its frames refer to it: the TLS session would stay until garbage collection
         finally:
             conn.entering = None
             if not conn.entered:
@@ -253,14 +256,14 @@ class Server:
 
     @staticmethod
     def _victim(crowds: Iterable[Crowd]) -> Connection:
-        """The connection to give up: of the address that holds most, the oldest that is not being answered."""
+        """The connection to close: of the client address with the most, the oldest without a request in progress."""
         most = max(crowds, key=len)
         return next((conn for conn in most if not conn.answering), next(iter(most)))
 
-    # --- What the connections tell ------------------------------------------------------------------------------------
+    # --- Reports of connections ------------------------------------------------------------------------------------
 
     def holds(self, connection: Connection, size: int) -> None:
-        """Note the bytes of its unanswered requests, and give some up when there are too many of all."""
+        """Note the bytes of its unanswered requests, and close connections when the sum is too large."""
         self._pending_bytes += size - self._pending.pop(connection, 0)
         if size:
             self._pending[connection] = size
@@ -272,7 +275,7 @@ class Server:
             next(each for each in self._pending if each.address == most).cut()
 
     def slow(self, connection: Connection, *, is_slow: bool) -> None:
-        """Note whether its client reads more slowly than we write, and give one up when there are too many."""
+        """Note whether its client is a slow reader, and close one when there are too many."""
         self._slow.pop(connection, None)
         if not is_slow:
             return
@@ -283,7 +286,7 @@ class Server:
             next(each for each in self._slow if each.address == most).cut()
 
     def left(self, connection: Connection) -> None:
-        """Forget it: it is closed."""
+        """Remove it: it is closed."""
         self.holds(connection, 0)
         self._slow.pop(connection, None)
         of_client = self._open.get(connection.address, {})
@@ -328,7 +331,7 @@ def _written(host: str, port: int) -> str:
 
 
 def _tell(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log what nobody caught on the loop: a client's doing for those who debug, ours as an error."""
+    """Log uncaught exceptions of the loop: those caused by clients at debug level, others as errors."""
     error = context.get("exception")
     if isinstance(error, OSError):
         log.debug("%s: %s", context.get("message"), error)

@@ -1,4 +1,4 @@
-"""What the agent knows now, as one document: pure functions over what the runner keeps."""
+"""The status document: pure functions over the runner's state."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from exporter.words import QueryState
 Document = dict[str, Any]
 
 MOST_PARTITIONS = 20
-"""Partitions listed for one open transaction; how many there are is always said."""
+"""Largest number of partitions listed for one open transaction; their total is always given."""
 
 
 class ClusterSettings(NamedTuple):
-    """What is configured of a cluster: its name ("" for none) and where it is looked for."""
+    """Settings of a cluster: its name ("" for none) and its bootstrap servers."""
 
     name: str
     bootstrap_servers: str
@@ -62,9 +62,9 @@ def document(
 ) -> Document:
     """The document of ``/api/v1/status``. ``settings`` are by group key, ``now`` is Unix seconds.
 
-    With shards it tells of this one: of the stalled partitions of its topics, and of its applications.
+    With shards it is of this shard: the stalled partitions of its topics, and its applications.
     Instants are RFC 3339 in UTC, and ``*_timestamp`` beside them Unix seconds. An empty list means none only where
-    ``known`` says so.
+    ``known`` is true.
     """
     return {
         "version": version,
@@ -160,7 +160,7 @@ _OURS = CoordinatorTime(None, None)
 def stall_document(stall: Stall, bootstrap_servers: str, now: float, time: CoordinatorTime = _OURS) -> Document:
     """A stalled partition, its blocker and the next step. ``now`` is our time.
 
-    What is known of the coordinators' time decides by which of the two the stall is dated, and the step made.
+    ``time`` decides by which of the two clocks the stall is dated and the step is made.
     """
     dated = time.shown(now)
     step = next_step(stall, bootstrap_servers, time.advising(now), or_later=time.at_least)
@@ -213,8 +213,8 @@ def _completion(seen: Completion | None) -> Document | None:
 def open_transaction_document(
     transaction: OpenTransaction, now: float, checkpoint: FlinkTransaction | None = None
 ) -> Document:
-    """An open transaction, with when it times out; ``now`` is the coordinators' time, ``checkpoint`` what it is to its
-    Flink job.
+    """An open transaction, with its timeout; ``now`` is the coordinators' time, ``checkpoint`` its state in its Flink
+    job.
     """
     started, timeout = transaction.started, transaction.timeout
     ends = None if started is None or timeout is None else started + timeout
@@ -238,7 +238,7 @@ def open_transaction_document(
 
 
 def _checkpoint(found: FlinkTransaction) -> Document:
-    """What an open transaction is to its Flink job."""
+    """The state of an open transaction in its Flink job."""
     return {
         "transactional_id_prefix": found.id.prefix,
         "subtask": found.id.subtask,
@@ -269,7 +269,7 @@ def unclean_end_document(end: UncleanEnd, now: float) -> Document:
 
 
 def _connect(state: ConnectState) -> Document:
-    """A Connect cluster: how many of its tasks are in which state, and all that failed with the reason."""
+    """A Connect cluster: its tasks by state, and the failed ones with their reasons."""
     tasks = [task for connector in state.connectors for task in connector.tasks]
     connectors = [_failed(each.name, None, each) for each in state.connectors if each.state == "failed"]
     return {
@@ -283,7 +283,7 @@ def _connect(state: ConnectState) -> Document:
 
 
 def _plugins(connectors: Sequence[Connector]) -> list[Document]:
-    """What runs there: classes with the version that a worker has of them, and how many connectors are of each."""
+    """The plugins in use: class, version on a worker, and number of connectors."""
     counts = Counter((each.plugin.rpartition(".")[2], each.version) for each in connectors if each.plugin)
     return [
         {"class": name, "version": version or None, "connectors": number}
@@ -292,7 +292,7 @@ def _plugins(connectors: Sequence[Connector]) -> list[Document]:
 
 
 def _failed(connector: str, task: Task | None, told: Connector | Task) -> Document:
-    """What failed and why; ``task`` is None where it is the connector itself. ``error`` is what its trace ends with."""
+    """A failed task, or connector where ``task`` is None. ``error`` is the end of its trace."""
     return {
         "connector": connector,
         "task": task.task if task else None,
@@ -303,7 +303,7 @@ def _failed(connector: str, task: Task | None, told: Connector | Task) -> Docume
 
 
 def _query(key: QueryKey, query: StreamingQuery, lag: Lag | None, now: float) -> Document:
-    """A streaming query; ``state`` is None where nobody told it lately, ``lag_offsets`` where it is not known."""
+    """A streaming query; ``state`` is None without a recent report, ``lag_offsets`` where it is not known."""
     return {
         "application": key.application,
         "query": key.query,
@@ -342,12 +342,12 @@ def _audit(result: AuditResult, now: float) -> Document:
 
 
 def _age_order(transaction: OpenTransaction) -> tuple[float, str]:
-    """Oldest first; one whose start is not known comes last."""
+    """Sort key: oldest first; one without a known start comes last."""
     return (float("inf") if transaction.started is None else transaction.started), transaction.transactional_id
 
 
 def instant(seconds: float | None) -> str | None:
-    """Unix seconds as RFC 3339 in UTC; None for None and for what no calendar has."""
+    """Unix seconds as RFC 3339 in UTC; None for None and for instants outside of the calendar."""
     if seconds is None:
         return None
     try:
