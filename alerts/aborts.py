@@ -57,7 +57,7 @@ LAST_COMMIT = Record(
     f"""\
 max by ({_BY}) ({LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome="committed"}})
 or
-last_over_time(kafka_cluster_application:kafka_eos_last_commit_timestamp_seconds:max[10m]) > time() - 259200""",
+max_over_time(kafka_cluster_application:kafka_eos_last_commit_timestamp_seconds:max[10m]) > time() - 259200""",
 )
 """When an application last committed; remembered for three days when no agent shows it any more."""
 

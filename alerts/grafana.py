@@ -85,7 +85,7 @@ def without_queries(description: str) -> str:
 def _outside(parts: list[str]) -> Iterator[str]:
     depth = 0
     for part in parts:
-        opens = re.match(r"\{\{ (?:range|with) ", part)
+        opens = re.match(r"\{\{ (?:range|with|if) ", part)
         if opens:
             depth += 1
         elif part == "{{ end }}":

@@ -147,8 +147,11 @@ def _records() -> core.Panel:
         "Records not understood, or lost",
         "Per second; both stay at zero on a healthy day.",
         [
-            Query(own_per_second(TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL), "{{instance}} not understood"),
-            Query(own_per_second(TRANSACTION_LOG_LOST_RECORDS_TOTAL), "{{instance}} lost"),
+            Query(
+                own_per_second(TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL),
+                "{{instance}} {{kafka_cluster}} not understood",
+            ),
+            Query(own_per_second(TRANSACTION_LOG_LOST_RECORDS_TOTAL), "{{instance}} {{kafka_cluster}} lost"),
         ],
         "ops",
     )

@@ -194,7 +194,7 @@ def _queues() -> core.Panel:
     return lines(
         "Markers that wait",
         "unknown_destination: no leader to send them to. log_append_retry: the end waits to be written.",
-        [Query(now(BROKER_TXN_MARKER_QUEUE_SIZE, OF_BROKER), "{{queue}}, broker {{broker}}")],
+        [Query(now(BROKER_TXN_MARKER_QUEUE_SIZE, OF_BROKER), "{{queue}}, {{kafka_cluster}} broker {{broker}}")],
         "none",
     )
 
@@ -203,7 +203,11 @@ def _loads() -> core.Panel:
     return lines(
         "Coordinator loads",
         "Time to load a partition of __transaction_state: there is a line while a coordinator has just moved.",
-        [Query(now(BROKER_TXN_COORDINATOR_LOAD_SECONDS, OF_BROKER, 'stat="max"'), "broker {{broker}}")],
+        [
+            Query(
+                now(BROKER_TXN_COORDINATOR_LOAD_SECONDS, OF_BROKER, 'stat="max"'), "{{kafka_cluster}} broker {{broker}}"
+            )
+        ],
         "s",
     )
 
@@ -212,7 +216,7 @@ def _late() -> core.Panel:
     return lines(
         "Late transactions, as brokers see them",
         "Partitions with a transaction open for longer than transaction.max.timeout.ms and 5 minutes.",
-        [Query(now(BROKER_LATE_TRANSACTION_PARTITIONS, OF_BROKER), "broker {{broker}}")],
+        [Query(now(BROKER_LATE_TRANSACTION_PARTITIONS, OF_BROKER), "{{kafka_cluster}} broker {{broker}}")],
         "none",
     )
 
@@ -221,7 +225,7 @@ def _verification() -> core.Panel:
     return lines(
         "Verification failures",
         "Per second, by broker.",
-        [Query(per_second(BROKER_TXN_VERIFICATION_FAILURES_TOTAL, OF_BROKER), "broker {{broker}}")],
+        [Query(per_second(BROKER_TXN_VERIFICATION_FAILURES_TOTAL, OF_BROKER), "{{kafka_cluster}} broker {{broker}}")],
         "ops",
     )
 
@@ -230,7 +234,12 @@ def _verification_time() -> core.Panel:
     return lines(
         "Verification time, p99",
         "Time to have a transaction's partitions verified or added before a write.",
-        [Query(now(BROKER_TXN_VERIFICATION_SECONDS, OF_BROKER, 'quantile="0.99"'), "broker {{broker}}")],
+        [
+            Query(
+                now(BROKER_TXN_VERIFICATION_SECONDS, OF_BROKER, 'quantile="0.99"'),
+                "{{kafka_cluster}} broker {{broker}}",
+            )
+        ],
         "s",
     )
 
@@ -239,5 +248,5 @@ def _producer_ids() -> core.Panel:
     return lines(
         "Producer ids",
         "In the state of the partitions on each broker: memory, and the start of a leak when clients init without end.",
-        [Query(now(BROKER_PRODUCER_IDS, OF_BROKER), "broker {{broker}}")],
+        [Query(now(BROKER_PRODUCER_IDS, OF_BROKER), "{{kafka_cluster}} broker {{broker}}")],
     )

@@ -37,7 +37,7 @@ from exporter.dashboards.queries import gained, now, per_second, total
 from exporter.dashboards.shared import CONNECT, WINDOW
 
 _OF = ('connect=~"$connect"', 'connector=~"$connector"')
-_TASK = "{{connector}}-{{task}}"
+_TASK = "{{connect}} {{connector}}-{{task}}"
 _COLOURS = dict(zip(TASK_STATES, (GREEN, YELLOW, GREY, RED, ORANGE, BLUE, PURPLE), strict=True))
 
 
@@ -178,7 +178,7 @@ def _commits() -> core.Panel:
     return lines(
         "Commits",
         "Per second, by task: transactions of exactly-once sources, from the log, and offset commits of sinks.",
-        [Query(total(per_second(CONNECT_TASK_COMMITS_TOTAL, *_OF), "connector, task"), _TASK)],
+        [Query(total(per_second(CONNECT_TASK_COMMITS_TOTAL, *_OF), "connect, connector, task"), _TASK)],
         "ops",
     )
 
@@ -195,7 +195,7 @@ def _written() -> core.Panel:
     return lines(
         "Records written",
         "Per second, by task; for a sink those that it was given.",
-        [Query(total(per_second(CONNECT_TASK_RECORDS_WRITTEN_TOTAL, *_OF), "connector, task"), _TASK)],
+        [Query(total(per_second(CONNECT_TASK_RECORDS_WRITTEN_TOTAL, *_OF), "connect, connector, task"), _TASK)],
         "ops",
     )
 

@@ -41,7 +41,7 @@ from exporter.dashboards.shared import LSO, STALL_STEPS, groups_held_up, holders
 
 OF_TOPIC = 'topic=~"$topic"'
 OF_GROUP = 'group=~"$group"'
-_PARTITION = "{{topic}}-{{partition}}"
+_PARTITION = "{{kafka_cluster}} {{topic}}-{{partition}}"
 
 
 def board() -> Board:
@@ -138,7 +138,7 @@ def _stalled_for() -> core.Panel:
         "topic's thresholds.",
         [
             Query(f"time() - {now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, OF_TOPIC)}", _PARTITION),
-            Query(now(TOPIC_THRESHOLD_SECONDS, OF_TOPIC), "{{topic}} {{threshold}}"),
+            Query(now(TOPIC_THRESHOLD_SECONDS, OF_TOPIC), "{{kafka_cluster}} {{topic}} {{threshold}}"),
         ],
         "s",
         steps=((None, GREEN), (300, ORANGE), (900, RED)),

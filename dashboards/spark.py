@@ -202,7 +202,7 @@ def _batches() -> core.Panel:
     return lines(
         "Batches by query",
         "Completed per second.",
-        [Query(total(per_second(SPARK_BATCHES_TOTAL, *_OF), _BY), "{{query}}")],
+        [Query(total(per_second(SPARK_BATCHES_TOTAL, *_OF), _BY), "{{spark_application}} {{query}}")],
         "ops",
     )
 
@@ -211,7 +211,7 @@ def _rows() -> core.Panel:
     return lines(
         "Rows by query",
         "Processed per second; transaction markers use offsets and are no rows.",
-        [Query(total(per_second(SPARK_INPUT_ROWS_TOTAL, *_OF), _BY), "{{query}}")],
+        [Query(total(per_second(SPARK_INPUT_ROWS_TOTAL, *_OF), _BY), "{{spark_application}} {{query}}")],
         "ops",
     )
 

@@ -81,7 +81,7 @@ class Monitoring:
                 "--cluster.listen-address=",  # alone: no port for gossip
             ],
         )
-        processes.start(
+        self.server = processes.start(
             "prometheus",
             [
                 "prometheus",

@@ -86,7 +86,9 @@ def _variant(
 
     def of(title: str, series: Iterable[Series], checks: Mapping[int, bool], apps: Sequence[Who] = (APP,)) -> Case:
         """What fires of this severity; of the other severity of the window there are cases of its own."""
-        budgets = [budget(allowed, app) for app in apps]
+        series = list(series)
+        given = any(each.metric == APPLICATION_THRESHOLD_RATIO.name for each in series)
+        budgets = [] if given else [budget(allowed, app) for app in apps]
         times = {f"{at * minutes}m": ([ours(app) for app in apps] if now else []) for at, now in checks.items()}
         words = f"{severity} {allowed:g}: {title}"
         return case(
@@ -142,6 +144,7 @@ def _windows(
     yield of(
         "the long window is not bad", mixed(short, long, hold, 1.5 * share, 0.95 * share), dict.fromkeys(after, False)
     )
+    yield from _no_more(of, short, long, hold, {0.144: 14.4, 0.06: 6.0, 0.03: 3.0}[share], keeps)
     well = range(long + short + keeps, long + 2 * short + 10)
     for words, before, then in (("more", 10, 100), ("less", 100, 10)):
         series = finished([(long, 0, 1000), (short + 10, before, 0), (short + 10, then, 0)])
@@ -166,7 +169,15 @@ def _windows(
     differ = [*finished([(long, 0, 1)]), *finished([(long, 1, 0)], agent="b")]
     yield of("two that counted as many, and differ: the worse", differ, {long - 1: True})
     enough, few = finished([(2 * long, 0, 0.4)]), finished([(2 * long, 0, 0.25)])
-    yield of("twenty in the long window", enough, {long + 5: True})
+    idle = finished([(2 * long, 0, 0)], agent="b")
+    yield of("twenty in the long window, and a replica that knows of none", [*enough, *idle], {long + 5: True})
+    lost = finished([(2 * long, 0, 0.5)], agent="b")
+    series = [*finished([(long, 0, 1000), (short + 20, 1000, 0)]), *lost]
+    yield of(
+        "of the short window, the one that counted most", series, dict.fromkeys(range(well[0], well[0] + 8), False)
+    )
+    series = [*finished([(long + 20, 1000, 0), (short + 5, 0, 1)]), *lost]
+    yield of("of the long window, the one that counted most", series, dict.fromkeys(late, False))
     yield of("twenty in twice the long window", few, {long + 5: False, 2 * long: False})
 
 
@@ -182,6 +193,36 @@ def _both(
         at: [*alerts, *({**each, "severity": "warning"} for each in alerts if int(at[:-1]) >= 17)]
         for at, alerts in times.items()
     }
+
+
+def _no_more(
+    of: Callable[[str, Iterable[Series], Mapping[int, bool]], Case],
+    short: int,
+    long: int,
+    hold: int,
+    times: float,
+    keeps: int,
+) -> Iterator[Case]:
+    """One window is beyond its limit, and the other exactly at it, to the last bit."""
+    seconds = {60: 60, 72: 300 if times == 6.0 else 1200}[long]
+    for words, around, ends, between, steps in (
+        ("long", short + hold + 2, (700, 300), (1000, 0), long),
+        ("short", short + keeps + hold + 2, (960, 40), (0, 1000), short),
+    ):
+        inside = long - around
+        inner = inside if words == "long" else 0
+        rate = 1 / (steps * seconds)  # Prometheus multiplies by this
+        committed, lost = (
+            ((steps - inner) * at_ends + inner * at_middle) * rate
+            for at_ends, at_middle in zip(ends, between, strict=True)
+        )
+        ratio = 1 - committed / (committed + lost)
+        allowed = ratio / times
+        assert times * allowed == ratio
+        assert allowed < 0.02
+        series = finished([(hold + 2, *ends), (inside, *between), (around, *ends)])
+        exact = scraped(APPLICATION_THRESHOLD_RATIO, *APP, "unclean", values=f"{allowed!r}x500")
+        yield of(f"the {words} window is at its limit", [*series, exact], {long + hold: False})
 
 
 def _budgets() -> Iterator[Case]:
@@ -363,7 +404,19 @@ def _silent() -> Iterator[Case]:
         {"40h": [ticket]},
         "10m",
     )
+    yield case(SILENT, "two replicas", [last(stopped), last(stopped, agent="b")], {"40h": [ticket]}, "10m")
     page = ours("critical")
+    for since, ends in ((0, "72h10m"), (1, "72h20m")):
+        yield case(
+            SILENT,
+            f"no agent shows it any more for three days but {since} s",
+            [last(f"{since} stale"), scraped(APPLICATION_THRESHOLD_SECONDS, *APP, "silent_critical", values="600x440")],
+            {"72h": [page], "72h10m": [page] if since else [], ends: []},
+            "10m",
+        )
+    minutes = last("0+60x20 stale")
+    ten = scraped(APPLICATION_THRESHOLD_SECONDS, *APP, "silent_critical", values="600x60")
+    yield case(SILENT, "gone, the last one counts", [minutes, ten], {"30m": [], "31m": [page]})
     limit = scraped(APPLICATION_THRESHOLD_SECONDS, *APP, "silent_critical", values="600x60")
     yield case(SILENT, "longer than its own threshold", [last("0x60"), limit], {"10m": [], "11m": [page]})
     yield case(SILENT, "its own threshold is another's", [last("0x60", ("prod", "other")), limit], {"30m": []})

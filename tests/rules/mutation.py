@@ -82,8 +82,16 @@ def mutants(rules: Mapping[str, Any]) -> Iterator[Mutant]:
 
 
 def _readers(rules: Rules, record: str) -> tuple[str, ...]:
-    readers = (rule for group in rules["groups"] for rule in group["rules"] if "alert" in rule)
-    return tuple(dict.fromkeys(rule["alert"] for rule in readers if record in rule["expr"]))
+    """The alerts that read a record, or another record that reads it."""
+    found: dict[str, None] = {}
+    asked = [record]
+    for name in asked:
+        for rule in (each for group in rules["groups"] for each in group["rules"] if name in each["expr"]):
+            if "alert" in rule:
+                found[rule["alert"]] = None
+            elif rule["record"] not in asked:
+                asked.append(rule["record"])
+    return tuple(found)
 
 
 def _changes(rule: Rules) -> Iterator[tuple[str, Rules]]:

@@ -202,6 +202,29 @@ def test_a_description_of_grafana_asks_prometheus_for_nothing_and_is_a_whole_tem
             assert len(rule["annotations"]["description"]) > 60
 
 
+def test_prometheus_parses_every_query_of_grafana(tmp_path: Path) -> None:
+    queries = [rule["data"][0]["model"]["expr"] for rule in MANAGED]
+    rules = [{"record": f"grafana:rule:{number}", "expr": query} for number, query in enumerate(queries)]
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "grafana", "rules": rules}]}))
+    done = subprocess.run(["promtool", "check", "rules", file], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(MANAGED)} rules found" in done.stdout
+
+
+def test_a_template_of_grafana_has_labels_its_value_and_functions_that_grafana_has() -> None:
+    known = r"\{\{ ?\$(labels\.\w+|values\.A\.Value)( \| (urlquery|humanize|humanizeDuration|humanizePercentage))? \}\}"
+    actions = [
+        action
+        for rule in MANAGED
+        for text in rule["annotations"].values()
+        for action in re.findall(r"\{\{.*?\}\}", text, re.DOTALL)
+    ]
+    assert [action for action in actions if not re.fullmatch(known, action)] == []
+
+
 def test_blocks_within_blocks_are_left_out_as_a_whole() -> None:
+    text = "a{{ range query `x` }}b{{ if .Labels.c }}c{{ end }}{{ end }} d {{ $labels.e }}"
+    assert without_queries(text) == "a d {{ $labels.e }}"
     text = "a{{ range query `x` }}b{{ range query `y` }}c{{ else }}d{{ end }}e{{ end }} f {{ $labels.g }}"
     assert without_queries(text) == "a f {{ $labels.g }}"
