@@ -1,8 +1,8 @@
-"""What share of an application's transactions does not commit, and applications that commit no more.
+"""Applications with a large share of uncommitted transactions, and applications that stopped committing.
 
-A share and the count that it is made of come from one agent, the one that counted most: a pod that is a few minutes old
-knows of a few transactions only. Where the budget is 2% or more, the share itself is judged; below, the rates at which
-a budget of 30 days burns, as in the Google SRE workbook.
+A share and the counts that it is made of come from one agent, the one with the largest count: a pod that is a few
+minutes old has counted only a few transactions. With a budget of 2% or more the alert compares the share itself; below,
+the rates at which a budget of 30 days burns, as in the Google SRE workbook.
 """
 
 from __future__ import annotations
@@ -59,18 +59,18 @@ max by ({_BY}) ({LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome="committed"}})
 or
 max_over_time(kafka_cluster_application:kafka_eos_last_commit_timestamp_seconds:max[10m]) > time() - 259200""",
 )
-"""When an application last committed; remembered for three days when no agent shows it any more."""
+"""When an application last committed; kept for three days after the last agent that exposed it."""
 
 GAP = Record("kafka_cluster_application:kafka_eos_commit_gap_seconds:max", f"time() - {LAST_COMMIT.name}")
 USUAL_GAP = Record(
     "kafka_cluster_application:kafka_eos_commit_gap_seconds:usual",
     f"quantile_over_time(0.99, {GAP.name}[3d:10m] offset 1d)",
 )
-"""How long an application went without a commit at most, a day ago and three days before that: its own rhythm."""
+"""The 99th percentile of pauses between commits, over the three days that ended a day ago: the usual rhythm."""
 
 
 def records() -> Iterator[Record]:
-    """What is judged often."""
+    """Recording rules with the usual interval."""
     yield BUDGET
     for window in ("15m", "1h"):
         yield unclean_ratio(window)
@@ -80,7 +80,7 @@ def records() -> Iterator[Record]:
 
 
 def slow_records() -> Iterator[Record]:
-    """What looks far back, and is judged seldom."""
+    """Recording rules over long windows, with a longer interval."""
     for window in ("30m", "2h", "6h", "1d"):
         yield unclean_ratio(window)
     for window in ("6h", "1d"):
@@ -89,7 +89,7 @@ def slow_records() -> Iterator[Record]:
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
-    """A share that is too large for now, and an application that stopped."""
+    """A share above its limit now, and an application that stopped."""
     yield _ratio(
         Severity.CRITICAL,
         "1h",
@@ -144,7 +144,7 @@ and {finished(window)} >= 20{floor}""",
         DASHBOARD,
         _LABELS,
         hold=hold,
-        keeps=window == "1h",  # the longer windows outlive what scrapes may miss
+        keeps=window == "1h",  # the longer windows tolerate missed scrapes
         labels=(("window", window),),
         when=f"{words} (application: unclean, 0.05) did not commit in {window}, of 20 or more, nor in {short},"
         f" for {hold}",

@@ -1,8 +1,8 @@
-"""Rows about the agent itself: for each cluster, who watches it, who does no more, and what those who do cannot see.
+"""Rows about the agent itself: missing agents, shards and replicas of each cluster, and sources that fail.
 
-An agent watches a cluster when it exposes source ``lso`` of it. Whether a cluster, a shard or a replica is missing is
-judged by a recorded series that is 0 while nothing is there, over what Prometheus evaluated: an outage of Prometheus is
-no outage of the agent.
+An agent watches a cluster when it exposes source ``lso`` of it. A missing cluster, shard or replica is found by a
+recorded series that is 0 while there is none, over the evaluations of Prometheus: an outage of Prometheus is no outage
+of the agent.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ avg by ({_SHARD}) (
   * on (shard, job, instance) group_left () {EXPORTER_SHARDS}
 )""",
 )
-"""Of how many shards of a cluster each believes to be one."""
+"""The number of shards of a cluster by the settings of each agent."""
 
 _THERE = f"avg_over_time({AGENTS}[4m])"
 _USUAL = f"quantile_over_time(0.9, {AGENTS}[1d])"
@@ -62,13 +62,13 @@ _FAULTS = "{{ .Labels.reason }}: {{ .Value | humanize }}."
 
 
 def records() -> Iterator[Record]:
-    """What the alerts judge over time."""
+    """Recording rules that the alerts evaluate over time."""
     yield AGENTS
     yield SHARDS
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
-    """An agent, a replica or a shard that is gone, and a cluster or a source that those who are there cannot see."""
+    """A missing agent, replica or shard, and a cluster or a source that the running agents cannot read."""
     yield from _absent()
     yield from _blind()
     yield from _sources()
@@ -92,7 +92,7 @@ def _absent() -> Iterator[Alert]:
     yield _missing(
         "shard",
         Severity.CRITICAL,
-        # Shards that are there, each by the share of the time that it is, against how many there should be.
+        # Running shards, each by the share of time that it runs, compared with their configured number.
         f"sum by (kafka_cluster) (clamp_max({_THERE}, 1)) < max by (kafka_cluster) ({SHARDS}) - 0.5",
         "A shard of the agent is missing: nothing watches exactly-once on a part of the cluster.",
         "Of the shards that watch {{ $labels.kafka_cluster }}, not all are there. The topics, applications and groups"
@@ -190,7 +190,7 @@ def _blind() -> Iterator[Alert]:
     yield Alert(
         "KafkaEosClusterBlind",
         Severity.CRITICAL,
-        # Of a shard: what another one sees of it is nothing.
+        # Of one shard: other shards do not see its sources.
         f"""\
 group by (kafka_cluster, source) (
   min by (kafka_cluster, source, shard) (min_over_time({SOURCE_BLIND}{{source="lso"}}[3m])) > 0
@@ -218,7 +218,7 @@ group by (kafka_cluster, source) (
 
 
 def _sources() -> Iterator[Alert]:
-    # As the agent's settings say: its target has the rest of the subject, which may have a slash itself.
+    # As in the agent's settings: the target is the rest of the subject, and may have a slash itself.
     ignored = f"""\
 label_replace(
     label_replace({IGNORED_INFO}{{kind="source"}}, "target", "$1", "subject", "[^/]*/(.*)"),

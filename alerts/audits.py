@@ -1,6 +1,6 @@
-"""Rows about audits: what the last run of each found, could not tell, or is too old to tell.
+"""Rows about audits: findings, unknown verdicts and outdated runs.
 
-Of two replicas each may have another run, when a result was handed to one of them only: the newest one counts.
+Two replicas may have different runs, when a result was posted to one of them only: the newest one counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Rows about errors that only the brokers see: zombies that had no transaction open, and sequences that break.
+"""Rows about errors that only the brokers see: fenced producers without an open transaction, and broken sequences.
 
-The transaction log shows a fence only where a transaction was open. A producer that was idle when another one took its
-id over is refused at its next write, and that refusal is in the brokers' counters alone.
+The transaction log shows a fence only where a transaction was open. A producer that was idle when another one took over
+its id is refused at its next write, and only the brokers' counters show that refusal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ERROR = "kafka_cluster, broker, request, error"
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
-    """Refused zombies, broken sequences, and writes that verification refused."""
+    """Refused zombie producers, broken sequences, and writes that verification refused."""
     yield from _zombies()
     yield Alert(
         "KafkaEosSequenceErrors",

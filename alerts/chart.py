@@ -1,7 +1,7 @@
 """The table as a file of the Helm chart, with a mark such as ``<<runbook_url>>`` for what the chart's values fill.
 
-What the chart makes of a mark is in its templates/_alerts.tpl; the tests compare it with the rules that ``generate
-alerts`` prints for the same settings.
+The chart's templates/_alerts.tpl fills the marks; the tests compare the result with the rules that ``generate alerts``
+prints for the same settings.
 """
 
 from __future__ import annotations

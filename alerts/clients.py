@@ -1,4 +1,4 @@
-"""Rows about clients that cannot go on by themselves: Kafka Streams in an error, librdkafka after a fatal one."""
+"""Rows about clients that cannot recover by themselves: Kafka Streams in an error, librdkafka after a fatal one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _JVM = "kafka_cluster, target"
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
-    """Streams clients and threads that are gone, and producers that a fatal error ended."""
+    """Dead Streams clients and threads, and producers with a fatal error."""
     yield from _streams_clients()
     yield _streams_threads()
     yield from _fatal()
@@ -66,7 +66,7 @@ def _streams_threads() -> Alert:
     return Alert(
         "KafkaEosStreamsFailed",
         Severity.WARNING,
-        # The metrics of a dead thread may go with it: then fewer are left than there were.
+        # The metrics of a dead thread may disappear with it: then there are fewer than before.
         f"""\
 {dead}
 or

@@ -1,4 +1,4 @@
-"""Rows about what exactly-once rests on: the transaction log with its replicas, and the posture."""
+"""Rows about what exactly-once depends on: the transaction log with its replicas, and the posture."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from exporter.catalogue import (
 )
 
 LOG_SECONDS = 240
-"""Less than the five minutes after which its transactions are pages themselves: the cause comes first."""
+"""Less than the five minutes after which its transactions are pages themselves, so that the cause is reported first."""
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
-    """The transaction log without its replicas, and settings that are not sound."""
+    """The transaction log with missing replicas, and failed posture checks."""
     at = '{kafka_cluster=%q, topic="__transaction_state", condition=~"offline|under_min_isr"}'
     broken = '{topic="__transaction_state", condition=~"offline|under_min_isr"}'
     yield Alert(
         "KafkaEosTransactionLogUnderMinIsr",
         Severity.CRITICAL,
-        # The age of one partition's gap, of which the agent knows when it began: three short ones are none long.
+        # The age of one partition's gap, whose start the agent knows: three short gaps do not add up to a long one.
         f"time() - min by (kafka_cluster) ({INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS}{broken}) > {LOG_SECONDS}",
         "Partitions of __transaction_state take no writes: their transactions can neither begin nor end.",
         "__transaction_state of {{ $labels.kafka_cluster }}:"

@@ -1,4 +1,4 @@
-"""Rows about what the agent knows to be missing: of the transaction log, and of series that a cap keeps out."""
+"""Rows about known gaps: records of the transaction log that were not read, and series left out by a cap."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from exporter.model import Metric
 DASHBOARD = "kafka-eos-exporter"
 BEHIND = 10_000
 _EVIDENCE_ONLY = f"{OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}|{LSO_STALLED_SINCE_TIMESTAMP_SECONDS}"
-"""Families that show the worst by design: their alerts and sums rest on others."""
+"""Families that show only the worst by design: their alerts and sums use other families."""
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
-    """Records that were not understood or not seen, a tail that is behind, and series beyond a cap."""
+    """Records that were not decoded or not read, a tail that is behind, and series beyond a cap."""
     yield _incomplete(
         "undecodable",
         _more(TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL),
@@ -77,7 +77,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
 
 
 def _more(counter: Metric) -> str:
-    """By how much a counter grew in an hour. What it had at its first sample is new as well, once a day."""
+    """The increase of a counter in an hour. Its value at the first sample counts as well, once a day."""
     return f"""\
 max by (kafka_cluster) (increase({counter}[1h])) > 0
 or

@@ -26,7 +26,7 @@ _PAGED = 'ALERTS{alertname="KafkaEosConnectTaskFailed", alertstate="firing", sev
 
 
 def _answers(up: int) -> str:
-    """A Connect cluster that answers an agent in full, or does not. The source's target is what it is called."""
+    """Whether a Connect cluster answers an agent completely. The source's target is its name."""
     return f'label_replace({SOURCE_UP}{{source="connect"}} == {up}, "connect", "$1", "target", "(.*)")'
 
 
@@ -54,7 +54,7 @@ max by ({_TASK}) (last_over_time({CONNECT_TASK_OFFSET_COMMIT_RATIO}{{result="fai
 
 
 def _task_failed() -> Iterator[Alert]:
-    """A failure that is over is a ticket; one that lasts, or comes back again and again, a page."""
+    """A failure that is over is a ticket; one that lasts or recurs is a page."""
     failed = f'{CONNECT_TASK_STATE}{{state="failed"}}'
     summary = "A Connect task has failed; nothing restarts it by itself."
     description = (
@@ -84,7 +84,7 @@ def _task_failed() -> Iterator[Alert]:
     yield Alert(
         "KafkaEosConnectTaskFailed",
         Severity.CRITICAL,
-        # A page that is out stays while Connect does not answer: nothing says that the task runs again.
+        # A firing page stays while Connect does not answer: it is not known that the task runs again.
         f"""\
 group by ({_TASK}) (
   present_over_time({failed}[{BRIDGE}])
@@ -128,7 +128,7 @@ max by ({by}) (min_over_time({remaining}[{window}]))
         " stalled partition of that topic names who. Otherwise look at fetch errors in the application's log.",
         "kafka-eos-streams",
         ("kafka_cluster", "target"),
-        hold="5m",  # what one restore had left at its end is less than what the next one has all the time
+        hold="5m",  # the rest at the end of one restore is less than the minimum of the next one
         keeps=False,
         when=f"a task has no fewer records to restore than {window} ago, for 5m",
     )

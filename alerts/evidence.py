@@ -1,8 +1,8 @@
-"""Pieces of descriptions: what a person is told, and the command to copy.
+"""Pieces of descriptions: evidence, and the command to copy.
 
-Prometheus' templates ask for what they show (``query``) when the alert is evaluated, so that names and offsets are in
-the text without being labels: an alert keeps its identity when another transaction takes over. Two replicas may answer;
-every query here is aggregated to one row a fact.
+Prometheus' templates query their values (``query``) when the alert is evaluated, so that names and offsets are in the
+text without being labels: an alert keeps its identity when another transaction becomes the holder. Two replicas may be
+scraped; every query here is aggregated to one row for each fact.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ HELD = (
         *_HOLDER,
     )
 )
-"""What a holder holds: how many partitions, the worst five, and when it ends."""
+"""The partitions of a holder: their number, the worst five, and when the transaction ends."""
 
 WAITING = each(
     f"topk({_MOST}, max by (group, topic) ({GROUP_BLOCKED_OFFSETS} and {_ITS}) > 0)",
@@ -72,13 +72,13 @@ WAITING = each(
     " of {{ .Labels.topic }}",
     *_HOLDER,
 )
-"""Who is held up by it: their own lag looks like none."""
+"""Consumer groups that wait for it: their own lag looks like 0."""
 
 NEXT_STEP = (
     "\nThe next step, with the proof it needs, is on the agent's status page (page_url) and in `kafka-eos-exporter"
     " transactions stalled`. Do not end a transaction by another way: it may be torn."
 )
-"""Where the next step is. What can destroy data is printed by the agent alone, which has the proof."""
+"""Where the next step is. Commands that can destroy data are printed only by the agent, which has the proof."""
 
 
 def unclean_ends(outcome: str, window: int) -> str:

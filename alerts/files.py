@@ -1,4 +1,4 @@
-"""The committed files: what each is called and what makes it."""
+"""The committed files: their names and the functions that make them."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ _NAMES = {
 
 
 def generated() -> dict[str, str]:
-    """Text by path within a checkout, with the default settings; the Helm chart's are its own to fill."""
+    """Text by path within a checkout, with the default settings; the Helm chart fills those of its own files."""
     ours = {f"alerts/generated/{_NAMES[name]}": make(Settings()) for name, make in FORMATS.items()}
     return {**ours, CHART_RULES: marked_rules(), CHART_ROUTES: alertmanager_config()}

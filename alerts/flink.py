@@ -1,6 +1,6 @@
-"""Flink jobs: what they have precommitted and do not commit, and what was lost that way.
+"""Flink jobs: precommitted transactions that are not committed, and losses by that.
 
-The agent says what is at risk: it knows the job's rhythm. The deadline is a series, so that the page has it.
+The agent decides what is at risk, by the job's rhythm. The deadline is a series, so that the alert's text has it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DEADLINE = FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
-    """Precommitted and not committed, as a page where it is proven and as a ticket where it is likely; and lost."""
+    """Precommitted transactions that are not committed, a page if proven and a ticket if likely; and lost ones."""
     yield _at_risk(Severity.CRITICAL, "proven", "has precommitted transactions", "")
     yield _at_risk(
         Severity.WARNING,

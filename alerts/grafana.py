@@ -1,7 +1,7 @@
 """The table as Grafana-managed alert rules, in the form of its file provisioning.
 
-Grafana's templates have no ``query``: a description keeps its labels and its value, and leaves the evidence that
-Prometheus would look up to the dashboard. Recording rules stay with Prometheus.
+Grafana's templates have no ``query``: a description has its labels and its value, and the dashboard has the evidence
+that Prometheus would query. Recording rules stay with Prometheus.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOOKBACK_SECONDS = 600
 
 
 def grafana(settings: Settings) -> str:
-    """Return the provisioning file: a rule fires for each series that its query gives, whatever its value."""
+    """Return the provisioning file: a rule fires for each series of its query's result, for any value."""
     return document(
         {
             "apiVersion": 1,
@@ -78,7 +78,7 @@ def _rule(rule: dict[str, Any], settings: Settings) -> dict[str, Any]:
 
 
 def without_queries(description: str) -> str:
-    """Return a description without its blocks that ask Prometheus."""
+    """Return a description without its blocks that query Prometheus."""
     return "".join(_outside(_ACTION.split(description)))
 
 

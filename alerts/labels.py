@@ -1,4 +1,4 @@
-"""Labels that are not the agent's: selectors, group labels that survive aggregation, and where both stand in a rule.
+"""Labels that are not the agent's: selectors, group labels that survive aggregation, and their places in a rule.
 
 An expression and a description first get marks, at each selector, each list of labels and each argument of a query.
 ``generate alerts --set`` fills them here; the mixin is compiled by jsonnet, and fills them there.
@@ -18,7 +18,7 @@ _QUERY = re.compile(r"\(printf `([^`]*)`((?: [$.][\w.]+)*)\)")
 
 
 def marked_expression(expr: str) -> str:
-    """Return the expression with marks. What a recording rule made has no selector: its rule selected already."""
+    """Return the expression with marks. A recorded series has no selector: its recording rule has it."""
     selected = re.sub(rf"({_SERIES})(\{{?)", lambda match: f"{match[1]}{{{SELECT}{'' if match[2] else '}'}", expr)
     return _LABELS.sub(lambda match: f"{match[1]} ({match[2]}{BY})", selected)
 

@@ -1,8 +1,8 @@
 """Stalled and hanging: rows about the last stable offset, an alert for each transaction that holds partitions.
 
-The agent says from when on a holder's stalls are a ticket and a page: by the thresholds of their topics, by the
-holder's own timeout, and at once when it hangs. So there is no ``for`` that a failed scrape or a
-restarted Prometheus could set back, and one producer that holds 5,000 partitions is one alert.
+The agent exposes the instants at which a holder's stalls become a ticket and a page: by the thresholds of their topics,
+by the holder's own timeout, and at once when it hangs. So there is no ``for`` that a failed scrape or a restart of
+Prometheus resets, and one producer that holds 5,000 partitions is one alert.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
     yield Alert(
         "KafkaEosLsoStalled",
         Severity.CRITICAL,
-        # Not as hanging while another replica says that a coordinator knows it.
+        # Not as hanging while another replica reports that a coordinator knows it.
         f"""\
 time() - min by ({_HOLDER}) (
   {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical", kind!="hanging"}}

@@ -1,7 +1,7 @@
 """The table as a jsonnet mixin, as https://monitoring.mixins.dev has them; compiled by jsonnet or gojsonnet.
 
-``_config`` has what this page fills elsewhere: selector, group labels, labels for every alert, addresses, and by alert
-what a user changes. Dashboards take the selector.
+``_config`` has the settings: selector, group labels, labels for every alert, addresses, and overrides by alert.
+Dashboards use the selector.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _selected(value: Any) -> Any:  # noqa: ANN401 -- a JSON document
 
 
 def _written(value: Any, indent: int) -> str:  # noqa: ANN401 -- a JSON document
-    """JSON is jsonnet; only a text with marks is a call, which keeps compiling quick."""
+    """JSON is jsonnet; only a text with marks becomes a call, so that it compiles fast."""
     text = json.dumps(value, indent=2, ensure_ascii=False).replace("\n", "\n" + " " * indent)
     return _MARKED.sub(r"\1filled(\2)", text)
 

@@ -40,4 +40,4 @@ Silence: {{ template "kafka-eos.silence" . }}
 %7D
 {{- end }}
 """
-"""Go templates. At most five alerts are written out: a flood of them stays far below what pagers take."""
+"""Go templates. At most five alerts are written out, so that the text stays below the limits of pagers."""

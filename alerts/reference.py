@@ -1,4 +1,4 @@
-"""The table as Markdown, for the page that tells people of the alerts."""
+"""The table as Markdown, for docs/alerts.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from exporter.alerts.settings import Settings, knobs
 from exporter.alerts.table import alerts
 
 RUNBOOKS = "../alerts/runbooks"
-"""From the page, which lies in docs/."""
+"""The path from docs/ to the runbooks."""
 
 
 def table() -> str:

@@ -1,4 +1,4 @@
-"""What Alertmanager makes of the alerts: one page for forty stalled partitions, causes over their consequences."""
+"""Alertmanager's routes and inhibitions: one page for forty stalled partitions, causes inhibit their consequences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _OPERATOR_HEADER = """\
 _PAGES, _TICKETS = "kafka-eos-pages", "kafka-eos-tickets"
 _OURS = 'alertname=~"KafkaEos.+"'
 _CLUSTER = ["kafka_cluster", "cluster", "region", "env", "namespace"]
-"""What tells clusters apart. Two may have one name in two regions, whose Prometheus servers then add a label."""
+"""The labels that distinguish clusters. Two may have one name in two regions, whose Prometheus servers then add a
+label.
+"""
 _IDENTITY = [
     *("application", "producer_id", "topic", "partition", "source", "target"),
     *("connect", "connector", "task", "spark_application", "query"),
@@ -28,11 +30,11 @@ _REST_ON_THE_LOG = (
     *("LsoStalled", "CompletionSlow", "LongRunningTransaction", "TransactionTimeouts"),
     *("AbortRatioHigh", "ApplicationSilent"),
 )
-"""What follows when the transaction log takes no writes. A hanging transaction does not."""
+"""Alerts that follow when the transaction log accepts no writes. A hanging transaction does not follow from that."""
 
 
 def alertmanager() -> str:
-    """A whole configuration, so that ``amtool check-config`` can judge it."""
+    """A whole configuration, so that ``amtool check-config`` can check it."""
     return document(
         {
             "route": {"receiver": _TICKETS, "routes": _routes()},
@@ -44,7 +46,7 @@ def alertmanager() -> str:
 
 
 def alertmanager_config() -> str:
-    """The same for the Prometheus operator. Its receivers notify of nothing yet."""
+    """The same for the Prometheus operator. Its receivers have no integrations yet."""
     return document(
         {
             "apiVersion": "monitoring.coreos.com/v1alpha1",
@@ -97,9 +99,9 @@ def _routes() -> list[dict[str, Any]]:
 
 def _inhibitions() -> list[dict[str, Any]]:
     return [
-        # Nobody watches it: what was a ticket of this cluster is out of date. A page is never withheld.
+        # No agent watches the cluster: its tickets are out of date. A page is never inhibited.
         _inhibit(['alertname="KafkaEosExporterAbsent"', 'reason="cluster"'], [_OURS, 'severity="warning"'], []),
-        # Whoever gets nothing from a source is no news while nobody does.
+        # One agent without answers from a source is not reported while no agent has any.
         _inhibit(['alertname="KafkaEosClusterBlind"'], ['alertname="KafkaEosSourceDown"'], ["source"]),
         _inhibit(
             ['alertname="KafkaEosHangingTransaction"'],
@@ -113,13 +115,13 @@ def _inhibitions() -> list[dict[str, Any]]:
             ['alertname="KafkaEosSparkQueryStalled"', 'reason="blocked"', 'severity="warning"'],
             [],
         ),
-        # Where the log takes no writes nothing begins, ends or completes: one page for all of that.
+        # While the log accepts no writes no transaction begins, ends or completes: one page for all of that.
         _inhibit(
             ['alertname="KafkaEosTransactionLogUnderMinIsr"'],
             [f'alertname=~"KafkaEos({"|".join(_REST_ON_THE_LOG)})"'],
             [],
         ),
-        # The page makes its own ticket needless. A label that both lack counts as equal.
+        # A page inhibits its own ticket. A label that both lack counts as equal.
         _inhibit([_OURS, 'severity="critical"'], [_OURS, 'severity="warning"'], ["alertname", *_IDENTITY]),
     ]
 

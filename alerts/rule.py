@@ -1,4 +1,4 @@
-"""What a row of the table is: an alert or a recording rule. Frozen; the text of PromQL stays text."""
+"""A row of the table: an alert or a recording rule. Frozen; PromQL is plain text."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 KEEP_FIRING_FOR = "7m"
-"""How long an alert goes on without data: longer than it takes to find out that its agent or its source is gone."""
+"""How long an alert keeps firing without data: longer than it takes to detect that its agent or its source is gone."""
 BRIDGE = "3m"
-"""How far back a value is looked for, so that a failed scrape does not begin a wait anew."""
+"""How far back a value is searched, so that a failed scrape does not restart a ``for``."""
 EVENT_WINDOW = "10m"
 """How long after a fence, a timeout or a failed task its ticket stays open."""
 EVENT_SECONDS = 600
 
 
 class Severity(StrEnum):
-    """Critical wakes somebody, warning is for working hours."""
+    """``critical`` is a page, ``warning`` a ticket for working hours."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -36,10 +36,10 @@ class Record:
 class Alert:
     """An alert, or one variant of it: the same name with another severity or other ``labels``.
 
-    ``hold`` is Prometheus' ``for``, "" for none: most ages are told by a timestamp, which a failed scrape or a restart
-    of Prometheus cannot reset. ``summary`` has no template in it; ``description`` is a template and holds the evidence.
+    ``hold`` is Prometheus' ``for``, "" for none: most ages come from a timestamp, which a failed scrape or a restart of
+    Prometheus cannot reset. ``summary`` has no template in it; ``description`` is a template and holds the evidence.
     ``dashboard`` is a uid, ``variables`` are the labels that it takes over. ``keeps`` is False where the rule looks
-    back by itself, so that a failed scrape cannot resolve it. ``when`` says for people when it fires.
+    back by itself, so that a failed scrape cannot resolve it. ``when`` describes the condition in docs/alerts.md.
     """
 
     name: str

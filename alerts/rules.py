@@ -14,8 +14,8 @@ Rule = dict[str, Any]
 
 
 def groups(settings: Settings) -> list[Rule]:
-    """The groups of a rules file, one for each subject: Prometheus evaluates groups beside each other, rules of a group
-    one after the other. Raises SettingsError when an override cannot be applied.
+    """The groups of a rules file, one for each subject: Prometheus evaluates groups in parallel, rules of a group in
+    sequence. Raises SettingsError when an override cannot be applied.
     """
     subjects = [
         (subject, [alert for alert in subject.alerts(settings) if settings.override(alert.name, "enabled") != "false"])

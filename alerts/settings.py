@@ -1,6 +1,6 @@
-"""What an agent cannot know of the alerts, for ``--set KEY=VALUE``: addresses, severities, waits, which alerts to have.
+"""Settings of the alerts, for ``--set KEY=VALUE``: addresses, severities, durations, which alerts are enabled.
 
-Thresholds are settings of the agent (``thresholds``), which exposes them as series; the rules compare.
+Thresholds are settings of the agent (``thresholds``), which exposes them as series; the rules compare with these.
 """
 
 from __future__ import annotations

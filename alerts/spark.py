@@ -1,7 +1,7 @@
 """Rows about Spark Structured Streaming.
 
-A query is told by its application and its name alone: what one way sees of it (a listener, an event log) and what
-another one does (its checkpoint) have different targets.
+A query is identified by its application and its name only: its listener, event log and checkpoint have different
+targets.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PAGED = 'ALERTS{alertname="KafkaEosSparkQueryTerminated", alertstate="firing", 
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
-    """Queries that do not get on, and queries that an error ended."""
+    """Queries without progress, and queries that an error ended."""
     yield _no_progress()
     yield _blocked()
     yield from _terminated()
@@ -121,7 +121,7 @@ unless on ({_QUERY}) {_OVER}""",
 
 
 def _terminated() -> Iterator[Alert]:
-    """A failure that is over is a ticket; one that lasts, or comes back again and again, a page."""
+    """A failure that is over is a ticket; one that lasts or recurs is a page."""
     failed = f'{SPARK_QUERY_STATE}{{state="failed"}}'
     ended = f'{SPARK_QUERY_TERMINATIONS_TOTAL}{{reason!="stopped"}}'
     summary = "A Spark streaming query was ended by an error."
@@ -139,8 +139,8 @@ def _terminated() -> Iterator[Alert]:
         " concurrent_run: a second driver uses the same checkpoint: stop one. fenced: so does a producer of its with"
         " the same transactional.id. Mended, start it again with the same checkpoint."
     )
-    # A query may come back between two reads: then its state never told, and the count does. One that had failed when
-    # it was first seen is told by its state.
+    # A query may restart between two reads: then only the count shows the failure. One that had failed when it was
+    # first seen is found by its state.
     yield Alert(
         "KafkaEosSparkQueryTerminated",
         Severity.WARNING,
@@ -160,7 +160,7 @@ group by ({_QUERY}) (
     yield Alert(
         "KafkaEosSparkQueryTerminated",
         Severity.CRITICAL,
-        # A state is exposed for an hour after a driver fell silent. A page that is out stays until another state comes.
+        # A state is exposed for an hour after a driver's last report. A firing page stays until another state comes.
         f"""\
 group by ({_QUERY}) (
   present_over_time({failed}[{BRIDGE}])

@@ -1,4 +1,4 @@
-"""THE table of alerts, in the order of the rules file. A new subject is a module with ``alerts`` and a line here."""
+"""The table of alerts, in the order of the rules file. A new subject is a module with ``alerts`` and a line here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML as a person would write it: expressions and descriptions as blocks, keys in the order given."""
+"""YAML for people: expressions and descriptions as blocks, keys in the given order."""
 
 from __future__ import annotations
 

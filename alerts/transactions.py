@@ -1,8 +1,8 @@
-"""What became of transactions: rows about the transaction log.
+"""Outcomes of transactions: rows about the transaction log.
 
-Fences and time-outs are events. They are told by the log's own time of the last one, not by a counter's increase: the
-first one of an application whose series did not exist before is not missed, and an agent that restarts, or a second
-replica that catches up, does not tell of an old one again.
+Fences and timeouts are events. The rules use the log's time of the last one, not a counter's increase: so the first one
+of an application whose series did not exist before is not missed, and an agent that restarts, or a second replica that
+catches up, does not report an old one again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ P99_COMPLETION = Record(
 
 
 def records() -> Iterator[Record]:
-    """What several rules and panels share."""
+    """Recording rules that several alerts and panels use."""
     yield P99_COMPLETION
 
 
@@ -112,7 +112,7 @@ def _long_running() -> Alert:
 
 
 def _event(name: str, outcome: str, when: str, summary: str, told: str, of_flink: Metric) -> Alert:
-    """The last such end; not where it is one of a Flink job that ``of_flink`` dates."""
+    """The last such end, without those of Flink jobs, which ``of_flink`` dates."""
     last = f'max by ({_BY}) ({LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome="{outcome}"}})'
     return Alert(
         name,
@@ -136,8 +136,8 @@ def _storms() -> Iterator[Alert]:
     yield Alert(
         "KafkaEosProducerFenceStorm",
         Severity.CRITICAL,
-        # Fences in two samples at least: those of one sample are one clean-up. What was there 11 minutes ago is over,
-        # so these are others.
+        # Fences in at least two samples: those of one sample are one clean-up. Fences of 11 minutes ago have left the
+        # window, so these are others.
         f"""\
 max by ({_BY}, transactional_id) (
   {RECENT_PRODUCER_FENCES} > min_over_time({RECENT_PRODUCER_FENCES}[10m])
@@ -193,7 +193,7 @@ group by ({_BY}) (
 
 
 def _persistent() -> Alert:
-    """A slow fight of two instances, which no window of minutes shows."""
+    """Two instances that fence each other slowly, which no window of minutes shows."""
     fences = [
         f"max by ({_BY}) (increase({PRODUCER_FENCES_TOTAL}[1h]{back})) > 0" for back in ("", " offset 1h", " offset 2h")
     ]
