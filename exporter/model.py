@@ -199,10 +199,10 @@ class OpenTransactions(Fact):
 
 @dataclass(frozen=True, slots=True)
 class LoggedTransactions(Fact):
-    """What the tail of the log knows of open transactions, for the source that publishes them: see OpenTransactions.
+    """The open transactions of the tail, for the source that publishes them: see OpenTransactions.
 
-    ``clock`` is what the arrival of its records says of the coordinators' clock, ``applications`` are all that it
-    counts, for those without an open transaction.
+    ``clock`` has the coordinators' clock by the arrival of records; ``applications`` are all counted ones, also those
+    without an open transaction.
     """
 
     opened: OpenTransactions
@@ -211,7 +211,7 @@ class LoggedTransactions(Fact):
 
 
 class ClockBounds(NamedTuple):
-    """What is known of the coordinators' clock: seconds by which it is ahead of our monotonic clock.
+    """Bounds of the coordinators' clock: seconds by which it is ahead of our monotonic clock.
 
     ``at_least`` is a true lower bound. ``live`` is the same from what had just been written when it arrived, so that it
     is also a good estimate. None where nothing was read.
@@ -222,7 +222,7 @@ class ClockBounds(NamedTuple):
 
 
 NOTICEABLE_SECONDS = 5.0
-"""The distance of two clocks from which on people are told of it: its estimate is late by the delay of a record."""
+"""Difference of two clocks, in seconds, from which it is reported: its estimate is late by the delay of a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,37 +237,37 @@ class CoordinatorTime(Fact):
     at_most: float | None
 
     def now(self, wall: float) -> float:
-        """The coordinators' time when ours is ``wall``, both Unix seconds: what ages are shown by."""
+        """The coordinators' time when ours is ``wall``, both Unix seconds. Ages are shown by it."""
         return wall - (self.ahead or 0.0)
 
     def shown(self, wall: float) -> float:
-        """The time that stalls are dated by: the coordinators' from the distance on that is noticed, else ours."""
+        """The time by which stalls are dated: the coordinators' where the difference is noticeable, else ours."""
         return self.now(wall) if abs(self.ahead or 0.0) >= NOTICEABLE_SECONDS else wall
 
     def earliest(self, wall: float) -> float | None:
-        """As ``now``, or earlier: what lateness is judged by. None where nothing bounds their clock."""
+        """As ``now``, or earlier: the time by which a transaction is late. None without a bound of their clock."""
         return None if self.at_most is None else wall - self.at_most
 
     def advising(self, wall: float) -> float:
-        """What a next step is made by: ``now`` where the distance is known, else ``earliest`` if there is one."""
+        """The time for next steps: ``now`` where the difference is known, else ``earliest`` if there is one."""
         return wall - self.at_most if self.at_least and self.at_most is not None else self.now(wall)
 
     @property
     def at_least(self) -> bool:
-        """Whether ``advising`` is a lower bound of their clock: it is bounded, and its distance is not known."""
+        """Whether ``advising`` is only a lower bound of their clock: its difference is not known."""
         return self.ahead is None and self.at_most is not None
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseTimes(Fact):
-    """When the last finished transaction that had written to a partition let go of it: Unix seconds of log time."""
+    """When the last finished transaction in a partition completed: Unix seconds of log time."""
 
     ended: Mapping[TopicPartition, float]
 
 
 @dataclass(frozen=True, slots=True)
 class KnownIds(Fact):
-    """How many transactional ids live in each partition of ``__transaction_state``, by application."""
+    """How many transactional ids are in each partition of ``__transaction_state``, by application."""
 
     by_partition: Mapping[int, Mapping[str, int]]
 
@@ -293,7 +293,7 @@ class MarkerWait(Word):
 
 
 class Completion(NamedTuple):
-    """What is seen of a partition that waits for the marker of a decided transaction.
+    """State of a partition that waits for the marker of a decided transaction.
 
     ``missing`` are the replicas that are not in sync, by broker id; ``min_isr`` is None when it could not be asked.
     """
@@ -346,7 +346,7 @@ class FlinkTransaction(NamedTuple):
 
 
 class Evidence:
-    """What a step that destroys data rests on. ``lso.proof`` has its kinds, and the rules by which one is made."""
+    """Evidence for a step that destroys data. ``lso.proof`` has its kinds, and the rules to construct them."""
 
     __slots__ = ()
 
@@ -381,7 +381,7 @@ class Blocker(NamedTuple):
 
 
 class Stall(NamedTuple):
-    """A partition whose LSO has stood still below its high watermark; ``since`` is Unix seconds."""
+    """A partition whose LSO has not moved below its high watermark; ``since`` is Unix seconds."""
 
     partition: TopicPartition
     since: float
@@ -439,7 +439,7 @@ F = TypeVar("F", bound=Fact)
 
 @dataclass(frozen=True, slots=True)
 class Notes(Fact):
-    """Signals that a source lacks because of the configuration of its target; not faults. On the status page."""
+    """Messages about signals missing because of a target's configuration. Not faults; on the status page."""
 
     notes: tuple[str, ...]
 
@@ -453,7 +453,7 @@ class ConnectTaskId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IgnoredSource(Fact):
-    """The settings say that this source may be down, and why."""
+    """A setting allows this source to be down; with its reason."""
 
     reason: str
 
@@ -556,7 +556,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Both clocks, so that tests can own them. Ages are measured on ``monotonic``; ``wall`` only names instants.
+    """Both clocks, replaceable in tests. Ages are measured on ``monotonic``; ``wall`` only names instants.
 
     ``boot`` names the start of the machine that ``monotonic`` counts from, the same for all processes until the next
     one; "" where it is not known.

@@ -47,7 +47,7 @@ COMPLETION_SECONDS = 10.0
 AT_RISK_SHARE = 1 / 3
 """Of a timeout: when so much is gone, a transaction that waits is at risk."""
 UNLEARNED_SECONDS = 60.0
-"""What stands for three intervals while the interval is not known."""
+"""Seconds used for three intervals while the interval is not known."""
 RESTART_SECONDS = 5.0
 """Clean-ups of one start of a job come this close together."""
 WINDOW = 600.0

@@ -1,4 +1,4 @@
-"""The transaction log: a live tail of ``__transaction_state``, the only place where Kafka says how transactions end."""
+"""The transaction log: a live tail of ``__transaction_state``, the only data of Kafka on how transactions end."""
 
 from __future__ import annotations
 
@@ -50,32 +50,32 @@ from exporter.transactions.tail import LogTail
 from exporter.transactions.usage import transaction_use
 
 PACE = 1.0
-"""Seconds from one read to the next: what the log settles is on /metrics within two of them."""
+"""Seconds from one read to the next: a settled outcome is on /metrics within two of them."""
 CHECK_INTERVAL = 5.0
-"""Seconds between two looks at the log's end, which is what makes a read current; gauges live by it."""
+"""Seconds between two requests for the log's end, which make a read current; gauges expire by it."""
 CENSUS_INTERVAL = 15.0
 USE_INTERVAL = 60.0
 HOUR = 3600.0
 LOG_END_SECONDS = 1.0
 MOST_PLACES = 1000
-"""Precommitted transactions of which it is noted where their records lie."""
+"""Largest number of precommitted transactions whose record offsets are kept."""
 LOOK_SECONDS = 3.0
 SEED_SECONDS = 2.0
-"""What asking for log ends, a look, and asking for the state at the start may take of a read: a broker that does not
-answer costs its own partitions, and the others are read all the same.
+"""Shares of a read for log ends, metadata, and the state at the start: a broker that does not answer affects only its
+own partitions.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class TxnlogSettings:
-    """What is kept of applications, and seconds."""
+    """Limits of applications and ids, and seconds."""
 
     caps: Caps = field(default_factory=Caps)
     timeout: float = 10.0
 
 
 class TxnlogSource(KafkaSource):
-    """Source ``txnlog`` of one cluster: what became of transactions, from the log, while READ on it is granted."""
+    """Source ``txnlog`` of one cluster: outcomes of transactions from the log, while READ on it is granted."""
 
     name = "txnlog"
     interval = CHECK_INTERVAL
@@ -91,9 +91,11 @@ class TxnlogSource(KafkaSource):
         self._aggregates = Aggregates(cluster.grouping, settings.caps, cluster.shard)
         self._log: LogTail | None = None  # None until the topic was seen
         self._keeper = Keeper(cluster.state, self.name)
-        self._saved: Saved | None = None  # what the last process left; None until the first look
-        self._log_partitions: int | None = None  # how many the log had at the first start; None until the first look
-        self._targets: dict[int, int] = {}  # ends at the start, which are read before kept counters go on
+        self._saved: Saved | None = None  # the state of the last process; None until the first request for metadata
+        self._log_partitions: int | None = (
+            None  # how many the log had at the first start; None until the first request for metadata
+        )
+        self._targets: dict[int, int] = {}  # ends at the start, which are read before restored counters are exposed
         self._shown = False  # the counters
         self._undecodable = 0
         self._unseeded: set[int] | None = None  # log partitions whose state at the start is not known yet; None: all
@@ -160,17 +162,17 @@ class TxnlogSource(KafkaSource):
         if trouble := self._keeper.trouble:
             yield Notes((f"state.dir is not written ({trouble}): a restart goes on from what was written before",))
 
-    # --- Reaching the log ---
+    # --- Metadata and positions ---
 
     def _look_due(self) -> bool:
-        # While there is no log to tail, or a part of it, its appearance is all there is to wait for: every read looks.
+        # While the log, or a part of it, is missing, every read requests the metadata.
         behind = self._log is not None and (len(self._progress) < self._seen or self._log.gone)
         interval = CHECK_INTERVAL if (self._progress and not behind) or self._look_faults else PACE
         now = self._cluster.clock.monotonic()
         return self._looked_at is None or now - self._looked_at >= interval
 
     def _look(self, deadline: Deadline) -> None:
-        """Look at the topic and its ends; start what is new. Raises AskError when the cluster does not answer."""
+        """Read the topic's metadata and ends; start new partitions. Raises AskError without an answer."""
         asked_at = self._looked_at = self._cluster.clock.monotonic()
         metadata = self._cluster.metadata(deadline, (TOPIC,))
         fault = metadata.errors.get(TOPIC)
@@ -208,7 +210,7 @@ class TxnlogSource(KafkaSource):
     def _start(
         self, metadata: Metadata, saved: Saved, ends: Mapping[int, int], asked_at: float, deadline: Deadline
     ) -> None:
-        """Begin with the partitions that answered and were not begun yet. The others keep what was saved of them."""
+        """Begin the new partitions that answered. The others keep their saved state."""
         fresh = {number: end for number, end in ends.items() if number not in self._progress}
         if not fresh:
             return
@@ -236,13 +238,13 @@ class TxnlogSource(KafkaSource):
         self._log.begin({number: (each, saved.partitions.pop(number, None)) for number, each in begun.items()})
 
     def _check_gone(self, metadata: Metadata, deadline: Deadline) -> None:
-        """Decide about positions of which a broker said that the log does not have them."""
+        """Decide about positions that the log does not have by a broker's answer."""
         if self._log is not None and (gone := self._log.gone):
             self._look_faults += check_positions(self._cluster.client, metadata, gone, deadline, seen=True)
             self._log.assign()
 
     def _log_ends(self, numbers: Sequence[int], deadline: Deadline) -> dict[int, int]:
-        """The log ends of these partitions, as far as they can be asked for."""
+        """The log ends of these partitions, where the broker answers the request."""
         if not numbers:
             return {}
         try:
@@ -254,9 +256,9 @@ class TxnlogSource(KafkaSource):
         return {partition.partition: end for partition, end in answers.values.items()}
 
     def _counters_go_on(self) -> bool:
-        """Whether counters that were kept over a restart have been counted on to where the log ended at the start.
+        """Whether restored counters have reached the log's end at the start.
 
-        From then on they are shown; a partition that answers later is counted on top.
+        From then on they are exposed; a partition that answers later is added.
         """
         if self._shown:
             return True
@@ -270,10 +272,10 @@ class TxnlogSource(KafkaSource):
     def _seed(self, log: LogTail, partitions: int, deadline: Deadline) -> None:
         """The state at the start, from the coordinators: transactions that began before what is read of the log.
 
-        Asked only after the positions were taken, so that nothing falls between. Repeated for coordinators that did not
-        answer; ids that the log has spoken of since are left alone.
+        Requested after the positions were set, so that there is no gap. Repeated for coordinators that did not answer;
+        ids with a record in the log since then are left unchanged.
         """
-        if not self._present:  # the topic is younger than this process: the log has it all
+        if not self._present:  # the topic is newer than this process: the log is complete
             self._unseeded = set()
             self._aggregates.complete_since(self._log_now())
             return
@@ -307,7 +309,7 @@ class TxnlogSource(KafkaSource):
         wall = clock.wall()
         return coordinator_time(bounds, clock.monotonic(), wall).now(wall)
 
-    # --- What it says ---
+    # --- Samples and facts ---
 
     def _entries(self) -> Iterator[Entry]:
         return self._log.entries() if self._log is not None else iter(())
@@ -318,12 +320,12 @@ class TxnlogSource(KafkaSource):
 
     @property
     def _empty(self) -> bool:
-        """Whether the cluster has no transaction log yet: nothing ran a transaction, and that is an answer."""
+        """Whether the cluster has no transaction log yet, since no transaction was run. That is no fault."""
         return self._saved is not None and not self._progress and not self._look_faults and not self._seen
 
     def _trouble(self) -> Iterator[Fault]:
         fault = self._log.trouble() if self._log is not None else None
-        # What the look at the log's end found says more than librdkafka's general "all brokers are down".
+        # The fault of the request for log ends is more exact than librdkafka's "all brokers are down".
         if fault is not None and (fault.reason is Reason.AUTHORIZATION or not self._look_faults):
             yield fault
 
@@ -367,7 +369,7 @@ class TxnlogSource(KafkaSource):
         yield from flink_samples(self.cluster, jobs, opened, judged, now, self._cluster.shard.tells_of)
 
     def _note_places(self, stalls: Stalls | None) -> None:
-        """Note where the records of precommitted transactions lie: after their end no broker tells it any more."""
+        """Note the offsets of precommitted transactions: after their end no broker has them."""
         held: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
         for stall in stalls.stalls if stalls is not None else ():
             who = stall.blocker
@@ -381,7 +383,7 @@ class TxnlogSource(KafkaSource):
             del self._places[next(iter(self._places))]
 
     def _transaction_use(self, log_now: float) -> Iterator[TransactionUse]:
-        """What the posture of the cluster is judged by: the first shard's."""
+        """Facts for the posture of the cluster, from the first shard."""
         if not self._cluster.shard.first:
             return
         now = self._cluster.clock.monotonic()
@@ -397,7 +399,7 @@ class TxnlogSource(KafkaSource):
         yield self._use
 
     def _missing(self) -> tuple[str, ...]:
-        """Why the open transactions may not be all there are."""
+        """Why the open transactions may be incomplete."""
         missing = list(self._seed_missing)
         if self._unseeded is None and self._progress:
             missing.append("the coordinators were not asked for the state at the start yet")
@@ -418,7 +420,7 @@ class TxnlogSource(KafkaSource):
         return KnownIds(by_partition)
 
     def _releases(self) -> ReleaseTimes:
-        """Made once, when the tail first caught up: it dates stalls that are older than this process."""
+        """Made once, when the tail has first caught up: for the start of stalls that are older than this process."""
         ended: dict[TopicPartition, float] = {}
         for entry in self._entries():
             if entry.open or not entry.section:

@@ -46,7 +46,7 @@ HEAD_BYTES = 1024 * 1024
 MOST_QUERIES = 200
 """Queries of one application that are remembered; of more, those that ended first are forgotten, then the oldest."""
 MOST_LINE_FAULTS = 10
-"""Lines of one read that are told one by one."""
+"""Largest number of lines of one read that are reported one by one."""
 
 _ROLLED = re.compile(r"events_([0-9]{1,18})_.*?(?P<compact>\.compact)?")
 _QUERY_MARK = b"StreamingQueryListener$Query"
@@ -257,7 +257,7 @@ class ApplicationLog:
                 self.queries[key] = replace(query, state=QueryState.TERMINATED, heard=heard)
 
     def _forget_one(self) -> None:
-        """Make place for a query: of those that ended the one that began to be told of first, else the first of all."""
+        """Remove one query for a new one: the first of those that ended, else the first of all."""
         ended = (key for key, query in self.queries.items() if query.state is not None and query.state.ended)
         gone = self.queries.pop(next(ended, None) or next(iter(self.queries)))
         # One that ended is of no more use after an hour; one that runs is missed.

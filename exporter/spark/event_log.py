@@ -104,7 +104,7 @@ class EventLogFolder:
 
     @property
     def left_out(self) -> int:
-        """Queries that are not told of because one application has too many, and logs that are not followed."""
+        """Number of queries left out because one application has too many, and of logs that are not followed."""
         return max(0, self._left_out) + sum(application.left_out for application in self._logs.values())
 
     def _entries(self) -> Iterator[_Entry]:

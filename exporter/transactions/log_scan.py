@@ -33,7 +33,7 @@ class Cost(NamedTuple):
 
 
 class LogScan:
-    """Belongs to one worker. ``connect`` makes a reader, which is closed whenever the scan has reached its end."""
+    """Not thread-safe: for one worker. ``connect`` makes a reader, which is closed at the end of the scan."""
 
     def __init__(self, connect: Callable[[], OpenRangeReader], clock: Clock) -> None:
         self._connect = connect
@@ -50,13 +50,13 @@ class LogScan:
     def read(
         self, ends: Mapping[int, int], deadline: Deadline, advance: Callable[[int], object] = lambda _: None
     ) -> bool:
-        """Read on, until every partition is read up to these offsets, or the deadline; gives back whether it is.
+        """Continue until every partition is read up to these offsets, or the deadline. Returns whether all are.
 
         ``advance`` is called with the number of offsets passed. Raises AskError when reading is refused.
         """
         began = self._clock.monotonic()
         for number, end in ends.items():
-            if end < self.reached.get(number, 0):  # truncated, or made anew: what was read is not what is there
+            if end < self.reached.get(number, 0):  # truncated, or created again: the records read are outdated
                 self._start_again(number)
         try:
             done = self._read(ends, deadline, advance)
@@ -71,7 +71,7 @@ class LogScan:
         return done
 
     def close(self) -> None:
-        """End the connection. What was read is kept."""
+        """Close the connection. Records read are kept."""
         if self._reader is not None:
             self._reader.close()
             self._reader = None
@@ -110,7 +110,9 @@ class LogScan:
                 self.reached[number] = max(self.reached.get(number, 0), message.offset())
                 continue
             offset = message.offset()
-            if offset < self.reached.get(number, 0):  # the position was gone: reading began anew at the earliest offset
+            if offset < self.reached.get(
+                number, 0
+            ):  # the position was missing: the client restarted at the earliest offset
                 self._start_again(number)
             self.reached[number] = offset + 1
             key, value = message.key() or b"", message.value()
@@ -135,11 +137,11 @@ class LogScan:
         self._unread.pop(number, None)
         self._assigned.discard(number)
 
-    # --- What it showed ---
+    # --- Results ---
 
     @property
     def undecodable(self) -> tuple[str, ...]:
-        """The newest records of ids that were not understood, in words."""
+        """Messages about ids whose newest record could not be decoded."""
         return tuple(text for unread in self._unread.values() for text in unread.values())
 
     def owners(self) -> dict[int, str]:
@@ -180,5 +182,5 @@ def _open_value(key: bytes, value: bytes | None) -> LogValue | None:
     if value is None:
         return None
     status = head_of(value)[4]
-    # Of the many records that leave nothing open it matters only that they do: their head says so.
+    # Most records leave nothing open, which their head shows: only the others are decoded fully.
     return decode_value(value) if status in OPEN_STATES else None

@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 UUID_ID = "_uuid"
 HOST_ID = "_host"
-"""The application of ids that are nothing but addresses or names of hosts and numbers."""
+"""The application of ids that consist only of addresses or names of hosts and numbers."""
 
 _UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1?[0-9]{1,2})"
 _SEPARATORS = frozenset("-._:/#@")
 _MARK = "\0"
-"""Takes the place of what names an instance; an id that has it is not searched for instances."""
+"""Placeholder of the part that names an instance; an id that contains it is not searched for instances."""
 
 
 class Form(NamedTuple):
-    """What the form of an id says: its application, the kind (``catalogue.APPLICATION_KINDS``), and by which rule.
+    """The application of an id by its form, the kind (``catalogue.APPLICATION_KINDS``), and the rule.
 
     ``connect`` is the group and ``connector`` the connector where the form names them.
     """
@@ -104,14 +104,14 @@ _INSTANCES: tuple[tuple[str, tuple[tuple[str, int], ...], re.Pattern[str]], ...]
 
 
 def form_of(transactional_id: str) -> Form:
-    """What an id says of its application by its form alone; ``transactional_id`` is not empty."""
+    """The application of an id by its form; ``transactional_id`` is not empty."""
     if _BARE_UUID.fullmatch(transactional_id):
         return Form(UUID_ID, "other", "UUID")
     return _framework(transactional_id) or _instance(transactional_id) or _numbered(transactional_id)
 
 
 def counted_from_zero(transactional_id: str) -> str | None:
-    """The application of an id that looks like Streams' and is not: Streams counts its threads from 1."""
+    """The application of an id that resembles one of Streams but is not: Streams counts its threads from 1."""
     match = _STREAMS_V2.fullmatch(transactional_id)
     return match["application"] if match is not None and not int(match["thread"][:10]) else None
 
@@ -132,7 +132,7 @@ def _framework(transactional_id: str) -> Form | None:
 
 
 def _instance(transactional_id: str) -> Form | None:
-    """By what is left of an id without the parts that name an instance; None where it has none."""
+    """The application by the rest of an id without the parts that name an instance; None where it has none."""
     if _MARK in transactional_id:
         return None
     rules, left = [], transactional_id

@@ -1,4 +1,4 @@
-"""The open transactions as samples: the same families whether the log told them or the coordinators were polled."""
+"""The open transactions as samples: the same families from the log and from polling."""
 
 from __future__ import annotations
 

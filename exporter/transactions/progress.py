@@ -1,10 +1,9 @@
-"""How far one partition of the transaction log was read: what is counted, what is only dated, what was lost.
+"""Progress in one partition of the transaction log: counted, dated-only and lost records, and log time. No I/O, no
+clock.
 
-And what is known of its time. No I/O, no clock.
-
-A first start begins at the end of the log; the hour before it is read for dates and by-id gauges and is not counted.
-A restart counts from where the last process stopped. What that process had seen finish but not yet settled is
-counted, too.
+A first start counts from the end of the log; the hour before it is read for instants and by-id gauges and is not
+counted. A restart counts from the position of the last process, and counts transactions that had finished by then with
+an outcome that was still pending.
 """
 
 from __future__ import annotations
@@ -48,13 +47,13 @@ class PartitionProgress:
     ) -> None:
         self.next = start
         self.position = position
-        self.unsettled = set(unsettled)  # what the last process saw finish and did not count, by offset
+        self.unsettled = set(unsettled)  # finished before the last process ended, and not counted by it, by offset
         self.epoch = epoch  # the leader epoch of the record before ``next``; NO_EPOCH when it is not known
         self.end: int | None = None  # the high watermark when it was last asked for; None: no answer
         self.asked_at: float | None = None  # monotonic instant at which it was asked for
         self.log_end: int | None = None  # when it was last asked for and answered
         self.log_end_asked_at = 0.0  # monotonic
-        self.whole_at: float | None = None  # the latest instant by which all that was written is known to be read
+        self.whole_at: float | None = None  # the latest instant up to which all records are known to be read
         self.lost = lost
         self.refused = False
         self.gone = False  # the broker says that the log does not have ``next``
@@ -62,22 +61,24 @@ class PartitionProgress:
         self._anchor_at = 0.0
         self._anchor_next = -1
 
-    # --- What is counted ---
+    # --- Counting ---
 
     def counts(self, offset: int) -> bool:
-        """Whether what finished at this offset is to be counted: it is new, or the last process left it unsettled."""
+        """Whether a transaction that finished at this offset is counted: it is new, or was pending when the last
+        process ended.
+        """
         return offset >= self.position or offset in self.unsettled
 
     def count(self, offset: int) -> bool:
-        """As ``counts``, for what is counted now: it is not left unsettled any more."""
+        """As ``counts``, and removes it from the pending ones."""
         counted = self.counts(offset)
         self.unsettled.discard(offset)
         return counted
 
-    # --- What was read ---
+    # --- Reading ---
 
     def read(self, offset: int) -> None:
-        """The record at ``offset`` came. Offsets that never come were compacted away before they were read."""
+        """Note the record at ``offset``. Skipped offsets were compacted away before they were read."""
         if offset > self.next:
             self.lost += max(0, offset - max(self.next, self.position))
         self.next = max(self.next, offset + 1)
@@ -99,28 +100,30 @@ class PartitionProgress:
         self.log_end, self.log_end_asked_at = log_end, monotonic
 
     def note_whole(self) -> None:
-        """Take note when the log end that was asked for is read."""
+        """Note that the requested log end was reached."""
         if self.log_end is not None and self.next >= self.log_end:
             self.whole_at = self.log_end_asked_at
 
     @property
     def current(self) -> bool:
-        """Whether all that was there at the last look was read. False while a look gets no answer."""
+        """Whether the partition was read to the end that it had at the last request. False while a request has no
+        answer.
+        """
         return self.end is not None and self.next >= self.end and not self.refused and not self.gone
 
     @property
     def lag(self) -> int:
-        """Offsets that are known to be there and were not read."""
+        """Offsets that exist and were not read yet."""
         return max(0, (self.end or 0) - self.next)
 
-    # --- What is gone ---
+    # --- Lost records ---
 
     def truncated(self, offset: int, epoch: int, *, seen: bool) -> None:
-        """The log was cut at ``offset``, and goes on there with other records; ``epoch`` is that of the record before.
+        """The log was truncated at ``offset`` and continues with other records; ``epoch`` is that of the record before.
 
-        What was counted beyond stays counted. A new coordinator ends those transactions again under the same producer
-        id, epoch and start: where this process has ``seen`` them end, the state machine knows. Where an earlier process
-        did, nothing is counted again up to its position, and so many records are lost.
+        Counts beyond it stay. A new coordinator ends those transactions again under the same producer id, epoch and
+        start: where this process has ``seen`` them end, the state machine detects that. Where an earlier process had,
+        nothing is counted up to its position, and these records count as lost.
         """
         self.next = min(self.next, offset)
         if seen:
@@ -132,30 +135,32 @@ class PartitionProgress:
         self.gone = False
 
     def deleted(self, start: int) -> None:
-        """The log begins at ``start``, beyond what was to be read next: what lay between is lost."""
+        """The log begins at ``start``, beyond the next offset: the records in between are lost."""
         self.lost += max(0, start - max(self.next, self.position))
         self.next = max(self.next, start)
         self.epoch = NO_EPOCH
         self.gone = False
 
     def given_up(self, end: int) -> None:
-        """The position is beyond the end of a log that knows nothing of it: go on from its end, all in it is lost."""
+        """The position is beyond the end of a log without its leader epoch: continue from its end; its records count as
+        lost.
+        """
         self.lost += max(1, end)
         self.next = self.position = end
         self.unsettled.clear()
         self.epoch = NO_EPOCH
         self.gone = False
 
-    # --- Its time ---
+    # --- Log time ---
 
     def timed(self, log_ms: int, monotonic: float) -> None:
-        """The log's time is ``log_ms`` or later at this instant, as a record with that timestamp was read by then."""
+        """Note that log time is ``log_ms`` or later at this instant: a record with that timestamp was read."""
         if self.next != self._anchor_next:
             self._anchor_ms, self._anchor_at, self._anchor_next = log_ms, monotonic, self.next
 
     def log_ms_at(self, monotonic: float) -> int | None:
-        """A lower bound of the log's time at an instant: that of its newest record, run on with the clock since it was
-        read. None while no record was read, or one was since.
+        """A lower bound of log time at an instant: that of its newest record, advanced by the clock since it was read.
+        None while no record was read, or one was since.
         """
         if self._anchor_ms < 0 or self.next != self._anchor_next:
             return None

@@ -1,4 +1,4 @@
-"""The records of ``__transaction_state``: the coordinator's journal, Kafka's only account of how transactions end.
+"""The records of ``__transaction_state``, the coordinator's journal: the only data of Kafka on how transactions end.
 
 Layouts: TransactionLogKey v0 and TransactionLogValue v0 (fixed lengths) and v1 (flexible, with tagged fields; written
 since ``transaction.version`` 1), as in Kafka's transaction-coordinator/src/main/resources/common/message. A key or
