@@ -55,6 +55,7 @@ CHECK_INTERVAL = 5.0
 """Seconds between two requests for the log's end, which make a read current; gauges expire by it."""
 CENSUS_INTERVAL = 15.0
 USE_INTERVAL = 60.0
+IDS_PER_INTERVAL = 100_000
 HOUR = 3600.0
 LOG_END_SECONDS = 1.0
 MOST_PLACES = 1000
@@ -106,6 +107,7 @@ class TxnlogSource(KafkaSource):
         # one that has just been elected may answer with an empty list.
         self._forget_at = cluster.clock.monotonic() + HOUR
         self._known_ids = KnownIds({})
+        self._ids = 0  # at the last count
         self._use: TransactionUse | None = None
         self._used_at = 0.0
         self._looked_at: float | None = None
@@ -341,7 +343,8 @@ class TxnlogSource(KafkaSource):
         counted_at = self._census_at
         if counted_at is None or clock.monotonic() - counted_at >= CENSUS_INTERVAL or self._aggregates.uncounted:
             self._census_at = clock.monotonic()
-            self._aggregates.census(self._entries(), log_now)
+            since_ms = int((log_now - HOUR) * 1000)
+            self._aggregates.census({} if self._log is None else self._log.seen_since(since_ms))
             self._known_ids = self._count_ids()
         yield self._known_ids
         yield from self._transaction_use(log_now)
@@ -387,7 +390,8 @@ class TxnlogSource(KafkaSource):
         if not self._cluster.shard.first:
             return
         now = self._cluster.clock.monotonic()
-        if self._use is None or now - self._used_at >= USE_INTERVAL:
+        # It looks at every id: with a million of them every eleven minutes.
+        if self._use is None or now - self._used_at >= USE_INTERVAL * (1 + self._ids // IDS_PER_INTERVAL):
             self._used_at = now
             known, topics = self._entries(), self._aggregates.topics
             use = transaction_use(known, topics, self._cluster.grouping, (log_now - HOUR) * 1000)
@@ -411,13 +415,11 @@ class TxnlogSource(KafkaSource):
         return tuple(dict.fromkeys(missing))
 
     def _count_ids(self) -> KnownIds:
-        by_partition: dict[int, dict[str, int]] = {}
         own = frozenset(self._aggregates.applications)
-        for entry in self._entries():
-            if entry.application in own:
-                applications = by_partition.setdefault(entry.log_partition, {})
-                applications[entry.application] = applications.get(entry.application, 0) + 1
-        return KnownIds(by_partition)
+        found = self._log.ids() if self._log is not None else {}
+        self._ids = sum(each.total() for each in found.values())
+        kept = {number: {name: ids for name, ids in each.items() if name in own} for number, each in found.items()}
+        return KnownIds({number: each for number, each in kept.items() if each})
 
     def _releases(self) -> ReleaseTimes:
         """Made once, when the tail has first caught up: for the start of stalls that are older than this process."""

@@ -401,14 +401,9 @@ class Aggregates:
         """Whether an application appeared since the last census."""
         return not self._by_name.keys() <= self._seen.keys()
 
-    def census(self, entries: Iterator[Entry], log_now: float) -> None:
-        """Count the ids with a record in the last hour. Iterates over every id, so it is not for every read."""
-        since_ms = (log_now - HOUR) * 1000
-        seen = dict.fromkeys(self._by_name, 0)
-        for entry in entries:
-            if entry.record_ms >= since_ms and entry.application in seen:
-                seen[entry.application] += 1
-        self._seen = seen
+    def census(self, seen: Mapping[str, int]) -> None:
+        """Take in the number of ids of each application with a record in the last hour."""
+        self._seen = {name: seen.get(name, 0) for name in self._by_name}
 
     def unclean_ends(self, log_now: float) -> tuple[UncleanEnd, ...]:
         """The latest unclean ends of the last hour, newest first, one for each id, producer and outcome."""

@@ -7,8 +7,10 @@ take the same events, so that they agree.
 
 from __future__ import annotations
 
+import struct
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from exporter.model import OpenTransaction, Outcome
@@ -21,6 +23,7 @@ from exporter.transactions.entries import (
     encode_section,
 )
 from exporter.transactions.events import Appeared, Ended, Event, Forgotten, Initialised
+from exporter.transactions.finished import FinishedIds
 from exporter.transactions.outcome import DELIVERY_SLACK_MS, Verdict, abort_verdict, displaced
 from exporter.transactions.records import (
     HEAD,
@@ -45,6 +48,9 @@ V2 = 2
 """ClientTransactionVersion of a Transactions V2 client."""
 CLOCK_SET_BACK_MS = 5000
 """A record this many ms older than the one before it is from a clock that was set back, not from racing requests."""
+ROOM = 64
+"""Ids of a partition that are objects, at least, before those that are idle are put away."""
+IDLE_MS = 15_000
 _NONE_FIXED = (b"\xff\xff\xff\xff", b"\x00\x00\x00\x00")  # layout 0: null, and an empty array
 _NOT_PLAIN: tuple[int, ...] = (-1,) * 8
 _STATUSES = {state: int(status) for status, state in OPEN_STATES.items()}
@@ -67,7 +73,9 @@ class StateMachine:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.entries: dict[bytes, Entry] = {}
+        self.entries: dict[bytes, Entry] = {}  # those that are open, wait, or were in the log lately
+        self.finished = FinishedIds(number)  # all others, once ``make_room`` put them there
+        self._room = ROOM
         self.open: dict[bytes, Entry] = {}
         self.log_ms = -1
         self._unsettled: deque[Unsettled] = deque()
@@ -81,6 +89,8 @@ class StateMachine:
         bytes; numbers stand for the members of ``Status``.
         """
         entry = self.entries.get(key)
+        if entry is None:
+            entry = self._take_back(key)
         if value is None:
             passed = self._passed(record_ms)
             return passed if entry is None else (*passed, *self._forget(key, entry))
@@ -260,7 +270,7 @@ class StateMachine:
         """Add an open transaction as its coordinator described it. Where the log has the id, the log is used."""
         key = encode_key(known.transactional_id)
         events = self.seed_id(known.transactional_id)
-        entry = self.entries[key]
+        entry = self._known(key) or self.entries[key]
         if entry.offset >= 0:
             return events
         entry.status = _STATUSES[known.state]
@@ -278,8 +288,9 @@ class StateMachine:
     def seed_id(self, transactional_id: str) -> Sequence[Event]:
         """Add an id that its coordinator knows."""
         key = encode_key(transactional_id)
-        if key in self.entries:
+        if key in self.entries or key in self.finished:
             return _NOTHING
+        self.make_room()
         entry = self.entries[key] = Entry(transactional_id, self.number)
         return (Appeared(entry),)
 
@@ -293,7 +304,7 @@ class StateMachine:
         events: list[Event] = []
         for entry, due_ms in saved:
             key = encode_key(entry.transactional_id)
-            if (known := self.entries.get(key)) is None:
+            if (known := self._known(key)) is None:
                 events.append(Appeared(entry))
             else:
                 entry.application = known.application
@@ -305,6 +316,35 @@ class StateMachine:
             if due_ms is not None and entry.pending is not None:
                 self._wait(entry.pending, due_ms)
         return events
+
+    # --- Memory ---
+
+    def make_room(self) -> None:
+        """Put away the ids that have nothing open and were not in the log for a while, when there are many objects."""
+        if len(self.entries) < self._room:
+            return
+        before = self.log_ms - IDLE_MS
+        for key, entry in list(self.entries.items()):
+            idle = entry.offset < 0 or entry.record_ms < before
+            if idle and entry.pending is None and key not in self.open:
+                with suppress(struct.error):  # what a broken state file has of it stays an object
+                    self.finished.put(key, entry)
+                    del self.entries[key]
+        self._room = max(ROOM, 2 * len(self.entries))
+
+    def known(self) -> Iterator[Entry]:
+        """Every id. An entry of one that was put away is a copy."""
+        yield from list(self.entries.values())
+        yield from self.finished.entries()
+
+    def _known(self, key: bytes) -> Entry | None:
+        return self.entries.get(key) or self._take_back(key)
+
+    def _take_back(self, key: bytes) -> Entry | None:
+        entry = self.finished.take(key)
+        if entry is not None:
+            self.entries[key] = entry
+        return entry
 
     # --- Transitions ---
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
@@ -60,7 +61,22 @@ class LogTail:
 
     def entries(self) -> Iterator[Entry]:
         """Every known transactional.id."""
-        return chain.from_iterable(machine.entries.values() for machine in self.machines.values())
+        return chain.from_iterable(machine.known() for machine in self.machines.values())
+
+    def ids(self) -> dict[int, Counter[str]]:
+        """How many ids each application has in each partition of the log."""
+        return {
+            number: Counter(entry.application for entry in machine.entries.values()) + machine.finished.applications
+            for number, machine in self.machines.items()
+        }
+
+    def seen_since(self, record_ms: int) -> Counter[str]:
+        """How many ids of each application have a record with this timestamp or a later one."""
+        found: Counter[str] = Counter()
+        for machine in self.machines.values():
+            found.update(entry.application for entry in machine.entries.values() if entry.record_ms >= record_ms)
+            found.update(machine.finished.seen_since(record_ms))
+        return found
 
     def open(self) -> Iterator[Entry]:
         """The ids with an open transaction, of the partitions that were read to their end."""
@@ -255,6 +271,7 @@ class LogTail:
                 if unread:
                     unread.pop(key, None)
         for number, message in newest.items():
+            machines[number].make_room()
             self.readable = True
             self._coordinators.stamped(message.timestamp()[1] / 1000, received, live=number in live)
             progress = progresses[number]

@@ -212,11 +212,10 @@ def test_one_id_that_is_fenced_again_and_again_takes_one_place_for_each_epoch() 
 
 def test_ids_seen_in_the_last_hour_are_counted() -> None:
     aggregates = aggregates_of()
-    entries = [entry_of(aggregates, f"pay-{number}") for number in range(3)]
-    for entry, ago in zip(entries, (10, 3_599, 3_700), strict=True):
-        entry.record_ms = round((NOW - ago) * 1000)
-    aggregates.census(iter(entries), NOW)
-    assert gauges(aggregates, catalogue.TRANSACTIONAL_IDS) == {("pay",): 2.0}
+    entry_of(aggregates, "pay-1")
+    entry_of(aggregates, "order-1")
+    aggregates.census({"pay": 2, "gone": 7})
+    assert gauges(aggregates, catalogue.TRANSACTIONAL_IDS) == {("pay",): 2.0, ("order",): 0.0}
 
 
 def test_counters_go_on_where_they_were_saved() -> None:

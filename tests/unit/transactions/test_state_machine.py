@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.model import OpenTransaction, Outcome, TopicPartition, TransactionState
+from exporter.transactions import state_machine
 from exporter.transactions.entries import Entry, decode_section
 from exporter.transactions.events import Appeared, Ended, Event, Forgotten, Initialised
 from exporter.transactions.records import UndecodableRecord, decode_value
@@ -134,6 +135,32 @@ def test_one_log_gives_the_same_outcomes_wherever_it_is_cut_and_whenever_its_end
     settle(live, history)
     assert sorted(map(facts, live.ended)) == sorted(map(facts, whole.ended))
     assert live.inits == whole.inits
+
+
+@given(histories(), st.data())
+def test_what_was_put_away_comes_back_as_it_was(history: History, data: st.DataObject) -> None:
+    """Whenever ids are put away, the log gives the same: every number of an entry may decide an outcome."""
+    whole = read(history.records)
+    settle(whole, history)
+    live = Seen()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state_machine, "ROOM", 1)
+        patch.setattr(state_machine, "IDLE_MS", -(10**15))
+        for record in history.records:
+            machine = live.machine(record.partition)
+            machine._room = 0 if data.draw(st.booleans(), label="put away") else 10**9
+            machine.make_room()
+            live.apply(record.offset, record.ms, record.key, record.value, record.partition)
+        settle(live, history)
+    assert sorted(map(facts, live.ended)) == sorted(map(facts, whole.ended))
+    assert live.inits == whole.inits
+    for number, machine in whole.machines.items():
+        put_away = {each.transactional_id: _numbers(each) for each in live.machines[number].known()}
+        assert put_away == {each.transactional_id: _numbers(each) for each in machine.entries.values()}
+
+
+def _numbers(entry: Entry) -> dict[str, object]:
+    return {name: getattr(entry, name) for name in Entry.__slots__ if name not in {"pending", "view"}}
 
 
 def restored(machine: StateMachine) -> StateMachine:

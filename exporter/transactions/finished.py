@@ -1,0 +1,172 @@
+"""Ids without an open transaction, in some 120 bytes each: a row of fixed size, and a hash table of row numbers.
+
+An ``Entry`` takes some 700 bytes, and Flink leaves an id for each checkpoint and subtask until the broker expires it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from itertools import repeat
+from struct import Struct
+
+from exporter.transactions.entries import Entry
+from exporter.transactions.records import decode_key
+
+_ROW = Struct("<IHIIBqhhhbi6q")
+"""Where the key is and its length, application and section by number, layout; then the numbers of an entry."""
+_KEY = Struct("<IH")
+_SEEN = Struct("<10xI44xq16x")
+"""Of a row: application, and the timestamp of its newest record."""
+_NONE, _GONE = -1, -2
+_SMALLEST = 8
+_NUMBERS = (
+    "producer_id",
+    "epoch",
+    "previous_epoch",
+    "client_version",
+    "status",
+    "timeout_ms",
+    "start_ms",
+    "update_ms",
+    "prepared_ms",
+    "record_ms",
+    "offset",
+    "begun_offset",
+)
+
+
+class _Names:
+    """Values by number."""
+
+    def __init__(self) -> None:
+        self.values: list[bytes | str] = []
+        self._numbers: dict[bytes | str, int] = {}
+
+    def number(self, value: bytes | str) -> int:
+        found = self._numbers.get(value)
+        if found is None:
+            found = self._numbers[value] = len(self.values)
+            self.values.append(value)
+        return found
+
+
+class FinishedIds:
+    """The ids of one partition of the log, by the key of their records. What is put in comes out as it was."""
+
+    def __init__(self, log_partition: int) -> None:
+        self._log_partition = log_partition
+        self.applications: Counter[str] = Counter()
+        """How many ids each application has here."""
+        self._clear(_SMALLEST)
+
+    def _clear(self, slots: int) -> None:
+        self._slots = array("i", repeat(_NONE, slots))
+        self._used = 0  # slots that were ever taken
+        self._rows = bytearray()
+        self._keys = bytearray()
+        self._free: list[int] = []
+        self._application_names, self._sections = _Names(), _Names()
+
+    def __len__(self) -> int:
+        return len(self._rows) // _ROW.size - len(self._free)
+
+    def __contains__(self, key: bytes) -> bool:
+        return self._slot(key) is not None
+
+    def put(self, key: bytes, entry: Entry) -> None:
+        """Keep an id that is not in here, has no open transaction and waits for no outcome.
+
+        Raises struct.error for numbers that no record has, and then nothing has changed.
+        """
+        if 3 * (self._used + 1) > 2 * len(self._slots):
+            self._grow()
+        at = hash(key) & (len(self._slots) - 1)
+        while self._slots[at] != _NONE:
+            at = (at + 1) & (len(self._slots) - 1)
+        row = _ROW.pack(
+            len(self._keys),
+            len(key),
+            self._sections.number(entry.section),
+            self._application_names.number(entry.application),
+            entry.layout,
+            *(getattr(entry, name) for name in _NUMBERS),
+        )
+        if self._free:
+            number = self._free.pop()
+            self._rows[number * _ROW.size : (number + 1) * _ROW.size] = row
+        else:
+            number = len(self._rows) // _ROW.size
+            self._rows += row
+        self._keys += key
+        self._slots[at] = number
+        self._used += 1
+        self.applications[entry.application] += 1
+
+    def take(self, key: bytes) -> Entry | None:
+        """The id as it was put in, which is not kept any more; None for an id that is not in here."""
+        at = self._slot(key)
+        if at is None:
+            return None
+        number = self._slots[at]
+        entry = self._entry(number)
+        self._slots[at] = _GONE
+        self._rows[number * _ROW.size : (number + 1) * _ROW.size] = bytes(_ROW.size)
+        self._free.append(number)
+        self.applications[entry.application] -= 1
+        if not self.applications[entry.application]:
+            del self.applications[entry.application]
+        return entry
+
+    def entries(self) -> Iterator[Entry]:
+        """Every id. What is done to an entry does not change what is kept."""
+        for number in self._slots:
+            if number >= 0:
+                yield self._entry(number)
+
+    def seen_since(self, record_ms: int) -> Counter[str]:
+        """How many ids of each application have a record with this timestamp or a later one."""
+        names = self._application_names.values
+        rows = _SEEN.iter_unpack(self._rows)
+        if self._free:
+            free = set(self._free)
+            rows = (row for number, row in enumerate(rows) if number not in free)
+        found = Counter(application for application, at in rows if at >= record_ms)
+        return Counter({str(names[number]): count for number, count in found.items()})
+
+    def _slot(self, key: bytes) -> int | None:
+        slots, mask, size = self._slots, len(self._slots) - 1, len(key)
+        at = hash(key) & mask
+        while (number := slots[at]) != _NONE:
+            if number >= 0:
+                start, length = _KEY.unpack_from(self._rows, number * _ROW.size)
+                if length == size and self._keys[start : start + size] == key:
+                    return at
+            at = (at + 1) & mask
+        return None
+
+    def _entry(self, number: int) -> Entry:
+        start, length, section, application, layout, *numbers = _ROW.unpack_from(self._rows, number * _ROW.size)
+        key = bytes(self._keys[start : start + length])
+        entry = Entry(decode_key(key), self._log_partition, str(self._application_names.values[application]))
+        entry.section = bytes(self._sections.values[section])
+        entry.layout = layout
+        for name, value in zip(_NUMBERS, numbers, strict=True):
+            setattr(entry, name, value)
+        return entry
+
+    def _grow(self) -> None:
+        """Make room, and leave out what ids that were taken out left behind."""
+        kept = [(self._key(number), self._entry(number)) for number in self._slots if number >= 0]
+        slots = _SMALLEST
+        while slots < 2 * len(kept):
+            slots *= 2
+        self.applications.clear()
+        self._clear(slots)
+        for key, entry in kept:
+            self.put(key, entry)
+
+    def _key(self, number: int) -> bytes:
+        start, length = _KEY.unpack_from(self._rows, number * _ROW.size)
+        return bytes(self._keys[start : start + length])
