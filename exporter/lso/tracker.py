@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -23,6 +25,8 @@ from exporter.lso.rules import (
     standing,
 )
 from exporter.model import OpenTransaction, ReleaseTimes, Stall, TopicPartition, TransactionState
+
+_PARTITION = re.compile("[0-9]{1,10}")
 
 
 class Reading(NamedTuple):
@@ -125,7 +129,7 @@ class StallWatch:
                 continue
             for number, value in partitions.items():
                 known = _remembered(value, saved, self.anchor)
-                if isinstance(number, str) and number.isdigit() and known is not None:
+                if isinstance(number, str) and _PARTITION.fullmatch(number) and known is not None:
                     self._remembered[TopicPartition(topic, int(number))] = known
 
     def memory(self) -> dict[str, dict[str, Any]]:
@@ -431,7 +435,7 @@ class StallWatch:
 
 def _remembered(value: object, saved: Anchor | None, now: Anchor) -> Remembered | None:
     match value:
-        case [int(offset), float(since) | int(since), *rest]:
+        case [int(offset), float(since) | int(since), *rest] if math.isfinite(since):
             at = restored(float(since), saved, now)
         case _:
             return None

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 from exporter import catalogue
 from exporter.audit_result.result import AuditResultError, dump_result, parse_result, weight
@@ -34,8 +35,12 @@ from exporter.jvm.jmx_exporter import read_page
 from exporter.jvm.jolokia import read_answer
 from exporter.jvm.mbeans import MBean, MBeanQuery, parse_object_name
 from exporter.kafka.auth.jaas import parse_jaas
+from exporter.kafka.log.control import OffsetRange, read_markers
+from exporter.kafka.log.offset_commits import CommitReader
+from exporter.kafka.log.unread_records import count_records
 from exporter.kafka.properties.client import Properties, PropertiesError
-from exporter.model import Clock, Deadline, Facts, Fault, Metric, Sample
+from exporter.lso.tracker import StallWatch
+from exporter.model import Clock, Deadline, Facts, Fault, Metric, Sample, TopicPartition
 from exporter.settings.values import split_address
 from exporter.sources.audits import audit_samples
 from exporter.sources.librdkafka import IngestSource
@@ -302,6 +307,33 @@ def state_files(data: bytes) -> None:
     saved, _ = Keeper(StateDir(path.parents[1]), "txnlog").load("cluster", aggregates)
     for partition in saved.partitions.values():
         begin(1000, 10, partition, from_zero=False)
+
+
+@target
+def stalls_state(data: bytes) -> None:
+    """The state of stalls: ``0.1`` had no anchor, and a hand may have written any number."""
+    path = scratch().file("cluster/stalls.json", data)
+    watch = StallWatch(30.0)
+    watch.date(1000.0, NOW, 0.0, "boot")
+    watch.remember(StateDir(path.parents[1]).load("cluster", "stalls"))
+    json.dumps(watch.memory())
+
+
+@target
+def fetched_batches(data: bytes) -> None:
+    """Batches of an answer to Fetch, which hold records of anybody: commits of groups, markers, what is unread."""
+    count_records(data, [(7, 3), (9, 0)], 0, 100)
+    reader = CommitReader()
+    reader.positions = {0: 0}
+    answer = SimpleNamespace(error_code=0, records=data, high_watermark=100, partition_index=0)
+    show_all = [f"{each.group}{each.topic}" for each in reader._take(0, data, 100)]
+    "".join(show_all).encode()
+    show(reader.faults)
+    place = TopicPartition("orders", 0)
+    client = SimpleNamespace(ask=lambda *_: {1: SimpleNamespace(responses=[SimpleNamespace(partitions=[answer])])})
+    metadata = SimpleNamespace(leader=lambda *_: 1)
+    for found in read_markers(client, metadata, {place: OffsetRange(0, 100)}, Deadline.after(0.2)).values():  # type: ignore[arg-type]
+        show([found.fault] if found.fault else [])
 
 
 @target

@@ -15,8 +15,8 @@ from kafka.record.default_records import DefaultRecordBatch
 from exporter.kafka.requests.offsets import CONSUMER, Isolation
 from exporter.model import Deadline, TopicPartition
 
-UNREADABLE = (CorruptRecordError, struct.error, ValueError, IndexError)
-"""What reading a batch, or a record of it, may raise."""
+UNREADABLE = (CorruptRecordError, struct.error, ValueError, IndexError, AssertionError)
+"""What reading a batch, or a record of it, raises."""
 
 
 def fetch_request(
@@ -65,3 +65,13 @@ def batches(data: bytes) -> Iterator[DefaultRecordBatch]:
     while (batch := records.next_batch()) is not None:
         if isinstance(batch, DefaultRecordBatch):
             yield batch
+
+
+def records_of(batch: DefaultRecordBatch) -> Iterator[Any]:
+    """The records of a batch, uncompressed. Raises one of ``UNREADABLE``."""
+    try:
+        yield from batch
+    except UNREADABLE:
+        raise
+    except Exception as error:  # noqa: BLE001 -- the errors of the five codecs have no type in common
+        raise ValueError(f"records that cannot be read: {type(error).__name__}") from None

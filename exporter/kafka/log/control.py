@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kafka.record.default_records import DefaultRecordBatch
 
 from exporter.kafka.faults import refusal
-from exporter.kafka.log.batches import UNREADABLE, batches, fetch_request
+from exporter.kafka.log.batches import UNREADABLE, batches, fetch_request, records_of
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, Reason, TopicPartition
@@ -124,8 +124,8 @@ def _take(own: PartitionMarkers, batch: DefaultRecordBatch, end: int) -> None:
         own.first_ms = batch.max_timestamp
     if not batch.is_control_batch:
         return
-    for record in batch:
-        _, kind = _KEY.unpack_from(record.key)
+    for record in records_of(batch):
+        _, kind = _KEY.unpack_from(record.key or b"")
         if kind in {ABORT, COMMIT}:
             epoch = _VALUE.unpack_from(record.value)[1] if record.value else -1
             own.markers.append(

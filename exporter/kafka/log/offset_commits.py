@@ -14,7 +14,7 @@ from kafka.protocol.consumer import FetchRequest
 from kafka.record.default_records import DefaultRecordBatch
 
 from exporter.kafka.faults import refusal
-from exporter.kafka.log.batches import UNREADABLE, batches, fetch_request
+from exporter.kafka.log.batches import UNREADABLE, batches, fetch_request, records_of
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, Reason, TopicPartition
@@ -119,7 +119,7 @@ def commits_of(batch: DefaultRecordBatch) -> Iterator[OffsetCommits]:
     if batch.is_control_batch:
         return
     counts: dict[tuple[str, str], int] = {}
-    for record in batch:
+    for record in records_of(batch):
         place = decode_commit_key(record.key) if record.value is not None and record.key else None
         if place is not None:
             counts[place] = counts.get(place, 0) + 1
