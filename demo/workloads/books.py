@@ -1,4 +1,4 @@
-"""What a workload knows to have happened to the transactions of one transactional.id."""
+"""Expected counts of one transactional.id, from its clients."""
 
 from __future__ import annotations
 

@@ -97,11 +97,11 @@ class Clients:
             parents = {key: running.jvm.cluster for key, running in self._running.items()}
             parents[_INGEST] = next(iter(self._clusters), "")
         found = {state.key: state for state in states}
-        told = {key: state for key, state in found.items() if key not in parents}
+        kept = {key: state for key, state in found.items() if key not in parents}
         for key, parent in parents.items():
-            if key in found and parent in told:
-                told[parent] = replace(told[parent], sources=told[parent].sources + found[key].sources)
-        return list(told.values())
+            if key in found and parent in kept:
+                kept[parent] = replace(kept[parent], sources=kept[parent].sources + found[key].sources)
+        return list(kept.values())
 
     def _only_cluster(self) -> str:
         """The name of the only cluster, "" when there are several or it is not known yet."""

@@ -102,22 +102,22 @@ def _look(
     )
     for source in sources:
         try:
-            told, lost = _read(source, deadline, Facts({type(fact): fact for fact in facts}, facts))
+            given, lost = _read(source, deadline, Facts({type(fact): fact for fact in facts}, facts))
         finally:
             source.close()
-        facts += told
+        facts += given
         faults += lost
     if groups.suspects:
         say(f"{len(groups.suspects)} groups are beyond a last stable offset; looking at them again ...")
         time.sleep(min(_COMMIT_SECONDS, deadline.remaining() / 2))
-        told, lost = _read(groups, deadline)
-        facts += told
+        given, lost = _read(groups, deadline)
+        facts += given
         faults += lost
     ignore = (*settings.posture.ignore, *options.ignore)
     posture = PostureSource(cluster, PostureSettings(ignore=ignore))
     by_type = {type(fact): fact for fact in facts}
-    told, lost = _read(posture, deadline, Facts(by_type, facts))
-    checks = next((fact.checks for fact in told if isinstance(fact, Posture)), ())
+    given, lost = _read(posture, deadline, Facts(by_type, facts))
+    checks = next((fact.checks for fact in given if isinstance(fact, Posture)), ())
     return checks, tuple(dict.fromkeys((*faults, *lost)))
 
 
@@ -125,11 +125,11 @@ def _read(source: Source, deadline: Deadline, facts: Facts | None = None) -> tup
     while True:
         items = list(source.read(deadline.within(source.timeout), facts or Facts()))
         faults = [item.detail for item in items if isinstance(item, Fault)]
-        told = [item for item in items if isinstance(item, Fact)]
+        given = [item for item in items if isinstance(item, Fact)]
         # The tail has caught up with the log once it gives the open transactions.
-        behind = source.name == "txnlog" and not any(isinstance(fact, LoggedTransactions) for fact in told)
+        behind = source.name == "txnlog" and not any(isinstance(fact, LoggedTransactions) for fact in given)
         if not behind or faults or deadline.over:
-            return told, faults
+            return given, faults
         time.sleep(0.1)
 
 

@@ -39,9 +39,9 @@ _TELLING = (
 
 def cause_of(trace: str) -> FailureCause:
     """The cause of the failure in a trace. Reads the exceptions and their messages, never the frames between."""
-    told = "\n".join(headlines(trace))
+    heads = "\n".join(headlines(trace))
     for cause, signs in _TELLING:
-        if any(sign in told for sign in signs):
+        if any(sign in heads for sign in signs):
             return cause
     return FailureCause.OTHER
 

@@ -54,18 +54,18 @@ def catch_all() -> None:
         else:
             log.critical("uncaught error", exc_info=(kind, error, trace))
 
-    def in_thread(told: threading.ExceptHookArgs) -> None:
-        if told.exc_value is not None and not isinstance(told.exc_value, SystemExit):
-            name = told.thread.name if told.thread else ""
-            info = (told.exc_type, told.exc_value, told.exc_traceback)
+    def in_thread(uncaught: threading.ExceptHookArgs) -> None:
+        if uncaught.exc_value is not None and not isinstance(uncaught.exc_value, SystemExit):
+            name = uncaught.thread.name if uncaught.thread else ""
+            info = (uncaught.exc_type, uncaught.exc_value, uncaught.exc_traceback)
             log.critical("a thread ended by an uncaught error", exc_info=info, extra={"thread_name": name})
 
-    def unraisable(told: sys.UnraisableHookArgs) -> None:
-        where = told.err_msg or "an error where none can be raised"
-        if told.exc_value is None:
+    def unraisable(uncaught: sys.UnraisableHookArgs) -> None:
+        where = uncaught.err_msg or "an error where none can be raised"
+        if uncaught.exc_value is None:
             log.error("%s", where)
         else:
-            log.error("%s", where, exc_info=(told.exc_type, told.exc_value, told.exc_traceback))
+            log.error("%s", where, exc_info=(uncaught.exc_type, uncaught.exc_value, uncaught.exc_traceback))
 
     sys.excepthook, threading.excepthook, sys.unraisablehook = uncaught, in_thread, unraisable
 

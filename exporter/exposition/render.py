@@ -49,8 +49,8 @@ MAX_SHARE = 0.02
 
 ASKED_LATELY = 120.0
 RENDER_AHEAD = 5.0
-"""Seconds since the last request for a body during which it is made anew at each change, so that nobody waits for it.
-Between two scrapes that are 15 s apart, fourteen would be made for nobody: there it is made when it is asked for.
+"""Seconds after the last request for a body in which it is rendered again at each change, ahead of the next request.
+With scrapes 15 s apart, fourteen renderings of fifteen would not be used: there it is rendered on request.
 """
 
 
@@ -153,8 +153,8 @@ class Exposition:
         shard: Labels = ()
         for metric, labels, value in samples:
             if metric is not current:
-                current, told = metric, self._sharded.get(metric)
-                values, shard = families.setdefault(told or metric, {}), self._shard if told else ()
+                current, sharded = metric, self._sharded.get(metric)
+                values, shard = families.setdefault(sharded or metric, {}), self._shard if sharded else ()
             if shard:
                 labels += shard  # noqa: PLW2901  # as it is exposed
             if labels in values:

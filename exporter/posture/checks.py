@@ -250,7 +250,7 @@ def _broker_number(evidence: PostureEvidence, rule: Rule, key: str, passes: Call
         found = f"{key}={', '.join(map(str, values))}"
         yield rule.says(evidence.cluster, passed=all(map(passes, values)), found=found)
     else:
-        yield rule.cannot(evidence.cluster, broker_error(evidence) or f"no broker told its {key}")
+        yield rule.cannot(evidence.cluster, broker_error(evidence) or f"no broker returned its {key}")
 
 
 def _offsets(evidence: PostureEvidence) -> Iterator[Check]:

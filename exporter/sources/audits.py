@@ -60,12 +60,12 @@ class AuditsSource(ClusterSource[NamedCluster]):
             text = f"the audit {min(strangers)!r:.60} names no cluster that is watched; give it the cluster's name"
             yield Fault(Reason.MALFORMED, text + (f" (and {len(strangers) - 1} more)" if len(strangers) > 1 else ""))
         last = latest(mine)
-        told = dict(sorted(last.items())[:MOST_AUDITS])
-        for result in told.values():
+        shown = dict(sorted(last.items())[:MOST_AUDITS])
+        for result in shown.values():
             yield from audit_samples(result, (self.cluster, self.target, result.audit))
-        if dropped := len(last) - len(told) + self._left_out():
+        if dropped := len(last) - len(shown) + self._left_out():
             yield catalogue.SERIES_DROPPED(float(dropped), catalogue.AUDIT_VERDICT.name)
-        yield AuditResults(tuple(told.values()))
+        yield AuditResults(tuple(shown.values()))
 
     def _is_mine(self, result: AuditResult, names: frozenset[str]) -> bool:
         """Whether the cluster is this one. A result without a cluster belongs to the only one that is watched."""

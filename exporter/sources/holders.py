@@ -144,18 +144,18 @@ class StallHolders:
         DESCRIBE on all transactional ids may be missing when the tail of the log is current: the log has all ids.
         """
         grouping = self._cluster.grouping
-        told = opened.transactions if opened else ()
+        logged_open = opened.transactions if opened else ()
         try:
             asked = ask_coordinators(
                 self._cluster.client, deadline, lambda each: grouping.of(each).name, producer_ids=sorted(strangers)
             )
         except AskError as error:
-            return Coordinators.of(told, (error.fault.detail,)), [error.fault]
+            return Coordinators.of(logged_open, (error.fault.detail,)), [error.fault]
         tail_is_current = opened is not None and opened.complete and opened.origin == "txnlog"
         missing: Sequence[str] = [
             fault.detail for fault in asked.faults if not (fault.reason is Reason.AUTHORIZATION and tail_is_current)
         ]
-        return Coordinators.of((*asked.transactions, *told), missing), list(asked.faults)
+        return Coordinators.of((*asked.transactions, *logged_open), missing), list(asked.faults)
 
     def _what_completes(
         self, metadata: Metadata, coordinators: Coordinators, deadline: Deadline

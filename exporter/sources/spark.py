@@ -96,8 +96,8 @@ class SparkSource(ClusterSource[Cluster]):
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         now = self._cluster.clock.wall()
-        told = [query for folder in facts.all(SparkQueries) for query in folder.queries]
-        every = merged([*told, *self._posted()], now)
+        described = [query for folder in facts.all(SparkQueries) for query in folder.queries]
+        every = merged([*described, *self._posted()], now)
         latest_first = sorted(every, key=lambda key: every[key].heard, reverse=True)
         queries = {key: every[key] for key in sorted(latest_first[:MOST_QUERIES])}
         head = (self.cluster, self.target)

@@ -103,13 +103,13 @@ def remembered(query: StreamingQuery, now: float) -> bool:
     return now - query.heard < (KEEP_ENDED if ended else KEEP_SILENT)
 
 
-def merged(told: Iterable[StreamingQuery], now: float) -> Mapping[QueryKey, StreamingQuery]:
+def merged(described: Iterable[StreamingQuery], now: float) -> Mapping[QueryKey, StreamingQuery]:
     """Merge the descriptions of each query: the latest state, the furthest progress, the checkpoint's own offsets.
 
     Of several with one name, as of a query that was started again with an empty checkpoint, the latest one is kept.
     """
     by_id: dict[str, list[StreamingQuery]] = {}
-    for query in told:
+    for query in described:
         if remembered(query, now):
             by_id.setdefault(query.id, []).append(query)
     by_key: dict[QueryKey, StreamingQuery] = {}

@@ -60,9 +60,9 @@ class WebFile:
             if reading.config is not None:
                 problems += self._opened(reading.config)
             if reading.config is None or problems:
-                told = list(map(str, problems))
-                log.warning("the web config was refused, the old one stays: %s", "; ".join(told))
-                return told
+                texts = list(map(str, problems))
+                log.warning("the web config was refused, the old one stays: %s", "; ".join(texts))
+                return texts
             self.config = reading.config
             log.info(
                 "web config reread: TLS %s, %d user(s)", "on" if self.config.tls else "off", len(self.config.users)

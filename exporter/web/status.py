@@ -291,14 +291,14 @@ def _plugins(connectors: Sequence[Connector]) -> list[Document]:
     ]
 
 
-def _failed(connector: str, task: Task | None, told: Connector | Task) -> Document:
+def _failed(connector: str, task: Task | None, failure: Connector | Task) -> Document:
     """A failed task, or connector where ``task`` is None. ``error`` is the end of its trace."""
     return {
         "connector": connector,
         "task": task.task if task else None,
-        "worker": told.worker,
+        "worker": failure.worker,
         "cause": str(task.cause) if task and task.cause else None,
-        "error": told.error,
+        "error": failure.error,
     }
 
 

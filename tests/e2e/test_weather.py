@@ -1,4 +1,4 @@
-"""Bad weather on real brokers: moves, crashes, pauses, deletions. Counts stay right and nothing is invented."""
+"""Faults of real brokers: moves, crashes, pauses, deletions. Counts stay right and nothing false is reported."""
 
 from __future__ import annotations
 

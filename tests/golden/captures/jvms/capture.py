@@ -1,7 +1,8 @@
 """Write the captures of brokers' and producers' JVMs anew: ``python -m tests.golden.captures.jvms.capture``.
 
-A real broker and a real Java producer, each with both agents, do a fixed piece of work and rest; then all ways of
-asking them are asked the same. Pages are cut to the requests that we ask for; all else in them stays as it came.
+A real broker and a real Java producer, each with a Jolokia agent and a jmx_exporter, do fixed work and become idle.
+Then both agents are read with the same queries. Pages keep only the requests that the sources read; other lines are
+unchanged. The captures of Connect, Streams and Spark are described in their ORIGIN.md.
 """
 
 from __future__ import annotations
