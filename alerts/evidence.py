@@ -38,8 +38,9 @@ HELD = (
     each(
         f"sum by (application, transactional_id, kind) (max by (application, transactional_id, kind, shard)"
         f" ({LSO_HOLDER_PARTITIONS}{_AT}))",
-        " {{ .Value }} partition(s) held by transactional.id {{ .Labels.transactional_id }} of application"
-        " {{ .Labels.application }}, {{ .Labels.kind }}.",
+        " {{ .Value }} partition(s) held{{ if .Labels.transactional_id }} by transactional.id"
+        " {{ .Labels.transactional_id }} of application {{ .Labels.application }}{{ else }} by a transaction without a"
+        " known transactional.id{{ end }}, {{ .Labels.kind }}.",
         *_HOLDER,
     )
     + each(

@@ -19,6 +19,7 @@ from exporter.catalogue import (
     GROUP_BLOCKED_OFFSETS,
     LAST_TRANSACTION_TIMESTAMP_SECONDS,
     LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
+    LSO_HOLDER_PARTITIONS,
     OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
     POSTURE_CHECK,
     PRODUCER_INITS_TOTAL,
@@ -66,6 +67,14 @@ def test_a_stall_names_its_holder_its_worst_partitions_and_its_end() -> None:
     )
     assert sorted(lines[:5]) == [f"- orders-{number} since 1970-01-01 00:00:0{number} +0000 UTC" for number in range(5)]
     assert lines[5].startswith("The next step, with the proof it needs, is on the agent's status page")
+
+
+def test_a_holder_whose_id_is_not_known_is_said_to_be_so() -> None:
+    unknown = scraped(LSO_HOLDER_PARTITIONS, "prod", "", "", "7", "hanging", values="2x60")
+    texts = rendered(STALLED, [due("warning", "0x60"), unknown])
+    assert [
+        "2 partition(s) held by a transaction without a known transactional.id, hanging." in text for text in texts
+    ] == [True]
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda each: f"{each.name}-{each.severity}")
