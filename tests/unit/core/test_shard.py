@@ -174,12 +174,14 @@ class Agent:
 def stand(world: World) -> None:
     """What is open in the log holds its partitions, the oldest first; the coordinators know of it."""
     world.transactions.clear()
+    begun: dict[tuple[int, int], int] = {}  # no two transactions begin at one offset of a partition
     for rows in world.log.values():
         for record in rows:
             name, value = decode_key(record.key), record.value and decode_value(record.value)
             if not value or value.status not in {Status.ONGOING, Status.PREPARE_COMMIT, Status.PREPARE_ABORT}:
                 world.transactions.pop(name, None)
                 continue
+            begun.setdefault((value.producer_id, value.start_ms), len(begun))
             state = {Status.ONGOING: "Ongoing", Status.PREPARE_COMMIT: "PrepareCommit"}.get(value.status)
             world.transactions[name] = Transaction(
                 value.producer_id,
@@ -193,8 +195,8 @@ def stand(world: World) -> None:
         for number, partition in enumerate(world.topics[topic]):
             holders = [each for each in world.transactions.values() if (topic, number) in each.partitions]
             partition.writers = [
-                Writer(each.producer_id, 10 + at, each.epoch)
-                for at, each in enumerate(sorted(holders, key=lambda each: each.start_ms))
+                Writer(each.producer_id, 10 + begun[each.producer_id, each.start_ms], each.epoch)
+                for each in sorted(holders, key=lambda each: each.start_ms)
             ]
             partition.stable = min((each.start_offset for each in partition.writers), default=None)
 
