@@ -45,8 +45,10 @@ def measure(*, quick: bool) -> Bench:
         with Agent(cluster.processes, *flags) as agent:
             bench.start(agent, began)
             bench.steady(agent, "CPU of a steady cycle", target=0.2)
+            bench.rest(agent, "CPU a minute, scraped every 15 s", 0.6)
             with Traffic(wire, scale, others, TRAFFIC_PER_SECOND):
                 bench.steady(agent, f"the same with {TRAFFIC_PER_SECOND} transactions/s")
+                bench.rest(agent, f"the same a minute with {TRAFFIC_PER_SECOND} transactions/s", 1.0)
                 bench.scrapes(agent)
             bench.events(agent)
             bench.blockers(agent)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from demo.agent import Agent
 from demo.jars import say
 from demo.processes import poll
-from exporter.catalogue import LSO_BLOCKER_INFO, TRANSACTION_LOG_TAIL_LAG_RECORDS
+from exporter.catalogue import TRANSACTION_LOG_TAIL_LAG_RECORDS
 from exporter.jvm.reader import AgentKind
 from exporter.model import Deadline
 from tests.bench import jmx, jvms, log_tail
@@ -17,6 +17,7 @@ from tests.bench.machine import cpu_seconds, load, peak_rss_mb
 from tests.bench.report import Row
 from tests.bench.scale import BenchCluster, Scale
 from tests.bench.scrapes import FLOOR, FORMS, PROMETHEUS, Form, scrape, time_forms, value
+from tests.bench.steady import is_full, rest
 from tests.bench.wire import Wire
 
 STEADY_SECONDS = 60.0
@@ -54,9 +55,18 @@ class Bench:
         _until(agent, lambda body: value(body, lag) == 0, "the tail has not reached the end of the log")
         note = f"{cpu_seconds(agent.child.pid):.1f} CPU s, {peak_rss_mb(agent.child.pid):.0f} MB"
         self._row("first start, until the last hour of the log is read", time.monotonic() - began, "s", note=note)
-        say("waiting until every open transaction is named as a blocker")
-        name = f"\n{LSO_BLOCKER_INFO.name}{{".encode()
-        _until(agent, lambda body: body.count(name) >= self.scale.open, "not every open transaction is a blocker")
+        say("waiting until every partition that is held is stalled")
+        _until(agent, lambda body: is_full(body, self.scale.open), "not every open transaction is seen to hold")
+        self._row("first start, until the whole picture is there", time.monotonic() - began, "s")
+
+    def rest(self, agent: Agent, what: str, target: float) -> None:
+        """CPU seconds a minute at default intervals, scraped every 15 s; memory; the slowest of those scrapes."""
+        seconds = STEADY_SECONDS / 4 if self._quick else 2 * STEADY_SECONDS
+        say(f"{what}: {seconds:.0f} s")
+        found = rest(agent, seconds)
+        note = f"{found.librdkafka_cpu:.2f} of it librdkafka's, {found.threads} threads, RSS {found.rss_mb:.0f} MB"
+        self._row(what, found.cpu, "CPU s/min", target, note=note)
+        self._row("  the slowest of these scrapes", found.slowest_scrape, "s", 0.02)
 
     def steady(self, agent: Agent, what: str, target: float | None = None) -> None:
         """Process CPU over a minute at default intervals, scraped as Prometheus does, in cycles of five seconds."""

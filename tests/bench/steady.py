@@ -5,31 +5,18 @@ CPU is told apart by threads: librdkafka names its own (``rdk:...``), all others
 
 from __future__ import annotations
 
-import http.client
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from demo.agent import Agent
-from demo.processes import poll
 from exporter.catalogue import STALLED_PARTITIONS, TRANSACTION_LOG_TAIL_LAG_RECORDS
-from exporter.model import Deadline
 from tests.bench.machine import TICKS, cpu_seconds, peak_rss_mb, rss_mb
 from tests.bench.scrapes import PROMETHEUS, scrape, value
 
 SCRAPE_SECONDS = 15.0
 START_SECONDS = 240.0
 AS_PROMETHEUS = {"Accept": PROMETHEUS, "Accept-Encoding": "gzip"}
-
-
-class Start(NamedTuple):
-    """Seconds from the start of the process, and CPU seconds and MB at the end."""
-
-    first_answer: float
-    full_picture: float
-    cpu: float
-    peak_mb: float
 
 
 class Rest(NamedTuple):
@@ -42,23 +29,6 @@ class Rest(NamedTuple):
     slowest_scrape: float
     scraped_bytes: int
     threads: int
-
-
-def start(launch: Callable[[], Agent], open_transactions: int) -> tuple[Agent, Start]:
-    """Start an agent and wait until it has the whole picture: the log read, every partition that is held
-    stalled.
-    """
-    began = time.monotonic()
-    agent = launch()
-    deadline = Deadline.after(START_SECONDS)
-    first = 0.0
-    while (body := _answer(agent)) is None or not is_full(body, open_transactions):
-        first = first or (time.monotonic() - began if body is not None else 0.0)
-        if not poll(deadline, 0.1 if first else 0.02):
-            raise TimeoutError(f"the agent has no full picture; its log ends with:\n{agent.child.tail(15)}")
-    full = time.monotonic() - began
-    pid = agent.child.pid
-    return agent, Start(first, full, cpu_seconds(pid), peak_rss_mb(pid))
 
 
 def rest(agent: Agent, seconds: float) -> Rest:
@@ -94,14 +64,8 @@ def librdkafka_cpu(pid: int) -> float:
     return found / TICKS
 
 
-def _answer(agent: Agent) -> bytes | None:
-    try:
-        return scrape(agent.port)
-    except (OSError, http.client.HTTPException):
-        return None
-
-
 def is_full(body: bytes, open_transactions: int) -> bool:
+    """Whether the log was read to its end, and so many partitions are stalled."""
     stalled = f"{STALLED_PARTITIONS.name}{{".encode()
     found = sum(float(line.rpartition(b" ")[2]) for line in body.splitlines() if line.startswith(stalled))
     return found >= open_transactions and value(body, TRANSACTION_LOG_TAIL_LAG_RECORDS.name) == 0
