@@ -5,13 +5,18 @@ python -m tests.hostile.patterns MODULE:NAME  tries one on a megabyte each.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import sys
+from collections import deque
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[2]
 LENGTH = 1_000_000
+INLINE = "inline"
 UNITS = (" ", "a", "A", "0", ":", ",", '"', "\\", "/", "-", "_", ".")
 
 # The method, what a text begins with, and what is repeated beside UNITS.
@@ -130,6 +135,24 @@ ELSEWHERE = {
 OF_OTHER_ROOMS = ("exporter.jobs.", "exporter.web.", "exporter.commands.", "exporter.alerts.", "exporter.dashboards.")
 
 
+OF_THE_OPERATOR = ("exporter.settings.", "exporter.jvm.rule_files")
+METHODS = ("match", "search", "fullmatch", "sub", "finditer")
+
+
+def inline() -> Iterator[tuple[str, str]]:
+    """The patterns that are written where they are used: method and pattern; not those that are put together."""
+    for file in sorted((ROOT / "exporter").rglob("*.py")):
+        where = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        if where.startswith((*OF_OTHER_ROOMS, *OF_THE_OPERATOR)):
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="re"), attr=method), args=[ast.Constant(value=str(text)), *_]
+                ) if method in METHODS:
+                    yield method, text
+
+
 def texts(use: Use) -> Iterator[str]:
     _, head, units = use
     for unit in (*UNITS, *units):
@@ -147,17 +170,27 @@ def pattern_of(name: str) -> re.Pattern[str]:
 
 
 def main(name: str) -> None:
-    pattern = pattern_of(name)
+    if name == INLINE:
+        for method, written in inline():
+            for text in texts((method, "", ())):
+                _try(re.compile(written), method, text)
+        return
     for text in texts(FOREIGN[name]):
-        match FOREIGN[name][0]:
-            case "sub":
-                pattern.sub("", text)
-            case "search":
-                pattern.search(text)
-            case "match":
-                pattern.match(text)
-            case "fullmatch":
-                pattern.fullmatch(text)
+        _try(pattern_of(name), FOREIGN[name][0], text)
+
+
+def _try(pattern: re.Pattern[str], method: str, text: str) -> None:
+    match method:
+        case "sub":
+            pattern.sub("", text)
+        case "search":
+            pattern.search(text)
+        case "match":
+            pattern.match(text)
+        case "fullmatch":
+            pattern.fullmatch(text)
+        case "finditer":
+            deque(pattern.finditer(text), 0)
 
 
 if __name__ == "__main__":

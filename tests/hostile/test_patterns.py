@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.hostile.patterns import ELSEWHERE, FOREIGN, OF_OTHER_ROOMS
+from tests.hostile.patterns import ELSEWHERE, FOREIGN, INLINE, OF_OTHER_ROOMS
 
 ROOT = Path(__file__).parents[2]
 CPU_SECONDS = 60
 
 
-@pytest.mark.parametrize("name", FOREIGN)
+@pytest.mark.parametrize("name", [*FOREIGN, INLINE])
 @pytest.mark.timeout(600)
 def test_a_megabyte_takes_a_pattern_no_longer_than_its_length(name: str) -> None:
     done = subprocess.run(
