@@ -9,6 +9,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from itertools import repeat
+from operator import attrgetter
 from struct import Struct
 
 from exporter.transactions.entries import Entry
@@ -35,6 +36,7 @@ _NUMBERS = (
     "offset",
     "begun_offset",
 )
+_numbers_of = attrgetter(*_NUMBERS)
 
 
 class _Names:
@@ -91,7 +93,7 @@ class FinishedIds:
             self._sections.number(entry.section),
             self._application_names.number(entry.application),
             entry.layout,
-            *(getattr(entry, name) for name in _NUMBERS),
+            *_numbers_of(entry),
         )
         if self._free:
             number = self._free.pop()
@@ -158,10 +160,18 @@ class FinishedIds:
 
     def _grow(self) -> None:
         """Make room, and leave out what ids that were taken out left behind."""
-        kept = [(self._key(number), self._entry(number)) for number in self._slots if number >= 0]
         slots = _SMALLEST
-        while slots < 2 * len(kept):
+        while slots < 2 * len(self):
             slots *= 2
+        if self._used == len(self):  # nothing was taken out: the rows stay as they are
+            self._slots = array("i", repeat(_NONE, slots))
+            for number in range(len(self)):
+                at = hash(self._key(number)) & (slots - 1)
+                while self._slots[at] != _NONE:
+                    at = (at + 1) & (slots - 1)
+                self._slots[at] = number
+            return
+        kept = [(self._key(number), self._entry(number)) for number in self._slots if number >= 0]
         self.applications.clear()
         self._clear(slots)
         for key, entry in kept:
