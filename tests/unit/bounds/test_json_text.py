@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from exporter.bounds.json_text import MOST_DEPTH, JsonError, parse_json, weight
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**39), 10**39) | st.floats(allow_nan=False) | st.text(),
+    st.none() | st.booleans() | st.integers(-(10**42), 10**42) | st.floats(allow_nan=False) | st.text(),
     lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(), children, max_size=4),
     max_leaves=20,
 )
