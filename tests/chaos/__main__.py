@@ -1,6 +1,7 @@
 """``python -m tests.chaos --seed 1 --minutes 10``: one run and its verdict.
 
-The exit code is 1 on any disagreement, and 3 when the servers of the run did not start, or did not come back, in time.
+The exit code is 1 on any disagreement, and 3 when there is no verdict: the servers of the run did not start, or did not
+come back, in time, or the cluster lost records that it had acknowledged (an unclean election), and so has no truth.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ def main() -> int:
     print(text)
     if not options.judge:
         (_kept(options.output, options.seed) / "report.txt").write_text(text + "\n")
+    if disagreements and evidence.unclean_elections:
+        say("there is no verdict: the cluster lost what it acknowledged")
+        return NO_STAGE
     return DISAGREED if disagreements else 0
 
 

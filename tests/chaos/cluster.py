@@ -199,6 +199,11 @@ class ChaosCluster:
     ) -> None:
         self.close()
 
+    def unclean_elections(self) -> int:
+        """How many leaders the controller elected that may lack records which were acknowledged, by its own log."""
+        with (self.folder / f"broker-{CONTROLLER}.log").open(errors="replace") as lines:
+            return sum("using an unclean election" in line for line in lines)
+
     def create_topic(self, name: str, partitions: int) -> None:
         admin = self.admin()
         # The oracle dates a stall by the instant at which its holder's first batch was appended.

@@ -17,7 +17,7 @@ from kafka.errors import KafkaError
 from demo.processes import poll
 from exporter.model import Deadline
 from tests.chaos.agent import AgentUnderTest
-from tests.chaos.cluster import BROKERS, TRANSACTION_LOG, ChaosCluster
+from tests.chaos.cluster import BROKERS, MIN_ISR, TRANSACTION_LOG, ChaosCluster
 from tests.chaos.nemesis import Deed, Fault
 from tests.chaos.workloads import Workload
 
@@ -110,7 +110,7 @@ class Deeds:
         broker = self._cluster.brokers[number]
         with self._alone(fault.target):
             broker.kill()
-            # Only a follower may lose what it had: as long as the controller takes it for in sync, it could lead.
+            # Only a follower may lose what it had: what is in sync, or eligible beside too few that are, could lead.
             out = self._wait_out_of_sync(number)
             cut = truncate_logs(self._cluster.data(number), self._lots) if out else 0
             broker.start()
@@ -118,12 +118,18 @@ class Deeds:
             raise RuntimeError("it did not leave the ISR, or had no log to truncate: nothing was truncated")
 
     def _wait_out_of_sync(self, number: int) -> bool:
+        """Whether every partition has enough replicas in sync without this broker, so that it cannot be elected.
+
+        Where fewer than ``min.insync.replicas`` are left, a broker that leaves the ISR stays eligible, and the last one
+        is elected again when it is back, with what its log then has (KIP-966).
+        """
         until = Deadline.after(OUT_OF_ISR_SECONDS)
         admin = self._cluster.admin()
         while True:
             try:
                 topics = admin.list_topics(timeout=5).topics.values()
-                if not any(number in each.isrs for topic in topics for each in topic.partitions.values()):
+                in_sync = [each.isrs for topic in topics for each in topic.partitions.values()]
+                if in_sync and all(number not in each and len(each) >= MIN_ISR for each in in_sync):
                     return True
             except KafkaException:
                 pass

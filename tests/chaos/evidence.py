@@ -48,7 +48,10 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """``quiet_at`` is when the last fault was mended; ``orphans_at`` when the second act began."""
+    """``quiet_at`` is when the last fault was mended; ``orphans_at`` when the second act began.
+
+    ``unclean_elections`` are leaders that the controller elected although they may lack acknowledged records.
+    """
 
     seed: int
     began: float
@@ -64,6 +67,7 @@ class Evidence:
     held: Mapping[Place, Sequence[Held]]
     books: Books
     orphans: Sequence[Orphan]
+    unclean_elections: int = 0
     histories: Mapping[str, History] = field(init=False)
     standings: Mapping[Place, list[Standing]] = field(init=False)
 

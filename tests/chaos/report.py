@@ -43,6 +43,8 @@ def _head(evidence: Evidence) -> Iterator[str]:
         f"clients: {len(books.begun)} begun, {len(books.committed)} commits and {len(books.aborted)} aborts "
         f"acknowledged, {len(books.displaced)} displaced by another incarnation, {books.refused} refused"
     )
+    if evidence.unclean_elections:
+        yield f"{evidence.unclean_elections} unclean elections: the cluster may have lost what it acknowledged"
     stood = [each.ended - each.began for found in evidence.standings.values() for each in found]
     claims = list(evidence.claims())
     long, short = sum(each >= 30 for each in stood), sum(10 <= each < 30 for each in stood)

@@ -123,6 +123,7 @@ class Run:
                 held=data,
                 books=self.workload.books(),
                 orphans=lost,
+                unclean_elections=self.cluster.unclean_elections(),
             )
 
         self._settle(evidence)
