@@ -356,6 +356,8 @@ def _pods() -> Iterator[Case]:
     seldom = [(60, 0, 1), (90, 0, 0.15)]
     ends = {"65m": both, "105m": []}
     yield case(name, "too few of late", finished(seldom), ends)
+    three = finished([(60, 0, 1), *[(4, 0, 0), (1, 0, 1)] * 8])
+    yield case(name, "three of late are enough", three, {"90m": both})
     yield case(name, "too few of late, by two", [*finished(seldom), *finished(seldom, agent="b")], ends)
     few = [(60, 0, 1), (90, 0, 0.22)]
     idle = finished([(150, 0, 0)], agent="b")

