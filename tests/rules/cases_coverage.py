@@ -54,6 +54,8 @@ def _more(reason: str, metric: Metric) -> Iterator[Case]:
     )
     found = [counter("5x100 stale"), counter("_x110 6x200", agent="new")]
     yield case(name, "or one more", found, {"100m": [], "111m": [ours], "200m": []})
+    more = [counter("5x100 " + "stale " * 65 + "6x100", agent=agent) for agent in "ab"]
+    yield case(name, "or one more of both", more, {"100m": [], "170m": [ours], "260m": []})
     away = [counter("5x100 " + "stale " * 100 + "5x100")]
     yield case(name, "an agent that was away counts on", away, {"201m": [], "250m": []})
     fewer = [counter("9x100 stale"), counter("_x110 2x60 3x60", agent="new")]

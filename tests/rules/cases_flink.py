@@ -31,8 +31,8 @@ def loss(values: str, app: tuple[str, ...] = APP, agent: str = "a") -> Series:
     return scraped(FLINK_LOSS_TIMESTAMP_SECONDS, *app, "orders-0-7", "7", "7", "yes", values=values, agent=agent)
 
 
-def last(outcome: str, values: str, app: tuple[str, ...] = APP) -> Series:
-    return scraped(LAST_TRANSACTION_TIMESTAMP_SECONDS, *app, outcome, values=values)
+def last(outcome: str, values: str, app: tuple[str, ...] = APP, agent: str = "a") -> Series:
+    return scraped(LAST_TRANSACTION_TIMESTAMP_SECONDS, *app, outcome, values=values, agent=agent)
 
 
 def cases() -> Iterator[Case]:
@@ -116,3 +116,26 @@ def _generic() -> Iterator[Case]:
     )
     yield case(timeouts, "a loss of a Flink job", [last("timed_out", "0x60"), loss("0x60")], {"1m": []})
     yield case(timeouts, "a timeout after a loss", [last("timed_out", "30x60"), loss("0x60")], {"1m": [ticket]})
+    for name, outcome, cause in ((fenced, "fenced", _cleaned), (timeouts, "timed_out", loss)):
+        yield case(
+            name,
+            "what two replicas know of a Flink job",
+            [last(outcome, "30x60", agent=each) for each in "ab"] + [cause("30x60", agent=each) for each in "ab"],
+            {"1m": []},
+        )
+        yield case(
+            name,
+            "one after it, which one of two replicas does not know",
+            [last(outcome, "30x60"), last(outcome, "0x60", agent="b"), cause("0x60"), cause("0x60", agent="b")],
+            {"1m": [ticket]},
+        )
+        yield case(
+            name,
+            "one before it, of which one of two replicas does not know the later one",
+            [last(outcome, "20x60", agent=each) for each in "ab"] + [cause("0x60"), cause("30x60", agent="b")],
+            {"1m": []},
+        )
+
+
+def _cleaned(values: str, agent: str = "a") -> Series:
+    return scraped(FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS, *APP, "orders", values=values, agent=agent)
