@@ -245,6 +245,7 @@ def _commits() -> core.Panel:
 
 def _groups() -> core.Panel:
     by = "group, topic"
+    held = total(now(GROUP_UNSTABLE_OFFSET_PARTITIONS, OF_TOPIC, OF_GROUP), by)
     return table(
         "Groups, and what they wait for",
         "Held up: not readable yet, because of an open transaction. Behind: readable, and not read yet. Records:"
@@ -254,7 +255,7 @@ def _groups() -> core.Panel:
             total(now(GROUP_BLOCKED_OFFSETS, OF_TOPIC, OF_GROUP), by),
             total(now(GROUP_READ_COMMITTED_LAG_OFFSETS, OF_TOPIC, OF_GROUP), by),
             total(now(GROUP_READ_COMMITTED_LAG_RECORDS, OF_TOPIC, OF_GROUP), by),
-            total(now(GROUP_UNSTABLE_OFFSET_PARTITIONS, OF_TOPIC, OF_GROUP), by),
+            f"{held} or 0 * {total(now(GROUP_BLOCKED_OFFSETS, OF_TOPIC, OF_GROUP), by)}",
         ],
         [
             Column("group", "Group"),
