@@ -221,8 +221,8 @@ def test_the_report_tells_the_same(stage: Stage) -> None:
     assert {each["transactional_id"]: each["count"] for each in said["fences"]} == {
         name: count for (name, outcome), count in stage.books.items() if outcome == "fenced"
     }
-    (held,) = {each["transactional_id"] for each in said["holds"]}
-    assert held == "sleepy-1"
+    # It is open all the while; on a busy machine another one may be open for long enough to be listed below it.
+    assert said["holds"][0]["transactional_id"] == "sleepy-1"
 
 
 # --- What cannot go well is said before Spark starts, and nothing is written ---
