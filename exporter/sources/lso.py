@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -15,7 +15,7 @@ from exporter.kafka.requests.offsets import both_ends
 from exporter.kafka.requests.routing import NAMED_TOPICS
 from exporter.lso.holders import shown
 from exporter.lso.proof import OpenStart
-from exporter.lso.rules import Coordinators, Replication
+from exporter.lso.rules import Coordinators
 from exporter.lso.tracker import StallWatch
 from exporter.model import (
     CoordinatorTime,
@@ -26,6 +26,7 @@ from exporter.model import (
     OpenTransactions,
     ReleaseTimes,
     Sample,
+    Stall,
     Stalls,
     TopicPartition,
 )
@@ -137,7 +138,8 @@ class LsoSource(KafkaSource):
         coordinators, replication, more = self._holders.read(metadata, hot, opened, deadline)
         yield from more
         flink = facts.get(FlinkTransactions) or FlinkTransactions({})
-        yield from self._samples(coordinators, replication, facts.get(ReleaseTimes), opened, flink)
+        found = self._holders.stalls(coordinators, replication, facts.get(ReleaseTimes), opened, flink)
+        yield from self._samples(found, coordinators)
         self._save()
 
     # --- Reading ---
@@ -291,16 +293,8 @@ class LsoSource(KafkaSource):
 
     # --- Samples ---
 
-    def _samples(
-        self,
-        coordinators: Coordinators,
-        replication: Mapping[TopicPartition, Replication],
-        releases: ReleaseTimes | None,
-        opened: OpenTransactions | None,
-        flink: FlinkTransactions,
-    ) -> Iterator[Sample | Fact]:
+    def _samples(self, found: Sequence[Stall], coordinators: Coordinators) -> Iterator[Sample | Fact]:
         name = self.cluster
-        found = self._holders.stalls(coordinators, replication, releases, opened, flink)
         stalls = [each for each in found if each.partition not in self._elsewhere]
         # Only where the LSO is below the high watermark is there a lag.
         lags = dict.fromkeys({topic for topic, _ in self._watch.readings.keys() - self._elsewhere}, 0)

@@ -93,9 +93,7 @@ class TxnlogSource(KafkaSource):
         self._log: LogTail | None = None  # None until the topic was seen
         self._keeper = Keeper(cluster.state, self.name)
         self._saved: Saved | None = None  # the state of the last process; None until the first request for metadata
-        self._log_partitions: int | None = (
-            None  # how many the log had at the first start; None until the first request for metadata
-        )
+        self._log_partitions: int | None = None  # at the first start; None until the first request for metadata
         self._targets: dict[int, int] = {}  # ends at the start, which are read before restored counters are exposed
         self._shown = False  # the counters
         self._undecodable = 0

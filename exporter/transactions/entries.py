@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from exporter.kafka.varint import uvarint
 from exporter.model import OpenTransaction, TopicPartition, TransactionState
 from exporter.transactions.events import Ended
 from exporter.transactions.records import HEAD_SIZE, NO_TAGS, NO_TIMEOUT_MS, Status, partitions_at
@@ -102,18 +103,9 @@ def encode_section(partitions: frozenset[TopicPartition]) -> bytes:
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         by_topic.setdefault(topic, []).append(partition)
-    section = _uvarint(len(by_topic) + 1)
+    section = uvarint(len(by_topic) + 1)
     for topic, numbers in by_topic.items():
         name = topic.encode()
-        section += _uvarint(len(name) + 1) + name + _uvarint(len(numbers) + 1)
+        section += uvarint(len(name) + 1) + name + uvarint(len(numbers) + 1)
         section += b"".join(number.to_bytes(4, "big") for number in numbers) + NO_TAGS
     return section
-
-
-def _uvarint(number: int) -> bytes:
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)

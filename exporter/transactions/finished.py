@@ -84,9 +84,6 @@ class FinishedIds:
         """
         if 3 * (self._used + 1) > 2 * len(self._slots):
             self._grow()
-        at = hash(key) & (len(self._slots) - 1)
-        while self._slots[at] != _NONE:
-            at = (at + 1) & (len(self._slots) - 1)
         row = _ROW.pack(
             len(self._keys),
             len(key),
@@ -102,7 +99,7 @@ class FinishedIds:
             number = len(self._rows) // _ROW.size
             self._rows += row
         self._keys += key
-        self._slots[at] = number
+        self._slots[self._never_taken(key)] = number
         self._used += 1
         self.applications[entry.application] += 1
 
@@ -148,6 +145,14 @@ class FinishedIds:
             at = (at + 1) & mask
         return None
 
+    def _never_taken(self, key: bytes) -> int:
+        """The first slot for this key that never had a row."""
+        slots, mask = self._slots, len(self._slots) - 1
+        at = hash(key) & mask
+        while slots[at] != _NONE:
+            at = (at + 1) & mask
+        return at
+
     def _entry(self, number: int) -> Entry:
         start, length, section, application, layout, *numbers = _ROW.unpack_from(self._rows, number * _ROW.size)
         key = bytes(self._keys[start : start + length])
@@ -166,10 +171,7 @@ class FinishedIds:
         if self._used == len(self):  # nothing was taken out: the rows stay as they are
             self._slots = array("i", repeat(_NONE, slots))
             for number in range(len(self)):
-                at = hash(self._key(number)) & (slots - 1)
-                while self._slots[at] != _NONE:
-                    at = (at + 1) & (slots - 1)
-                self._slots[at] = number
+                self._slots[self._never_taken(self._key(number))] = number
             return
         kept = [(self._key(number), self._entry(number)) for number in self._slots if number >= 0]
         self.applications.clear()

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from exporter.kafka.requests.metadata import Metadata
+from exporter.kafka.varint import uvarint
 from exporter.model import TopicPartition
 
 FIRST_VERSION, LAST_VERSION = 4, 11
@@ -80,7 +81,7 @@ class OffsetsRequest(ListOffsetsRequest, init=False):
         none = (0,) if flexible else ()
         for topic, rows in self.asked.items():
             name = topic.encode()
-            out += (_uvarint(len(name) + 1) if flexible else _INT16.pack(len(name))) + name
+            out += (uvarint(len(name) + 1) if flexible else _INT16.pack(len(name))) + name
             out += _count(len(rows), flexible=flexible)
             out += b"".join([row(*each, *none) for each in rows])
             out += b"\0" * flexible
@@ -174,16 +175,7 @@ def read_offsets(body: bytes, *, flexible: bool) -> Offsets | None:
 
 
 def _count(number: int, *, flexible: bool) -> bytes:
-    return _uvarint(number + 1) if flexible else _INT32.pack(number)
-
-
-def _uvarint(number: int) -> bytes:
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+    return uvarint(number + 1) if flexible else _INT32.pack(number)
 
 
 def _read_count(body: bytes, at: int, *, flexible: bool) -> tuple[int, int]:
