@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 from demo import jars
 from demo.connect import Brokers
-from demo.processes import Child, ProcessGroup, java
-from exporter.model import Deadline
+from demo.jvm_application import JvmApplication
+from demo.processes import java
 
 FLINK_JOB = Path(__file__).parent / "java" / "FlinkJob.java"
 MAIN = "org.apache.flink.connector.kafka.sink.FlinkJob"
 Naming = Literal["INCREMENTING", "POOLING"]
 
 
-class FlinkJob:
+class FlinkJob(JvmApplication):
     """One job. A context manager; ``start`` again after ``kill``, from its last checkpoint where there is one.
 
     Times are seconds. While ``hold`` is in force, transactions of completed checkpoints stay precommitted.
@@ -38,11 +35,9 @@ class FlinkJob:
         rate: float = 20.0,
         heap_mb: int = 384,
     ) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-flink-"))
+        super().__init__(f"flink-{prefix}", "kafka-eos-flink-")
         self.checkpoints = self.folder / "checkpoints"
         self._gate = self.folder / "held"
-        self._processes = ProcessGroup(self.folder)
-        self._name = f"flink-{prefix}"
         self._settings = {
             "bootstrap": brokers.bootstrap,
             "topic": topic,
@@ -56,13 +51,6 @@ class FlinkJob:
             "gate": str(self._gate),
         }
         self._heap_mb = heap_mb
-        self._child: Child | None = None
-
-    @property
-    def child(self) -> Child:
-        if self._child is None:
-            raise RuntimeError(f"{self._name} was never started")
-        return self._child
 
     @property
     def last_checkpoint(self) -> Path | None:
@@ -70,13 +58,13 @@ class FlinkJob:
         found = self.checkpoints.glob("*/chk-*/_metadata")
         return max((each.parent for each in found), key=_number_and_age, default=None)
 
-    def start(self) -> None:
+    def command(self) -> list[str]:
+        """Of a start from the newest checkpoint, where there is one."""
         settings = dict(self._settings)
         if (checkpoint := self.last_checkpoint) is not None:
             settings["restore"] = checkpoint.as_uri()
         arguments = [f"{key}={value}" for key, value in settings.items()]
-        argv = java(self._heap_mb, jars.flink(), MAIN, *arguments, classes=jars.flink_classes(), log_level="warn")
-        self._child = self._processes.start(self._name, argv)
+        return java(self._heap_mb, jars.flink(), MAIN, *arguments, classes=jars.flink_classes(), log_level="warn")
 
     def hold(self) -> None:
         """From now on, complete checkpoints without committing what they precommitted."""
@@ -84,23 +72,6 @@ class FlinkJob:
 
     def release(self) -> None:
         self._gate.unlink(missing_ok=True)
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        self.child.kill()
-
-    def close(self) -> None:
-        self._processes.close(Deadline.after(0))
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _number_and_age(checkpoint: Path) -> tuple[float, int]:

@@ -59,34 +59,32 @@ def require(command: str, package: str) -> str:
 def library(version: str = DEFAULT_VERSION, progress: Progress = say) -> Path:
     """The folder that holds all jars of this Kafka version; downloads them if they are not there yet."""
     require("java", "openjdk-17-jre-headless")
-    target = cache_root() / "jars" / f"{version}-{_digest(POM.read_bytes())}"
-    with _prepared(target) as staging:
-        if staging is not None:
-            progress(f"fetching the jars of Kafka {version} with Maven (about 130 MB the first time)")
-            _download(POM, {"kafka.version": version}, staging, progress)
-    return target
+    what = f"fetching the jars of Kafka {version} with Maven (about 130 MB the first time)"
+    return _fetched(version, POM, {"kafka.version": version}, what, progress)
 
 
 def agents(jmx_exporter: str = JMX_EXPORTER, progress: Progress = say) -> Path:
     """The folder that holds the JVM agents of Jolokia and of this version of the jmx_exporter; ``jvm_agents`` knows how
     to use them.
     """
-    target = cache_root() / "jars" / f"agents-{jmx_exporter}-{_digest(AGENTS_POM.read_bytes())}"
-    with _prepared(target) as staging:
-        if staging is not None:
-            progress("fetching Jolokia and the jmx_exporter with Maven (4 MB)")
-            _download(AGENTS_POM, {"jmx_exporter.version": jmx_exporter}, staging, progress)
-    return target
+    what = "fetching Jolokia and the jmx_exporter with Maven (4 MB)"
+    return _fetched(f"agents-{jmx_exporter}", AGENTS_POM, {"jmx_exporter.version": jmx_exporter}, what, progress)
 
 
 def flink(version: str = FLINK, progress: Progress = say) -> Path:
     """The folder that holds the jars of this Flink version with its Kafka connector."""
     require("java", "openjdk-17-jre-headless")
-    target = cache_root() / "jars" / f"flink-{version}-{_digest(FLINK_POM.read_bytes())}"
+    what = f"fetching the jars of Flink {version} with Maven (about 80 MB the first time)"
+    return _fetched(f"flink-{version}", FLINK_POM, {"flink.version": version}, what, progress)
+
+
+def _fetched(name: str, pom: Path, properties: Mapping[str, str], what: str, progress: Progress) -> Path:
+    """The folder of this name and these dependencies; they are downloaded, after ``what``, if it is not there yet."""
+    target = cache_root() / "jars" / f"{name}-{_digest(pom.read_bytes())}"
     with _prepared(target) as staging:
         if staging is not None:
-            progress(f"fetching the jars of Flink {version} with Maven (about 80 MB the first time)")
-            _download(FLINK_POM, {"flink.version": version}, staging, progress)
+            progress(what)
+            _download(pom, properties, staging, progress)
     return target
 
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from demo import jars
 from demo.connect import Brokers
-from demo.processes import Child, JvmOptions, ProcessGroup, java
+from demo.jvm_application import JvmApplication
+from demo.processes import JvmOptions, java
 from exporter.model import Deadline
 
 STOP_SECONDS = 15.0
 COUNT_STREAMS = Path(__file__).parent / "java" / "CountStreams.java"
 
 
-class StreamsApp:
+class StreamsApp(JvmApplication):
     """One instance, two threads, store ``counts``. A context manager; ``start`` again after ``stop`` or ``kill``."""
 
     def __init__(
@@ -34,9 +32,8 @@ class StreamsApp:
         self.application_id = application_id
         self.topic = topic
         self.changelog = f"{application_id}-counts-changelog"
-        self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-streams-"))
+        super().__init__(f"streams-{application_id}", "kafka-eos-streams-")
         self.state_dir = self.folder / "state"
-        self._processes = ProcessGroup(self.folder)
         argv = java(
             heap_mb,
             jars.library(brokers.version),
@@ -48,18 +45,11 @@ class StreamsApp:
             *(f"{key}={value}" for key, value in (settings or {}).items()),
             classes=jars.classes(brokers.version, source=COUNT_STREAMS),
         )
-        self._name = f"streams-{application_id}"
         self._argv = [argv[0], *jvm_options(self._name), *argv[1:]]
-        self._child: Child | None = None
 
-    @property
-    def child(self) -> Child:
-        if self._child is None:
-            raise RuntimeError(f"{self._name} was never started")
-        return self._child
-
-    def start(self) -> None:
-        self._child = self._processes.start(self._name, self._argv)
+    def command(self) -> list[str]:
+        """The same for each start."""
+        return self._argv
 
     def stop(self) -> None:
         """SIGTERM: it commits and closes its stores."""
@@ -72,16 +62,3 @@ class StreamsApp:
     def lose_state(self) -> None:
         """Delete its state directory while it is stopped: the next start restores from the changelog."""
         shutil.rmtree(self.state_dir, ignore_errors=True)
-
-    def close(self) -> None:
-        self._processes.close(Deadline.after(0))
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
