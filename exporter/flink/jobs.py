@@ -186,10 +186,23 @@ class KafkaSinkJob:
         if not self.restarts or instant - self.restarts[-1] > RESTART_SECONDS:
             self.restarts.append(instant)
 
+    @property
+    def patience(self) -> float | None:
+        """Seconds after which a job that commits nothing is silent; None while its interval is not known."""
+        interval = self.interval
+        return None if interval is None else MISSED_CHECKPOINTS * interval + SLACK_SECONDS
+
     def restarts_without_commit(self, now: float) -> int:
-        """How often the job was started in ten minutes and since it committed last, by its clean-ups."""
+        """How often the job was started in ten minutes and since it committed last, by its clean-ups.
+
+        The last start does not count before it had the time to commit: a job that was started from its checkpoint just
+        now is no job that starts in vain.
+        """
+        patience = UNLEARNED_SECONDS if self.patience is None else self.patience
         since = max(now - WINDOW, self.last_commit or float("-inf"))
-        return sum(each > since for each in self.restarts)
+        starts = [each for each in self.restarts if each > since]
+        in_time = bool(starts) and now - starts[-1] <= patience
+        return len(starts) - in_time
 
 
 def _keep(newest: list[T], item: T, most: int) -> None:
@@ -329,7 +342,7 @@ def judge(
         precommit, since = Precommit.PROVEN, _since(job, subtask, who, started, newest)
     elif over or (interval is not None and (job.last_commit or started) > started + SLACK_SECONDS):
         precommit = Precommit.LIKELY
-    patience = None if interval is None else MISSED_CHECKPOINTS * interval + SLACK_SECONDS
+    patience = job.patience
     in_rhythm = patience is not None and age <= patience
     committed = None if subtask is None else subtask.committed
     passed_by = patience is not None and committed is not None and committed - started > patience

@@ -181,8 +181,10 @@ def test_what_a_start_of_the_job_fences_is_a_clean_up_and_a_storm_only_without_c
     for restart in range(3):
         for subtask in range(SUBTASKS):
             sink.ends(sink.open(subtask), Outcome.FENCED, after=restart * 60 + 1)
+        assert job.restarts_without_commit(sink.now + restart * 60 + 2) == restart  # the last had no time to commit
     assert sink.jobs.losses(sink.now) == ()
-    assert job.restarts_without_commit(sink.now + 125) == 3
+    assert job.restarts_without_commit(sink.now + 125) == 2
+    assert job.restarts_without_commit(sink.now + 121 + 3 * INTERVAL + 6) == 3
     assert job.restarts_without_commit(sink.now + 2000) == 0
     sink.now += 130
     sink.run(1)
