@@ -22,6 +22,7 @@ from exporter.core import logs
 from exporter.core.boot import boot_id
 from exporter.core.runner import Group, Runner
 from exporter.core.state import StateDir
+from exporter.documents.status import StatusDocument
 from exporter.exposition.process_metrics import ProcessMetrics, build_info
 from exporter.exposition.render import Exposition
 from exporter.ingest.admission import ingest_apps
@@ -44,7 +45,7 @@ from exporter.web.app import App
 from exporter.web.authentication import Guard
 from exporter.web.config_file import WebFile
 from exporter.web.server import ListenError, Server
-from exporter.web.status import ClusterSettings, Document, document
+from exporter.web.status import ClusterSettings, document
 
 log = logging.getLogger(__name__)
 
@@ -194,7 +195,7 @@ class Agent:
         """Where the servers listen, once started."""
         return self._server.ports
 
-    def status(self) -> Document:
+    def status(self) -> StatusDocument:
         """The document of ``/api/v1/status``."""
         settings = {
             key: ClusterSettings(each.config.name, each.config.kafka.bootstrap_servers)

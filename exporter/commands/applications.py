@@ -13,6 +13,7 @@ from exporter.commands.output import print_json, print_not_asked, print_table, p
 from exporter.commands.report import ClusterReport
 from exporter.commands.settings import add_cluster_flags
 from exporter.config import ClusterConfig
+from exporter.documents.commands import ApplicationsDocument
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.model import Deadline
 from exporter.sources.cluster import Cluster
@@ -96,11 +97,23 @@ def proposals_of(found: Sequence[GroupedIds]) -> list[Proposal]:
     return propose([row.application for row in found if not row.rule.startswith(fixed)])
 
 
-def _document(report: ClusterReport[GroupedIds], proposals: Sequence[Proposal]) -> dict[str, Any]:
+def _document(report: ClusterReport[GroupedIds], proposals: Sequence[Proposal]) -> ApplicationsDocument:
     return {
         "kafka_cluster": report.cluster.name,
-        "applications": [row._asdict() for row in report.found],
-        "proposed": [{**each._asdict(), "merges": list(each.merges)} for each in proposals],
+        "applications": [
+            {
+                "application": row.application,
+                "kind": row.kind,
+                "rule": row.rule,
+                "ids": row.ids,
+                "example": row.example,
+            }
+            for row in report.found
+        ],
+        "proposed": [
+            {"pattern": each.pattern, "application": each.application, "merges": list(each.merges)}
+            for each in proposals
+        ],
         "not_asked": list(report.not_asked),
     }
 

@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from exporter.commands.clusters import duration, opened
 from exporter.commands.output import print_json, print_table, printable, progress, say
 from exporter.commands.settings import add_cluster_flags
+from exporter.documents.commands import MarkersDocument, TornDocument
 from exporter.kafka.client import AskError
 from exporter.kafka.log.control import OffsetRange, read_markers
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
@@ -53,7 +54,7 @@ class MarkerReport:
     error: str = ""
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Literal["findings", "unknown", "clean"]:
         """findings, unknown or clean."""
         if self.judged.torn:
             return "findings"
@@ -202,18 +203,18 @@ def _compacted(cluster: Cluster, partitions: list[TopicPartition], since_ms: int
     return frozenset(found)
 
 
-def _document(report: MarkerReport) -> dict[str, Any]:
+def _document(report: MarkerReport) -> MarkersDocument:
     return {
         "kafka_cluster": report.cluster,
         "verdict": report.verdict,
         "transactions": report.judged.judged,
         "offsets": report.offsets,
         "torn": [_torn_document(each) for each in report.judged.torn],
-        "not_compared": [report.error, *report.judged.open_questions] if report.error else report.judged.open_questions,
+        "not_compared": [*([report.error] if report.error else ()), *report.judged.open_questions],
     }
 
 
-def _torn_document(torn: Torn) -> dict[str, Any]:
+def _torn_document(torn: Torn) -> TornDocument:
     decision, marker = torn.decision, torn.marker
     return {
         "transactional_id": decision.transactional_id,

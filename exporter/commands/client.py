@@ -16,6 +16,7 @@ from exporter.client_settings.views import Client, Version, file_of, kind_of
 from exporter.commands.clusters import duration, opened
 from exporter.commands.output import print_json, printable, say
 from exporter.commands.settings import add_cluster_flags
+from exporter.documents.commands import ClientFileDocument
 from exporter.kafka.client import AskError
 from exporter.model import Deadline, Fault
 
@@ -145,7 +146,7 @@ def _look(path: Path, goal: Goal, options: argparse.Namespace, limit: int | None
     return _Looked(str(path), kind, found, misspelt(settings), len(settings))
 
 
-def _document(looked: _Looked) -> dict[str, Any]:
+def _document(looked: _Looked) -> ClientFileDocument:
     return {
         "file": looked.name,
         "kind": looked.kind.value if looked.kind else None,
@@ -153,7 +154,7 @@ def _document(looked: _Looked) -> dict[str, Any]:
         "findings": [
             {
                 "rule": each.rule.name,
-                "severity": each.severity.value,
+                "severity": each.severity,
                 "setting": each.setting or None,
                 "value": each.value or None,
                 "line": each.line or None,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from exporter.commands.clusters import duration, opened
 from exporter.commands.output import print_json, print_table, printable, say
 from exporter.commands.settings import add_cluster_flags
+from exporter.documents.commands import CapabilityDocument, ConnectionDocument
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Tail
 from exporter.kafka.properties.client import Properties
@@ -48,7 +49,7 @@ class Capability(NamedTuple):
     unseen: str = ""
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Literal["ok", "missing", "unproven"]:
         return "missing" if self.faults else "unproven" if self.unproven else "ok"
 
 
@@ -70,7 +71,7 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
 
 def _command(options: argparse.Namespace) -> int:
     code = 0
-    documents: list[dict[str, Any]] = []
+    documents: list[ConnectionDocument] = []
     with opened(options) as clusters:
         for cluster, _ in clusters:
             say(f"asking {cluster.target} ...")
@@ -83,7 +84,7 @@ def _command(options: argparse.Namespace) -> int:
                 continue
             if any(each.faults for each in capabilities):
                 code = max(code, 1)
-            rows = [{**each._asdict(), "verdict": each.verdict} for each in capabilities]
+            rows = [_document(each) for each in capabilities]
             documents.append({"kafka_cluster": cluster.name, "error": None, "capabilities": rows})
             if options.output == "text":
                 _print(cluster, capabilities)
@@ -187,6 +188,17 @@ def _sample(metadata: Metadata) -> list[TopicPartition]:
 
 def _texts(faults: Iterable[Fault | None]) -> tuple[str, ...]:
     return tuple(fault.detail for fault in faults if fault is not None)
+
+
+def _document(capability: Capability) -> CapabilityDocument:
+    return {
+        "name": capability.name,
+        "without": capability.without,
+        "faults": list(capability.faults),
+        "unproven": capability.unproven,
+        "unseen": capability.unseen,
+        "verdict": capability.verdict,
+    }
 
 
 def _print(cluster: Cluster, capabilities: tuple[Capability, ...]) -> None:

@@ -16,7 +16,14 @@ from exporter import catalogue
 from exporter.alerts import reference as alert_tables
 from exporter.alerts.files import generated
 from exporter.client_settings.reference import page as client_settings_page
-from exporter.commands import generate_alerts, generate_dashboards, generate_mixin, generate_reference, generate_shell
+from exporter.commands import (
+    generate_alerts,
+    generate_dashboards,
+    generate_mixin,
+    generate_reference,
+    generate_schemas,
+    generate_shell,
+)
 
 Tables = Sequence[tuple[str, Callable[[], str]]]
 
@@ -60,6 +67,7 @@ def _generate(options: argparse.Namespace) -> int:
             page = options.directory / name
             wanted[page] = with_tables(page.read_text(encoding="utf-8"), tables)
         wanted |= {options.directory / path: text for path, text in generated().items()}
+        wanted |= {options.directory / path: text for path, text in generate_schemas.files().items()}
         wanted[options.directory / "docs" / "client-settings.md"] = client_settings_page()
         for path, text in generate_dashboards.files().items():
             # The chart holds copies: what helm packages must lie within it.

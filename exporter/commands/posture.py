@@ -12,6 +12,7 @@ from exporter.commands.clusters import duration, opened
 from exporter.commands.output import print_json, print_table, printable, say
 from exporter.commands.settings import add_cluster_flags, config_source
 from exporter.config import ClusterConfig
+from exporter.documents.commands import CheckDocument, ClusterPostureDocument
 from exporter.model import Deadline, Fact, Facts, Fault, LoggedTransactions, Source
 from exporter.posture.check import Check, CheckResult
 from exporter.posture.evidence import Posture
@@ -53,7 +54,7 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
 
 
 def _command(options: argparse.Namespace) -> int:
-    documents: list[dict[str, Any]] = []
+    documents: list[ClusterPostureDocument] = []
     codes = [0]
     config = config_source(options).load()
     with opened(options) as clusters:
@@ -69,7 +70,7 @@ def _command(options: argparse.Namespace) -> int:
             documents.append(
                 {
                     "kafka_cluster": cluster.name,
-                    "checks": [{**check._asdict(), "verdict": check.verdict.value} for check in checks],
+                    "checks": [_document(check) for check in checks],
                     "faults": list(faults),
                 }
             )
@@ -131,6 +132,18 @@ def _read(source: Source, deadline: Deadline, facts: Facts | None = None) -> tup
         if not behind or faults or deadline.over:
             return given, faults
         time.sleep(0.1)
+
+
+def _document(check: Check) -> CheckDocument:
+    return {
+        "name": check.name,
+        "subject": check.subject,
+        "verdict": check.verdict,
+        "found": check.found,
+        "why": check.why,
+        "fix": check.fix,
+        "error": check.error,
+    }
 
 
 def _print(cluster: Cluster, checks: Iterable[Check]) -> None:

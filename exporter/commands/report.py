@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -51,7 +51,7 @@ class ReportFormat(Generic[T]):
     nothing: str
     columns: tuple[str, ...]
     row: Callable[[T], tuple[object, ...]]
-    document: Callable[[Cluster, T], dict[str, Any]]
+    document: Callable[[Cluster, T], Mapping[str, object]]
     order: Callable[[T], float] = field(default=lambda _: 0.0)
     step: Callable[[Cluster, T], tuple[str, NextStep] | None] = field(default=lambda *_: None)
     undecided: bool = False

@@ -15,13 +15,14 @@ from exporter.commands.report import ClusterReport, ReportFormat, show
 from exporter.commands.settings import add_cluster_flags
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age, format_duration
+from exporter.documents.commands import SeenTransactionDocument
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.metadata import Metadata
 from exporter.lso.next_step import NextStep, next_step
 from exporter.model import Blocker, BlockerKind, Deadline, OpenTransaction, Stall, TransactionState
 from exporter.sources.cluster import Cluster
 from exporter.transactions.outcome import OVERDUE_SLACK_SECONDS, is_overdue
-from exporter.web.status import open_transaction_document
+from exporter.web.status import open_transaction_document, step_document
 
 _ADVICE = "An open transaction is normal until its timeout. `transactions stalled` shows which ones hold readers back."
 _EXAMPLES = """\
@@ -140,9 +141,12 @@ def _step(cluster: Cluster, seen: Seen) -> tuple[str, NextStep] | None:
     return seen.transaction.transactional_id, step
 
 
-def _document(cluster: Cluster, seen: Seen) -> dict[str, Any]:
+def _document(cluster: Cluster, seen: Seen) -> SeenTransactionDocument:
     step = _step(cluster, seen)
-    return {**open_transaction_document(seen.transaction, seen.shown), "next_step": step[1]._asdict() if step else None}
+    return {
+        **open_transaction_document(seen.transaction, seen.shown),
+        "next_step": step_document(step[1]) if step else None,
+    }
 
 
 def _row(each: OpenTransaction, now: float) -> tuple[object, ...]:

@@ -152,16 +152,6 @@ class HangingProof(Evidence):
     def held(self) -> OpenStart:
         return self.second.held
 
-    def document(self) -> dict[str, object]:
-        """What was seen and when, for the status document. Instants are Unix seconds."""
-        return {
-            "first_round_timestamp": self.first.wall,
-            "second_round_timestamp": self.second.wall,
-            "log_partitions": self.second.log.partitions,
-            "log_end_offsets": sum(self.second.log.high_watermarks.values()),
-            "coordinators_loaded": len(self.second.loaded.proven),
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class OpenInLog(Evidence):

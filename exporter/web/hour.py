@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from exporter.core.shard import Shard
+from exporter.documents import status as docs
 from exporter.model import Outcome
 from exporter.posture.check import CheckResult
 from exporter.posture.evidence import Posture
 from exporter.transactions.last_hour import LastHour
 
 
-def last_hour_document(noted: LastHour | None, shard: Shard) -> dict[str, Any] | None:
+def last_hour_document(noted: LastHour | None, shard: Shard) -> docs.LastHourDocument | None:
     """How transactions ended in the last hour: None where the transaction log is not read.
 
     Lists by minute have ``minutes`` numbers, the oldest first; the last minute is not over. ``stopped_minutes`` is for
@@ -20,10 +19,10 @@ def last_hour_document(noted: LastHour | None, shard: Shard) -> dict[str, Any] |
     view = noted.view() if noted is not None else None
     if view is None:
         return None
-    applications = [
+    applications: list[docs.ApplicationHourDocument] = [
         {
             "application": name,
-            "outcomes": {str(outcome): minutes.total(outcome) for outcome in Outcome},
+            "outcomes": {outcome: minutes.total(outcome) for outcome in Outcome},
             "committed_per_minute": list(minutes.counts[Outcome.COMMITTED]),
             "stopped_minutes": minutes.stopped(),
         }
@@ -32,28 +31,38 @@ def last_hour_document(noted: LastHour | None, shard: Shard) -> dict[str, Any] |
     ]
     return {
         "minutes": len(view.together.counts[Outcome.COMMITTED]),
-        "outcomes_per_minute": {str(outcome): list(view.together.counts[outcome]) for outcome in Outcome},
+        "outcomes_per_minute": {outcome: list(view.together.counts[outcome]) for outcome in Outcome},
         "applications": sorted(applications, key=_most_trouble),
         "applications_left_out": view.left_out,
-        "fence_storms": [each._asdict() for each in view.storms if shard.tells_of(each.application)],
+        "fence_storms": [
+            {"application": each.application, "transactional_id": each.transactional_id, "fences": each.fences}
+            for each in view.storms
+            if shard.tells_of(each.application)
+        ],
     }
 
 
-def _most_trouble(application: dict[str, Any]) -> tuple[int, int, str]:
+def _most_trouble(application: docs.ApplicationHourDocument) -> tuple[int, int, str]:
     """Most ends that are no commit first, then most commits."""
     outcomes = application["outcomes"]
-    committed = outcomes[str(Outcome.COMMITTED)]
+    committed = outcomes[Outcome.COMMITTED]
     return committed - sum(outcomes.values()), -committed, application["application"]
 
 
-def posture_document(posture: Posture | None) -> dict[str, Any] | None:
+def posture_document(posture: Posture | None) -> docs.PostureDocument | None:
     """The checks that failed, and how many there are of each verdict; None before they were made."""
     if posture is None:
         return None
     return {
-        "verdicts": {str(each): sum(check.verdict is each for check in posture.checks) for each in CheckResult},
+        "verdicts": {each: sum(check.verdict is each for check in posture.checks) for each in CheckResult},
         "failed": [
-            {key: value for key, value in check._asdict().items() if key not in {"verdict", "error"}}
+            {
+                "name": check.name,
+                "subject": check.subject,
+                "found": check.found,
+                "why": check.why,
+                "fix": check.fix,
+            }
             for check in posture.checks
             if check.verdict is CheckResult.FAILED
         ],

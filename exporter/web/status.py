@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from exporter.audit_result.result import AuditResult, AuditResults
 from exporter.connect.facts import ConnectState
@@ -13,6 +13,7 @@ from exporter.connect.rest import Connector, Task
 from exporter.core.runner import GroupState
 from exporter.core.shard import WHOLE, Shard
 from exporter.core.worker import SourceState
+from exporter.documents import status as docs
 from exporter.flink.facts import FlinkTransactions
 from exporter.lso.next_step import NextStep, next_step
 from exporter.lso.proof import HangingProof
@@ -38,8 +39,6 @@ from exporter.transactions.last_hour import LastHour
 from exporter.web.hour import last_hour_document, posture_document
 from exporter.words import QueryState
 
-Document = dict[str, Any]
-
 MOST_PARTITIONS = 20
 """Largest number of partitions listed for one open transaction; their total is always given."""
 
@@ -59,7 +58,7 @@ def document(
     ready: bool,
     version: str,
     shard: Shard = WHOLE,
-) -> Document:
+) -> docs.StatusDocument:
     """The document of ``/api/v1/status``. ``settings`` are by group key, ``now`` is Unix seconds.
 
     With shards it is of this shard: the stalled partitions of its topics, and its applications.
@@ -76,7 +75,7 @@ def document(
     }
 
 
-def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Shard) -> Document:
+def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Shard) -> docs.ClusterDocument:
     identity = group.facts.get(ClusterIdentity)
     stalls = group.facts.get(Stalls)
     opened = group.facts.get(OpenTransactions)
@@ -125,7 +124,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
         "audits": [_audit(result, now) for result in (audits.results if audits else ())],
         "last_hour": last_hour_document(group.facts.get(LastHour), shard),
         "posture": posture_document(group.facts.get(Posture)),
-        "ignored": [each._asdict() for each in ignored],
+        "ignored": [{"kind": each.kind, "subject": each.subject, "reason": each.reason} for each in ignored],
     }
 
 
@@ -140,7 +139,7 @@ def _ignored(group: GroupState) -> list[IgnoredSubject]:
     return sorted((*found, *sources))
 
 
-def _source(state: SourceState) -> Document:
+def _source(state: SourceState) -> docs.SourceDocument:
     return {
         "source": state.source,
         "target": state.target,
@@ -148,7 +147,7 @@ def _source(state: SourceState) -> Document:
         "last_success": instant(state.last_success),
         "last_success_timestamp": state.last_success,
         "duration_seconds": state.duration,
-        "faults": [{"reason": str(fault.reason), "detail": fault.detail} for fault in state.faults],
+        "faults": [{"reason": fault.reason, "detail": fault.detail} for fault in state.faults],
         "notes": list(state.notes),
         "ignored": state.ignored,
     }
@@ -157,7 +156,9 @@ def _source(state: SourceState) -> Document:
 _OURS = CoordinatorTime(None, None)
 
 
-def stall_document(stall: Stall, bootstrap_servers: str, now: float, time: CoordinatorTime = _OURS) -> Document:
+def stall_document(
+    stall: Stall, bootstrap_servers: str, now: float, time: CoordinatorTime = _OURS
+) -> docs.StallDocument:
     """A stalled partition, its blocker and the next step. ``now`` is our time.
 
     ``time`` decides by which of the two clocks the stall is dated and the step is made.
@@ -175,34 +176,56 @@ def stall_document(stall: Stall, bootstrap_servers: str, now: float, time: Coord
         "lag_offsets": max(0, stall.high_watermark - stall.last_stable_offset),
         "leader": stall.leader,
         "blocker": _blocker(stall.blocker),
-        "next_step": step._asdict(),
+        "next_step": step_document(step),
     }
 
 
-def _blocker(blocker: Blocker) -> Document:
+def step_document(step: NextStep) -> docs.NextStepDocument:
+    """A next step."""
+    return {
+        "text": step.text,
+        "command": step.command,
+        "warning": step.warning,
+        "check": step.check,
+        "expect": step.expect,
+    }
+
+
+def _blocker(blocker: Blocker) -> docs.BlockerDocument:
     return {
         "transactional_id": blocker.transactional_id,
         "application": blocker.application,
         "producer_id": blocker.producer_id,
         "producer_epoch": blocker.producer_epoch,
         "start_offset": blocker.start_offset,
-        "kind": str(blocker.kind),
-        "state": str(blocker.state) if blocker.state else None,
+        "kind": blocker.kind,
+        "state": blocker.state,
         "started": instant(blocker.started),
         "started_timestamp": blocker.started,
         "timeout_seconds": blocker.timeout,
         "missing": list(blocker.missing),
-        "proof": blocker.evidence.document() if isinstance(blocker.evidence, HangingProof) else None,
+        "proof": _proof(blocker.evidence) if isinstance(blocker.evidence, HangingProof) else None,
         "completion": _completion(blocker.completion),
         "unmarked_partitions": None if blocker.unmarked is None else [str(each) for each in sorted(blocker.unmarked)],
     }
 
 
-def _completion(seen: Completion | None) -> Document | None:
+def _proof(proof: HangingProof) -> docs.HangingProofDocument:
+    first, second = proof.first, proof.second
+    return {
+        "first_round_timestamp": first.wall,
+        "second_round_timestamp": second.wall,
+        "log_partitions": second.log.partitions,
+        "log_end_offsets": sum(second.log.high_watermarks.values()),
+        "coordinators_loaded": len(second.loaded.proven),
+    }
+
+
+def _completion(seen: Completion | None) -> docs.CompletionDocument | None:
     if seen is None:
         return None
     return {
-        "waits_for": str(seen.wait),
+        "waits_for": seen.wait,
         "leader": seen.leader,
         "in_sync_replicas": list(seen.isr),
         "missing_replicas": list(seen.missing),
@@ -212,7 +235,7 @@ def _completion(seen: Completion | None) -> Document | None:
 
 def open_transaction_document(
     transaction: OpenTransaction, now: float, checkpoint: FlinkTransaction | None = None
-) -> Document:
+) -> docs.OpenTransactionDocument:
     """An open transaction, with its timeout; ``now`` is the coordinators' time, ``checkpoint`` its state in its Flink
     job.
     """
@@ -223,7 +246,7 @@ def open_transaction_document(
         "application": transaction.application,
         "producer_id": transaction.producer_id,
         "producer_epoch": transaction.producer_epoch,
-        "state": str(transaction.state),
+        "state": transaction.state,
         "started": instant(started),
         "started_timestamp": started,
         "seconds": None if started is None else max(0.0, now - started),
@@ -232,12 +255,15 @@ def open_transaction_document(
         "prepared": instant(transaction.prepared),
         "prepared_timestamp": transaction.prepared,
         "partition_count": len(transaction.partitions),
-        "partitions": [each._asdict() for each in sorted(transaction.partitions)[:MOST_PARTITIONS]],
+        "partitions": [
+            {"topic": each.topic, "partition": each.partition}
+            for each in sorted(transaction.partitions)[:MOST_PARTITIONS]
+        ],
         "flink": None if checkpoint is None else _checkpoint(checkpoint),
     }
 
 
-def _checkpoint(found: FlinkTransaction) -> Document:
+def _checkpoint(found: FlinkTransaction) -> docs.FlinkCheckpointDocument:
     """The state of an open transaction in its Flink job."""
     return {
         "transactional_id_prefix": found.id.prefix,
@@ -245,14 +271,14 @@ def _checkpoint(found: FlinkTransaction) -> Document:
         "number": found.id.number,
         "checkpoint_interval_seconds": found.interval,
         "waiting_for_checkpoint": found.waiting,
-        "precommitted": str(found.precommit),
+        "precommitted": found.precommit,
         "precommitted_since": instant(found.since),
         "at_risk": found.at_risk,
         "lost_at": instant(found.deadline) if found.at_risk else None,
     }
 
 
-def unclean_end_document(end: UncleanEnd, now: float) -> Document:
+def unclean_end_document(end: UncleanEnd, now: float) -> docs.UncleanEndDocument:
     """A transaction that did not end by its client's own commit or abort."""
     return {
         "transactional_id": end.transactional_id,
@@ -268,7 +294,7 @@ def unclean_end_document(end: UncleanEnd, now: float) -> Document:
     }
 
 
-def _connect(state: ConnectState) -> Document:
+def _connect(state: ConnectState) -> docs.ConnectDocument:
     """A Connect cluster: its tasks by state, and the failed ones with their reasons."""
     tasks = [task for connector in state.connectors for task in connector.tasks]
     connectors = [_failed(each.name, None, each) for each in state.connectors if each.state == "failed"]
@@ -282,7 +308,7 @@ def _connect(state: ConnectState) -> Document:
     }
 
 
-def _plugins(connectors: Sequence[Connector]) -> list[Document]:
+def _plugins(connectors: Sequence[Connector]) -> list[docs.PluginDocument]:
     """The plugins in use: class, version on a worker, and number of connectors."""
     counts = Counter((each.plugin.rpartition(".")[2], each.version) for each in connectors if each.plugin)
     return [
@@ -291,24 +317,24 @@ def _plugins(connectors: Sequence[Connector]) -> list[Document]:
     ]
 
 
-def _failed(connector: str, task: Task | None, failure: Connector | Task) -> Document:
+def _failed(connector: str, task: Task | None, failure: Connector | Task) -> docs.ConnectFailureDocument:
     """A failed task, or connector where ``task`` is None. ``error`` is the end of its trace."""
     return {
         "connector": connector,
         "task": task.task if task else None,
         "worker": failure.worker,
-        "cause": str(task.cause) if task and task.cause else None,
+        "cause": task.cause if task else None,
         "error": failure.error,
     }
 
 
-def _query(key: QueryKey, query: StreamingQuery, lag: Lag | None, now: float) -> Document:
+def _query(key: QueryKey, query: StreamingQuery, lag: Lag | None, now: float) -> docs.QueryDocument:
     """A streaming query; ``state`` is None without a recent report, ``lag_offsets`` where it is not known."""
     return {
         "application": key.application,
         "query": key.query,
-        "state": str(query.state) if query.state else None,
-        "ended_by": str(query.ends[-1].reason) if query.state is QueryState.FAILED and query.ends else None,
+        "state": query.state,
+        "ended_by": query.ends[-1].reason if query.state is QueryState.FAILED and query.ends else None,
         "last_progress": instant(query.last_progress),
         "last_progress_timestamp": query.last_progress,
         "seconds": None if query.last_progress is None else max(0.0, now - query.last_progress),
@@ -318,11 +344,11 @@ def _query(key: QueryKey, query: StreamingQuery, lag: Lag | None, now: float) ->
     }
 
 
-def _audit(result: AuditResult, now: float) -> Document:
+def _audit(result: AuditResult, now: float) -> docs.AuditDocument:
     """The last run of an audit, each finding with the worst of its examples."""
     return {
         "audit": result.audit,
-        "verdict": str(result.verdict),
+        "verdict": result.verdict,
         "topics": sorted(result.topics),
         "finished": instant(result.finished_at),
         "finished_timestamp": result.finished_at,
@@ -358,12 +384,11 @@ def instant(seconds: float | None) -> str | None:
 
 __all__ = [
     "ClusterSettings",
-    "Document",
-    "NextStep",
     "document",
     "instant",
     "next_step",
     "open_transaction_document",
     "stall_document",
+    "step_document",
     "unclean_end_document",
 ]

@@ -5,21 +5,24 @@ Clusters are shared by all tests that do not break them, so tests take fresh nam
 
 from __future__ import annotations
 
+import json
 import secrets
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import pytest
 
-from demo.agent import Agent
+from demo.agent import Agent, AgentError
 from demo.cluster import KafkaCluster
 from demo.processes import ProcessGroup
 from demo.workloads.producers import JavaProducer, ProducerClass, RdkafkaProducer
+from tests.schemas import conform
 from tests.time_limits import allow
 
 VERSIONS = ("4.3.1", "3.9.2")
@@ -104,11 +107,17 @@ def start_agent() -> Iterator[StartAgent]:
     folder = Path(tempfile.mkdtemp(prefix="kafka-eos-agent-"))
     try:
         with ProcessGroup(folder) as processes:
+            started: list[Agent] = []
 
             def start(*arguments: str, **options: Any) -> Agent:
-                return Agent(processes, *arguments, **options).wait_ready()
+                started.append(Agent(processes, *arguments, **options).wait_ready())
+                return started[-1]
 
             yield start
+            for agent in started:
+                with suppress(OSError, AgentError):  # the test ended it
+                    if (answer := agent.get("/api/v1/status")).status == HTTPStatus.OK:
+                        conform("status", json.loads(answer.body))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -13,6 +13,7 @@ from demo.agent import Agent
 from demo.processes import poll
 from exporter import catalogue
 from exporter.model import Deadline
+from tests.schemas import conform
 
 LOOKS = (("stalled", "--stall-after", "2s"), ("hanging", "--older-than", "1ms"))
 QUIET_SECONDS = 60.0
@@ -26,17 +27,20 @@ class Done(NamedTuple):
     out: str
     err: str
 
+    schema: str
+
     @property
     def document(self) -> dict[str, Any]:
-        parsed: dict[str, Any] = json.loads(self.out)
-        return parsed
+        """What it printed as JSON, as the published schema of ``transactions ...`` has it."""
+        return conform(self.schema, json.loads(self.out))
 
 
 def command(*arguments: str) -> Done:
     """Run the program with these arguments, to its end."""
     argv = [sys.executable, "-m", "exporter", *arguments]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
-    return Done(done.returncode, done.stdout, done.stderr)
+    look = next((word for word in ("stalled", "hanging", "recent") if word in arguments), "open")
+    return Done(done.returncode, done.stdout, done.stderr, f"transactions-{look}")
 
 
 def run(*arguments: str) -> Done:

@@ -11,6 +11,7 @@ import pytest
 
 from demo.cluster import KafkaCluster
 from demo.workloads.producers import JavaProducer, RdkafkaProducer
+from tests.schemas import conform
 
 
 class Audited(NamedTuple):
@@ -24,7 +25,7 @@ def audit(kafka: KafkaCluster) -> Audited:
     argv = [sys.executable, "-m", "exporter", "audit", "markers", "--bootstrap-server", kafka.bootstrap]
     done = subprocess.run([*argv, "--output", "json"], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout, done.stderr
-    return Audited(done.returncode, json.loads(done.stdout)["clusters"][0])
+    return Audited(done.returncode, conform("audit-markers", json.loads(done.stdout))["clusters"][0])
 
 
 @pytest.mark.parametrize("version", ["4.3.1", "3.9.2"])

@@ -17,6 +17,7 @@ from demo.settings import Security
 from demo.workloads.producers import JavaProducer, RdkafkaProducer
 from exporter import catalogue
 from tests.e2e.conftest import StartAgent
+from tests.schemas import conform
 
 GOOD, POOR = "well-kept", "poorly-kept"
 APPLICATIONS = ("modern", "elderly")
@@ -64,7 +65,7 @@ class Done(NamedTuple):
     err: str
 
     def checks(self) -> dict[tuple[str, str], dict[str, Any]]:
-        found = json.loads(self.out)["clusters"][0]["checks"]
+        found = conform("check-posture", json.loads(self.out))["clusters"][0]["checks"]
         return {(check["name"], check["subject"]): check for check in found}
 
 

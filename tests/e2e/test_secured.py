@@ -19,6 +19,7 @@ from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from tests.e2e.conftest import Keep, StartAgent
 from tests.e2e.secured import POOR, ROTATED, USER, House, Refusal, Settings, refusals, secured_house
+from tests.schemas import conform
 
 SOURCES = {"lso", "transactions", "txnlog", "groups", "posture"}
 COMMAND_SECONDS = 90
@@ -189,7 +190,9 @@ def test_every_refusal_is_told_apart_by_the_agent_while_the_others_go_on(trouble
 def test_every_refusal_is_told_apart_before_the_agent_is_started(troubled: Troubled) -> None:
     done = run("check", "connection", "--config", str(troubled.config), "--output", "json")
     assert done.code == 2, done
-    errors = {each["kafka_cluster"]: each["error"] for each in json.loads(done.out)["clusters"]}
+    errors = {
+        each["kafka_cluster"]: each["error"] for each in conform("check-connection", json.loads(done.out))["clusters"]
+    }
     assert (errors.pop("good"), errors.pop("token")) == (None, None)
     for name, case in troubled.cases.items():
         assert case.says in errors[name], name

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from exporter.documents.commands import HistoryCounts, HistoryOutput, HistoryTransaction
+from exporter.jobs.history.report import Counts, HistoryReport, TransactionSummary
 
-from exporter.jobs.history.report import HistoryReport, TransactionSummary
 
-
-def document(found: HistoryReport) -> dict[str, Any]:
+def document(found: HistoryReport) -> HistoryOutput:
     """The report for programs: instants as Unix seconds, as in ``/api/v1/status``."""
     return {
         "kafka_cluster": found.cluster,
@@ -15,25 +14,25 @@ def document(found: HistoryReport) -> dict[str, Any]:
         "to": found.end_ms / 1000,
         "written_until": None if found.until_ms is None else found.until_ms / 1000,
         "transactions": found.counts.total,
-        "outcomes": found.counts._asdict(),
+        "outcomes": _counts(found.counts),
         "aborted_by_server": found.by_server,
         "applications": [
             {
                 "application": each.name,
                 "transactions": each.counts.total,
-                "outcomes": each.counts._asdict(),
+                "outcomes": _counts(each.counts),
                 "aborted_by_server": each.by_server,
                 "abort_ratio": each.counts.ratio("aborted"),
                 "timeout_ratio": each.counts.ratio("timed_out"),
                 "open_seconds": {"median": each.median, "p99": each.p99, "max": each.longest},
-                "timeline": [counts._asdict() for counts in each.timeline],
+                "timeline": [_counts(counts) for counts in each.timeline],
             }
             for each in found.applications
         ],
         "timeline": {
             "step_seconds": found.width_ms / 1000,
             "starts": [start / 1000 for start in found.starts],
-            "outcomes": [counts._asdict() for counts in found.timeline],
+            "outcomes": [_counts(counts) for counts in found.timeline],
         },
         "fences": [
             {
@@ -53,7 +52,11 @@ def document(found: HistoryReport) -> dict[str, Any]:
                 "from": hold.begin_ms / 1000,
                 "to": hold.end_ms / 1000,
                 "seconds": hold.seconds,
-                **{key: value for key, value in hold.holder._asdict().items() if not key.endswith("_ms")},
+                "transactional_id": hold.holder.transactional_id,
+                "application": hold.holder.application,
+                "producer_id": hold.holder.producer_id,
+                "producer_epoch": hold.holder.producer_epoch,
+                "outcome": hold.holder.outcome,
             }
             for hold in found.holds
         ],
@@ -66,13 +69,28 @@ def document(found: HistoryReport) -> dict[str, Any]:
     }
 
 
-def _transaction(each: TransactionSummary) -> dict[str, Any]:
-    fields = {
-        key: value for key, value in each._asdict().items() if key not in {"begin_ms", "complete_ms", "timeout_ms"}
-    }
-    return fields | {
+def _transaction(each: TransactionSummary) -> HistoryTransaction:
+    return {
+        "transactional_id": each.transactional_id,
+        "application": each.application,
+        "producer_id": each.producer_id,
+        "producer_epoch": each.producer_epoch,
+        "outcome": each.outcome,
+        "open_seconds": each.open_seconds,
+        "completion_seconds": each.completion_seconds,
         "begin": None if each.begin_ms is None else each.begin_ms / 1000,
         "complete": each.complete_ms / 1000,
         "timeout_seconds": None if each.timeout_ms is None else each.timeout_ms / 1000,
-        "partitions": None if each.partitions is None else [partition._asdict() for partition in each.partitions],
+        "partitions": None
+        if each.partitions is None
+        else [{"topic": place.topic, "partition": place.partition} for place in each.partitions],
+    }
+
+
+def _counts(counts: Counts) -> HistoryCounts:
+    return {
+        "committed": counts.committed,
+        "aborted": counts.aborted,
+        "timed_out": counts.timed_out,
+        "fenced": counts.fenced,
     }

@@ -322,29 +322,31 @@ def test_an_audit_that_goes_on_finds_a_duplicate_of_an_earlier_batch_once_also_w
         question = ("--topic", topic, "--id", ID, "--key", "key", "--sequence", SEQUENCE)
         where = ("--checkpoint", str(tmp_path / "checkpoint"), "--output-dir", str(tmp_path / "results"))
         command = [*COMMAND, "audit", "--bootstrap-server", audits.kafka.bootstrap, *question, *where]
-        return keep(subprocess.Popen([*command, "--follow", "--interval", "1s"], stderr=subprocess.DEVNULL))
+        with (tmp_path / "stderr").open("ab") as said:
+            return keep(subprocess.Popen([*command, "--follow", "--interval", "1s"], stderr=said))
 
-    def told(records: int) -> AuditResult:
+    def result_of(process: subprocess.Popen[bytes], records: int) -> AuditResult:
         until = Deadline.after(180)
         while True:
             with suppress(OSError):
                 result = parse_result((tmp_path / "results" / f"{topic}.json").read_bytes())
                 if (result.records or 0) >= records:
                     return result
-            assert poll(until, 0.2), "no result of so many records"
+            assert process.poll() is None, (tmp_path / "stderr").read_text()[-5000:]
+            assert poll(until, 0.2), f"no result of so many records: {(tmp_path / 'stderr').read_text()[-5000:]}"
 
     first = start()
     try:
-        clean = told(36)
+        clean = result_of(first, 36)
         assert (clean.verdict, clean.records, clean.findings) == ("clean", 36, ())
         write(audits.kafka, topic, ((each, True) for each in [*steps(12)[6:], [record(3, 2)]]))
-        found = told(73)
+        found = result_of(first, 73)
     finally:
         first.kill()
     write(audits.kafka, topic, ((each, True) for each in steps(13)[12:]))
     second = start()
     try:
-        after = told(79)
+        after = result_of(second, 79)
     finally:
         second.terminate()
     assert second.wait(60) == 1

@@ -26,6 +26,7 @@ from demo.settings import Security, free_ports
 from demo.workloads.producers import EndedError, JavaProducer, Producer, RdkafkaProducer
 from exporter import catalogue
 from exporter.model import Deadline
+from tests.schemas import conform
 
 USER = "eos"
 SECONDS = 240
@@ -213,7 +214,7 @@ def test_a_run_to_the_end_adds_nothing_when_all_is_there(stage: Stage) -> None:
 def test_the_report_tells_the_same(stage: Stage) -> None:
     done = command("history", "report", "--input", str(stage.output), "--output", "json")
     assert done.returncode == 1  # there were fences
-    said = json.loads(done.stdout)
+    said = conform("history-report", json.loads(done.stdout))
     totals = Counter[str]()
     for (_, outcome), count in stage.books.items():
         totals[outcome] += count

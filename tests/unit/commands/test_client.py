@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from exporter.cli import main
+from tests.schemas import conform
 
 
 def write(folder: Path, name: str, text: str) -> str:
@@ -44,7 +45,7 @@ def test_a_file_that_cannot_be_read_loses_no_other(tmp_path: Path, capsys: pytes
 def test_json_and_sarif_are_one_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = write(tmp_path, "bad.properties", "group.id=g\nisolation.level=read_uncommitted\nsasl.password=x\n")
     assert main(["check", "client", bad, "--output", "json"]) == 1
-    [document] = json.loads(capsys.readouterr().out)["files"]
+    [document] = conform("check-client", json.loads(capsys.readouterr().out))["files"]
     assert [each["rule"] for each in document["findings"]] == [
         "isolation-read-uncommitted",
         "offsets-outside-transaction",

@@ -13,6 +13,7 @@ from exporter.model import Fact, Facts, Fault, OpenTransactions, Reason, Snapsho
 from exporter.web.page import page, verdict
 from exporter.web.status import ClusterSettings, document
 from exporter.words import FailureCause
+from tests.schemas import conform
 
 EVIL = "<script>alert(1)</script>"
 FENCED = Task("orders", "0", "failed", "w1:8083", FailureCause.FENCED, f"x.ProducerFencedException: {EVIL}", "mark")
@@ -33,7 +34,8 @@ def status(*states: ConnectState) -> dict[str, Any]:
     fine: tuple[Fact, ...] = (Stalls(()), OpenTransactions("txnlog", (), complete=True), UncleanEnds(()))
     facts = Facts({type(fact): fact for fact in fine}, (*fine, *states))
     group = GroupState("prod", facts, (SourceState("connect", "main", "prod", up=True),))
-    return document([group], {"prod": ClusterSettings("prod", "b1:9092")}, now=1.0, ready=True, version="1")
+    made = document([group], {"prod": ClusterSettings("prod", "b1:9092")}, now=1.0, ready=True, version="1")
+    return conform("status", made)
 
 
 def test_what_failed_is_listed_with_its_reason() -> None:

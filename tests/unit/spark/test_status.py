@@ -12,6 +12,7 @@ from exporter.spark.queries import Lag, Origin, QueryEnd, QueryKey, SparkView, S
 from exporter.web.page import page, verdict
 from exporter.web.status import ClusterSettings, document
 from exporter.words import AuditVerdict, QueryState, TerminationReason
+from tests.schemas import conform
 
 EVIL = "<script>alert(1)</script>"
 NOW = 1_795_272_600.0
@@ -52,7 +53,8 @@ def status(*facts: Fact) -> dict[str, Any]:
     group = GroupState(
         "prod", Facts({type(fact): fact for fact in fine}, fine), (SourceState("spark", "spark", "prod", up=True),)
     )
-    return document([group], {"prod": ClusterSettings("prod", "b1:9092")}, now=NOW, ready=True, version="1")
+    made = document([group], {"prod": ClusterSettings("prod", "b1:9092")}, now=NOW, ready=True, version="1")
+    return conform("status", made)
 
 
 def test_queries_are_listed_with_what_is_known_of_them() -> None:

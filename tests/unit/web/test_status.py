@@ -44,6 +44,7 @@ from exporter.transactions.last_hour import LastHour
 from exporter.web.page import CONTENT_SECURITY_POLICY, page, verdict
 from exporter.web.status import ClusterSettings, document, instant
 from tests.proofs import proven
+from tests.schemas import conform
 
 NOW = 1_795_255_200.0
 EVIL = "</pre><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
@@ -71,7 +72,8 @@ def facts(*each: Fact) -> Facts:
 
 def status(*each: Fact, sources: tuple[SourceState, ...] = (UP,), ready: bool = True) -> dict[str, Any]:
     settings = {"prod": ClusterSettings("prod", "b1:9092")}
-    return document([GroupState("prod", facts(*each), sources)], settings, now=NOW, ready=ready, version="1.2.3")
+    made = document([GroupState("prod", facts(*each), sources)], settings, now=NOW, ready=ready, version="1.2.3")
+    return conform("status", made)
 
 
 def cluster(*each: Fact) -> dict[str, Any]:

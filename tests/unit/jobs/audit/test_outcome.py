@@ -24,6 +24,7 @@ from exporter.jobs.audit.outcome import AuditSettings, is_name, report_of, unfin
 from exporter.jobs.audit.sink import SinkTable
 from exporter.jobs.session import SessionError
 from exporter.words import AuditVerdict
+from tests.schemas import conform
 
 SPANS = {0: OffsetSpan(0, 10, 20)}
 
@@ -188,6 +189,6 @@ def test_a_name_is_one_that_a_file_can_have(name: str, good: bool) -> None:
 
 
 def test_the_result_has_what_was_covered() -> None:
-    document = json.loads(dump_result(report(id="key").result))
+    document = conform("audit", json.loads(dump_result(report(id="key").result)))
     assert document["offsets"] == {"orders": {"0": [10, 20]}}
     assert datetime.fromtimestamp(document["finished_at"], UTC).year == 2026

@@ -1,0 +1,74 @@
+"""The JSON Schemas of docs/schemas, from the types of ``exporter.documents``."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from exporter.documents import commands, status
+
+FOLDER = Path("docs/schemas")
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+DOCUMENTS: dict[str, Any] = {
+    "status": status.StatusDocument,
+    "transactions-open": commands.OpenTransactionsOutput,
+    "transactions-stalled": commands.StalledOutput,
+    "transactions-hanging": commands.HangingOutput,
+    "transactions-recent": commands.RecentOutput,
+    "check-connection": commands.ConnectionOutput,
+    "check-posture": commands.PostureOutput,
+    "check-applications": commands.ApplicationsOutput,
+    "check-client": commands.ClientOutput,
+    "audit": commands.AuditOutput,
+    "audit-markers": commands.MarkersOutput,
+    "history-report": commands.HistoryOutput,
+}
+"""By name of the file: the page's document, and what each command prints."""
+
+
+def files() -> dict[Path, str]:
+    """The schemas by path, relative to the checkout."""
+    return {
+        FOLDER / f"{name}.schema.json": json.dumps(schema(name), indent=2, ensure_ascii=False) + "\n"
+        for name in DOCUMENTS
+    }
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of a document. Objects are open: a minor version may add keys and words."""
+    found: dict[str, Any] = TypeAdapter(DOCUMENTS[name]).json_schema(mode="serialization")
+    texts = {**_texts(status), **_texts(commands)}
+    for title, part in ((found["title"], found), *found.get("$defs", {}).items()):
+        for key, value in part.get("properties", {}).items():
+            value.pop("title", None)
+            if text := texts.get(title, {}).get(key):
+                value["description"] = text
+        part.pop("title", None)
+        if "description" in part:
+            part["description"] = " ".join(part["description"].replace("``", "`").split())
+    return {"$schema": DIALECT, "$id": f"{name}.schema.json", **found}
+
+
+def _texts(module: ModuleType) -> dict[str, dict[str, str]]:
+    """The text below each key, by class; a class has those of the classes that it extends."""
+    found: dict[str, dict[str, str]] = {}
+    for definition in ast.parse(inspect.getsource(module)).body:
+        if not isinstance(definition, ast.ClassDef):
+            continue
+        texts: dict[str, str] = {}
+        for base in definition.bases:
+            texts |= found.get(base.id, {}) if isinstance(base, ast.Name) else {}
+        for key, text in itertools.pairwise(definition.body):
+            match key, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                    texts[name] = " ".join(words.replace("``", "`").split())
+        found[definition.name] = texts
+    return found
