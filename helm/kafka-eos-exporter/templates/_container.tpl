@@ -61,19 +61,12 @@ volumeMounts:
     mountPath: {{ $values.state.path }}
   - name: {{ ternary "sidecar-tmp" "tmp" (eq $values.mode "sidecar") }}
     mountPath: /tmp
-  {{- if include "kafka-eos-exporter.has-config" $root }}
-  - name: eos-config
-    mountPath: /etc/kafka-eos-exporter/config
-    readOnly: true
+  {{- with include "kafka-eos-exporter.settings-mounts" (dict "root" $root) | trim }}
+  {{- . | nindent 2 }}
   {{- end }}
   {{- if include "kafka-eos-exporter.has-web-config" $root }}
   - name: eos-web
     mountPath: /etc/kafka-eos-exporter/web
-    readOnly: true
-  {{- end }}
-  {{- range $at, $mount := $values.secretMounts }}
-  - name: eos-secret-{{ $at }}
-    mountPath: {{ $mount.mountPath }}
     readOnly: true
   {{- end }}
   {{- with $values.extraVolumeMounts }}
@@ -110,6 +103,34 @@ volumeMounts:
 - name: {{ ternary "sidecar-tmp" "tmp" $sidecar }}
   emptyDir:
     sizeLimit: 16Mi
+{{- include "kafka-eos-exporter.settings-volumes" . }}
+{{- if include "kafka-eos-exporter.has-web-config" .root }}
+- name: eos-web
+  secret:
+    secretName: {{ default (printf "%s-web" (include "kafka-eos-exporter.fullname" .root)) $values.webConfig.existingSecret }}
+{{- end }}
+{{- with $values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* The settings and the Secrets that they name, as files: the agent's, and those of the jobs. Takes root. */}}
+{{- define "kafka-eos-exporter.settings-mounts" -}}
+{{- if include "kafka-eos-exporter.has-config" .root }}
+- name: eos-config
+  mountPath: /etc/kafka-eos-exporter/config
+  readOnly: true
+{{- end }}
+{{- range $at, $mount := .root.Values.secretMounts }}
+- name: eos-secret-{{ $at }}
+  mountPath: {{ $mount.mountPath }}
+  readOnly: true
+{{- end }}
+{{- end -}}
+
+{{/* Their volumes. Takes root. */}}
+{{- define "kafka-eos-exporter.settings-volumes" -}}
+{{- $values := .root.Values -}}
 {{- if include "kafka-eos-exporter.has-config" .root }}
 - name: eos-config
   {{- if $values.existingConfig.configMap }}
@@ -123,18 +144,10 @@ volumeMounts:
     name: {{ include "kafka-eos-exporter.fullname" .root }}
   {{- end }}
 {{- end }}
-{{- if include "kafka-eos-exporter.has-web-config" .root }}
-- name: eos-web
-  secret:
-    secretName: {{ default (printf "%s-web" (include "kafka-eos-exporter.fullname" .root)) $values.webConfig.existingSecret }}
-{{- end }}
 {{- range $at, $mount := $values.secretMounts }}
 - name: eos-secret-{{ $at }}
   secret:
     {{- toYaml (omit $mount "mountPath") | nindent 4 }}
-{{- end }}
-{{- with $values.extraVolumes }}
-{{ toYaml . }}
 {{- end }}
 {{- end -}}
 

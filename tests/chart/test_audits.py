@@ -1,0 +1,113 @@
+"""The chart's CronJobs for audits: what the pods are told, and what the driver may do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from exporter.cli import parser
+from tests.chart.tools import CHART, Charts, Object, RefusedError, of_kind
+
+VALUES = CHART / "ci" / "audits-values.yaml"
+RESTRICTED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+
+
+def values(**audits: Any) -> dict[str, Any]:
+    given: dict[str, Any] = yaml.safe_load(VALUES.read_text())
+    return {**given, "audits": {**given["audits"], **audits}}
+
+
+def driver(job: Object) -> tuple[Object, Object]:
+    """A CronJob's pod, and its only container."""
+    pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    [found] = pod["containers"]
+    return pod, found
+
+
+def test_each_audit_is_a_cron_job_whose_arguments_the_command_takes(charts: Charts) -> None:
+    jobs = of_kind(charts.objects(VALUES), "CronJob")
+    assert [each["spec"]["schedule"] for each in jobs] == ["15 2 * * *", "45 2 * * *"]
+    topics = []
+    for each in jobs:
+        _, container = driver(each)
+        assert container["command"][-1] == "/opt/kafka-eos-exporter/job.py"
+        topics.append(parser().parse_args(container["args"]).topic)
+    assert topics == ["orders", "payments"]
+
+
+def test_the_pods_of_an_audit_meet_the_restricted_profile(charts: Charts) -> None:
+    objects = charts.objects(VALUES)
+    [template] = [each for each in of_kind(objects, "ConfigMap") if "pod.yaml" in each["data"]]
+    executor = yaml.safe_load(template["data"]["pod.yaml"])["spec"]
+    for pod in (*(driver(each)[0] for each in of_kind(objects, "CronJob")), executor):
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert [each["securityContext"] for each in pod["containers"]] == [RESTRICTED]
+    assert executor["automountServiceAccountToken"] is False
+
+
+def test_a_driver_with_executors_may_make_and_remove_pods_and_nothing_else(charts: Charts) -> None:
+    objects = charts.objects(VALUES)
+    [role], [binding] = of_kind(objects, "Role"), of_kind(objects, "RoleBinding")
+    assert [each["resources"] for each in role["rules"]] == [["pods"]]
+    account = {each["metadata"]["name"]: each for each in of_kind(objects, "ServiceAccount")}
+    [subject] = binding["subjects"]
+    assert subject["name"] in account
+    for each in of_kind(objects, "CronJob"):
+        pod, container = driver(each)
+        assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == (subject["name"], True)
+        assert "--conf=spark.executor.instances=2" in container["command"]
+        assert any(word.startswith("--conf=spark.master=k8s://") for word in container["command"])
+
+
+def test_an_audit_by_one_pod_has_no_rights_and_no_token(charts: Charts) -> None:
+    objects = charts.objects(values(executors=0))
+    assert not of_kind(objects, "Role", "RoleBinding")
+    for each in of_kind(objects, "CronJob"):
+        pod, container = driver(each)
+        assert pod["automountServiceAccountToken"] is False
+        assert "--conf=spark.master=local[2]" in container["command"]
+
+
+def test_settings_and_secrets_reach_the_audit_as_they_reach_the_agent(charts: Charts) -> None:
+    secured = yaml.safe_load((CHART / "ci" / "everything-values.yaml").read_text())
+    del secured["image"]
+    objects = charts.objects({**secured, "audits": values()["audits"]})
+    pod, container = driver(of_kind(objects, "CronJob")[0])
+    assert "--config=/etc/kafka-eos-exporter/config/config.yml" in container["args"]
+    volumes = {each["name"]: each for each in pod["volumes"]}
+    mounts = {each["mountPath"]: volumes[each["name"]] for each in container["volumeMounts"]}
+    assert mounts["/etc/eos"]["secret"]["secretName"] == "eos-kafka"
+    assert mounts["/etc/kafka-eos-exporter/config"]["configMap"] == {"name": "eos-kafka-eos-exporter"}
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ({}, "ghcr.io/kafka-eos-exporter/kafka-eos-exporter:0.2.0-spark"),
+        ({"tag": "7"}, "ghcr.io/kafka-eos-exporter/kafka-eos-exporter:7"),
+        ({"repository": "jobs", "digest": f"sha256:{'0' * 64}"}, f"ghcr.io/kafka-eos-exporter/jobs@sha256:{'0' * 64}"),
+    ],
+    ids=["default", "tag", "digest"],
+)
+def test_an_audit_runs_the_image_of_the_jobs(charts: Charts, image: dict[str, str], expected: str) -> None:
+    for each in of_kind(charts.objects(values(image=image)), "CronJob"):
+        assert driver(each)[1]["image"] == expected
+
+
+@pytest.mark.parametrize(
+    ("audits", "word"),
+    [
+        ({"jobs": [{"name": "orders"}]}, "topic"),
+        ({"jobs": [{"name": "Orders", "topic": "orders"}]}, "name"),
+        ({"executors": -1}, "executors"),
+        ({"driverMemory": "2Gi"}, "driverMemory"),
+        ({"conf": {"memory": "1g"}}, "spark"),
+    ],
+    ids=str,
+)
+def test_a_wrong_value_of_an_audit_is_refused_by_name(charts: Charts, audits: dict[str, Any], word: str) -> None:
+    with pytest.raises(RefusedError, match=word):
+        charts.text(values(**audits))
