@@ -312,7 +312,7 @@ def test_the_command_prints_the_result_and_the_agent_shows_it(
         assert said in capsys.readouterr().err
 
 
-@pytest.mark.timeout(600)  # Spark starts twice, and each batch has many small tasks
+@pytest.mark.timeout(900)  # Spark starts twice, and each batch has many small tasks
 def test_an_audit_that_goes_on_finds_a_duplicate_of_an_earlier_batch_once_also_when_it_is_killed(
     audits: Auditor, history: Callable[..., str], keep: Keep, tmp_path: Path
 ) -> None:
@@ -326,7 +326,7 @@ def test_an_audit_that_goes_on_finds_a_duplicate_of_an_earlier_batch_once_also_w
             return keep(subprocess.Popen([*command, "--follow", "--interval", "1s"], stderr=said))
 
     def result_of(process: subprocess.Popen[bytes], records: int) -> AuditResult:
-        until = Deadline.after(180)
+        until = Deadline.after(300)
         while True:
             with suppress(OSError):
                 result = parse_result((tmp_path / "results" / f"{topic}.json").read_bytes())
