@@ -1,22 +1,43 @@
-"""Batches of records by Fetch: the request, and the batches of an answer, whose records stay compressed."""
+"""Batches of records by Fetch: the request, and the batches of an answer. Records are decoded only when asked for.
+
+What a batch decodes to is bounded while it is decoded: 1 MB of gzip can be 1 GB of records.
+"""
 
 from __future__ import annotations
 
 import struct
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+import zstandard
 from kafka.errors import CorruptRecordError
 from kafka.protocol.consumer import FetchRequest
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatch
+from kafka.record.util import decode_varint
 
 from exporter.kafka.requests.offsets import CONSUMER, Isolation
 from exporter.model import Deadline, TopicPartition
 
+MOST_DECODED = 8 << 20
+"""Bytes of the records of one batch when decoded. A coordinator writes 1 MB at most by default (max.message.bytes)."""
+MOST_RECORDS = 150_000
+"""Records of one batch."""
+WIDEST_WINDOW = 8 << 20
+"""Memory that a zstd decoder may take: the largest window that Kafka's compression levels use."""
 UNREADABLE = (CorruptRecordError, struct.error, ValueError, IndexError, AssertionError)
 """What reading a batch, or a record of it, raises."""
+
+
+class Record(NamedTuple):
+    """A record of a batch. ``timestamp`` is Unix milliseconds."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
 
 
 def fetch_request(
@@ -67,11 +88,73 @@ def batches(data: bytes) -> Iterator[DefaultRecordBatch]:
             yield batch
 
 
-def records_of(batch: DefaultRecordBatch) -> Iterator[Any]:
-    """The records of a batch, uncompressed. Raises one of ``UNREADABLE``."""
+def records_of(batch: DefaultRecordBatch) -> Iterator[Record]:
+    """The records of a batch, without their headers. Raises one of ``UNREADABLE``, also beyond the bounds above.
+
+    The library would decode without a bound, or not at all where a codec is not installed, and make an object of each
+    header: two bytes become 64.
+    """
+    if batch.records_count > MOST_RECORDS:
+        raise ValueError(f"more than {MOST_RECORDS} records")
+    body = memoryview(batch._buffer)[batch.HEADER_STRUCT.size :]  # noqa: SLF001 -- its bytes have no other access
+    data = _decoded(body, batch.compression_type)
+    at = 0
+    for _ in range(batch.records_count):
+        size, at = decode_varint(data, at)
+        end = at + size
+        if not at < end <= len(data):
+            raise ValueError("a record that ends early")
+        since, at = decode_varint(data, at + 1)  # after the record's attributes
+        distance, at = decode_varint(data, at)
+        key, at = _nullable(data, at, end)
+        value, at = _nullable(data, at, end)
+        by_broker = batch.timestamp_type == batch.LOG_APPEND_TIME
+        timestamp = batch.max_timestamp if by_broker else batch.first_timestamp + since
+        yield Record(batch.base_offset + distance, timestamp, key, value)
+        at = end
+
+
+def _nullable(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    """Bytes with their length before them, and where they end."""
+    size, at = decode_varint(data, at)
+    if size < 0:
+        return None, at
+    if at + size > end:
+        raise ValueError("a field that ends early")
+    return data[at : at + size], at + size
+
+
+def _decoded(body: memoryview, codec: int) -> bytes:
+    """The records of a batch as bytes without compression."""
+    if codec == DefaultRecordBatch.CODEC_NONE:
+        records = bytes(body[: MOST_DECODED + 1])
+    elif codec == DefaultRecordBatch.CODEC_GZIP:
+        records = _gunzip(body)
+    elif codec == DefaultRecordBatch.CODEC_ZSTD:
+        records = _zstd(body)
+    else:
+        names = {DefaultRecordBatch.CODEC_SNAPPY: "snappy", DefaultRecordBatch.CODEC_LZ4: "lz4"}
+        raise ValueError(f"compressed by {names.get(codec, f'codec {codec}')}, which is not read")
+    if len(records) > MOST_DECODED:
+        raise ValueError(f"more than {MOST_DECODED >> 20} MB when decoded")
+    return records
+
+
+def _gunzip(body: memoryview) -> bytes:
+    decoder = zlib.decompressobj(wbits=31)
     try:
-        yield from batch
-    except UNREADABLE:
-        raise
-    except Exception as error:  # noqa: BLE001 -- the errors of the five codecs have no type in common
-        raise ValueError(f"records that cannot be read: {type(error).__name__}") from None
+        records = decoder.decompress(body, MOST_DECODED + 1)
+    except zlib.error as error:
+        raise ValueError(f"no gzip: {error}") from None
+    if len(records) <= MOST_DECODED and not decoder.eof:
+        raise ValueError("gzip that ends early")
+    return records
+
+
+def _zstd(body: memoryview) -> bytes:
+    decoder = zstandard.ZstdDecompressor(max_window_size=WIDEST_WINDOW)
+    try:
+        with decoder.stream_reader(body) as reader:
+            return bytes(reader.read(MOST_DECODED + 1))
+    except zstandard.ZstdError as error:
+        raise ValueError(f"no zstd: {error}") from None

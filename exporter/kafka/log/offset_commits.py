@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kafka.protocol.consumer import FetchRequest
 from kafka.record.default_records import DefaultRecordBatch
 
+from exporter.bounds.text import cut
 from exporter.kafka.faults import refusal
 from exporter.kafka.log.batches import UNREADABLE, batches, fetch_request, records_of
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
@@ -43,6 +44,7 @@ class CommitReader:
         self.positions: dict[int, int] = {}
         self.faults: list[Fault] = []
         self.lost = 0
+        self._broken: set[int] = set()
 
     def read(
         self, client: BrokerAccess, metadata: Metadata, ends: Mapping[int, int], deadline: Deadline
@@ -52,6 +54,7 @@ class CommitReader:
         ``faults`` are those of this call; ``lost`` counts offsets that were deleted before they were read.
         """
         self.faults = []
+        self._broken = set()
         left = {number for number, end in ends.items() if self.positions.get(number, end) < end}
         while left and not deadline.over:
             by_leader: dict[int, dict[TopicPartition, int]] = {}
@@ -97,21 +100,40 @@ class CommitReader:
                     self.faults.append(refusal(what, each.error_code, f"READ on Topic:{CONSUMER_OFFSETS}"))
                     left.discard(number)
                 else:
-                    yield from self._take(number, bytes(each.records or b""), ends[number])
+                    yield from self._take(number, bytes(each.records or b""), ends[number], deadline)
 
-    def _take(self, number: int, data: bytes, end: int) -> Iterator[OffsetCommits]:
+    def _take(self, number: int, data: bytes, end: int, deadline: Deadline) -> Iterator[OffsetCommits]:
         if not data:  # the answer was full before this partition's turn
             return
         try:
             for batch in batches(data):
+                if deadline.over:  # the rest is read next time
+                    return
                 if batch.last_offset >= self.positions[number]:
-                    found = list(commits_of(batch))
+                    found = self._commits(number, batch)
                     self.positions[number] = batch.last_offset + 1
                     yield from found
-        except UNREADABLE:
-            self.faults.append(Fault(Reason.MALFORMED, f"{CONSUMER_OFFSETS}-{number}: a batch that cannot be read"))
+        except UNREADABLE as error:  # where the next batch begins is unknown
+            self._unreadable(number, self.positions[number], error)
             self.lost += max(0, end - self.positions[number])
             self.positions[number] = end
+
+    def _commits(self, number: int, batch: DefaultRecordBatch) -> list[OffsetCommits]:
+        """The commits of a batch; none, and a fault, for one that cannot be read."""
+        try:
+            return list(commits_of(batch))
+        except UNREADABLE as error:
+            first = max(self.positions[number], batch.base_offset)
+            self._unreadable(number, first, error)
+            self.lost += batch.last_offset + 1 - first
+            return []
+
+    def _unreadable(self, number: int, offset: int, error: Exception) -> None:
+        """One fault for each partition in each read."""
+        if number not in self._broken:
+            self._broken.add(number)
+            what = f"{CONSUMER_OFFSETS}-{number} at {offset}: a batch that cannot be read: {cut(str(error), 100)}"
+            self.faults.append(Fault(Reason.MALFORMED, what))
 
 
 def commits_of(batch: DefaultRecordBatch) -> Iterator[OffsetCommits]:

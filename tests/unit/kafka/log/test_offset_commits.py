@@ -116,12 +116,31 @@ def test_what_retention_took_is_lost_and_counted() -> None:
     assert (own.lost, own.positions) == (7, {0: 10})
 
 
-@pytest.mark.parametrize("broken", [batch((b"\0", b"x")), b"\xff" * 100], ids=["key", "bytes"])
-def test_garbage_is_a_fault_and_does_not_stop_the_reading_for_ever(broken: bytes) -> None:
+def test_bytes_that_are_no_batch_are_a_fault_and_do_not_stop_the_reading_for_ever() -> None:
     own = reader()
-    list(own.read(Client(answer(broken)), METADATA, ENDS, Deadline.after(5)))
+    list(own.read(Client(answer(b"\xff" * 100)), METADATA, ENDS, Deadline.after(5)))
     assert "cannot be read" in own.faults[0].detail
     assert (own.lost, own.positions) == (10, {0: 10})
+
+
+def test_a_batch_that_cannot_be_read_costs_that_batch_and_one_fault() -> None:
+    own = reader()
+    good = batch((key("pay", "orders"), b"x"), base=9)
+    broken = [batch((b"\0", b"x"), base=at) for at in (4, 5)]
+    found = list(own.read(Client(answer(b"".join([*broken, good]))), METADATA, ENDS, Deadline.after(5)))
+    assert [each.group for each in found] == ["pay"]
+    assert [each.detail.split(" a batch")[0] for each in own.faults] == ["__consumer_offsets-0 at 4:"]
+    assert (own.lost, own.positions) == (2, {0: 10})
+
+
+def test_what_the_deadline_leaves_is_read_next_time() -> None:
+    own = reader()
+    times = iter([0.0, 0.0, 0.0, 10.0])
+    deadline = Deadline(5.0, lambda: next(times, 10.0))
+    data = b"".join(batch((key("pay", "orders"), b"x"), base=at) for at in (8, 9))
+    first = list(own.read(Client(answer(data)), METADATA, ENDS, deadline))
+    rest = list(own.read(Client(answer(data)), METADATA, ENDS, Deadline.after(5)))
+    assert (len(first), len(rest), own.lost, own.positions) == (1, 1, 0, {0: 10})
 
 
 def test_a_partition_that_was_left_out_of_a_full_answer_is_read_next_time() -> None:
