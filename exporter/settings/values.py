@@ -166,7 +166,7 @@ def _address(value: str) -> str:
 
 def _host(value: str) -> str:
     host = value.strip().lower().rstrip(".")
-    if host != "*" and not re.fullmatch(r"\[[0-9a-f:.]+\]|[0-9a-f:]*:[0-9a-f:.]+|[a-z0-9._-]{1,255}", host):
+    if host != "*" and not re.fullmatch(r"\[[0-9a-f:.]+\]|[0-9a-f]*:[0-9a-f:.]+|[a-z0-9._-]{1,255}", host):
         raise wrong(f"{value!r:.60} is no host name or address; leave out scheme, port and path, as in eos.example.com")
     return host.strip("[]")
 

@@ -31,7 +31,7 @@ UNREADABLE = (CorruptRecordError, struct.error, ValueError, IndexError, Assertio
 """What reading a batch, or a record of it, raises."""
 
 
-class Record(NamedTuple):
+class BatchRecord(NamedTuple):
     """A record of a batch. ``timestamp`` is Unix milliseconds."""
 
     offset: int
@@ -88,7 +88,7 @@ def batches(data: bytes) -> Iterator[DefaultRecordBatch]:
             yield batch
 
 
-def records_of(batch: DefaultRecordBatch) -> Iterator[Record]:
+def records_of(batch: DefaultRecordBatch) -> Iterator[BatchRecord]:
     """The records of a batch, without their headers. Raises one of ``UNREADABLE``, also beyond the bounds above.
 
     The library would decode without a bound, or not at all where a codec is not installed, and make an object of each
@@ -110,7 +110,7 @@ def records_of(batch: DefaultRecordBatch) -> Iterator[Record]:
         value, at = _nullable(data, at, end)
         by_broker = batch.timestamp_type == batch.LOG_APPEND_TIME
         timestamp = batch.max_timestamp if by_broker else batch.first_timestamp + since
-        yield Record(batch.base_offset + distance, timestamp, key, value)
+        yield BatchRecord(batch.base_offset + distance, timestamp, key, value)
         at = end
 
 

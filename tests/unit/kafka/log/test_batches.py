@@ -14,7 +14,7 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.util import encode_varint
 
-from exporter.kafka.log.batches import MOST_DECODED, MOST_RECORDS, UNREADABLE, Record, records_of
+from exporter.kafka.log.batches import MOST_DECODED, MOST_RECORDS, UNREADABLE, BatchRecord, records_of
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
@@ -56,7 +56,7 @@ CODECS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
 }
 
 
-def read(data: bytes) -> list[Record]:
+def read(data: bytes) -> list[BatchRecord]:
     found = MemoryRecords(data).next_batch()
     assert isinstance(found, DefaultRecordBatch)
     return list(records_of(found))
@@ -66,9 +66,9 @@ def read(data: bytes) -> list[Record]:
 def test_records_are_the_same_in_every_codec(codec: str) -> None:
     data = packed(plain((b"k", b"v"), (None, b"x" * 300), (b"k", None), headers=3), *CODECS[codec])
     assert read(data) == [
-        Record(0, 1000, b"k", b"v"),
-        Record(1, 1001, None, b"x" * 300),
-        Record(2, 1002, b"k", None),
+        BatchRecord(0, 1000, b"k", b"v"),
+        BatchRecord(1, 1001, None, b"x" * 300),
+        BatchRecord(2, 1002, b"k", None),
     ]
 
 
@@ -114,7 +114,7 @@ def test_headers_are_passed_over() -> None:
     data = packed(plain((None, None)), ZSTD, lambda _: zstd(bytes(body + fields)))
     tracemalloc.start()
     try:
-        assert read(data) == [Record(0, 1000, b"k", b"v")]
+        assert read(data) == [BatchRecord(0, 1000, b"k", b"v")]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
