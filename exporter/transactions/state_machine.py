@@ -8,10 +8,8 @@ take the same events, so that they agree.
 from __future__ import annotations
 
 import struct
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from exporter.model import OpenTransaction, Outcome
 from exporter.transactions.entries import (
@@ -24,45 +22,19 @@ from exporter.transactions.entries import (
 )
 from exporter.transactions.events import Appeared, Ended, Event, Forgotten, Initialised
 from exporter.transactions.finished import FinishedIds
-from exporter.transactions.outcome import DELIVERY_SLACK_MS, Verdict, abort_verdict, displaced
-from exporter.transactions.records import (
-    HEAD,
-    HEAD_SIZE,
-    NO_TIMEOUT_MS,
-    PLAIN,
-    PLAIN_SIZE,
-    PREVIOUS_ID_TAGS,
-    PREVIOUS_ID_TAGS_SIZE,
-    TIMES,
-    V2_CLIENT_TAGS,
-    V2_CLIENT_TAGS_SIZE,
-    V2_CLIENT_TAGS_START,
-    UndecodableRecord,
-    decode_key,
-    head,
-    partitions_end,
-    tags_at,
-)
+from exporter.transactions.outcome import Verdict, abort_verdict, displaced
+from exporter.transactions.pending import PendingAborts, Unsettled
+from exporter.transactions.record_fields import V2, fields_of
+from exporter.transactions.records import NO_TIMEOUT_MS, decode_key
 
-V2 = 2
-"""ClientTransactionVersion of a Transactions V2 client."""
 CLOCK_SET_BACK_MS = 5000
 """A record this many ms older than the one before it is from a clock that was set back, not from racing requests."""
 ROOM = 64
 """Ids of a partition that are objects, at least, before those that are idle are put away."""
 IDLE_MS = 15_000
-_NONE_FIXED = (b"\xff\xff\xff\xff", b"\x00\x00\x00\x00")  # layout 0: null, and an empty array
-_NOT_PLAIN: tuple[int, ...] = (-1,) * 8
 _STATUSES = {state: int(status) for status, state in OPEN_STATES.items()}
 _COMMITTED = Verdict(Outcome.COMMITTED)
 _NOTHING: tuple[Event, ...] = ()
-
-
-class Unsettled(NamedTuple):
-    """An abort that waits for the record that would make it a fence, until log time ``due_ms``."""
-
-    due_ms: int
-    transaction: Ended
 
 
 class StateMachine:
@@ -78,15 +50,14 @@ class StateMachine:
         self._room = ROOM
         self.open: dict[bytes, Entry] = {}
         self.log_ms = -1
-        self._unsettled: deque[Unsettled] = deque()
+        self._pending = PendingAborts()
 
     def apply(self, offset: int, record_ms: int, key: bytes, value: bytes | None) -> Sequence[Event]:
         """Process one record; records come in offset order. Returns its events, mostly none.
 
         Raises UndecodableRecord, and then changes nothing.
 
-        This is the hot path: the partitions stay encoded, and an encoded list that an id had before is known by its
-        bytes; numbers stand for the members of ``Status``.
+        This is the hot path: the partitions stay encoded, and numbers are used for the members of ``Status``.
         """
         entry = self.entries.get(key)
         if entry is None:
@@ -94,72 +65,15 @@ class StateMachine:
         if value is None:
             passed = self._passed(record_ms)
             return passed if entry is None else (*passed, *self._forget(key, entry))
-        # Where the record names partitions: their encoded form, when it is a new one.
-        section: bytes | None = None
-        rest = len(value) - PLAIN_SIZE
-        client_version = -1
-        if rest == PREVIOUS_ID_TAGS_SIZE and value.startswith(PREVIOUS_ID_TAGS, PLAIN_SIZE):
-            client_version = 0
-        elif (
-            rest == V2_CLIENT_TAGS_SIZE
-            and value.endswith(V2_CLIENT_TAGS)
-            and value.startswith(V2_CLIENT_TAGS_START, PLAIN_SIZE)
-        ):
-            client_version = V2
-        layout, producer_id, epoch, timeout_ms, status, count, update_ms, start_ms = (
-            PLAIN.unpack_from(value) if client_version >= 0 else _NOT_PLAIN
+        layout, producer_id, epoch, timeout_ms, status, update_ms, start_ms, client_version, section = fields_of(
+            value, entry
         )
-        # Empty and Complete records have this form. All other records take the slow path.
-        if layout != 1 or count > 1 or not (status == 0 or 4 <= status <= 5):
-            if len(value) <= HEAD_SIZE:
-                head(value)
-                raise UndecodableRecord("a value that ends before its partitions")
-            layout, producer_id, epoch, timeout_ms, status = HEAD.unpack_from(value)
-            if not (0 <= layout <= 1 and 0 <= status <= 5):
-                head(value)
-            if (
-                entry is not None
-                and entry.section
-                and entry.layout == layout
-                and value.startswith(entry.section, HEAD_SIZE)
-            ):
-                end = HEAD_SIZE + len(entry.section)
-            elif layout == 1 and value[HEAD_SIZE] < 2:  # null, or an empty array
-                end = HEAD_SIZE + 1
-                if 0 < status < 4:
-                    section = b""
-            elif layout == 0 and value[HEAD_SIZE : HEAD_SIZE + 4] in _NONE_FIXED:
-                end = HEAD_SIZE + 4
-                if 0 < status < 4:
-                    section = b""
-            else:
-                end = partitions_end(value, layout)
-                section = value[HEAD_SIZE:end]
-            rest = len(value) - end - 16
-            if rest < 0:
-                raise UndecodableRecord("a value that ends within its times")
-            update_ms, start_ms = TIMES.unpack_from(value, end)
-            if layout == 0:
-                client_version = 0
-                if rest:
-                    tags_at(value, 0, end + 16)
-            elif rest == PREVIOUS_ID_TAGS_SIZE and value.startswith(PREVIOUS_ID_TAGS, end + 16):
-                client_version = 0
-            elif (
-                rest == V2_CLIENT_TAGS_SIZE
-                and value.endswith(V2_CLIENT_TAGS)
-                and value.startswith(V2_CLIENT_TAGS_START, end + 16)
-            ):
-                client_version = V2
-            else:
-                client_version = tags_at(value, 1, end + 16).client_version
-
         events: Sequence[Event] = _NOTHING
         if entry is None:
             entry = Entry(decode_key(key), self.number)
             events = (*self._passed(record_ms), Appeared(entry))
             self.entries[key] = entry
-        elif record_ms > self.log_ms and not self._unsettled:
+        elif record_ms > self.log_ms and not self._pending.queue:
             self.log_ms = record_ms
         elif record_ms != self.log_ms:
             events = self._passed(record_ms)
@@ -228,15 +142,12 @@ class StateMachine:
     @property
     def first_due_ms(self) -> int | None:
         """The log time that has to be reached to settle the abort that waits longest; None when none waits."""
-        return self._unsettled[0].due_ms + DELIVERY_SLACK_MS if self.unsettled else None
+        return self._pending.first_due_ms
 
     @property
     def unsettled(self) -> Sequence[Unsettled]:
         """The aborts that wait, in the order in which they are due."""
-        waiting = self._unsettled
-        while waiting and waiting[0].transaction.entry.pending is not waiting[0].transaction:
-            waiting.popleft()
-        return [each for each in waiting if each.transaction.entry.pending is each.transaction]
+        return self._pending.unsettled
 
     def log_time_reached(self, instant_ms: int) -> Sequence[Event]:
         """Note that all records before this instant of log time were read: up to the log end, not only to the high
@@ -248,21 +159,15 @@ class StateMachine:
     def _passed(self, record_ms: int) -> Sequence[Event]:
         if record_ms > self.log_ms:
             self.log_ms = record_ms
-            if self._unsettled:
+            if self._pending.queue:
                 return self._settle_until(record_ms)
         elif (step := self.log_ms - record_ms) > CLOCK_SET_BACK_MS:
-            # Pending windows move back with the clock.
             self.log_ms = record_ms
-            self._unsettled = deque(each._replace(due_ms=each.due_ms - step) for each in self._unsettled)
+            self._pending.set_back(step)
         return _NOTHING
 
     def _settle_until(self, instant_ms: int) -> Sequence[Event]:
-        events: list[Event] = []
-        while self._unsettled and self._unsettled[0].due_ms + DELIVERY_SLACK_MS < instant_ms:
-            transaction = self._unsettled.popleft().transaction
-            if transaction.entry.pending is transaction:
-                events += self._settle(transaction.entry)
-        return events
+        return [event for transaction in self._pending.due(instant_ms) for event in self._settle(transaction.entry)]
 
     # --- From outside of the log ---
 
@@ -298,9 +203,7 @@ class StateMachine:
         """Put ids back as they were when they were saved, with the log time at which their pending abort is due; None
         without one. No other abort waits then.
         """
-        for waiting in self._unsettled:
-            waiting.transaction.entry.pending = None
-        self._unsettled.clear()
+        self._pending.clear()
         events: list[Event] = []
         for entry, due_ms in saved:
             key = encode_key(entry.transactional_id)
@@ -314,7 +217,7 @@ class StateMachine:
             else:
                 self.open.pop(key, None)
             if due_ms is not None and entry.pending is not None:
-                self._wait(entry.pending, due_ms)
+                self._pending.add(entry.pending, due_ms)
         return events
 
     # --- Memory ---
@@ -404,21 +307,12 @@ class StateMachine:
         )
         if verdict.fence_window_ms is None:
             return (*events, transaction) if events else (transaction,)
-        self._wait(transaction, record_ms + verdict.fence_window_ms)
+        self._pending.add(transaction, record_ms + verdict.fence_window_ms)
         return events
-
-    def _wait(self, transaction: Ended, due_ms: int) -> None:
-        """Queue the abort as pending. Windows differ, so the queue is ordered by their ends."""
-        transaction.entry.pending = transaction
-        later: list[Unsettled] = []
-        while self._unsettled and self._unsettled[-1].due_ms > due_ms:
-            later.append(self._unsettled.pop())
-        self._unsettled.append(Unsettled(due_ms, transaction))
-        self._unsettled.extend(reversed(later))
 
     def _initialise(self, entry: Entry, offset: int, record_ms: int, producer_id: int, epoch: int) -> Iterable[Event]:
         if entry.pending is not None:
-            due_ms = next(each.due_ms for each in self._unsettled if each.transaction is entry.pending)
+            due_ms = self._pending.due_ms(entry.pending)
             fenced = record_ms <= due_ms and displaced((entry.producer_id, entry.epoch), (producer_id, epoch))
             yield from self._settle(entry, fenced=fenced)
         yield Initialised(entry, offset)

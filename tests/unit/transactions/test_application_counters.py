@@ -1,0 +1,22 @@
+"""The counters of one application: a histogram has every observation in the right bucket."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter import catalogue
+from exporter.transactions.application_counters import Histogram
+
+
+@given(st.lists(st.integers(-5_000, 5_000_000)))
+def test_a_histogram_is_cumulative_and_whole(observed: list[int]) -> None:
+    histogram = Histogram(catalogue.TRANSACTION_OPEN_SECONDS)
+    for ms in observed:
+        histogram.observe(ms)
+    found = histogram.value()
+    assert [count for _, count in found.steps] == [
+        sum(ms / 1000 <= bound for ms in observed) for bound in catalogue.TRANSACTION_OPEN_SECONDS.buckets
+    ]
+    assert found.count == len(observed)
+    assert found.total == sum(ms / 1000 for ms in observed if ms > 0)
