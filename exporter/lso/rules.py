@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from exporter.lso.dating import Dated
+from exporter.lso.dating import Anchor, Dated
 from exporter.model import (
     Blocker,
     BlockerKind,
@@ -60,6 +60,16 @@ def standing(
 def is_stalled(state: Standing, stall_after: float, now: float) -> bool:
     """Whether it has lasted for the threshold; ``now`` is monotonic: a jump of the wall clock makes no stall."""
     return now - state.seen >= stall_after
+
+
+def stall_start(state: Standing, started: float | None, ended: float | None, anchor: Anchor) -> float:
+    """The start of a stall that began before this process saw it, monotonic: the latest of three instants.
+
+    They are its holder's start and the end of the transaction before it, both Unix seconds by the coordinators' clock,
+    and the last read that found the partition in another state. The timestamps of the producer's records are not used.
+    """
+    known = [anchor.monotonic(instant) for instant in (started, ended) if instant is not None]
+    return min(max(*known, state.after), state.seen) if known else state.seen
 
 
 _MOST_NAMED = 3

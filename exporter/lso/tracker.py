@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from exporter.lso.dating import Anchor, Dated, anchor_document, anchored, read_anchor, restored
+from exporter.lso.dating import Anchor, Dated, anchored
+from exporter.lso.open_producers import OpenProducers
 from exporter.lso.rules import (
     Coordinators,
     LogProducer,
@@ -22,11 +20,11 @@ from exporter.lso.rules import (
     holder,
     is_stalled,
     name_blocker,
+    stall_start,
     standing,
 )
+from exporter.lso.saved_stalls import SavedStall, read_stalls, stalls_document
 from exporter.model import OpenTransaction, ReleaseTimes, Stall, TopicPartition, TransactionState
-
-_PARTITION = re.compile("[0-9]{1,10}")
 
 
 class Reading(NamedTuple):
@@ -45,14 +43,6 @@ class Reading(NamedTuple):
         return max(0, self.high_watermark - self.last_stable_offset)
 
 
-@dataclass(slots=True)
-class Holding:
-    """What is known of the open transactions in a partition whose LSO is below its high watermark."""
-
-    producers: tuple[LogProducer, ...] | None = None  # None: not asked, or no answer
-    unasked: str | None = None
-
-
 class Held(NamedTuple):
     """A holder and since when it holds: the open transaction of a producer that starts at an offset.
 
@@ -69,16 +59,7 @@ class Held(NamedTuple):
         return self.producer_id, self.start_offset
 
 
-class Remembered(NamedTuple):
-    """State of a partition from an earlier process or an earlier read; ``topic_id`` is "" when it was not known."""
-
-    last_stable_offset: int
-    since: Dated
-    topic_id: str = ""
-    who: tuple[int, int] | None = None
-
-
-class StallWatch:
+class StallTracker:
     """The partitions of one cluster. ``stall_after`` is in seconds."""
 
     def __init__(self, stall_after: float) -> None:
@@ -86,9 +67,9 @@ class StallWatch:
         self._anchor: Anchor | None = None
         self.readings: dict[TopicPartition, Reading] = {}
         self.standing: dict[TopicPartition, Standing] = {}
-        self._holdings: dict[TopicPartition, Holding] = {}
+        self.producers = OpenProducers()
         self._held: dict[TopicPartition, Held] = {}
-        self._remembered: dict[TopicPartition, Remembered] = {}
+        self._saved: dict[TopicPartition, SavedStall] = {}
         self._topic_ids: dict[str, str] = {}
         self._proven: dict[TopicPartition, float] = {}
         self._lost: dict[TopicPartition, Reading] = {}  # the last readings of partitions that are not read any more
@@ -108,47 +89,30 @@ class StallWatch:
             self.standing[partition] = state._replace(since=state.since.moved(before, now))
         for partition, held in self._held.items():
             self._held[partition] = held._replace(since=held.since.moved(before, now))
-        for partition, known in self._remembered.items():
-            self._remembered[partition] = known._replace(since=known.since.moved(before, now))
+        for partition, known in self._saved.items():
+            self._saved[partition] = known._replace(since=known.since.moved(before, now))
 
     @property
     def anchor(self) -> Anchor:
         if self._anchor is None:
-            raise RuntimeError("the watch was not told the time")
+            raise RuntimeError("date was not called yet")
         return self._anchor
 
     # --- Over a restart ---
 
     def remember(self, document: Mapping[str, Any]) -> None:
-        """Restore the state of an earlier process, as ``memory`` returned it; 0.1 had no anchor, no topic id and no
-        holder.
-        """
-        saved = read_anchor(document.get(""))
-        for topic, partitions in document.items():
-            if not isinstance(partitions, dict) or not topic:
-                continue
-            for number, value in partitions.items():
-                known = _remembered(value, saved, self.anchor)
-                if isinstance(number, str) and _PARTITION.fullmatch(number) and known is not None:
-                    self._remembered[TopicPartition(topic, int(number))] = known
+        """Restore the state of an earlier process, as ``memory`` returned it."""
+        self._saved |= read_stalls(document, self.anchor)
 
     def memory(self) -> dict[str, dict[str, Any]]:
-        """The state to save: every partition whose LSO is below its high watermark.
-
-        ``{"topic": {"partition": [lso, since, topic id, producer id, start offset]}}``, the last two where a holder is
-        known, ``since`` in Unix seconds. Under the key "" the anchor by which these are dated.
-        """
-        document: dict[str, dict[str, Any]] = {}
+        """The state to save: every partition whose LSO is below its high watermark."""
         standing = {partition: self._memory_of(partition) for partition in self.standing}
-        for (topic, number), (offset, since, topic_id, who) in (self._remembered | standing).items():
-            entry = [offset, round(self.anchor.unix(since.at), 3), topic_id, *(who or ())]
-            document.setdefault(topic, {})[str(number)] = entry
-        return {"": anchor_document(self.anchor), **document} if document else {}
+        return stalls_document(self._saved | standing, self.anchor)
 
-    def _memory_of(self, partition: TopicPartition) -> Remembered:
+    def _memory_of(self, partition: TopicPartition) -> SavedStall:
         state, held = self.standing[partition], self._held.get(partition)
         topic_id = self._topic_ids.get(partition.topic, "")
-        return Remembered(state.last_stable_offset, state.since, topic_id, None if held is None else held.who)
+        return SavedStall(state.last_stable_offset, state.since, topic_id, None if held is None else held.who)
 
     # --- Reading ---
 
@@ -169,7 +133,7 @@ class StallWatch:
         lost = None if watched else self._lost.pop(partition, None)
         if state is not None and lost is not None and (lost.last_stable_offset != last_stable_offset or not lost.lag):
             state = state._replace(after=lost.at)
-        known = None if watched else self._remembered.pop(partition, None)
+        known = None if watched else self._saved.pop(partition, None)
         if known is not None and known.since.at <= now and self._same_topic(partition, known):
             if state is not None and known.last_stable_offset == last_stable_offset:
                 state = state._replace(since=known.since, exact=True)
@@ -177,14 +141,12 @@ class StallWatch:
                 self._held[partition] = Held(*known.who, known.since, exact=True)
         if state is None:
             self.standing.pop(partition, None)
-            self._holdings.pop(partition, None)
+            self.producers.forget(partition)
             return
         self.standing[partition] = state
         moved = before is not None and state.last_stable_offset != before.last_stable_offset
-        if moved and (holding := self._holdings.get(partition)) is not None:
-            # The holder may be the same: deleted records move the LSO. The suspicion is kept until the next
-            # DescribeProducers.
-            holding.producers = None
+        if moved:  # the holder may be the same, as deleted records move the LSO
+            self.producers.outdate(partition)
 
     def identify(self, topic_ids: Mapping[str, str]) -> frozenset[TopicPartition]:
         """Set the ids of topics, and drop the state of earlier topics of the same name. Returns the partitions of such
@@ -200,7 +162,7 @@ class StallWatch:
         self.forget(stale)
         return stale
 
-    def _same_topic(self, partition: TopicPartition, known: Remembered) -> bool:
+    def _same_topic(self, partition: TopicPartition, known: SavedStall) -> bool:
         """Whether both are one topic, unless both ids are known and differ: a topic that was deleted and created again
         starts over.
         """
@@ -217,15 +179,15 @@ class StallWatch:
         for partition in partitions:
             self.readings.pop(partition, None)
             self.standing.pop(partition, None)
-            self._holdings.pop(partition, None)
+            self.producers.forget(partition)
             self._held.pop(partition, None)
-            self._remembered.pop(partition, None)
+            self._saved.pop(partition, None)
             self._proven.pop(partition, None)
             self._lost.pop(partition, None)
 
     def keep(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Drop all partitions but these."""
-        self.forget([each for each in (*self.readings, *self._remembered, *self._lost) if each not in partitions])
+        self.forget([each for each in (*self.readings, *self._saved, *self._lost) if each not in partitions])
         topics = {each.topic for each in partitions}
         self._topic_ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic in topics}
 
@@ -238,7 +200,7 @@ class StallWatch:
             self.forget([partition])
             self._lost[partition] = last
             if known is not None:
-                self._remembered[partition] = known
+                self._saved[partition] = known
 
     def unproven(self, max_age: float) -> list[TopicPartition]:
         """The stalled partitions whose leader was not confirmed within ``max_age`` seconds."""
@@ -271,10 +233,9 @@ class StallWatch:
     ) -> bool:
         if partition in hot and state.seen >= self.readings[partition].at and partition not in self._held:
             return False
-        holding = self._holdings.get(partition)
-        if holding is None or holding.producers is None:
+        if not self.producers.is_known(partition):
             return True
-        who = holder(holding.producers, state.last_stable_offset)
+        who = holder(self.producers.of(partition), state.last_stable_offset)
         if who is None or not coordinators.knows(partition, who.producer_id):
             return True
         return coordinators.by_producer[who.producer_id].state is not TransactionState.ONGOING
@@ -286,10 +247,8 @@ class StallWatch:
         state = self.standing.get(partition)
         if state is None:
             return
-        holding = self._holdings.setdefault(partition, Holding())
-        holding.unasked = unasked
+        self.producers.described(partition, producers, unasked)
         if producers is not None:
-            holding.producers = producers
             self._hold(partition, state, holder(producers, state.last_stable_offset))
 
     def _hold(self, partition: TopicPartition, state: Standing, who: LogProducer | None) -> None:
@@ -306,37 +265,13 @@ class StallWatch:
         held = self._held.get(partition)
         return held.producer_id if held is not None and held.start_offset == state.last_stable_offset else None
 
-    def strangers(self, coordinators: Coordinators) -> set[int]:
-        """Producer ids with an open transaction in a partition with a lag that no coordinator knows."""
-        return {
-            producer.producer_id
-            for partition, holding in self._holdings.items()
-            for producer in holding.producers or ()
-            if not coordinators.knows(partition, producer.producer_id)
-        }
-
-    def unknown_to(self, coordinators: Coordinators) -> dict[TopicPartition, tuple[LogProducer, ...]]:
-        """Open transactions of partitions with a lag that no coordinator knows, by the last answer."""
-        return {
-            partition: unknown
-            for partition, holding in self._holdings.items()
-            if (
-                unknown := tuple(p for p in holding.producers or () if not coordinators.knows(partition, p.producer_id))
-            )
-        }
-
-    def unasked(self) -> set[TopicPartition]:
-        """Partitions with a lag without an answer to the last DescribeProducers."""
-        return {partition for partition, holding in self._holdings.items() if holding.unasked is not None}
-
     def completing(self, coordinators: Coordinators) -> dict[TopicPartition, tuple[OpenTransaction, ...]]:
         """The stalled partitions that decided transactions may hold, with these transactions."""
         found = {}
         for partition, state in self.standing.items():
             if not is_stalled(state, self._stall_after, self.readings[partition].at):
                 continue
-            producers = (self._holdings.get(partition) or Holding()).producers or ()
-            who = holder(producers, state.last_stable_offset)
+            who = holder(self.producers.of(partition), state.last_stable_offset)
             if who is None:
                 candidates = decided(partition, coordinators, self._held_by(partition, state))
             else:
@@ -357,18 +292,14 @@ class StallWatch:
             reading = self.readings[partition]
             if not is_stalled(state, self._stall_after, reading.at):
                 continue
-            holding = self._holdings.get(partition) or Holding()
-            who = holder(holding.producers or (), state.last_stable_offset)
-            unasked = holding.unasked
-            if holding.producers is None and unasked is None:
-                unasked = "its producers were not asked for yet"
+            who = holder(self.producers.of(partition), state.last_stable_offset)
             replicas = replication.get(partition)
             blocker = name_blocker(
                 partition,
                 state.last_stable_offset,
                 who,
                 coordinators,
-                unasked=unasked,
+                unasked=self.producers.why_unknown(partition),
                 replication=replicas,
                 held_by=self._held_by(partition, state),
             )
@@ -378,7 +309,8 @@ class StallWatch:
             if not is_stalled(stood, self._stall_after, reading.at):
                 continue
             if not stood.exact:
-                stood = self._begun(partition, stood, self._dated(partition, stood, blocker.started, releases))
+                ended = releases.ended.get(partition) if releases is not None else None
+                stood = self._begun(partition, stood, stall_start(stood, blocker.started, ended, self.anchor))
             since = self.anchor.unix(stood.seen)
             leader = None if replicas is None else replicas.leader
             yield Stall(partition, since, state.last_stable_offset, reading.high_watermark, leader, blocker)
@@ -397,8 +329,7 @@ class StallWatch:
         state = self.standing.get(partition)
         if state is None:
             return True
-        holding = self._holdings.get(partition)
-        who = None if holding is None else holder(holding.producers or (), state.last_stable_offset)
+        who = holder(self.producers.of(partition), state.last_stable_offset)
         return who is not None and who.producer_id != producer_id
 
     def _not_before(self, partition: TopicPartition, state: Standing, started: float | None) -> Standing:
@@ -419,31 +350,3 @@ class StallWatch:
             self._held[partition] = held._replace(since=earlier)
         self.standing[partition] = state = state._replace(since=earlier)
         return state
-
-    def _dated(
-        self, partition: TopicPartition, state: Standing, started: float | None, releases: ReleaseTimes | None
-    ) -> float:
-        """The start of a stall that began before this process saw it: the latest of three instants.
-
-        They are its holder's start and the end of the transaction before it, both by the coordinators' clock, and the
-        last read that found the partition in another state. The timestamps of the producer's records are not used.
-        """
-        ended = releases.ended.get(partition) if releases is not None else None
-        known = [self.anchor.monotonic(instant) for instant in (started, ended) if instant is not None]
-        return min(max(*known, state.after), state.seen) if known else state.seen
-
-
-def _remembered(value: object, saved: Anchor | None, now: Anchor) -> Remembered | None:
-    match value:
-        case [int(offset), float(since) | int(since), *rest] if math.isfinite(since):
-            at = restored(float(since), saved, now)
-        case _:
-            return None
-    match rest:
-        case []:
-            return Remembered(offset, at)
-        case [str(topic_id)]:
-            return Remembered(offset, at, topic_id)
-        case [str(topic_id), int(producer_id), int(start_offset)]:
-            return Remembered(offset, at, topic_id, (producer_id, start_offset))
-    return None

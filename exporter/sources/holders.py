@@ -14,7 +14,7 @@ from exporter.kafka.requests.transactions import describe_producers
 from exporter.lso.markers import Markers
 from exporter.lso.proof import HangingProof, OpenInLog, OpenStart
 from exporter.lso.rules import Coordinators, LogProducer, Replication
-from exporter.lso.tracker import StallWatch
+from exporter.lso.tracker import StallTracker
 from exporter.model import (
     BlockerKind,
     Deadline,
@@ -34,7 +34,7 @@ from exporter.sources.prover import WAITING, Prover
 class StallHolders:
     """Reads the holders of the stalled partitions of ``watch``. Not thread-safe: for the worker of source ``lso``."""
 
-    def __init__(self, cluster: Cluster, watch: StallWatch, prover: Prover | None) -> None:
+    def __init__(self, cluster: Cluster, watch: StallTracker, prover: Prover | None) -> None:
         """Without a prover, a holder that no coordinator knows stays of kind unknown."""
         self._cluster = cluster
         self._watch = watch
@@ -81,8 +81,9 @@ class StallHolders:
             faults += [each for each in answers.faults if each.reason is not Reason.UNKNOWN_TOPIC]
         described = self._cluster.clock.monotonic()
         coordinators = known
-        if strangers := self._watch.strangers(known):
-            coordinators, more = self._ask(strangers, opened, deadline)
+        unknown = self._watch.producers.unknown_to(known)
+        if ids := {each.producer_id for producers in unknown.values() for each in producers}:
+            coordinators, more = self._ask(ids, opened, deadline)
             faults += more
         self._prove(fresh, described, coordinators, opened, deadline)
         coordinators, replication = self._what_completes(metadata, coordinators, deadline)
@@ -128,16 +129,16 @@ class StallHolders:
             return
         suspects = {
             OpenStart(partition, each.producer_id, each.start_offset): described
-            for partition, producers in self._watch.unknown_to(coordinators).items()
+            for partition, producers in self._watch.producers.unknown_to(coordinators).items()
             if partition in fresh
             for each in producers
         }
         current = opened is not None and opened.origin == "txnlog" and opened.complete
         owned = coordinators.by_producer.keys()
-        self._prover.look(suspects, owned, self._watch.unasked(), deadline, current=current)
+        self._prover.look(suspects, owned, self._watch.producers.unasked(), deadline, current=current)
 
     def _ask(
-        self, strangers: set[int], opened: OpenTransactions | None, deadline: Deadline
+        self, unknown: set[int], opened: OpenTransactions | None, deadline: Deadline
     ) -> tuple[Coordinators, list[Fault]]:
         """Ask the coordinators about producer ids without a known transaction.
 
@@ -147,7 +148,7 @@ class StallHolders:
         logged_open = opened.transactions if opened else ()
         try:
             asked = ask_coordinators(
-                self._cluster.client, deadline, lambda each: grouping.of(each).name, producer_ids=sorted(strangers)
+                self._cluster.client, deadline, lambda each: grouping.of(each).name, producer_ids=sorted(unknown)
             )
         except AskError as error:
             return Coordinators.of(logged_open, (error.fault.detail,)), [error.fault]

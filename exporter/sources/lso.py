@@ -16,7 +16,7 @@ from exporter.kafka.requests.routing import NAMED_TOPICS
 from exporter.lso.holders import shown
 from exporter.lso.proof import OpenStart
 from exporter.lso.rules import Coordinators
-from exporter.lso.tracker import StallWatch
+from exporter.lso.tracker import StallTracker
 from exporter.model import (
     CoordinatorTime,
     Deadline,
@@ -76,7 +76,7 @@ class LsoSource(KafkaSource):
         self._settings = settings
         self.pace = self.interval = settings.interval
         self.timeout = settings.timeout
-        self._watch = StallWatch(settings.stall_after)
+        self._watch = StallTracker(settings.stall_after)
         self._include = tuple(BoundedPattern(each, "topics.include") for each in settings.include)
         self._exclude = tuple(BoundedPattern(each, "topics.exclude") for each in settings.exclude)
         self._given_up: tuple[Fault, ...] = ()
@@ -302,8 +302,8 @@ class LsoSource(KafkaSource):
             lags[partition.topic] = max(lags[partition.topic], self._watch.readings[partition].lag)
         stalled = dict.fromkeys(lags, 0)
         hanging = dict.fromkeys(lags, 0)
-        unasked = {partition.topic for partition in self._watch.unasked()}
-        for partition, producers in self._watch.unknown_to(coordinators).items():
+        unasked = {partition.topic for partition in self._watch.producers.unasked()}
+        for partition, producers in self._watch.producers.unknown_to(coordinators).items():
             for each in producers if partition not in self._elsewhere else ():
                 held = OpenStart(partition, each.producer_id, each.start_offset)
                 if self._holders.proof(held) is not None:

@@ -39,7 +39,7 @@ from exporter.kafka.log.control import OffsetRange, read_markers
 from exporter.kafka.log.offset_commits import CommitReader
 from exporter.kafka.log.unread_records import count_records
 from exporter.kafka.properties.client import Properties, PropertiesError
-from exporter.lso.tracker import StallWatch
+from exporter.lso.tracker import StallTracker
 from exporter.model import Clock, Deadline, Facts, Fault, Metric, Sample, TopicPartition
 from exporter.settings.values import split_address
 from exporter.sources.audits import audit_samples
@@ -313,7 +313,7 @@ def state_files(data: bytes) -> None:
 def stalls_state(data: bytes) -> None:
     """The state of stalls: ``0.1`` had no anchor, and a hand may have written any number."""
     path = scratch().file("cluster/stalls.json", data)
-    watch = StallWatch(30.0)
+    watch = StallTracker(30.0)
     watch.date(1000.0, NOW, 0.0, "boot")
     watch.remember(StateDir(path.parents[1]).load("cluster", "stalls"))
     json.dumps(watch.memory())

@@ -54,7 +54,7 @@ FOREIGN: dict[str, Use] = {
     "exporter.kafka.auth.jaas:_ESCAPED": ("sub", "", ()),
     "exporter.kafka.auth.jaas:_OPTION": ("match", "a=", ("a=", 'a="', "a = ", '\\"')),
     "exporter.kafka.auth.oauth:_ERROR_CODE": ("fullmatch", "", ()),
-    "exporter.lso.tracker:_PARTITION": ("fullmatch", "", ()),
+    "exporter.lso.saved_stalls:_PARTITION": ("fullmatch", "", ()),
     "exporter.settings.layers:_PLAIN_KEY": ("match", "", ()),
     "exporter.settings.environment:_SERVICE_LINK": ("search", "", ("_PORT", "_SERVICE_PORT_", "_PORT_1_TCP")),
     "exporter.settings.thresholds:_WINDOW": ("fullmatch", "", ("01:00-", "1")),

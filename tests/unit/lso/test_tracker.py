@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.lso.rules import Coordinators, LogProducer, Replication
-from exporter.lso.tracker import StallWatch
+from exporter.lso.tracker import StallTracker
 from exporter.model import BlockerKind, OpenTransaction, Stall, TopicPartition, TransactionState
 
 PLACE = TopicPartition("orders", 3)
@@ -17,8 +17,8 @@ NOBODY = Coordinators({})
 NOW, WALL = 1000.0, 1_790_000_000.0
 
 
-def watching(monotonic: float = NOW, wall: float = WALL) -> StallWatch:
-    watch = StallWatch(30.0)
+def watching(monotonic: float = NOW, wall: float = WALL) -> StallTracker:
+    watch = StallTracker(30.0)
     watch.date(monotonic, wall)
     return watch
 
@@ -62,8 +62,7 @@ def test_when_the_lso_moves_what_was_known_of_its_holder_goes(moved: tuple[int, 
     watch.look(PLACE, 5, 9, NOW)
     watch.described(PLACE, (LogProducer(7, 0, 5, None),))
     watch.look(PLACE, *moved, NOW + 40)
-    assert watch.strangers(NOBODY) == set()
-    assert watch.unknown_to(NOBODY) == {}
+    assert watch.producers.unknown_to(NOBODY) == {}
 
 
 def test_all_open_transactions_of_a_partition_that_nobody_knows_are_given_and_one_is_named() -> None:
@@ -72,7 +71,7 @@ def test_all_open_transactions_of_a_partition_that_nobody_knows_are_given_and_on
     for now in (NOW, NOW + 30):
         watch.look(PLACE, 5, 9, now)
         watch.described(PLACE, producers)
-    assert watch.unknown_to(NOBODY) == {PLACE: producers}
+    assert watch.producers.unknown_to(NOBODY) == {PLACE: producers}
     (stall,) = watch.stalls(NOBODY, None, {PLACE: Replication(2, (1, 2), (1, 2), None)})
     assert (stall.blocker.producer_id, stall.blocker.kind, stall.leader) == (7, BlockerKind.UNKNOWN, 2)
 
@@ -80,7 +79,7 @@ def test_all_open_transactions_of_a_partition_that_nobody_knows_are_given_and_on
 def test_a_description_that_comes_too_late_is_dropped() -> None:
     watch = watching()
     watch.described(PLACE, (LogProducer(7, 0, 5, None),))
-    assert watch.strangers(NOBODY) == set()
+    assert watch.producers.unknown_to(NOBODY) == {}
 
 
 def test_a_partition_that_gave_no_answer_this_time_is_unasked_and_says_why() -> None:
@@ -88,7 +87,7 @@ def test_a_partition_that_gave_no_answer_this_time_is_unasked_and_says_why() -> 
     for now, producers in ((NOW, (LogProducer(7, 0, 5, None),)), (NOW + 30, None)):
         watch.look(PLACE, 5, 9, now)
         watch.described(PLACE, producers, None if producers else "READ is refused")
-    assert watch.unasked() == {PLACE}
+    assert watch.producers.unasked() == {PLACE}
     (stall,) = watch.stalls(NOBODY, None, {})
     assert (stall.blocker.kind, stall.blocker.missing) == (BlockerKind.UNKNOWN, ("READ is refused",))
 
@@ -96,7 +95,7 @@ def test_a_partition_that_gave_no_answer_this_time_is_unasked_and_says_why() -> 
 HELD = LogProducer(7, 0, 5, None)
 
 
-def stall_of(watch: StallWatch, coordinators: Coordinators = NOBODY) -> Stall:
+def stall_of(watch: StallTracker, coordinators: Coordinators = NOBODY) -> Stall:
     (stall,) = watch.stalls(coordinators, None, {})
     return stall
 
@@ -130,7 +129,7 @@ def test_until_the_producers_are_asked_again_a_moved_lso_is_no_stall_and_nothing
         watch.described(PLACE, (HELD,))
     watch.look(PLACE, 8, 40, NOW + 35)
     watch.described(PLACE, None, "the broker is down")
-    assert watch.unknown_to(NOBODY) == {}
+    assert watch.producers.unknown_to(NOBODY) == {}
     assert list(watch.stalls(NOBODY, None, {})) == []
     watch.look(PLACE, 8, 40, NOW + 40)
     watch.described(PLACE, (HELD,))

@@ -1,0 +1,68 @@
+"""Open transactions of partitions whose LSO is below their high watermark, as DescribeProducers answered. No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from exporter.lso.rules import Coordinators, LogProducer
+from exporter.model import TopicPartition
+
+NOT_ASKED = "its producers were not asked for yet"
+
+
+@dataclass(slots=True)
+class _Answer:
+    """The last answer for a partition, and why there is none to the last request."""
+
+    producers: tuple[LogProducer, ...] | None = None  # None: not asked, or no answer
+    unasked: str | None = None
+
+
+class OpenProducers:
+    """The last answer for each partition."""
+
+    def __init__(self) -> None:
+        self._answers: dict[TopicPartition, _Answer] = {}
+
+    def of(self, partition: TopicPartition) -> tuple[LogProducer, ...]:
+        """The producers with an open transaction in a partition; empty when that is not known."""
+        answer = self._answers.get(partition)
+        return () if answer is None else answer.producers or ()
+
+    def is_known(self, partition: TopicPartition) -> bool:
+        answer = self._answers.get(partition)
+        return answer is not None and answer.producers is not None
+
+    def why_unknown(self, partition: TopicPartition) -> str | None:
+        """Why the last request for a partition has no answer."""
+        answer = self._answers.get(partition) or _Answer()
+        return NOT_ASKED if answer.producers is None and answer.unasked is None else answer.unasked
+
+    def described(
+        self, partition: TopicPartition, producers: tuple[LogProducer, ...] | None, unasked: str | None
+    ) -> None:
+        """Store the answer for a partition; without one the last answer is kept, and ``unasked`` is the reason."""
+        answer = self._answers.setdefault(partition, _Answer())
+        answer.unasked = unasked
+        if producers is not None:
+            answer.producers = producers
+
+    def outdate(self, partition: TopicPartition) -> None:
+        """Drop the producers of a partition until the next answer; the reason of a failed request is kept."""
+        if (answer := self._answers.get(partition)) is not None:
+            answer.producers = None
+
+    def forget(self, partition: TopicPartition) -> None:
+        self._answers.pop(partition, None)
+
+    def unknown_to(self, coordinators: Coordinators) -> dict[TopicPartition, tuple[LogProducer, ...]]:
+        """Open transactions that no coordinator knows, by the last answer."""
+        return {
+            partition: unknown
+            for partition in self._answers
+            if (unknown := tuple(p for p in self.of(partition) if not coordinators.knows(partition, p.producer_id)))
+        }
+
+    def unasked(self) -> set[TopicPartition]:
+        """Partitions without an answer to the last request."""
+        return {partition for partition, answer in self._answers.items() if answer.unasked is not None}
