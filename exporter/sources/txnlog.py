@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from dataclasses import dataclass, field
 
 from exporter import catalogue
 from exporter.flink.facts import FlinkTransactions
+from exporter.flink.places import PrecommitPlaces
 from exporter.flink.samples import flink_samples
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Tail, TailReader
@@ -23,23 +23,20 @@ from exporter.model import (
     Fact,
     Facts,
     Fault,
-    KnownIds,
     LoggedTransactions,
     Notes,
     OpenTransaction,
     OpenTransactions,
     Reason,
-    ReleaseTimes,
     Sample,
     Stalls,
     TopicPartition,
-    TransactionUse,
     UncleanEnds,
 )
 from exporter.sources.cluster import Cluster, KafkaSource
 from exporter.transactions.aggregates import Aggregates, Caps
+from exporter.transactions.census import Census
 from exporter.transactions.clock import coordinator_time
-from exporter.transactions.entries import Entry
 from exporter.transactions.keeper import Keeper
 from exporter.transactions.last_hour import NOTED, LastHour
 from exporter.transactions.positions import check_positions
@@ -47,19 +44,13 @@ from exporter.transactions.progress import PartitionProgress
 from exporter.transactions.records import TOPIC
 from exporter.transactions.saved import Saved, begin
 from exporter.transactions.tail import LogTail
-from exporter.transactions.usage import transaction_use
 
 PACE = 1.0
 """Seconds from one read to the next: a settled outcome is on /metrics within two of them."""
 CHECK_INTERVAL = 5.0
 """Seconds between two requests for the log's end, which make a read current; gauges expire by it."""
-CENSUS_INTERVAL = 15.0
-USE_INTERVAL = 60.0
-IDS_PER_INTERVAL = 100_000
 HOUR = 3600.0
 LOG_END_SECONDS = 1.0
-MOST_PLACES = 1000
-"""Largest number of precommitted transactions whose record offsets are kept."""
 LOOK_SECONDS = 3.0
 SEED_SECONDS = 2.0
 """Shares of a read for log ends, metadata, and the state at the start: a broker that does not answer affects only its
@@ -104,18 +95,13 @@ class TxnlogSource(KafkaSource):
         # Applications that were kept and have no id any more are dropped after the coordinators were asked once more:
         # one that has just been elected may answer with an empty list.
         self._forget_at = cluster.clock.monotonic() + HOUR
-        self._known_ids = KnownIds({})
-        self._ids = 0  # at the last count
-        self._use: TransactionUse | None = None
-        self._used_at = 0.0
+        self._census = Census(cluster.clock, self._aggregates, cluster.grouping, first_shard=cluster.shard.first)
         self._looked_at: float | None = None
         self._present = 0  # partitions of the log at the first look
         self._seen = 0  # and at the last
         self._look_faults: tuple[Fault, ...] = ()
-        self._census_at: float | None = None
-        self._release_times: ReleaseTimes | None = None
         self._hour = LastHour(cluster.clock)
-        self._places: dict[int, dict[TopicPartition, tuple[int, int]]] = {}  # of precommitted transactions, by producer
+        self._places = PrecommitPlaces()
 
     def close(self) -> None:
         self._save(whole=True)
@@ -133,7 +119,7 @@ class TxnlogSource(KafkaSource):
             yield self._hour
 
     def _read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
-        self._note_places(facts.get(Stalls))
+        self._places.note(stalls.stalls if (stalls := facts.get(Stalls)) is not None else ())
         try:
             if self._look_due():
                 self._look(deadline.within(LOOK_SECONDS))
@@ -196,7 +182,10 @@ class TxnlogSource(KafkaSource):
             answered = {partition.partition: end for partition, end in log_ends.values.items()}
             self._log.log_ends_asked(answered, asked_at)
         self._start(metadata, self._saved, found, asked_at, deadline)
-        self._check_gone(metadata, deadline)
+        if self._log is not None and (gone := self._log.gone):
+            # A broker's answer decides about positions that the log does not have.
+            self._look_faults += check_positions(self._cluster.client, metadata, gone, deadline, seen=True)
+            self._log.assign()
 
     def _seed_if_due(self, deadline: Deadline) -> None:
         now = self._cluster.clock.monotonic()
@@ -236,12 +225,6 @@ class TxnlogSource(KafkaSource):
         kept = {number: each for number, each in begun.items() if number in saved.partitions}
         self._look_faults += check_positions(self._cluster.client, metadata, kept, deadline, seen=False)
         self._log.begin({number: (each, saved.partitions.pop(number, None)) for number, each in begun.items()})
-
-    def _check_gone(self, metadata: Metadata, deadline: Deadline) -> None:
-        """Decide about positions that the log does not have by a broker's answer."""
-        if self._log is not None and (gone := self._log.gone):
-            self._look_faults += check_positions(self._cluster.client, metadata, gone, deadline, seen=True)
-            self._log.assign()
 
     def _log_ends(self, numbers: Sequence[int], deadline: Deadline) -> dict[int, int]:
         """The log ends of these partitions, where the broker answers the request."""
@@ -311,9 +294,6 @@ class TxnlogSource(KafkaSource):
 
     # --- Samples and facts ---
 
-    def _entries(self) -> Iterator[Entry]:
-        return self._log.entries() if self._log is not None else iter(())
-
     @property
     def _progress(self) -> Mapping[int, PartitionProgress]:
         return self._log.progress if self._log is not None else {}
@@ -330,22 +310,14 @@ class TxnlogSource(KafkaSource):
             yield fault
 
     def _counters(self) -> Iterator[Sample]:
-        name = self.cluster
         undecodable, lost = (self._log.undecodable, self._log.lost) if self._log is not None else (0, 0)
-        yield catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL(float(undecodable), name)
-        yield catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL(float(lost), name)
-        yield from self._aggregates.counters(name)
+        yield catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL(float(undecodable), self.cluster)
+        yield catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL(float(lost), self.cluster)
+        yield from self._aggregates.counters(self.cluster)
 
     def _gauges(self, time: CoordinatorTime) -> Iterator[Sample | Fact]:
         clock, log_now = self._cluster.clock, self._log_now()
-        counted_at = self._census_at
-        if counted_at is None or clock.monotonic() - counted_at >= CENSUS_INTERVAL or self._aggregates.uncounted:
-            self._census_at = clock.monotonic()
-            since_ms = int((log_now - HOUR) * 1000)
-            self._aggregates.census({} if self._log is None else self._log.seen_since(since_ms))
-            self._known_ids = self._count_ids()
-        yield self._known_ids
-        yield from self._transaction_use(log_now)
+        yield from self._census.read(self._log, log_now)
         transactions = tuple(entry.transaction() for entry in self._log.open()) if self._log is not None else ()
         yield from self._aggregates.gauges(self.cluster, log_now)
         missing = self._missing()
@@ -355,79 +327,26 @@ class TxnlogSource(KafkaSource):
         yield LoggedTransactions(opened, bounds, frozenset(self._aggregates.applications))
         yield UncleanEnds(self._aggregates.unclean_ends(log_now))
         yield from self._flink(transactions, time.now(clock.wall()))
-        if self._release_times is None and (self._log is None or self._log.current):
-            self._release_times = self._releases()
-        if self._release_times is not None:
-            yield self._release_times
+        if (releases := self._census.releases(self._log)) is not None:
+            yield releases
 
     def _flink(self, opened: Sequence[OpenTransaction], now: float) -> Iterator[Sample | Fact]:
         jobs = self._aggregates.flink
         judged = jobs.judge(opened, now)
         yield FlinkTransactions(judged)
-        for loss in jobs.losses(now):
-            if not loss.places and (places := self._places.get(loss.producer_id)):
-                jobs.replace(loss, loss._replace(places=MappingProxyType(dict(places))))
+        self._places.complete(jobs, now)
         yield from flink_samples(self.cluster, jobs, opened, judged, now, self._cluster.shard.tells_of)
-
-    def _note_places(self, stalls: Stalls | None) -> None:
-        """Note the offsets of precommitted transactions: after their end no broker has them."""
-        held: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
-        for stall in stalls.stalls if stalls is not None else ():
-            who = stall.blocker
-            if who.checkpoint is not None and who.producer_id is not None:
-                places = held.setdefault(who.producer_id, {})
-                places[stall.partition] = (who.start_offset, stall.high_watermark)
-        for producer_id, places in held.items():
-            self._places.pop(producer_id, None)
-            self._places[producer_id] = places
-        while len(self._places) > MOST_PLACES:
-            del self._places[next(iter(self._places))]
-
-    def _transaction_use(self, log_now: float) -> Iterator[TransactionUse]:
-        """Facts for the posture of the cluster, from the first shard."""
-        if not self._cluster.shard.first:
-            return
-        now = self._cluster.clock.monotonic()
-        # It looks at every id: with a million of them every eleven minutes.
-        if self._use is None or now - self._used_at >= USE_INTERVAL * (1 + self._ids // IDS_PER_INTERVAL):
-            self._used_at = now
-            known, topics = self._entries(), self._aggregates.topics
-            use = transaction_use(known, topics, self._cluster.grouping, (log_now - HOUR) * 1000)
-            self._use = replace(
-                use,
-                new_applications=self._aggregates.recent_applications(log_now),
-                offset_partitions=self._aggregates.offset_partitions,
-            )
-        yield self._use
 
     def _missing(self) -> tuple[str, ...]:
         """Why the open transactions may be incomplete."""
-        missing = list(self._seed_missing)
+        missing = [*self._seed_missing, *(fault.detail for fault in self._look_faults)]
         if self._unseeded is None and self._progress:
             missing.append("the coordinators were not asked for the state at the start yet")
-        missing += [fault.detail for fault in self._look_faults]
-        unread = list(self._log.unread.values()) if self._log is not None else []
-        if self._log is not None and not self._log.current:
-            missing.append(f"the tail of {TOPIC} is behind its end")
-        missing += [fault.detail for fault in unread[:3]]
+        if self._log is not None:
+            if not self._log.current:
+                missing.append(f"the tail of {TOPIC} is behind its end")
+            missing += [fault.detail for fault in list(self._log.unread.values())[:3]]
         return tuple(dict.fromkeys(missing))
-
-    def _count_ids(self) -> KnownIds:
-        own = frozenset(self._aggregates.applications)
-        found = self._log.ids() if self._log is not None else {}
-        self._ids = sum(each.total() for each in found.values())
-        kept = {number: {name: ids for name, ids in each.items() if name in own} for number, each in found.items()}
-        return KnownIds({number: each for number, each in kept.items() if each})
-
-    def _releases(self) -> ReleaseTimes:
-        """Made once, when the tail has first caught up: for the start of stalls that are older than this process."""
-        ended: dict[TopicPartition, float] = {}
-        for entry in self._entries():
-            if entry.open or not entry.section:
-                continue
-            for partition in entry.partitions():
-                ended[partition] = max(ended.get(partition, 0.0), entry.record_ms / 1000)
-        return ReleaseTimes(ended)
 
     def _save(self, *, whole: bool = False) -> None:
         if self._saved is None or not (self._progress or self._saved.partitions or self._empty):

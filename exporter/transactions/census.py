@@ -1,0 +1,81 @@
+"""What is counted over all ids of the transaction log, at longer intervals than the log is read. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from exporter.model import Clock, Fact, KnownIds, ReleaseTimes, TopicPartition, TransactionUse
+from exporter.transactions.aggregates import HOUR, Aggregates
+from exporter.transactions.applications import Grouping
+from exporter.transactions.tail import LogTail
+from exporter.transactions.usage import transaction_use
+
+CENSUS_INTERVAL = 15.0
+"""Seconds between two counts of the ids of each application."""
+USE_INTERVAL = 60.0
+"""Seconds between two reads of every id for the posture, for each started ``IDS_PER_INTERVAL``: with a million ids they
+are eleven minutes apart.
+"""
+IDS_PER_INTERVAL = 100_000
+
+
+class Census:
+    """The counts of one cluster. A cluster without a transaction log has ``log`` None in every call."""
+
+    def __init__(self, clock: Clock, aggregates: Aggregates, grouping: Grouping, *, first_shard: bool) -> None:
+        self._clock = clock
+        self._aggregates = aggregates
+        self._grouping = grouping
+        self._first_shard = first_shard
+        self._counted_at: float | None = None
+        self._known_ids = KnownIds({})
+        self._ids = 0  # at the last count
+        self._use: TransactionUse | None = None
+        self._used_at = 0.0
+        self._releases: ReleaseTimes | None = None
+
+    def read(self, log: LogTail | None, log_now: float) -> Iterator[Fact]:
+        """The known ids, and the use of transactions; counted again when due. ``log_now`` is log time in Unix seconds.
+
+        Only the first shard has the use of transactions: the posture of the cluster is checked there.
+        """
+        now = self._clock.monotonic()
+        if self._counted_at is None or now - self._counted_at >= CENSUS_INTERVAL or self._aggregates.uncounted:
+            self._counted_at = now
+            self._aggregates.census({} if log is None else log.seen_since(int((log_now - HOUR) * 1000)))
+            self._known_ids = self._count_ids(log)
+        yield self._known_ids
+        if not self._first_shard:
+            return
+        if self._use is None or now - self._used_at >= USE_INTERVAL * (1 + self._ids // IDS_PER_INTERVAL):
+            self._used_at = now
+            entries = () if log is None else log.entries()
+            use = transaction_use(entries, self._aggregates.topics, self._grouping, (log_now - HOUR) * 1000)
+            self._use = replace(
+                use,
+                new_applications=self._aggregates.recent_applications(log_now),
+                offset_partitions=self._aggregates.offset_partitions,
+            )
+        yield self._use
+
+    def releases(self, log: LogTail | None) -> ReleaseTimes | None:
+        """When each partition was last released by a transaction, for the start of stalls that are older than this
+        process. Made once, when the tail has first caught up; None before.
+        """
+        if self._releases is None and (log is None or log.current):
+            ended: dict[TopicPartition, float] = {}
+            for entry in log.entries() if log is not None else ():
+                if entry.open or not entry.section:
+                    continue
+                for partition in entry.partitions():
+                    ended[partition] = max(ended.get(partition, 0.0), entry.record_ms / 1000)
+            self._releases = ReleaseTimes(ended)
+        return self._releases
+
+    def _count_ids(self, log: LogTail | None) -> KnownIds:
+        own = frozenset(self._aggregates.applications)
+        found = log.ids() if log is not None else {}
+        self._ids = sum(each.total() for each in found.values())
+        kept = {number: {name: ids for name, ids in each.items() if name in own} for number, each in found.items()}
+        return KnownIds({number: each for number, each in kept.items() if each})
