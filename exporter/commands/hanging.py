@@ -27,7 +27,7 @@ from exporter.sources.cluster import Cluster
 from exporter.sources.rounds import Open, held_in
 from exporter.transactions.log_range import RangeConsumer
 from exporter.transactions.log_scan import OpenRangeReader
-from exporter.web.status import stall_document
+from exporter.web.transaction_documents import stall_document
 
 _EXAMPLES = """\
 examples:

@@ -21,7 +21,7 @@ from exporter.model import ClockBounds, Deadline, Fault, LoggedTransactions, Unc
 from exporter.sources.cluster import Cluster
 from exporter.transactions.aggregates import Caps
 from exporter.transactions.clock import coordinator_time
-from exporter.web.status import unclean_end_document
+from exporter.web.transaction_documents import unclean_end_document
 
 _MOST = 10_000
 MOST_ROWS = 50

@@ -38,7 +38,7 @@ from exporter.sources.lso import LsoSettings, LsoSource
 from exporter.sources.rounds import held_in
 from exporter.transactions.log_range import RangeConsumer
 from exporter.transactions.log_scan import OpenRangeReader
-from exporter.web.status import stall_document
+from exporter.web.transaction_documents import stall_document
 
 _EXAMPLES = """\
 examples:

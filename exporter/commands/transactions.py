@@ -22,7 +22,7 @@ from exporter.lso.next_step import NextStep, next_step
 from exporter.model import Blocker, BlockerKind, Deadline, OpenTransaction, Stall, TransactionState
 from exporter.sources.cluster import Cluster
 from exporter.transactions.outcome import OVERDUE_SLACK_SECONDS, is_overdue
-from exporter.web.status import open_transaction_document, step_document
+from exporter.web.transaction_documents import open_transaction_document, step_document
 
 _ADVICE = "An open transaction is normal until its timeout. `transactions stalled` shows which ones hold readers back."
 _EXAMPLES = """\

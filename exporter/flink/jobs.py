@@ -8,226 +8,22 @@ prefix counts as a job only once it did. Instants are Unix seconds by the coordi
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
-from statistics import median
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator
 
 from exporter.flink.facts import Loss
 from exporter.flink.ids import parse
+from exporter.flink.kafka_sink_job import SLACK_SECONDS, UNLEARNED_SECONDS, KafkaSinkJob, Subtask
 from exporter.model import FlinkId, FlinkTransaction, OpenTransaction, Outcome, Precommit, TransactionState
 
-T = TypeVar("T", bound=tuple[Any, ...])
-
 MOST_JOBS = 500
-MOST_SUBTASKS = 1_000
-"""Jobs of a cluster, and subtasks of each job: of what is beyond nothing is known."""
-GAPS = 31
-"""Commits of a job that are looked at: the newest of all subtasks."""
-KEPT = 6
-"""Commits and initialisations of each subtask that are kept at least: the newest. Of few subtasks more are kept."""
-FEWEST_NUMBERS = 4
-"""Commits of a subtask after which its numbers show whether ids are used once."""
-FEWEST_HANDOVERS = 3
-"""Commits before which a subtask had taken its next id, from which a prefix counts as a job of Flink's, if half of the
-last commits are such.
-"""
-MOST_OVERLAP = 0.5
-"""Share of a transaction's time for which the next one of its subtask is open, too: the rest of a checkpoint."""
-FEWEST_GAPS = 2
-"""Distances between commits of one subtask from which a job's interval is learned."""
-MISSED_CHECKPOINTS = 3
-"""Intervals after which a job is silent, and a transaction waits for too long."""
-SLACK_SECONDS = 5.0
-"""What a checkpoint may take, beside its interval."""
+"""Largest number of jobs of a cluster; the one that was idle for longest is dropped."""
 COMPLETION_SECONDS = 10.0
-"""For how long at least a precommitted transaction may wait for its checkpoint's completion."""
+"""Seconds that a precommitted transaction may always wait for the completion of its checkpoint."""
 AT_RISK_SHARE = 1 / 3
-"""Of a timeout: when so much is gone, a transaction that waits is at risk."""
-UNLEARNED_SECONDS = 60.0
-"""Seconds used for three intervals while the interval is not known."""
-RESTART_SECONDS = 5.0
-"""Clean-ups of one start of a job come this close together."""
-WINDOW = 600.0
+"""Share of its timeout after which a transaction that waits is at risk."""
 HOUR = 3600.0
 MOST_LOSSES = 200
-
-
-class _Commit(NamedTuple):
-    """A committed transaction of a subtask; ordered by its end."""
-
-    ended: float
-    begun: float
-    number: int
-
-
-class _Subtask:
-    """One subtask: the ids that it took last, and its last commits, both by their instants.
-
-    The transaction log is read partition by partition, and the ids of a subtask lie in several: what is read later may
-    have happened before. So nothing is decided by the order of reading.
-    """
-
-    __slots__ = ("commits", "inits")
-
-    def __init__(self) -> None:
-        self.inits: list[tuple[float, int]] = []  # when which number was initialised
-        self.commits: list[_Commit] = []
-
-    @property
-    def committed(self) -> float | None:
-        """When it committed last."""
-        return self.commits[-1].ended if self.commits else None
-
-    @property
-    def initialised(self) -> float:
-        """When its last id was initialised."""
-        return self.inits[-1][0] if self.inits else float("-inf")
-
-    def took_next(self, number: int, begun: float | None) -> bool:
-        """Whether it initialised another id since."""
-        return begun is not None and bool(self.inits) and self.inits[-1][1] != number and self.initialised > begun
-
-    def took_next_before(self, commit: _Commit) -> bool:
-        """Whether another id was initialised between the begin and the end of a committed transaction."""
-        return any(number != commit.number and commit.begun < at <= commit.ended for at, number in self.inits)
-
-    @property
-    def reused(self) -> bool:
-        """Whether a number was committed twice, or after a higher one."""
-        return any(later.number <= earlier.number for earlier, later in pairwise(self.commits))
-
-
-class _Habits(NamedTuple):
-    """The last commits of a job, oldest first: whether the next id was taken before, whether they came in order."""
-
-    handovers: list[bool]
-    orders: list[bool]
-    gaps: list[float]
-
-
-class KafkaSinkJob:
-    """One prefix of ids. Its commits show whether it is Flink's: those of a subtask overlap a little, in order."""
-
-    def __init__(self, prefix: str, application: str) -> None:
-        self.prefix = prefix
-        self.application = application
-        self.subtasks: dict[int, _Subtask] = {}
-        self._newest: list[tuple[_Commit, int]] = []  # commits of all subtasks, each with its subtask
-        self.last_commit: float | None = None
-        self.committed_at: dict[int, float] = {}  # the newest numbers
-        self.restarts: deque[float] = deque(maxlen=100)
-        self.cleaned: float | None = None  # when a start of the job ended the last of what an earlier one left
-        self._habits: _Habits | None = None
-
-    @property
-    def habits(self) -> _Habits:
-        if self._habits is None:
-            self._habits = _habits(self._newest, self.subtasks)
-        return self._habits
-
-    @property
-    def is_flink(self) -> bool:
-        """Two producers that work beside each other overlap, too, and commit in any order."""
-        habits = self.habits
-        handovers = sum(habits.handovers)
-        return handovers >= FEWEST_HANDOVERS and 2 * handovers >= len(habits.handovers) and all(habits.orders)
-
-    @property
-    def interval(self) -> float | None:
-        """How far apart the job's checkpoints are, in seconds; None until enough were seen."""
-        gaps = self.habits.gaps
-        return median(gaps) if self.is_flink and len(gaps) >= FEWEST_GAPS else None
-
-    def subtask(self, number: int) -> _Subtask | None:
-        found = self.subtasks.get(number)
-        if found is None and len(self.subtasks) < MOST_SUBTASKS:
-            found = self.subtasks[number] = _Subtask()
-        return found
-
-    @property
-    def _most(self) -> int:
-        return max(KEPT, (GAPS + 1) // len(self.subtasks))
-
-    def initialise(self, who: FlinkId, instant: float) -> None:
-        subtask = self.subtask(who.subtask)
-        if subtask is not None:
-            _keep(subtask.inits, (instant, who.number), self._most)
-            self._habits = None
-
-    def commit(self, who: FlinkId, begun: float | None, instant: float) -> None:
-        self.last_commit = max(instant, self.last_commit or instant)
-        self.committed_at[who.number] = max(instant, self.committed_at.get(who.number, instant))
-        if len(self.committed_at) > GAPS:
-            del self.committed_at[min(self.committed_at, key=self.committed_at.__getitem__)]
-        subtask = self.subtask(who.subtask)
-        if subtask is not None and begun is not None:
-            commit = _Commit(instant, begun, who.number)
-            _keep(subtask.commits, commit, self._most)
-            _keep(self._newest, (commit, who.subtask), GAPS)
-            self._habits = None
-
-    def is_completed(self, who: FlinkId, begun: float | None) -> bool:
-        """Whether the checkpoint is known to be complete: with INCREMENTING names, another subtask has committed it."""
-        instant = self.committed_at.get(who.number)
-        return instant is not None and begun is not None and instant > begun and self._is_incrementing()
-
-    def _is_incrementing(self) -> bool:
-        subtasks = self.subtasks.values()
-        return any(len(each.commits) >= FEWEST_NUMBERS for each in subtasks) and not any(
-            each.reused for each in subtasks
-        )
-
-    def clean_up(self, instant: float) -> None:
-        """A start of the job ended a transaction of an earlier one; those that come close together are one start."""
-        self.cleaned = max(instant, self.cleaned or instant)
-        if not self.restarts or instant - self.restarts[-1] > RESTART_SECONDS:
-            self.restarts.append(instant)
-
-    @property
-    def patience(self) -> float | None:
-        """Seconds after which a job that commits nothing is silent; None while its interval is not known."""
-        interval = self.interval
-        return None if interval is None else MISSED_CHECKPOINTS * interval + SLACK_SECONDS
-
-    def restarts_without_commit(self, now: float) -> int:
-        """How often the job was started in ten minutes and since it committed last, by its clean-ups.
-
-        The last start does not count before it had the time to commit: a job that was started from its checkpoint just
-        now is no job that starts in vain.
-        """
-        patience = UNLEARNED_SECONDS if self.patience is None else self.patience
-        since = max(now - WINDOW, self.last_commit or float("-inf"))
-        starts = [each for each in self.restarts if each > since]
-        in_time = bool(starts) and now - starts[-1] <= patience
-        return len(starts) - in_time
-
-
-def _keep(newest: list[T], item: T, most: int) -> None:
-    """Put an item among the newest ones of a subtask, which are at most so many."""
-    insort(newest, item)
-    del newest[:-most]
-
-
-def _habits(newest: Iterable[tuple[_Commit, int]], subtasks: Mapping[int, _Subtask]) -> _Habits:
-    """What the newest commits of a job show, each beside the one before it of its own subtask."""
-    found = _Habits([], [], [])
-    for each, number in newest:
-        subtask = subtasks[number]
-        place = bisect_left(subtask.commits, each)
-        before = subtask.commits[place - 1] if place else None
-        overlaps = (
-            before is not None
-            and before.begun < each.begun < before.ended
-            and (before.ended - each.begun <= MOST_OVERLAP * (before.ended - before.begun))
-        )
-        found.handovers.append(overlaps or subtask.took_next_before(each))
-        found.orders.append(before is None or each.begun > before.begun)
-        if before is not None and each.ended > before.ended:
-            found.gaps.append(each.ended - before.ended)
-    return found
 
 
 class Jobs:
@@ -290,7 +86,7 @@ class Jobs:
         return tuple(each for each in reversed(self._losses) if each.ended >= now - HOUR)
 
     def replace(self, loss: Loss, better: Loss) -> None:
-        """Say more about a loss."""
+        """Replace a loss by one with more details."""
         for place, each in enumerate(self._losses):
             if each is loss:
                 self._losses[place] = better
@@ -360,7 +156,7 @@ def judge(
     return FlinkTransaction(who, interval, precommit, since, waiting, at_risk, deadline, committing, job.last_commit)
 
 
-def _since(job: KafkaSinkJob, subtask: _Subtask | None, who: FlinkId, started: float, newest: float) -> float:
+def _since(job: KafkaSinkJob, subtask: Subtask | None, who: FlinkId, started: float, newest: float) -> float:
     """Since when a transaction is known to be precommitted: the earliest of what shows it."""
     instants = [job.committed_at.get(who.number, 0.0), newest, 0.0 if subtask is None else subtask.initialised]
     return min(instant for instant in instants if instant > started)

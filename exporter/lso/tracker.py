@@ -152,9 +152,7 @@ class StallTracker:
         """Set the ids of topics, and drop the state of earlier topics of the same name. Returns the partitions of such
         topics.
         """
-        made_again = {
-            topic for topic, topic_id in topic_ids.items() if self._topic_ids.get(topic, topic_id) != topic_id
-        }
+        made_again = {name for name, topic_id in topic_ids.items() if self._topic_ids.get(name, topic_id) != topic_id}
         self._topic_ids.update(topic_ids)
         if not made_again:
             return frozenset()
@@ -196,11 +194,10 @@ class StallTracker:
         for partition in partitions:
             if (last := self.readings.get(partition)) is None:
                 continue
-            known = self._memory_of(partition) if partition in self.standing else None
+            known = {partition: self._memory_of(partition)} if partition in self.standing else {}
             self.forget([partition])
             self._lost[partition] = last
-            if known is not None:
-                self._saved[partition] = known
+            self._saved |= known
 
     def unproven(self, max_age: float) -> list[TopicPartition]:
         """The stalled partitions whose leader was not confirmed within ``max_age`` seconds."""

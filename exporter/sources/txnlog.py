@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from exporter import catalogue
@@ -12,10 +12,8 @@ from exporter.flink.samples import flink_samples
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Tail, TailReader
 from exporter.kafka.properties.client import Properties
-from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import NONE_LATER, Isolation, end_offsets, list_offsets, log_end_offsets
-from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import (
     ClockBounds,
     CoordinatorTime,
@@ -34,6 +32,7 @@ from exporter.model import (
     UncleanEnds,
 )
 from exporter.sources.cluster import Cluster, KafkaSource
+from exporter.sources.log_seed import LogSeed
 from exporter.transactions.aggregates import Aggregates, Caps
 from exporter.transactions.census import Census
 from exporter.transactions.clock import coordinator_time
@@ -88,16 +87,9 @@ class TxnlogSource(KafkaSource):
         self._targets: dict[int, int] = {}  # ends at the start, which are read before restored counters are exposed
         self._shown = False  # the counters
         self._undecodable = 0
-        self._unseeded: set[int] | None = None  # log partitions whose state at the start is not known yet; None: all
-        self._seed_missing: tuple[str, ...] = ()
-        self._seed_at = 0.0  # monotonic instant of the next try
-        self._seed_wait = CHECK_INTERVAL
-        # Applications that were kept and have no id any more are dropped after the coordinators were asked once more:
-        # one that has just been elected may answer with an empty list.
-        self._forget_at = cluster.clock.monotonic() + HOUR
+        self._seed = LogSeed(cluster, self._aggregates)
         self._census = Census(cluster.clock, self._aggregates, cluster.grouping, first_shard=cluster.shard.first)
         self._looked_at: float | None = None
-        self._present = 0  # partitions of the log at the first look
         self._seen = 0  # and at the last
         self._look_faults: tuple[Fault, ...] = ()
         self._hour = LastHour(cluster.clock)
@@ -123,7 +115,8 @@ class TxnlogSource(KafkaSource):
         try:
             if self._look_due():
                 self._look(deadline.within(LOOK_SECONDS))
-                self._seed_if_due(deadline.within(SEED_SECONDS))
+                if self._log is not None and self._seen:
+                    self._seed.read(self._log, self._seen, self._log_now, deadline.within(SEED_SECONDS))
         except AskError as error:
             self._look_faults = (error.fault,)
             if self._log is not None:
@@ -135,10 +128,9 @@ class TxnlogSource(KafkaSource):
             yield from self._log.follow(deadline.within(PACE))
             self._log.reached(log_ends, asked_at)
         yield from self._trouble()
-        if (self._empty or (self._log is not None and self._log.readable)) and self._counters_go_on():
-            yield from self._counters()
-            yield self._aggregates.task_commits
         if self._empty or (self._log is not None and self._log.readable):
+            if self._counters_go_on():
+                yield from self._counters()
             lag = self._log.lag if self._log is not None else 0
             if lag is not None:
                 yield catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS(float(lag), self.cluster)
@@ -170,31 +162,20 @@ class TxnlogSource(KafkaSource):
             self._saved, self._undecodable = self._keeper.load(self._cluster.cluster_id, self._aggregates)
             known = self._saved.log_partitions
             self._log_partitions = len(partitions) if known is None else known
-            self._present = len(partitions)
+            self._seed.log_is_new = not partitions
         wanted = [TopicPartition(TOPIC, number) for number in partitions]
         ends = end_offsets(self._cluster.client, metadata, wanted, Isolation.READ_UNCOMMITTED, deadline)
         self._look_faults = ends.faults
         found = {partition.partition: end for partition, end in ends.values.items()}
         if self._log is not None:
             self._log.asked(found, asked_at)
-            whole = [TopicPartition(TOPIC, number) for number in self._log.with_open() if number in found]
-            log_ends = log_end_offsets(self._cluster.client, metadata, whole, deadline)
-            answered = {partition.partition: end for partition, end in log_ends.values.items()}
-            self._log.log_ends_asked(answered, asked_at)
+            with_open = [number for number in self._log.with_open() if number in found]
+            self._log.log_ends_asked(self._ask_log_ends(metadata, with_open, deadline), asked_at)
         self._start(metadata, self._saved, found, asked_at, deadline)
         if self._log is not None and (gone := self._log.gone):
             # A broker's answer decides about positions that the log does not have.
             self._look_faults += check_positions(self._cluster.client, metadata, gone, deadline, seen=True)
             self._log.assign()
-
-    def _seed_if_due(self, deadline: Deadline) -> None:
-        now = self._cluster.clock.monotonic()
-        due = now >= self._seed_at and (self._unseeded != set() or now >= self._forget_at)
-        if self._log is not None and due and self._seen:
-            try:
-                self._seed(self._log, self._seen, deadline)
-            except AskError as error:
-                self._seed_missing = (error.fault.detail,)
 
     def _start(
         self, metadata: Metadata, saved: Saved, ends: Mapping[int, int], asked_at: float, deadline: Deadline
@@ -234,8 +215,11 @@ class TxnlogSource(KafkaSource):
             metadata = self._cluster.metadata(deadline, (TOPIC,))
         except AskError:
             return {}
+        return self._ask_log_ends(metadata, numbers, deadline.within(LOG_END_SECONDS))
+
+    def _ask_log_ends(self, metadata: Metadata, numbers: Iterable[int], deadline: Deadline) -> dict[int, int]:
         wanted = [TopicPartition(TOPIC, number) for number in numbers]
-        answers = log_end_offsets(self._cluster.client, metadata, wanted, deadline.within(LOG_END_SECONDS))
+        answers = log_end_offsets(self._cluster.client, metadata, wanted, deadline)
         return {partition.partition: end for partition, end in answers.values.items()}
 
     def _counters_go_on(self) -> bool:
@@ -252,45 +236,18 @@ class TxnlogSource(KafkaSource):
         self._shown = not self._targets
         return self._shown
 
-    def _seed(self, log: LogTail, partitions: int, deadline: Deadline) -> None:
-        """The state at the start, from the coordinators: transactions that began before what is read of the log.
-
-        Requested after the positions were set, so that there is no gap. Repeated for coordinators that did not answer;
-        ids with a record in the log since then are left unchanged.
-        """
-        if not self._present:  # the topic is newer than this process: the log is complete
-            self._unseeded = set()
-            self._aggregates.complete_since(self._log_now())
-            return
-        now = self._cluster.clock.monotonic()
-        self._seed_at = now + self._seed_wait
-        self._seed_wait = min(60.0, self._seed_wait * 2)
-        asked = ask_coordinators(self._cluster.client, deadline, lambda _: "", states=())
-        received = self._cluster.clock.monotonic()
-        for known in asked.transactions:
-            if known.started is not None:
-                log.stamped(known.started, received)
-            number = coordinator_partition(known.transactional_id, partitions)
-            log.take(number, log.machine(number).seed(known))
-        for transactional_id, number in asked.ids:
-            log.take(number, log.machine(number).seed_id(transactional_id))
-        self._unseeded = set(asked.silent)
-        if not asked.faults:
-            self._aggregates.complete_since(self._log_now())
-        if not self._unseeded and now >= self._forget_at:
-            self._forget_at = float("inf")
-            self._aggregates.ids_are_known()
-        self._seed_missing = tuple(fault.detail for fault in asked.faults) if asked.silent else ()
-
     def _log_now(self) -> float:
         """The coordinators' time (Unix seconds), which dates the records; our wall clock's while theirs is not known.
 
         It runs on with the monotonic clock, so that a jump of ours moves nothing into the last hour or out of it.
         """
         clock = self._cluster.clock
-        bounds = self._log.clock_bounds if self._log is not None else ClockBounds()
         wall = clock.wall()
-        return coordinator_time(bounds, clock.monotonic(), wall).now(wall)
+        return coordinator_time(self._clock_bounds, clock.monotonic(), wall).now(wall)
+
+    @property
+    def _clock_bounds(self) -> ClockBounds:
+        return self._log.clock_bounds if self._log is not None else ClockBounds()
 
     # --- Samples and facts ---
 
@@ -309,11 +266,12 @@ class TxnlogSource(KafkaSource):
         if fault is not None and (fault.reason is Reason.AUTHORIZATION or not self._look_faults):
             yield fault
 
-    def _counters(self) -> Iterator[Sample]:
+    def _counters(self) -> Iterator[Sample | Fact]:
         undecodable, lost = (self._log.undecodable, self._log.lost) if self._log is not None else (0, 0)
         yield catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL(float(undecodable), self.cluster)
         yield catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL(float(lost), self.cluster)
         yield from self._aggregates.counters(self.cluster)
+        yield self._aggregates.task_commits
 
     def _gauges(self, time: CoordinatorTime) -> Iterator[Sample | Fact]:
         clock, log_now = self._cluster.clock, self._log_now()
@@ -323,8 +281,7 @@ class TxnlogSource(KafkaSource):
         missing = self._missing()
         as_of = self._log.as_of if self._log is not None else None
         opened = OpenTransactions(self.name, transactions, not missing, missing, as_of)
-        bounds = self._log.clock_bounds if self._log is not None else ClockBounds()
-        yield LoggedTransactions(opened, bounds, frozenset(self._aggregates.applications))
+        yield LoggedTransactions(opened, self._clock_bounds, frozenset(self._aggregates.applications))
         yield UncleanEnds(self._aggregates.unclean_ends(log_now))
         yield from self._flink(transactions, time.now(clock.wall()))
         if (releases := self._census.releases(self._log)) is not None:
@@ -339,8 +296,8 @@ class TxnlogSource(KafkaSource):
 
     def _missing(self) -> tuple[str, ...]:
         """Why the open transactions may be incomplete."""
-        missing = [*self._seed_missing, *(fault.detail for fault in self._look_faults)]
-        if self._unseeded is None and self._progress:
+        missing = [*self._seed.missing, *(fault.detail for fault in self._look_faults)]
+        if not self._seed.tried and self._progress:
             missing.append("the coordinators were not asked for the state at the start yet")
         if self._log is not None:
             if not self._log.current:

@@ -8,7 +8,7 @@ from exporter.config import ConfigSource
 from exporter.flink.facts import FlinkTransactions
 from exporter.lso.next_step import next_step
 from exporter.model import BlockerKind, Deadline, Stall, TopicPartition
-from exporter.web.status import stall_document
+from exporter.web.transaction_documents import stall_document
 from tests.fakes.one_broker import NOW, World
 
 ORDERS = TopicPartition("orders", 0)

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.flink.ids import parse
-from exporter.flink.jobs import MOST_JOBS, MOST_SUBTASKS, Jobs
+from exporter.flink.jobs import MOST_JOBS, Jobs
+from exporter.flink.kafka_sink_job import MOST_SUBTASKS
 from exporter.model import (
     FlinkId,
     FlinkTransaction,

@@ -561,8 +561,8 @@ def test_topics_and_stalls_that_come_and_go_leave_nothing_behind() -> None:
     sizes = [
         len(watch.readings),
         len(watch.standing),
-        len(watch._holdings),
-        len(watch._remembered),
+        len(watch.producers._answers),
+        len(watch._saved),
         len(source._unknown),
     ]
     assert sizes == [2, 0, 0, 0, 0]

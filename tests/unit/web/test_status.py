@@ -41,8 +41,9 @@ from exporter.model import (
 from exporter.posture.check import Check, CheckResult
 from exporter.posture.evidence import Posture
 from exporter.transactions.last_hour import LastHour
+from exporter.web.instants import instant
 from exporter.web.page import CONTENT_SECURITY_POLICY, page, verdict
-from exporter.web.status import ClusterSettings, document, instant
+from exporter.web.status import ClusterSettings, document
 from tests.proofs import proven
 from tests.schemas import conform
 

@@ -1,0 +1,15 @@
+"""Instants as the status document has them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def instant(seconds: float | None) -> str | None:
+    """Unix seconds as RFC 3339 in UTC; None for None and for instants outside of the calendar."""
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):  # a record may carry any timestamp
+        return None
