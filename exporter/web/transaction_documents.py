@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from exporter.documents import status as docs
 from exporter.lso.next_step import NextStep, next_step
 from exporter.lso.proof import HangingProof
@@ -20,10 +18,6 @@ from exporter.web.instants import instant
 
 MOST_PARTITIONS = 20
 """Largest number of partitions listed for one open transaction; their total is always given."""
-
-
-class ClusterSettings(NamedTuple):
-    """Settings of a cluster: its name ("" for none) and its bootstrap servers."""
 
 
 _OURS = CoordinatorTime(None, None)
