@@ -15,6 +15,7 @@ from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_RATIO,
     APPLICATION_THRESHOLD_SECONDS,
+    IGNORED_INFO,
     LAST_TRANSACTION_TIMESTAMP_SECONDS,
     TRANSACTIONS_TOTAL,
 )
@@ -52,21 +53,24 @@ def finished(window: str) -> Record:
     )
 
 
-LAST_COMMIT = Record(
-    "kafka_cluster_application:kafka_eos_last_commit_timestamp_seconds:max",
+GAP = Record(
+    "kafka_cluster_application:kafka_eos_commit_gap_seconds:max",
     f"""\
-max by ({_BY}) ({LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome="committed"}})
-or
-max_over_time(kafka_cluster_application:kafka_eos_last_commit_timestamp_seconds:max[10m]) > time() - 259200""",
+time() - max by ({_BY}) ({LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome="committed"}})
+unless on ({_BY}) label_replace({IGNORED_INFO}{{kind="application"}}, "application", "$1", "subject", "(.+)")""",
 )
-"""When an application last committed; kept for three days after the last agent that exposed it."""
+"""For how long an application has not committed; absent while no agent knows it, and where it is ignored."""
 
-GAP = Record("kafka_cluster_application:kafka_eos_commit_gap_seconds:max", f"time() - {LAST_COMMIT.name}")
-USUAL_GAP = Record(
-    "kafka_cluster_application:kafka_eos_commit_gap_seconds:usual",
-    f"quantile_over_time(0.99, {GAP.name}[3d:10m] offset 1d)",
+_LIMIT = "kafka_cluster_application:kafka_eos_commit_gap_seconds:limit"
+GAP_LIMIT = Record(
+    _LIMIT,
+    f"""\
+max_over_time({_LIMIT}[1d]) < {GAP}
+or
+2 * quantile_over_time(0.99, {GAP}[3d:10m] offset 1d) + 600""",
 )
-"""The 99th percentile of pauses between commits, over the three days that ended a day ago: the usual rhythm."""
+"""From when on an application is silent: twice the 99th percentile of its pauses in three days that ended a day ago,
+and 10 minutes. While the application is silent the limit stays as it is: that silence is no part of the rhythm."""
 
 
 def records() -> Iterator[Record]:
@@ -75,7 +79,6 @@ def records() -> Iterator[Record]:
     for window in ("15m", "1h"):
         yield unclean_ratio(window)
         yield finished(window)
-    yield LAST_COMMIT
     yield GAP
 
 
@@ -85,11 +88,11 @@ def slow_records() -> Iterator[Record]:
         yield unclean_ratio(window)
     for window in ("6h", "1d"):
         yield finished(window)
-    yield USUAL_GAP
+    yield GAP_LIMIT
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
-    """A share above its limit now, and an application that stopped."""
+    """A share above its limit now, and an application that is silent for longer than its threshold."""
     yield _ratio(
         Severity.CRITICAL,
         "1h",
@@ -107,13 +110,21 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "more than what may be lost, of a budget of 2% or more,",
         ">=",
     )
-    yield from _silent()
+    limit = f'on ({_BY}) max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="silent_critical"}})'
+    yield _silent(Severity.CRITICAL, limit, "for longer than its threshold (application: silent_critical, never)")
 
 
 def slow_alerts(_: Settings) -> Iterator[Alert]:
-    """A budget below 2% that burns."""
+    """A budget below 2% that burns, and an application that stopped."""
     yield _ratio(Severity.CRITICAL, "6h", "30m", f"6 * {BUDGET}", "15m", "6 times a budget below 2%", "<")
     yield _ratio(Severity.WARNING, "1d", "2h", f"3 * {BUDGET}", "1h", "3 times a budget below 2%", "<")
+    yield _silent(
+        Severity.WARNING,
+        str(GAP_LIMIT),
+        "an application has not committed for twice as long as usual in the days before, and 10m, until it commits, its"
+        " ids expire, or it is ignored",
+        "5m",
+    )
 
 
 def _ratio(severity: Severity, window: str, short: str, share: str, hold: str, words: str, budgets: str = "") -> Alert:
@@ -151,37 +162,23 @@ and {finished(window)} >= 20{floor}""",
     )
 
 
-def _silent() -> Iterator[Alert]:
-    summary = "An application that committed regularly commits no more."
-    description = (
+def _silent(severity: Severity, condition: str, when: str, hold: str = "") -> Alert:
+    return Alert(
+        "KafkaEosApplicationSilent",
+        severity,
+        f"{GAP} > {condition}",
+        "An application that committed regularly commits no more.",
         _WHO
         + " has committed no transaction for {{ $value | humanizeDuration }}."
         + each(
-            f"max({USUAL_GAP.name}{{kafka_cluster=%q, application=%q}})",
-            " Before, it went no longer than {{ .Value | humanizeDuration }} without one.",
+            f"(max({GAP_LIMIT}{{kafka_cluster=%q, application=%q}}) - 600) / 2",
+            " Before, it seldom went longer than {{ .Value | humanizeDuration }} without one.",
             *_LABELS,
         )
         + "\nIs it stopped on purpose, has it nothing to do, or was its producer fenced for good, which looks like"
-        " this? Look in its log for ProducerFencedException and InvalidProducerEpochException."
-    )
-    yield Alert(
-        "KafkaEosApplicationSilent",
-        Severity.WARNING,
-        f"{GAP.name} > 2 * {USUAL_GAP.name} + 600",
-        summary,
-        description,
+        " this? Look in its log for ProducerFencedException and InvalidProducerEpochException.",
         DASHBOARD,
         _LABELS,
-        hold="5m",
-        when="an application has not committed for twice as long as ever in the days before, and 10m",
-    )
-    yield Alert(
-        "KafkaEosApplicationSilent",
-        Severity.CRITICAL,
-        f'{GAP.name} > on ({_BY}) max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="silent_critical"}})',
-        summary,
-        description,
-        DASHBOARD,
-        _LABELS,
-        when="for longer than its threshold (application: silent_critical, never)",
+        hold=hold,
+        when=when,
     )

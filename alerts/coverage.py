@@ -82,7 +82,7 @@ def _more(counter: Metric) -> str:
 max by (kafka_cluster) (increase({counter}[1h])) > 0
 or
 max by (kafka_cluster) ({counter})
-- (max by (kafka_cluster) (max_over_time({counter}[1d] offset 1h)) or 0 * max by (kafka_cluster) ({counter}))
+- (max by (kafka_cluster) (max_over_time({counter}[1d] offset 1h)) or 0 * group by (kafka_cluster) ({counter}))
 > 0"""
 
 

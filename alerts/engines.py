@@ -61,12 +61,13 @@ def _task_failed() -> Iterator[Alert]:
         _WHICH
         + " failed."
         + each(
-            f"max by (cause) (increase({CONNECT_TASK_FAILURES_TOTAL}"
-            "{kafka_cluster=%q, connect=%q, connector=%q, task=%q}[1h])) > 0",
-            " In the last hour by cause {{ .Labels.cause }}: {{ .Value | humanize }}.",
+            f"round(max by (cause) (increase({CONNECT_TASK_FAILURES_TOTAL}"
+            "{kafka_cluster=%q, connect=%q, connector=%q, task=%q}[1h]))) > 0",
+            " In the last hour by cause {{ .Labels.cause }}: {{ .Value }}.",
             *_TASK_LABELS,
         )
-        + " The trace is in GET /connectors/{{ $labels.connector }}/status. Caused by a fence (fenced, invalid_epoch),"
+        + " The agent's status page (page_url) has the worker and the end of the trace; all of it is in GET"
+        " /connectors/{{ $labels.connector }}/status of any worker. Caused by a fence (fenced, invalid_epoch),"
         " look first for a second worker or Connect cluster with the same group.id; a zombie is fenced on purpose after"
         " a rebalance. Then restart it: POST /connectors/{{ $labels.connector }}/tasks/{{ $labels.task }}/restart"
     )

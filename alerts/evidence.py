@@ -7,6 +7,7 @@ scraped; every query here is aggregated to one row for each fact.
 
 from __future__ import annotations
 
+from exporter.alerts.rule import Record
 from exporter.catalogue import (
     GROUP_BLOCKED_OFFSETS,
     LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
@@ -33,6 +34,28 @@ def each(query: str, body: str, *labels: str, otherwise: str = "") -> str:
 _HOLDER = ("kafka_cluster", "producer_id")
 _AT = "{kafka_cluster=%q, producer_id=%q}"
 _ITS = f"on (kafka_cluster, topic) group by (kafka_cluster, topic) ({LSO_BLOCKER_INFO}{_AT})"
+_PLACE = "kafka_cluster, topic, partition"
+
+WORST = Record(
+    "kafka_cluster_holder_partition:kafka_eos_lso_stalled_since_timestamp_seconds:worst",
+    f"""\
+bottomk by (kafka_cluster, producer_id) ({_MOST},
+  group by ({_PLACE}, producer_id) ({LSO_BLOCKER_INFO})
+  * on ({_PLACE}) group_left () min by ({_PLACE}) ({LSO_STALLED_SINCE_TIMESTAMP_SECONDS})
+)""",
+)
+"""Since when each of the worst five partitions of a holder is stalled. In a flood of stalls each alert would look its
+partitions up among those of all holders and replicas."""
+
+WAITING_GROUPS = Record(
+    "kafka_cluster_group_topic:kafka_eos_group_blocked_offsets:worst",
+    f"""\
+topk by (kafka_cluster, topic) ({_MOST},
+  max by (kafka_cluster, group, topic) ({GROUP_BLOCKED_OFFSETS}) > 0
+  and on (kafka_cluster, topic) {LSO_BLOCKER_INFO}
+)""",
+)
+"""How much is withheld from the five groups of each topic with stalls that wait for most."""
 
 HELD = (
     each(
@@ -55,8 +78,7 @@ HELD = (
         *_HOLDER,
     )
     + each(
-        f"bottomk({_MOST}, floor(min by (topic, partition) ({LSO_STALLED_SINCE_TIMESTAMP_SECONDS} and on"
-        f" (kafka_cluster, topic, partition) {LSO_BLOCKER_INFO}{_AT})))",
+        f"sort(floor({WORST}{_AT}))",
         "\n- {{ .Labels.topic }}-{{ .Labels.partition }} since {{ .Value | humanizeTimestamp }}",
         *_HOLDER,
     )
@@ -64,8 +86,9 @@ HELD = (
 """The partitions of a holder: their number, the worst five, and when the transaction ends."""
 
 WAITING = each(
-    f"topk({_MOST}, max by (group, topic) ({GROUP_BLOCKED_OFFSETS} and {_ITS}) > 0)",
+    f"topk({_MOST}, {WAITING_GROUPS}{{kafka_cluster=%q}} and {_ITS})",
     "\n- group {{ .Labels.group }} waits for {{ .Value }} offsets of {{ .Labels.topic }}",
+    "kafka_cluster",
     *_HOLDER,
 ) + each(
     f"topk({_MOST}, max by (spark_application, query, topic) ({SPARK_SOURCE_BLOCKED_OFFSETS} and {_ITS}) > 0)",

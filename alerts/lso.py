@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.alerts.evidence import HELD, NEXT_STEP, WAITING
-from exporter.alerts.rule import Alert, Severity
+from exporter.alerts.evidence import HELD, NEXT_STEP, WAITING, WAITING_GROUPS, WORST
+from exporter.alerts.rule import Alert, Record, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import LSO_HOLDER_DUE_TIMESTAMP_SECONDS, LSO_HOLDER_PARTITIONS
 
@@ -19,6 +19,12 @@ _HOLDER = "kafka_cluster, producer_id"
 _KNOWN = 'kind=~"open|completing"'
 _WHO = "The transaction of producer id {{ $labels.producer_id }} on {{ $labels.kafka_cluster }}"
 _SUMMARY = "A transaction holds back read_committed consumers: the last stable offset does not move."
+
+
+def records() -> Iterator[Record]:
+    """Recording rules that the evidence reads, so that its cost does not grow with the replicas."""
+    yield WORST
+    yield WAITING_GROUPS
 
 
 def alerts(_: Settings) -> Iterator[Alert]:

@@ -34,7 +34,7 @@ class Subject(NamedTuple):
 
 
 SUBJECTS = (
-    Subject("lso", lso.alerts),
+    Subject("lso", lso.alerts, lso.records),
     Subject("groups", groups.alerts),
     Subject("transactions", transactions.alerts, transactions.records),
     Subject("flink", flink.alerts),

@@ -119,7 +119,7 @@ def _event(name: str, outcome: str, when: str, summary: str, told: str, of_flink
         Severity.WARNING,
         f"""\
 time() - {last} < {EVENT_SECONDS}
-unless on ({_BY}) {last} <= max by ({_BY}) ({of_flink})""",
+unless {last} <= max by ({_BY}) ({of_flink})""",
         summary,
         "{{ $labels.application }} on {{ $labels.kafka_cluster }} "
         + told

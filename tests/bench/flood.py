@@ -1,8 +1,8 @@
 """What the rules cost in a flood: 5,000 stalled partitions by 20 producers, with a real Prometheus and Alertmanager.
 
 ``python -m tests.bench.flood [SECONDS]`` prints the CPU seconds of an evaluation of all rules with one, two and three
-agents, how long Prometheus says that it takes, and the size of the largest notification. A Prometheus without rules,
-which scrapes the same, runs beside each: its CPU is taken away.
+agents, how long Prometheus says that it takes, which rules take most, and the size of the largest notification. A
+Prometheus without rules, which scrapes the same, runs beside each: its CPU is taken away.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -153,6 +154,7 @@ def main(seconds: float) -> None:
             cost = (spent[place] - spent[place + 3]) / (seconds / INTERVAL)
             firing = monitoring.query('count(ALERTS{alertstate="firing"}) by (alertname)')
             print(f"{agents} agent(s): {cost:.2f} CPU s an evaluation, {_took(monitoring):.2f} s by the clock")
+            print("   dearest:", ", ".join(f"{name} {took:.3f} s" for name, took in _dearest(monitoring)))
             print("   firing:", {row["metric"]["alertname"]: row["value"][1] for row in firing})
         managed = yaml.safe_load(generated()["alerts/generated/grafana-alerting.yaml"])
         queries = [rule["data"][0]["model"]["expr"] for group in managed["groups"] for rule in group["rules"]]
@@ -165,6 +167,19 @@ def main(seconds: float) -> None:
 
 def _spent(monitoring: Monitoring) -> float:
     return cpu_seconds(monitoring.server.pid)
+
+
+def _dearest(monitoring: Monitoring, most: int = 8) -> list[tuple[str, float]]:
+    """The rules whose last evaluation took longest by the clock, with the queries of their annotations."""
+    with urllib.request.urlopen(f"{monitoring.prometheus}/api/v1/rules", timeout=10) as answer:  # noqa: S310 -- our own
+        every = [rule for group in json.load(answer)["data"]["groups"] for rule in group["rules"]]
+    return sorted(((_name(rule), rule["evaluationTime"]) for rule in every), key=lambda each: -each[1])[:most]
+
+
+def _name(rule: Mapping[str, Any]) -> str:
+    """The rule's name, and what tells variants of an alert apart."""
+    labels = rule.get("labels", {})
+    return " ".join([rule["name"], *(labels[each] for each in ("severity", "window", "reason") if each in labels)])
 
 
 def _took(monitoring: Monitoring) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_RATIO,
     APPLICATION_THRESHOLD_SECONDS,
+    IGNORED_INFO,
     LAST_TRANSACTION_TIMESTAMP_SECONDS,
     TRANSACTIONS_TOTAL,
 )
@@ -340,6 +341,10 @@ def _pods() -> Iterator[Case]:
     half = [(15, 0, 1), (30, 0, 0)]
     yield case(name, "two replicas count the same fifteen", [*finished(half), *finished(half, agent="b")], {"16m": []})
     yield case(name, "twenty are enough", finished([(60, 0, 1)]), {"18m": [], "25m": [page]})
+    third = finished([(1, 0, 1), (2, 0, 0)] * 40)
+    yield case(name, "one in three minutes: twenty in any hour", third, {"100m": [page, ticket]})
+    fewer = finished([(1, 0, 19 * at // 60 - 19 * (at - 1) // 60) for at in range(1, 120)])
+    yield case(name, "nineteen in any hour", fewer, {"100m": []})
     yield case(name, "70% for ten minutes", finished([(60, 100, 0), (12, 30, 70)]), {"60m": [], "71m": [page]})
     yield case(name, "a burst in an hour that was well", finished([(60, 100, 0), (6, 60, 40)]), silent(range(60, 75)))
     both = [page, ticket]
@@ -366,37 +371,62 @@ def _pods() -> Iterator[Case]:
     yield case(name, "nothing since: the share of a few is none", finished(late), {"90m": []})
 
 
+def last(values: str, app: Who = APP, outcome: str = "committed", agent: str = "a") -> Series:
+    return scraped(LAST_TRANSACTION_TIMESTAMP_SECONDS, *app, outcome, values=values, agent=agent)
+
+
+def quiet(severity: str, app: Who = APP) -> dict[str, str]:
+    return {"severity": severity, "kafka_cluster": app[0], "application": app[1]}
+
+
+def commits(instants: Iterable[float]) -> str:
+    return " ".join(f"{instant:g}" for instant in instants)
+
+
+def ignored(subject: str, values: str, kind: str = "application", cluster: str = "prod") -> Series:
+    return scraped(IGNORED_INFO, cluster, kind, subject, "played with", values=values)
+
+
 def _silent() -> Iterator[Case]:
-    def last(values: str, app: Who = APP, outcome: str = "committed", agent: str = "a") -> Series:
-        return scraped(LAST_TRANSACTION_TIMESTAMP_SECONDS, *app, outcome, values=values, agent=agent)
-
-    def ours(severity: str, app: Who = APP) -> dict[str, str]:
-        return {"severity": severity, "kafka_cluster": app[0], "application": app[1]}
-
-    ticket = ours("warning")
+    ticket = quiet("warning")
     # A step is ten minutes: 36 hours of commits at every step, and then none.
-    regular = " ".join(str(600 * at) for at in range(216))
-    stopped = f"{regular} {600 * 215}x150"
-    yield case(SILENT, "it stopped", [last(stopped)], {"30h": [], "36h": [], "37h": [ticket], "50h": [ticket]}, "10m")
+    regular = commits(600 * at for at in range(216))
+    stopped = f"{regular} {600 * 215}x600"
+    every_day = {"36h": [], "37h": [ticket], "50h": [ticket], "72h": [ticket], "100h": [ticket], "134h": [ticket]}
+    yield case(SILENT, "it stopped, and is silent for days", [last(stopped)], {"30h": [], **every_day}, "10m")
+    # The last id of it expired at the coordinator, so that the agent drops its series.
     yield case(
         SILENT,
-        "no agent shows it any more",
-        [last(f"{regular} {600 * 215}x12 stale")],
-        {"39h": [ticket], "50h": [ticket]},
+        "no agent knows it any more: that it is silent is not known",
+        [last(f"{regular} {600 * 215}x30 stale")],
+        {"40h": [ticket], "41h40m": []},
         "10m",
+    )
+    down = last(f"{regular} {600 * 215}x200 {'_ ' * 60}{600 * 215}x200")
+    yield case(
+        SILENT,
+        "the agent is down for ten hours of a silence of days",
+        [down],
+        {"69h": [ticket], "75h": [], "81h": [ticket], "100h": [ticket]},
+        "10m",
+    )
+    busy = commits([600.0 * at for at in range(216)]) + " stale" + " _" * 40
+    back = f"{busy} {600 * 257}+600x60"
+    yield case(
+        SILENT, "the agent is down, the application is not", [last(back)], silent(range(36 * 60, 52 * 60, 60)), "10m"
     )
     apps = spread(APP)
     yield case(
         SILENT,
         "each application",
         [last(stopped, app) for app in apps],
-        {"40h": [ours("warning", app) for app in apps]},
+        {"40h": [quiet("warning", app) for app in apps]},
         "10m",
     )
-    going = " ".join(str(600 * at) for at in range(400))
+    going = commits(600 * at for at in range(400))
     yield case(SILENT, "it goes on", [last(going)], {f"{at}h": [] for at in range(24, 60, 5)}, "10m")
     yield case(SILENT, "one replica knows of later ones", [last(stopped), last(going, agent="b")], {"40h": []}, "10m")
-    nightly = " ".join(str(86400 * (at // 144)) for at in range(600))
+    nightly = commits(86400 * (at // 144) for at in range(600))
     yield case(SILENT, "every night", [last(nightly)], {f"{at}h": [] for at in range(24, 96, 5)}, "10m")
     yield case(SILENT, "it is new", [last("0x100")], {"5h": [], "16h": []}, "10m")
     yield case(
@@ -407,18 +437,90 @@ def _silent() -> Iterator[Case]:
         "10m",
     )
     yield case(SILENT, "two replicas", [last(stopped), last(stopped, agent="b")], {"40h": [ticket]}, "10m")
-    page = ours("critical")
-    for since, ends in ((0, "72h10m"), (1, "72h20m")):
-        yield case(
-            SILENT,
-            f"no agent shows it any more for three days but {since} s",
-            [last(f"{since} stale"), scraped(APPLICATION_THRESHOLD_SECONDS, *APP, "silent_critical", values="600x440")],
-            {"72h": [page], "72h10m": [page] if since else [], ends: []},
-            "10m",
-        )
-    minutes = last("0+60x20 stale")
-    ten = scraped(APPLICATION_THRESHOLD_SECONDS, *APP, "silent_critical", values="600x60")
-    yield case(SILENT, "gone, the last one counts", [minutes, ten], {"30m": [], "31m": [page]})
-    limit = scraped(APPLICATION_THRESHOLD_SECONDS, *APP, "silent_critical", values="600x60")
-    yield case(SILENT, "longer than its own threshold", [last("0x60"), limit], {"10m": [], "11m": [page]})
-    yield case(SILENT, "its own threshold is another's", [last("0x60", ("prod", "other")), limit], {"30m": []})
+    again = f"{regular} {600 * 215}x200 " + commits(600 * at for at in range(417, 500))
+    yield case(SILENT, "it commits again after a day and a half", [last(again)], {"69h": [ticket], "71h": []}, "10m")
+    for minutes, title, alerts in (
+        (60 * 18, "Prometheus was down for eighteen hours of the silence", [ticket]),
+        (60 * 30, "Prometheus was down for thirty hours: what the rhythm was is not known", []),
+    ):
+        # Evaluated once in so many minutes. The rhythm is of two hours, and the silence lasts for eight of these steps.
+        step = minutes * 60
+        rhythm = commits([max(0, step * at - 7200) for at in range(4)] + [step * 3 - 7200] * 9)
+        yield case(SILENT, title, [last(rhythm)], {f"{11 * minutes}m": alerts}, f"{minutes}m")
+    yield from _limits()
+    yield from _ignored()
+    yield from _own_threshold()
+
+
+def _limits() -> Iterator[Case]:
+    """A step is 150 s, and each commit is seen when it is 300 s old: the limit is twice that, and ten minutes."""
+    ticket, step = quiet("warning"), 150
+    start = 26 * 3600 // step
+
+    def of(title: str, after: float, checks: Mapping[int, bool], until: int = 40, then: Sequence[float] = ()) -> Case:
+        """It goes silent at 26 h, with a last commit that is so many seconds later than usual."""
+        instants = [step * at - 300 for at in range(start)]
+        ends = [instants[-1] + step + after] * until
+        whole = [last(commits([*instants, *ends, *then]))]
+        times = {f"{(start + at) * step}s": ([ticket] if now else []) for at, now in checks.items()}
+        return case(SILENT, title, whole, times, f"{step}s")
+
+    yield of("its limit is not passed, and is passed", 0, {6: False, 8: False, 9: True})
+    yield of("passed by half a second", 149.5, {8: False, 9: True})
+    commit = [step * (start + 20 + at) - 300 for at in range(20)]
+    yield of(
+        "commits end it, when seven minutes without data could be over",
+        0,
+        {19: True, 20: True, 22: True, 23: False},
+        20,
+        commit,
+    )
+    # Its pauses: 5 minutes, and once in three hours 55.
+    pauses = [step * at - (3300 if at % 72 < 4 else 300) for at in range(27 * 3600 // step)]
+    seen = 27 * 3600 // step
+    yield case(
+        SILENT,
+        "a pause that is seldom and not a rarity is part of the rhythm",
+        [last(commits([*pauses, *[pauses[-1]] * 60]))],
+        {f"{(seen + 10) * step}s": [], f"{(seen + 55) * step}s": [ticket]},
+        f"{step}s",
+    )
+
+
+def _ignored() -> Iterator[Case]:
+    ticket = quiet("warning")
+    stopped = commits(600 * at for at in range(216)) + f" {600 * 215}x200"
+    for title, series, alerts in (
+        ("it is ignored", [ignored("pay", "1x400")], []),
+        ("a topic of its name is ignored", [ignored("pay", "1x400", kind="topic")], [ticket]),
+        ("another application is ignored", [ignored("other", "1x400")], [ticket]),
+        ("it is ignored on another cluster", [ignored("pay", "1x400", cluster="other")], [ticket]),
+    ):
+        yield case(SILENT, title, [last(stopped), *series], {"40h": alerts, "60h": alerts}, "10m")
+    yield case(
+        SILENT,
+        "it is ignored while it is silent, and no more",
+        [last(stopped), ignored("pay", "_x240 1x30 stale")],
+        {"39h": [ticket], "42h": [], "46h": [ticket]},
+        "10m",
+    )
+
+
+def _own_threshold() -> Iterator[Case]:
+    page = quiet("critical")
+
+    def limit(seconds: int, agent: str = "a", app: Who = APP) -> Series:
+        return scraped(APPLICATION_THRESHOLD_SECONDS, *app, "silent_critical", values=f"{seconds}x60", agent=agent)
+
+    yield case(SILENT, "longer than its own threshold", [last("0x60"), limit(600)], {"10m": [], "11m": [page]})
+    yield case(SILENT, "its own threshold is another's", [last("0x60", ("prod", "other")), limit(600)], {"30m": []})
+    yield case(
+        SILENT,
+        "the agent is gone: whether it commits is not known",
+        [last("0+60x20 stale"), limit(600)],
+        silent(range(20, 50)),
+    )
+    ends = {"18m": [page], "25m": [page], "26m": []}
+    yield case(SILENT, "it commits again", [last("0x18 1140+60x30"), limit(600)], ends)
+    later = [last("0x60"), last("0x60", agent="b"), limit(600), limit(1200, "b")]
+    yield case(SILENT, "a replica has not reread a lower threshold yet", later, {"15m": [], "20m": [], "21m": [page]})

@@ -48,6 +48,8 @@ def _more(reason: str, metric: Metric) -> Iterator[Case]:
     yield case(name, "what the first sample has", first, {"1m": [], "2m": [ours], "60m": [ours], "75m": []})
     both = [counter("_ _ 5x120", agent=agent) for agent in "ab"]
     yield case(name, "of both", both, {"2m": [ours], "75m": []})
+    one = [counter("_ _ 5x120"), counter("0x120", agent="b")]
+    yield case(name, "of one, and the other finds none", one, {"1m": [], "2m": [ours], "60m": [ours], "75m": []})
     moved = [counter("5x100 stale"), counter("_x110 5x200", agent="new")]
     yield case(
         name, "another agent that reads the same log finds the same", moved, {"100m": [], "115m": [], "140m": []}
@@ -59,7 +61,11 @@ def _more(reason: str, metric: Metric) -> Iterator[Case]:
     away = [counter("5x100 " + "stale " * 100 + "5x100")]
     yield case(name, "an agent that was away counts on", away, {"201m": [], "250m": []})
     fewer = [counter("9x100 stale"), counter("_x110 2x60 3x60", agent="new")]
-    yield case(name, "a count that began anew grows", fewer, {"120m": [], "172m": [ours]})
+    grown = {"120m": [], "172m": [ours], "220m": [ours], "236m": [ours], "238m": []}
+    yield case(name, "a count that began anew grows", fewer, grown)
+    other = counter("_x110 2x140", agent="b")
+    yield case(name, "which one of two replicas sees", [*fewer, other], {"120m": [], "172m": [ours]})
+    yield case(name, "the first sample has one record", [counter("_ _ 1x120")], {"1m": [], "2m": [ours]})
     old = [counter("5x10 stale"), counter("_x180 5x20", agent="new")]  # a step is ten minutes
     yield case(name, "what was found more than a day ago is found again", old, {"28h": [], "30h10m": [ours]}, "10m")
     half = [counter("5x10 stale"), counter("_x100 5x20", agent="new")]

@@ -131,6 +131,18 @@ def _generic() -> Iterator[Case]:
         )
         yield case(
             name,
+            "one after it, which two replicas know",
+            [last(outcome, "30x60", agent=each) for each in "ab"] + [cause("20x60", agent=each) for each in "ab"],
+            {"1m": [ticket]},
+        )
+        yield case(
+            name,
+            "what becomes of a Flink job, which commits again",
+            [last(outcome, "20x60"), last("committed", "50x60"), cause("20x60")],
+            {"1m": []},
+        )
+        yield case(
+            name,
             "one before it, of which one of two replicas does not know the later one",
             [last(outcome, "20x60", agent=each) for each in "ab"] + [cause("0x60"), cause("30x60", agent="b")],
             {"1m": []},

@@ -173,12 +173,15 @@ def run(rules: Mapping[str, Any], cases: Iterable[Case]) -> str:
 
 
 def _concerned(rules: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
-    """The alerts of these names, and the records that they read: the others cost time and say nothing."""
+    """The alerts of these names, and the records that they or their descriptions read: the others cost time."""
     alerts = [rule for group in rules["groups"] for rule in group["rules"] if rule.get("alert") in names]
     records: list[Any] = []
     every = [rule for group in rules["groups"] for rule in group["rules"] if "record" in rule]
     for rule in reversed(every):  # a record stands before those that read it
-        if any(rule["record"] in reader["expr"] for reader in (*alerts, *records)):
+        if any(
+            rule["record"] in reader["expr"] + reader.get("annotations", {}).get("description", "")
+            for reader in (*alerts, *records)
+        ):
             records.insert(0, rule)
     return {"groups": [{"name": "records", "rules": records}, {"name": "alerts", "rules": alerts}]}
 

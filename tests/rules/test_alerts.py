@@ -32,10 +32,6 @@ NOT_ALL_KILLED = (
     "KafkaEosAbortRatioHigh 1h",
     "kafka_cluster_application:kafka_eos_transactions_unclean:",
     "kafka_cluster_application:kafka_eos_transactions:",
-    # Equivalent while Prometheus evaluates: it differs only after 10 to 20 minutes without an evaluation.
-    "kafka_cluster_application:kafka_eos_last_commit_timestamp_seconds:max(): line 3 column 84: [10m] -> [1200s]",
-    # No case yet.
-    "kafka_cluster_application:kafka_eos_commit_gap_seconds:usual(): line 1 column 20: 0.99 -> 0.891",
 )
 """Beginnings of the names of mutants that no case kills, or that were not run."""
 SAMPLE = 40

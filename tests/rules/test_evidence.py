@@ -100,6 +100,47 @@ def test_who_waits_behind_a_stall_is_named_once() -> None:
     ]
 
 
+def two_holders() -> list[Series]:
+    """Two replicas, two clusters and two holders of one topic, each with more partitions and groups than are named."""
+    held: list[Series] = []
+    for agent in "ab":
+        later = 1 if agent == "b" else 0  # it started later, and knows of a younger stall
+        for cluster, pid, first in (("prod", "7", 0), ("prod", "8", 10), ("stage", "7", 20)):
+            for number in range(first, first + 7):
+                place = (cluster, "orders", str(number))
+                held += [
+                    since(f"{number + later}x60", place, agent),
+                    blocker("open", place=place, pid=pid, agent=agent),
+                ]
+        held.append(since("0x60", ("prod", "orders", "50"), agent))  # its holder is not known
+        held += [
+            scraped(GROUP_BLOCKED_OFFSETS, cluster, f"{cluster}-{number}", topic, values=f"{value}x60", agent=agent)
+            for cluster, topic in (("prod", "orders"), ("prod", "refunds"), ("stage", "orders"))
+            for number, value in enumerate((0, 1, 2, 30 + later, 4, 5, 6))
+        ]
+    return [*stage(), *held]
+
+
+TOLD = [
+    "- orders-0 since 1970-01-01 00:00:00 +0000 UTC",
+    "- orders-1 since 1970-01-01 00:00:01 +0000 UTC",
+    "- orders-2 since 1970-01-01 00:00:02 +0000 UTC",
+    "- orders-3 since 1970-01-01 00:00:03 +0000 UTC",
+    "- orders-4 since 1970-01-01 00:00:04 +0000 UTC",
+    "- group prod-3 waits for 31 offsets of orders",
+    "- group prod-6 waits for 6 offsets of orders",
+    "- group prod-5 waits for 5 offsets of orders",
+    "- group prod-4 waits for 4 offsets of orders",
+    "- group prod-2 waits for 2 offsets of orders",
+]
+"""Of the holder that is due: the oldest first, then who waits for most, each once."""
+
+
+def test_the_worst_of_a_holder_are_its_own_whatever_others_hold() -> None:
+    (text,) = rendered(STALLED, two_holders())
+    assert re.findall("^- .*", text, re.MULTILINE) == TOLD
+
+
 def test_two_replicas_tell_of_one_holder_once() -> None:
     again = [due("warning", "0x60", agent="b"), holds("open", "7x60", agent="b")]
     (text,) = rendered(STALLED, [*stage(), *again])
