@@ -1,7 +1,7 @@
-"""``python -m demo``: a real Kafka, applications that go wrong on purpose, and the agent that tells of them.
+"""``python -m demo``: a real Kafka, applications that fail on purpose, and the agent that reports them.
 
-Runs until Ctrl-C. With DEMO_SECONDS in the environment it ends by itself, once every situation was seen and the agent's
-counts equal the applications' books, or after that many seconds: exit 0, or 1 with what was not seen. With DEMO_FULL=1
+Runs until Ctrl-C. With DEMO_SECONDS in the environment it ends after that many seconds, or earlier once every situation
+was seen and the agent's counts equal those of the applications: exit 0, or 1 with what was not seen. With DEMO_FULL=1
 two Connect workers, a Kafka Streams and a Spark application run as well.
 """
 
@@ -20,18 +20,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from demo import jars, monitoring
-from demo.agent import COMMAND, Agent, AgentError, Metrics
+from demo.agent import COMMAND, AgentError, AgentProcess, Metrics
+from demo.application_runner import TOPICS, ApplicationRunner
 from demo.cluster import KafkaCluster, StartError
 from demo.connect import ConnectError
 from demo.engines import SCENES as ENGINE_SCENES
-from demo.engines import Engines
+from demo.engines import DemoEngines
 from demo.jvm_agents import JvmAgents
 from demo.orphan import Orphan, OrphanError, make_orphan
 from demo.processes import poll
 from demo.scenes import ORPHAN_TOPIC, SCENES, Scene, abort_line, next_steps, torn
 from demo.settings import free_ports
-from demo.stage import TOPICS, Stage
-from demo.workloads.books import Books
+from demo.workloads.outcome_counts import OutcomeCounts
 from exporter.alerts.settings import Settings
 from exporter.catalogue import OUTCOMES, TRANSACTIONS_TOTAL
 from exporter.model import Deadline
@@ -61,7 +61,7 @@ class Checklist:
         """Titles not seen yet, in the order of the scenes."""
         return [title for title in (*(scene.title for scene in self._scenes), ABORT_LINE) if title in self._awaited]
 
-    def look(self, agent: Agent) -> Metrics:
+    def look(self, agent: AgentProcess) -> Metrics:
         """Look at /metrics and the status once, and tell of what is seen for the first time."""
         metrics = agent.metrics()
         for scene in self._scenes:
@@ -124,17 +124,17 @@ def _play(cluster: KafkaCluster, jvms: JvmAgents, over: threading.Event, seconds
         if engines := _engines(cluster, jvms):
             full.enter_context(engines)
             scenes, environment = (*SCENES, *ENGINE_SCENES), {**environment, **engines.environment}
-        agent = full.enter_context(Agent(cluster.processes, *arguments, port=port, environment=environment))
+        agent = full.enter_context(AgentProcess(cluster.processes, *arguments, port=port, environment=environment))
         checklist = Checklist(make_orphan(cluster, ORPHAN_TOPIC), scenes)
-        with Stage(cluster, jvms.options, agent.url) as stage:
+        with ApplicationRunner(cluster, jvms.options, agent.url) as runner:
             _invite(cluster, agent, _alerts(cluster, agent))
             if engines:
                 engines.play(agent.url)
-            metrics = _watch(agent, stage, checklist, over, seconds)
+            metrics = _watch(agent, runner, checklist, over, seconds)
             if over.is_set():
                 print("stopping", flush=True)
                 return 0 if seconds is None else 1
-            problems = [*checklist.missed(metrics), *stage.failures, *_settle(agent, stage)]
+            problems = [*checklist.missed(metrics), *runner.failures, *_settle(agent, runner)]
             problems += engines.failures if engines else []
     for problem in problems:
         print(f"NOT AS IT SHOULD BE: {problem}", flush=True)
@@ -142,12 +142,12 @@ def _play(cluster: KafkaCluster, jvms: JvmAgents, over: threading.Event, seconds
     return 1 if problems else 0
 
 
-def _engines(cluster: KafkaCluster, jvms: JvmAgents) -> Engines | None:
+def _engines(cluster: KafkaCluster, jvms: JvmAgents) -> DemoEngines | None:
     """Connect and Kafka Streams, if DEMO_FULL asks for them."""
     if os.environ.get("DEMO_FULL", "0") in {"", "0"}:
         return None
     jars.say("starting two Connect workers and a Kafka Streams application; Spark follows")
-    return Engines(cluster, jvms)
+    return DemoEngines(cluster, jvms)
 
 
 def _jvms(jvms: JvmAgents) -> Mapping[str, str]:
@@ -163,7 +163,7 @@ def _jvms(jvms: JvmAgents) -> Mapping[str, str]:
     }
 
 
-def _alerts(cluster: KafkaCluster, agent: Agent) -> list[str]:
+def _alerts(cluster: KafkaCluster, agent: AgentProcess) -> list[str]:
     """Start Prometheus and Alertmanager with our rules if they are installed. Returns what to say of them."""
     if not monitoring.installed():
         return [f"  alerts        none: {monitoring.HOW_TO_GET_THEM} installs Prometheus and Alertmanager"]
@@ -172,16 +172,18 @@ def _alerts(cluster: KafkaCluster, agent: Agent) -> list[str]:
     return [f"  alerts        {made.prometheus}/alerts", f"  pages         {made.alertmanager}"]
 
 
-def _watch(agent: Agent, stage: Stage, checklist: Checklist, over: threading.Event, seconds: float | None) -> Metrics:
+def _watch(
+    agent: AgentProcess, runner: ApplicationRunner, checklist: Checklist, over: threading.Event, seconds: float | None
+) -> Metrics:
     """Look until stopped, or with a limit until all was seen or the limit is over."""
     until = Deadline.after(seconds if seconds is not None else float("inf"))
     remind = Deadline.after(REMIND_SECONDS)
     reported = 0
     while True:
         metrics = checklist.look(agent)
-        for failure in stage.failures[reported:]:
+        for failure in runner.failures[reported:]:
             print(f"an application broke down: {failure}", flush=True)
-        reported = len(stage.failures)
+        reported = len(runner.failures)
         if seconds is None and not checklist.awaited:
             print("every situation was seen; the applications go on until Ctrl-C", flush=True)
             over.wait()
@@ -193,28 +195,28 @@ def _watch(agent: Agent, stage: Stage, checklist: Checklist, over: threading.Eve
         over.wait(min(0.5, until.remaining()))
 
 
-def _settle(agent: Agent, stage: Stage) -> list[str]:
-    """Stop the applications and compare their books with the agent's counts. Returns the differences."""
-    print("the applications stop; their books against the agent's counts:", flush=True)
-    stage.finish(Deadline.after(SETTLE_SECONDS))
+def _settle(agent: AgentProcess, runner: ApplicationRunner) -> list[str]:
+    """Stop the applications and compare their counts with the agent's. Returns the differences."""
+    print("the applications stop; their own counts and the agent's:", flush=True)
+    runner.finish(Deadline.after(SETTLE_SECONDS))
     until = Deadline.after(SETTLE_SECONDS)
     while True:
-        counts = {books.transactional_id: _counted(agent.metrics(), books) for books in stage.books}
-        differing = [books for books in stage.books if counts[books.transactional_id] != books.outcomes()]
+        agent_counts = {counts.transactional_id: _counted(agent.metrics(), counts) for counts in runner.counts}
+        differing = [counts for counts in runner.counts if agent_counts[counts.transactional_id] != counts.outcomes()]
         if not differing or not poll(until, 0.5):
             break
-    for books in stage.books:
-        verdict = "DIFFERS" if books in differing else "equal"
-        print(f"  {books.transactional_id:12} {_words(books.outcomes()):60} {verdict}", flush=True)
+    for counts in runner.counts:
+        verdict = "DIFFERS" if counts in differing else "equal"
+        print(f"  {counts.transactional_id:12} {_words(counts.outcomes()):60} {verdict}", flush=True)
     return [
-        f"{books.transactional_id}: its books say {_words(books.outcomes())}, the agent "
-        f"{_words(counts[books.transactional_id])}"
-        for books in differing
+        f"{counts.transactional_id}: counted by the application: {_words(counts.outcomes())}, the agent "
+        f"{_words(agent_counts[counts.transactional_id])}"
+        for counts in differing
     ]
 
 
-def _counted(metrics: Metrics, books: Books) -> dict[str, int]:
-    application = books.transactional_id.rpartition("-")[0]
+def _counted(metrics: Metrics, counts: OutcomeCounts) -> dict[str, int]:
+    application = counts.transactional_id.rpartition("-")[0]
     return {
         outcome: round(metrics.total(TRANSACTIONS_TOTAL, application=application, outcome=outcome))
         for outcome in OUTCOMES
@@ -225,7 +227,7 @@ def _words(outcomes: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items() if count) or "nothing finished"
 
 
-def _invite(cluster: KafkaCluster, agent: Agent, alerts: list[str]) -> None:
+def _invite(cluster: KafkaCluster, agent: AgentProcess, alerts: list[str]) -> None:
     """What to open, what to type, what to look for."""
     command = shlex.quote(os.path.relpath(COMMAND) if COMMAND.is_relative_to(Path.cwd()) else str(COMMAND))
     lines = [

@@ -33,7 +33,7 @@ READ_ALL = (
 """The five grants with which the agent sees everything."""
 
 
-class Access:
+class Grants:
     """Grants as ``(operation, resource type, name)``; the name ``*`` means all."""
 
     def __init__(self, admin: AdminClient) -> None:

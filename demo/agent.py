@@ -71,7 +71,7 @@ class Metrics:
         return sum(sample.value for sample in self.samples(name, **labels))
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """An HTTP answer."""
 
     status: int
@@ -83,7 +83,7 @@ class Answer(NamedTuple):
         return self.body.decode()
 
 
-class Agent:
+class AgentProcess:
     """``kafka-eos-exporter run`` with these arguments, on a free port unless one is given.
 
     A context manager; ``stop`` sends SIGTERM and gives the exit code. The process belongs to ``processes``.
@@ -112,7 +112,7 @@ class Agent:
         """All that it wrote so far."""
         return self._child.log.read_text(errors="replace")
 
-    def get(self, path: str, *, method: str = "GET", **headers: str) -> Answer:
+    def get(self, path: str, *, method: str = "GET", **headers: str) -> HttpAnswer:
         """One request. Header names with ``_`` for ``-``. Raises OSError without answer, AgentError when it ended."""
         if not self._child.running:
             raise AgentError(f"the agent ended with code {self._child.returncode}; its log:\n{self._child.tail()}")
@@ -120,7 +120,7 @@ class Agent:
         try:
             connection.request(method, path, headers={key.replace("_", "-"): value for key, value in headers.items()})
             response = connection.getresponse()
-            return Answer(response.status, dict(response.getheaders()), response.read())
+            return HttpAnswer(response.status, dict(response.getheaders()), response.read())
         finally:
             connection.close()
 

@@ -24,9 +24,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from demo import jars
-from demo.access import Access
+from demo.access import Grants
 from demo.processes import Child, JvmOptions, ProcessGroup, java, poll, run_to_end
-from demo.settings import SASL, Node, Security, Shape, nodes_of, server_properties
+from demo.settings import SASL, ClusterShape, Node, Security, nodes_of, server_properties
 from exporter.model import Deadline
 
 START_SECONDS = 90.0
@@ -38,7 +38,7 @@ class StartError(RuntimeError):
     """A broker did not come up; the text has the end of its log and where the rest is."""
 
 
-class Broker:
+class BrokerNode:
     """One node of the cluster. ``start`` brings it back on the same ports and data."""
 
     def __init__(self, node: Node, argv: Sequence[str], group: ProcessGroup) -> None:
@@ -105,7 +105,7 @@ class KafkaCluster:
         self.security = security
         self._progress = progress or _quiet
         self._library = jars.library(version, self._progress)
-        self._shape = Shape(
+        self._shape = ClusterShape(
             nodes_of(brokers, security.protocols if security is not None else ()),
             transaction_partitions,
             security,
@@ -116,7 +116,7 @@ class KafkaCluster:
         self._cluster_uuid = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "x")
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-"))
         self.processes = ProcessGroup(self.folder)
-        nodes = [Broker(node, self._argv(node, heap_mb), self.processes) for node in self._shape.nodes]
+        nodes = [BrokerNode(node, self._argv(node, heap_mb), self.processes) for node in self._shape.nodes]
         self._nodes = tuple(nodes)
         self.brokers = tuple(broker for broker in nodes if broker.node.is_broker)
 
@@ -157,7 +157,7 @@ class KafkaCluster:
         """Where the first controller listens."""
         return next(node.controller_port for node in self._shape.nodes if node.controller_port is not None)
 
-    def broker(self, node_id: int) -> Broker:
+    def broker(self, node_id: int) -> BrokerNode:
         return next(broker for broker in self.brokers if broker.id == node_id)
 
     def admin(self) -> AdminClient:
@@ -165,9 +165,9 @@ class KafkaCluster:
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     @property
-    def access(self) -> Access:
+    def access(self) -> Grants:
         """Adds and removes ACLs, as the super user."""
-        return Access(self.admin())
+        return Grants(self.admin())
 
     def start(self, deadline: Deadline | None = None) -> Self:
         """Format, start and wait until all brokers are in the cluster. Cleans up after itself when that fails."""
@@ -265,11 +265,11 @@ class KafkaCluster:
             if job.wait(deadline) != 0:
                 raise StartError(f"formatting failed:\n{job.tail()}")
 
-    def _post_mortem(self, broker: Broker, what: str) -> str:
+    def _post_mortem(self, broker: BrokerNode, what: str) -> str:
         return f"broker {broker.id} {what}; the end of {broker.child.log}:\n{broker.child.tail()}"
 
 
-def _members(broker: Broker, deadline: Deadline) -> set[int]:
+def _members(broker: BrokerNode, deadline: Deadline) -> set[int]:
     """The brokers that this one lists; none when it does not answer."""
     admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     try:

@@ -30,7 +30,7 @@ STEP_SOURCE = Path(__file__).parent / "java" / "StepSource.java"
 _SERVICES = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"
 
 
-class Brokers(Protocol):
+class WorkerCluster(Protocol):
     """What the workers need to know of their cluster."""
 
     version: str
@@ -43,7 +43,7 @@ class ConnectError(RuntimeError):
     """A worker did not come up, or refused a call; the text says what."""
 
 
-class Worker:
+class WorkerProcess:
     """One worker. ``start`` brings it back on the same port."""
 
     def __init__(self, name: str, port: int, argv: Sequence[str], group: ProcessGroup) -> None:
@@ -81,7 +81,7 @@ class ConnectCluster:
 
     def __init__(
         self,
-        brokers: Brokers,
+        brokers: WorkerCluster,
         group_id: str = "etl",
         workers: int = 2,
         *,
@@ -94,7 +94,9 @@ class ConnectCluster:
         self._plugins = _plugins(brokers.version, self.folder / "plugins")
         self._processes = ProcessGroup(self.folder)
         self.workers = tuple(
-            Worker(name, port, self._argv(brokers, name, port, properties or {}, jvm_options, heap_mb), self._processes)
+            WorkerProcess(
+                name, port, self._argv(brokers, name, port, properties or {}, jvm_options, heap_mb), self._processes
+            )
             for name, port in zip(
                 (f"connect-{group_id}-{number}" for number in range(1, workers + 1)), free_ports(workers), strict=True
             )
@@ -129,7 +131,7 @@ class ConnectCluster:
         dotted = {key.replace("_", "."): value for key, value in config.items()}
         self.create(name, {"connector.class": "StepSource", "tasks.max": tasks, "topic": topic, **dotted})
 
-    def restart_worker(self, worker: Worker, **settings: str) -> None:
+    def restart_worker(self, worker: WorkerProcess, **settings: str) -> None:
         """Stop a worker and start it with other settings (``_`` for ``.``), and wait until it has joined the group."""
         file = self.folder / f"{worker.name}.properties"
         dotted = {key.replace("_", "."): value for key, value in settings.items()}
@@ -210,7 +212,7 @@ class ConnectCluster:
 
     def _argv(
         self,
-        brokers: Brokers,
+        brokers: WorkerCluster,
         name: str,
         port: int,
         properties: Mapping[str, str],

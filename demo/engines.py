@@ -49,7 +49,7 @@ SCENES = (
 )
 
 
-class Engines:
+class DemoEngines:
     """Starts them, as a context manager; ``play`` lets them be fenced, fail and lose their state in a thread."""
 
     def __init__(self, cluster: KafkaCluster, jvms: JvmAgents) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from demo import jars
-from demo.connect import Brokers
+from demo.connect import WorkerCluster
 from demo.jvm_application import JvmApplication
 from demo.processes import java
 
@@ -24,7 +24,7 @@ class FlinkJob(JvmApplication):
 
     def __init__(
         self,
-        brokers: Brokers,
+        brokers: WorkerCluster,
         topic: str,
         prefix: str,
         naming: Naming,

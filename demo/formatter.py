@@ -1,4 +1,4 @@
-"""The transaction log as Kafka's own formatter prints it: the witness against which books and agent are checked."""
+"""The transaction log as Kafka's own formatter prints it: the witness against which counts and agent are checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CALL_SECONDS = 10.0
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 
 
-class LogRecord(NamedTuple):
+class FormattedRecord(NamedTuple):
     """One record of ``__transaction_state``; ``state`` in Kafka's spelling, ``layout`` is the version of its value."""
 
     transactional_id: str
@@ -31,7 +31,7 @@ class LogRecord(NamedTuple):
     layout: int
 
 
-def transaction_log(cluster: KafkaCluster, transactional_id: str | None = None) -> list[LogRecord]:
+def transaction_log(cluster: KafkaCluster, transactional_id: str | None = None) -> list[FormattedRecord]:
     """All records of the log in order, or those of one id. Tombstones are left out. Takes a few seconds."""
     text, read = "", 0
     for quiet_ms in _QUIET_MS:
@@ -77,12 +77,12 @@ def _documents(text: str) -> Iterator[dict[str, object]]:
         yield document
 
 
-def _record(entry: dict[str, object]) -> LogRecord:
+def _record(entry: dict[str, object]) -> FormattedRecord:
     key, value = entry["key"], entry["value"]
     if not isinstance(key, dict) or not isinstance(value, dict):
         raise TypeError(f"not a record of the transaction log: {entry}")
     data = value["data"]
-    return LogRecord(
+    return FormattedRecord(
         key["data"]["transactionalId"],
         STATES[data["transactionStatus"]],
         data["producerId"],

@@ -70,7 +70,7 @@ class IdentityProvider:
     def _serve(self, tls: ssl.SSLContext | None) -> ThreadingHTTPServer:
         provider = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class OidcHandler(BaseHTTPRequestHandler):
             timeout = 5
 
             def do_GET(self) -> None:
@@ -101,7 +101,7 @@ class IdentityProvider:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- http.server's name
                 """Nothing: standard error belongs to the test."""
 
-        server = _Server(("127.0.0.1", 0), Handler)
+        server = _Server(("127.0.0.1", 0), OidcHandler)
         if tls is not None:
             # The handshake happens in the thread of the request, not in the one that accepts.
             server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)

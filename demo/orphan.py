@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from demo.cluster import Broker, KafkaCluster
+from demo.cluster import BrokerNode, KafkaCluster
 from demo.processes import poll
 from exporter.model import Deadline
 
@@ -40,12 +40,12 @@ class Orphan:
     start_offset: int
 
 
-class Brokers(Protocol):
+class OrphanCluster(Protocol):
     """What planting one needs of its cluster."""
 
     def admin(self) -> AdminClient: ...
 
-    def broker(self, node_id: int) -> Broker: ...
+    def broker(self, node_id: int) -> BrokerNode: ...
 
 
 class OrphanError(RuntimeError):
@@ -53,7 +53,7 @@ class OrphanError(RuntimeError):
 
 
 def make_orphan(
-    cluster: Brokers, topic: str, partition: int = 0, *, producer_id: int = 777, transactional_id: str = "ghost"
+    cluster: OrphanCluster, topic: str, partition: int = 0, *, producer_id: int = 777, transactional_id: str = "ghost"
 ) -> Orphan:
     """Leave one open transaction of one record in the partition; the broker's setting is as before afterwards."""
     admin = cluster.admin()

@@ -1,4 +1,4 @@
-"""What the panorama shows of Spark and of audits: queries that get on, starve and fail, and results of audits."""
+"""What the full_stack shows of Spark and of audits: queries that get on, starve and fail, and results of audits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUNNING = {"payouts": "payments", "refunds": STALLED_TOPIC}
 FAILING = ("reconcile", "reports")
 
 
-class Pipelines:
+class DemoPipelines:
     """A Spark application, and a folder of audits' results; ``settings`` are the agent's for both."""
 
     def __init__(self, cluster: KafkaCluster, folder: Path) -> None:

@@ -91,7 +91,7 @@ SCENES = (
 )
 
 
-class NextStep(NamedTuple):
+class PrintedStep(NamedTuple):
     """The command that /api/v1/status gives for a stalled partition."""
 
     topic: str
@@ -99,21 +99,21 @@ class NextStep(NamedTuple):
     command: str
 
 
-def next_steps(status: Any) -> Sequence[NextStep]:  # noqa: ANN401 - JSON as it came
+def next_steps(status: Any) -> Sequence[PrintedStep]:  # noqa: ANN401 - JSON as it came
     """What to do about each stalled partition, as the status document says."""
     return [
-        NextStep(stalled["topic"], stalled["blocker"]["kind"], stalled["next_step"]["command"] or "")
+        PrintedStep(stalled["topic"], stalled["blocker"]["kind"], stalled["next_step"]["command"] or "")
         for cluster in status["clusters"]
         for stalled in cluster["stalled_partitions"]
     ]
 
 
-def abort_line(steps: Sequence[NextStep], start_offset: int) -> str | None:
+def abort_line(steps: Sequence[PrintedStep], start_offset: int) -> str | None:
     """The line that ends the orphan, once it is given."""
     wanted = f" abort --topic {ORPHAN_TOPIC} --partition 0 --start-offset {start_offset}"
     return next((step.command for step in steps if step.command.endswith(wanted)), None)
 
 
-def torn(steps: Sequence[NextStep]) -> str | None:
+def torn(steps: Sequence[PrintedStep]) -> str | None:
     """An abort line where it would tear a transaction that its coordinator knows. Must never be."""
     return next((step.command for step in steps if step.kind != "hanging" and " abort " in step.command), None)

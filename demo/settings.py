@@ -22,7 +22,7 @@ AUDIENCE = "kafka"
 _HANDLERS = "org.apache.kafka.common.security.oauthbearer"
 
 
-class Tls(NamedTuple):
+class BrokerTls(NamedTuple):
     """PEM files of the brokers: whom they trust, and their stores, which are a key and its certificate in one file."""
 
     authority: str
@@ -44,7 +44,7 @@ class Security:
 
     users: Mapping[str, str]
     mechanisms: tuple[str, ...] = ("SCRAM-SHA-512",)
-    tls: Tls | None = None
+    tls: BrokerTls | None = None
     jwks_url: str = ""
 
     @classmethod
@@ -94,7 +94,7 @@ class Security:
             return f"{_HANDLERS}.OAuthBearerLoginModule required;"
         return "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 
-    def _tls_properties(self, tls: Tls) -> dict[str, str]:
+    def _tls_properties(self, tls: BrokerTls) -> dict[str, str]:
         properties = {
             "ssl.keystore.type": "PEM",
             "ssl.truststore.type": "PEM",
@@ -123,7 +123,7 @@ class Node(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shape:
+class ClusterShape:
     """What a cluster is made of, the same for all its nodes."""
 
     nodes: tuple[Node, ...]
@@ -158,7 +158,7 @@ def nodes_of(brokers: int, secured: Collection[str] = ()) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def server_properties(shape: Shape, node: Node, data: str) -> str:
+def server_properties(shape: ClusterShape, node: Node, data: str) -> str:
     """The properties file of one node; ``shape.extra`` wins over everything here."""
     copies = min(3, len(shape.brokers))
     roles = [role for role, has in (("broker", node.is_broker), ("controller", node.is_controller)) if has]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from demo import jars
-from demo.connect import Brokers
+from demo.connect import WorkerCluster
 from demo.jvm_application import JvmApplication
 from demo.processes import JvmOptions, java
 from exporter.model import Deadline
@@ -21,7 +21,7 @@ class StreamsApp(JvmApplication):
 
     def __init__(
         self,
-        brokers: Brokers,
+        brokers: WorkerCluster,
         application_id: str,
         topic: str,
         *,

@@ -16,14 +16,14 @@ from typing import Protocol, Self
 
 from demo import jars
 from demo.processes import Child, JvmOptions, ProcessGroup, java
-from demo.workloads.books import Books
+from demo.workloads.outcome_counts import OutcomeCounts
 from exporter.model import Deadline
 
 ANSWER_SECONDS = 45.0
 CLOSE_SECONDS = 5.0
 
 
-class Brokers(Protocol):
+class ProducerCluster(Protocol):
     """What a producer needs to know of its cluster."""
 
     version: str
@@ -51,15 +51,15 @@ class EndedError(ProducerError):
 class Producer:
     """A producer in its own process that does one thing at a time; use the two subclasses.
 
-    ``books`` count what it did; rivals of one transactional.id are given the same. Methods raise EndedError or
+    ``counts`` count what it did; rivals of one transactional.id are given the same. Methods raise EndedError or
     ProducerError and wait at most ``ANSWER_SECONDS``.
     """
 
     generation: str
 
-    def __init__(self, child: Child, transactional_id: str, books: Books | None) -> None:
+    def __init__(self, child: Child, transactional_id: str, counts: OutcomeCounts | None) -> None:
         self.transactional_id = transactional_id
-        self.books = books or Books(transactional_id)
+        self.counts = counts or OutcomeCounts(transactional_id)
         self._child = child
         self._incarnation = 0
         self._sent = 0
@@ -71,7 +71,7 @@ class Producer:
         """InitProducerId, as a new incarnation: an earlier one of this process is dropped like one that crashed."""
         self._sent = 0
         self._ask("init")
-        self._incarnation = self.books.initialised()
+        self._incarnation = self.counts.initialised()
 
     def begin(self) -> None:
         """Begin on the client's side; the coordinator learns of it with the first records."""
@@ -85,7 +85,7 @@ class Producer:
     def send_offsets(self, group: str, topic: str, partition: int, offset: int) -> None:
         """Commit a group's offset within the transaction; it is pending in __consumer_offsets until the end."""
         self._ask("offsets", group, topic, partition, offset)
-        self.books.wrote()
+        self.counts.wrote()
 
     def flush(self) -> None:
         self._ask("flush")
@@ -101,8 +101,8 @@ class Producer:
         """Many whole transactions at the client's full speed."""
         self._ask("loop", transactions, topic, records, "commit" if commit else "abort")
         for _ in range(transactions):
-            self.books.wrote()
-            self.books.ended(committed=commit)
+            self.counts.wrote()
+            self.counts.ended(committed=commit)
 
     def pause(self) -> None:
         """SIGSTOP: the process hangs with its connections and its transaction open."""
@@ -129,7 +129,7 @@ class Producer:
 
     def _written(self) -> None:
         if self._sent:
-            self.books.wrote()
+            self.counts.wrote()
             self._sent = 0
 
     def _end(self, how: str) -> None:
@@ -145,7 +145,7 @@ class Producer:
         if how == "commit":
             self._written()
         self._sent = 0
-        self.books.ended(committed=how == "commit")
+        self.counts.ended(committed=how == "commit")
 
     def _ask(self, *words: object) -> None:
         command = " ".join(str(word) for word in words)
@@ -169,7 +169,7 @@ class Producer:
             return
         text = f"{self._child.name}, `{command}`: {answer['error']}"
         if answer["kind"] in {"fenced", "ended"}:
-            self.books.refused(self._incarnation)
+            self.counts.refused(self._incarnation)
             raise EndedError(answer["kind"], text)
         raise ProducerError(answer["kind"], text)
 
@@ -194,11 +194,11 @@ class RdkafkaProducer(Producer):
 
     def __init__(
         self,
-        cluster: Brokers,
+        cluster: ProducerCluster,
         transactional_id: str,
         *,
         timeout: float = 60.0,
-        books: Books | None = None,
+        counts: OutcomeCounts | None = None,
         settings: dict[str, str] | None = None,
         report_to: str = "",
     ) -> None:
@@ -206,7 +206,7 @@ class RdkafkaProducer(Producer):
         argv = [sys.executable, str(program), *_arguments(cluster, transactional_id, timeout, settings)]
         environment = {"REPORT_TO": report_to} if report_to else None
         child = cluster.processes.start(f"rdkafka-{transactional_id}", argv, environment=environment, pipes=True)
-        super().__init__(child, transactional_id, books)
+        super().__init__(child, transactional_id, counts)
 
 
 class JavaProducer(Producer):
@@ -216,11 +216,11 @@ class JavaProducer(Producer):
 
     def __init__(
         self,
-        cluster: Brokers,
+        cluster: ProducerCluster,
         transactional_id: str,
         *,
         timeout: float = 60.0,
-        books: Books | None = None,
+        counts: OutcomeCounts | None = None,
         settings: dict[str, str] | None = None,
         jvm_options: JvmOptions = lambda _: (),
     ) -> None:
@@ -234,13 +234,15 @@ class JavaProducer(Producer):
         )
         name = f"java-{transactional_id}"
         child = cluster.processes.start(name, [argv[0], *jvm_options(name), *argv[1:]], pipes=True)
-        super().__init__(child, transactional_id, books)
+        super().__init__(child, transactional_id, counts)
 
 
 ProducerClass = type[RdkafkaProducer] | type[JavaProducer]
 """Either generation, for tests that are run with both."""
 
 
-def _arguments(cluster: Brokers, transactional_id: str, timeout: float, settings: dict[str, str] | None) -> list[str]:
+def _arguments(
+    cluster: ProducerCluster, transactional_id: str, timeout: float, settings: dict[str, str] | None
+) -> list[str]:
     all_settings = {"transaction.timeout.ms": str(round(timeout * 1000)), **(settings or {})}
     return [cluster.bootstrap, transactional_id, *(f"{key}={value}" for key, value in all_settings.items())]

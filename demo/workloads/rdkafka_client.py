@@ -26,7 +26,7 @@ _TIMED_OUT = KafkaError._TIMED_OUT  # noqa: SLF001
 _ANY_PARTITION = -1
 
 
-class Client:
+class RdkafkaClient:
     """Executes commands; keeps the first delivery error until ``flush`` or ``commit`` reports it."""
 
     def __init__(self, bootstrap: str, transactional_id: str, settings: list[str], report_to: str = "") -> None:
@@ -132,7 +132,7 @@ def kind_of(error: KafkaError) -> str:
     return "other"
 
 
-def answer(client: Client, line: str) -> dict[str, object]:
+def answer(client: RdkafkaClient, line: str) -> dict[str, object]:
     """The answer to one line of input."""
     began = time.monotonic()
     try:
@@ -148,7 +148,7 @@ def answer(client: Client, line: str) -> dict[str, object]:
 
 
 def main() -> None:
-    client = Client(sys.argv[1], sys.argv[2], sys.argv[3:], os.environ.get("REPORT_TO", ""))
+    client = RdkafkaClient(sys.argv[1], sys.argv[2], sys.argv[3:], os.environ.get("REPORT_TO", ""))
     for line in sys.stdin:
         print(json.dumps(answer(client, line)), flush=True)
     os._exit(0)

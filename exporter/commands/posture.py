@@ -14,7 +14,7 @@ from exporter.commands.settings import add_cluster_flags, config_source
 from exporter.config import ClusterConfig
 from exporter.documents.commands import CheckDocument, ClusterPostureDocument
 from exporter.model import Deadline, Fact, Facts, Fault, LoggedTransactions, Source
-from exporter.posture.check import Check, CheckResult
+from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
 from exporter.sources.cluster import Cluster
 from exporter.sources.groups import GroupsSettings, GroupsSource
@@ -85,7 +85,7 @@ def _command(options: argparse.Namespace) -> int:
 
 def _look(
     cluster: Cluster, settings: ClusterConfig, engines: Engines, options: argparse.Namespace
-) -> tuple[tuple[Check, ...], tuple[str, ...]]:
+) -> tuple[tuple[PostureCheck, ...], tuple[str, ...]]:
     """All checks of a cluster, after one read of each source that they use. The groups are read twice where a
     read_uncommitted group must be told apart from a group that was reset.
     """
@@ -134,7 +134,7 @@ def _read(source: Source, deadline: Deadline, facts: Facts | None = None) -> tup
         time.sleep(0.1)
 
 
-def _document(check: Check) -> CheckDocument:
+def _document(check: PostureCheck) -> CheckDocument:
     return {
         "name": check.name,
         "subject": check.subject,
@@ -146,7 +146,7 @@ def _document(check: Check) -> CheckDocument:
     }
 
 
-def _print(cluster: Cluster, checks: Iterable[Check]) -> None:
+def _print(cluster: Cluster, checks: Iterable[PostureCheck]) -> None:
     rows = [(check.verdict.value, check.name, check.subject, check.error or check.found) for check in checks]
     print(f"{printable(cluster.target)}:")
     print_table(("verdict", "check", "subject", "found"), rows)

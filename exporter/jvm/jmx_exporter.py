@@ -32,14 +32,14 @@ MOST_NAMES = 20_000
 _ESCAPE = re.compile(r'\\([\\"n])')
 
 
-class Series(NamedTuple):
+class JmxSeries(NamedTuple):
     """One line of a page. ``labels`` are as written."""
 
     labels: Mapping[str, str]
     value: float
 
 
-Page = Mapping[str, Sequence[Series]]
+Page = Mapping[str, Sequence[JmxSeries]]
 """Series by their plain name."""
 
 
@@ -122,7 +122,7 @@ class _Asked(NamedTuple):
                 return way, _plainest(wanted, presence=self.query.presence)
         return None, []
 
-    def _found(self, way: Spelt, attribute: str, series: Series) -> _Match | None:
+    def _found(self, way: Spelt, attribute: str, series: JmxSeries) -> _Match | None:
         """The MBean of a series of this kind; None when it is of another kind."""
         labels = {squashed(key): value for key, value in series.labels.items() if value != _ALL_CONNECTORS}
         if any(labels.pop(squashed(key), None) != value for key, value in way.labels.items()):
@@ -193,7 +193,7 @@ class ParsedPage(NamedTuple):
 def parse_page(body: bytes, wanted: frozenset[str]) -> ParsedPage:
     """The wanted series of a page in the text format 0.0.4 or OpenMetrics. Raises PageError for any other answer."""
     names: dict[bytes, str] = {}
-    page: dict[str, list[Series]] = {}
+    page: dict[str, list[JmxSeries]] = {}
     unreadable: dict[str, int] = {}
     series = 0
     for number, content in enumerate(BytesIO(body)):  # a line at a time: the page is in memory once
@@ -234,7 +234,7 @@ def _end_of_name(line: bytes) -> int:
     return min(at for at in ends if at >= 0)
 
 
-def _series(content: bytes, at: int) -> Series:
+def _series(content: bytes, at: int) -> JmxSeries:
     """A line as a series. Raises ValueError."""
     if len(content) > LONGEST_LINE:
         raise ValueError("a line of the page is too long")
@@ -254,4 +254,4 @@ def _series(content: bytes, at: int) -> Series:
     fields = line[at:].split()
     if not fields:
         raise ValueError("a line of the page has no value")
-    return Series(labels, float(fields[0]))
+    return JmxSeries(labels, float(fields[0]))

@@ -18,7 +18,7 @@ class CheckResult(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Check(NamedTuple):
+class PostureCheck(NamedTuple):
     """One check of one subject (a topic, an application, a connector, or the cluster).
 
     ``fix`` is what to set; ``error`` why the verdict is unknown, "" otherwise.
@@ -41,15 +41,15 @@ class Rule(NamedTuple):
     fix: str
     mendable: bool = True
 
-    def says(self, subject: str, *, passed: bool, found: str, fix: str = "") -> Check:
+    def says(self, subject: str, *, passed: bool, found: str, fix: str = "") -> PostureCheck:
         """Passed or failed. ``fix`` is more exact than the rule's own, where given."""
         missed = CheckResult.FAILED if self.mendable else CheckResult.INFORMATION
         verdict = CheckResult.PASSED if passed else missed
-        return Check(self.name, subject, verdict, found, self.why, fix or self.fix)
+        return PostureCheck(self.name, subject, verdict, found, self.why, fix or self.fix)
 
-    def notes(self, subject: str, found: str) -> Check:
+    def notes(self, subject: str, found: str) -> PostureCheck:
         """A result that is information, not a failure."""
-        return Check(self.name, subject, CheckResult.INFORMATION, found, self.why, self.fix)
+        return PostureCheck(self.name, subject, CheckResult.INFORMATION, found, self.why, self.fix)
 
-    def cannot(self, subject: str, error: str) -> Check:
-        return Check(self.name, subject, CheckResult.UNKNOWN, "", self.why, self.fix, error)
+    def cannot(self, subject: str, error: str) -> PostureCheck:
+        return PostureCheck(self.name, subject, CheckResult.UNKNOWN, "", self.why, self.fix, error)

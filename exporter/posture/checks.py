@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
-from exporter.posture.check import Check, CheckResult, Rule
+from exporter.posture.check import CheckResult, PostureCheck, Rule
 from exporter.posture.connect import connect_checks
 from exporter.posture.evidence import PostureEvidence, broker_error, broker_numbers, broker_settings
 from exporter.posture.offsets import offset_checks
@@ -93,7 +93,7 @@ APPLICATION_NAMES = Rule(
 )
 
 
-def checks_of(evidence: PostureEvidence) -> tuple[Check, ...]:
+def checks_of(evidence: PostureEvidence) -> tuple[PostureCheck, ...]:
     """Every check that applies, failed ones first, then unknown ones, then information."""
     order = {CheckResult.FAILED: 0, CheckResult.UNKNOWN: 1, CheckResult.INFORMATION: 2, CheckResult.PASSED: 3}
     found = (check for rule in _CHECKS for check in rule(evidence))
@@ -103,14 +103,14 @@ def checks_of(evidence: PostureEvidence) -> tuple[Check, ...]:
 # --- The cluster --------------------------------------------------------------------------------------------------
 
 
-def _replication(evidence: PostureEvidence) -> Iterator[Check]:
+def _replication(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS):
         if partitions := evidence.topics.get(topic):
             fewest = min(len(each.replicas) for each in partitions.values())
             yield LOG_REPLICATION.says(topic, passed=fewest >= 3, found=f"{fewest} replicas")
 
 
-def _log_min_isr(evidence: PostureEvidence) -> Iterator[Check]:
+def _log_min_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     if TRANSACTION_STATE not in evidence.topics:
         return
     settings = evidence.topic_settings.get(TRANSACTION_STATE, "its settings were not read")
@@ -125,7 +125,7 @@ def _log_min_isr(evidence: PostureEvidence) -> Iterator[Check]:
     yield LOG_MIN_ISR.says(TRANSACTION_STATE, passed=minimum >= wanted, found=found)
 
 
-def _log_isr(evidence: PostureEvidence) -> Iterator[Check]:
+def _log_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     partitions = evidence.topics.get(TRANSACTION_STATE)
     settings = evidence.topic_settings.get(TRANSACTION_STATE, "its settings were not read")
     if partitions is None:
@@ -138,13 +138,13 @@ def _log_isr(evidence: PostureEvidence) -> Iterator[Check]:
     yield LOG_ISR.says(TRANSACTION_STATE, passed=not short, found=f"{short} of {len(partitions)} partitions below it")
 
 
-def _max_timeout(evidence: PostureEvidence) -> Iterator[Check]:
+def _max_timeout(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     yield from _broker_number(
         evidence, MAX_TIMEOUT, "transaction.max.timeout.ms", lambda value: value <= LONG_TIMEOUT_MS
     )
 
 
-def _open_timeouts(evidence: PostureEvidence) -> Iterator[Check]:
+def _open_timeouts(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     limits = broker_numbers(evidence, "transaction.max.timeout.ms")
     if evidence.opened is None:
         yield OPEN_TIMEOUT.cannot(evidence.cluster, evidence.opened_error or "the open transactions are not known")
@@ -162,7 +162,7 @@ def _open_timeouts(evidence: PostureEvidence) -> Iterator[Check]:
         yield OPEN_TIMEOUT.says(application, passed=timeout <= limit, found=found)
 
 
-def _unclean(evidence: PostureEvidence) -> Iterator[Check]:
+def _unclean(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     for topic in evidence.topics:
         settings = evidence.topic_settings.get(topic, "its settings were not read")
         if isinstance(settings, str):
@@ -173,7 +173,7 @@ def _unclean(evidence: PostureEvidence) -> Iterator[Check]:
         yield UNCLEAN.says(topic, passed=value == "false", found=found)
 
 
-def _topic_min_isr(evidence: PostureEvidence) -> Iterator[Check]:
+def _topic_min_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     for topic, partitions in evidence.topics.items():
         if topic in (TRANSACTION_STATE, CONSUMER_OFFSETS) or not partitions:
             continue
@@ -187,7 +187,7 @@ def _topic_min_isr(evidence: PostureEvidence) -> Iterator[Check]:
         yield TOPIC_MIN_ISR.says(topic, passed=2 <= minimum < replicas, found=found)
 
 
-def _version(evidence: PostureEvidence) -> Iterator[Check]:
+def _version(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     if evidence.version_error:
         yield VERSION.cannot(evidence.cluster, evidence.version_error)
         return
@@ -196,7 +196,7 @@ def _version(evidence: PostureEvidence) -> Iterator[Check]:
     yield VERSION.says(evidence.cluster, passed=(level or 0) >= V2, found=found)
 
 
-def _clients(evidence: PostureEvidence) -> Iterator[Check]:
+def _clients(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     if (evidence.transaction_version or 0) < V2:
         return  # the cluster's own check comes first
     if evidence.clients is None:
@@ -210,7 +210,7 @@ def _clients(evidence: PostureEvidence) -> Iterator[Check]:
             yield OLD_CLIENTS.says(application, passed=not old, found=found)
 
 
-def _verification(evidence: PostureEvidence) -> Iterator[Check]:
+def _verification(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     key = "transaction.partition.verification.enable"
     values = {settings[key] for settings in broker_settings(evidence) if key in settings}
     if values:
@@ -220,15 +220,15 @@ def _verification(evidence: PostureEvidence) -> Iterator[Check]:
         yield VERIFICATION.cannot(evidence.cluster, error)
 
 
-def _expiration(evidence: PostureEvidence) -> Iterator[Check]:
+def _expiration(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     yield from _broker_number(evidence, EXPIRATION, "transactional.id.expiration.ms", lambda value: value >= DAY_MS)
 
 
-def _groups(evidence: PostureEvidence) -> Iterator[Check]:
+def _groups(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     return group_checks(evidence.beyond_lso)
 
 
-def group_checks(beyond_lso: frozenset[tuple[str, str]]) -> Iterator[Check]:
+def group_checks(beyond_lso: frozenset[tuple[str, str]]) -> Iterator[PostureCheck]:
     """Report only proven groups: a group below the LSO proves nothing, and one above it may have been reset."""
     topics: dict[str, list[str]] = {}
     for group, topic in sorted(beyond_lso):
@@ -238,13 +238,15 @@ def group_checks(beyond_lso: frozenset[tuple[str, str]]) -> Iterator[Check]:
         yield ISOLATION.says(group, passed=False, found=found)
 
 
-def _applications(evidence: PostureEvidence) -> Iterator[Check]:
+def _applications(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     if (new := evidence.new_applications) is not None:
         found = f"{new} applications appeared in the last hour, {MOST_NEW_APPLICATIONS} are usual at most"
         yield APPLICATION_NAMES.says(evidence.cluster, passed=new <= MOST_NEW_APPLICATIONS, found=found)
 
 
-def _broker_number(evidence: PostureEvidence, rule: Rule, key: str, passes: Callable[[int], bool]) -> Iterator[Check]:
+def _broker_number(
+    evidence: PostureEvidence, rule: Rule, key: str, passes: Callable[[int], bool]
+) -> Iterator[PostureCheck]:
     values = sorted(set(broker_numbers(evidence, key)))
     if values:
         found = f"{key}={', '.join(map(str, values))}"
@@ -253,16 +255,16 @@ def _broker_number(evidence: PostureEvidence, rule: Rule, key: str, passes: Call
         yield rule.cannot(evidence.cluster, broker_error(evidence) or f"no broker returned its {key}")
 
 
-def _offsets(evidence: PostureEvidence) -> Iterator[Check]:
+def _offsets(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     partitions = len(evidence.topics.get(CONSUMER_OFFSETS, ()))
     return offset_checks(evidence.group_commits, evidence.offset_partitions, partitions)
 
 
-def _connect(evidence: PostureEvidence) -> Iterator[Check]:
+def _connect(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     return connect_checks(evidence.connects, evidence.connect_log, evidence.clients_error, evidence.beyond_lso)
 
 
-_CHECKS: tuple[Callable[[PostureEvidence], Iterator[Check]], ...] = (
+_CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _replication,
     _log_min_isr,
     _log_isr,

@@ -8,7 +8,7 @@ from exporter.connect.exactly_once import Guarantee, LoggedIds, SourceEvidence, 
 from exporter.connect.facts import ConnectState
 from exporter.connect.preflight import PluginSupport
 from exporter.connect.rest import Connector
-from exporter.posture.check import Check, Rule, Settings
+from exporter.posture.check import PostureCheck, Rule, Settings
 
 SUPPORT = "exactly.once.source.support"
 PREPARE = (
@@ -50,7 +50,7 @@ def connect_checks(
     log: LoggedIds | None,
     log_error: str,
     beyond_lso: frozenset[tuple[str, str]],
-) -> Iterator[Check]:
+) -> Iterator[PostureCheck]:
     """The checks of every connector of these Connect clusters of one Kafka cluster.
 
     ``log`` is None where the transaction log is not read, for the reason ``log_error``; ``beyond_lso`` are pairs of
@@ -75,7 +75,7 @@ def connect_checks(
                 yield from _transactions(subject, connector, state, seen, log)
 
 
-def _worker(subject: str, connector: Connector, state: ConnectState, seen: SourceEvidence) -> Check:
+def _worker(subject: str, connector: Connector, state: ConnectState, seen: SourceEvidence) -> PostureCheck:
     support = state.plugins.get(connector.plugin)
     asks = f"exactly.once.support={connector.exactly_once_support or 'requested'}"
     plugin = f"; its plugin answers that it is {support}" if support in _PLAIN else ""
@@ -100,7 +100,7 @@ _PLAIN = frozenset({PluginSupport.SUPPORTED, PluginSupport.UNSUPPORTED})
 
 def _transactions(
     subject: str, connector: Connector, state: ConnectState, seen: SourceEvidence, log: LoggedIds | None
-) -> Iterator[Check]:
+) -> Iterator[PostureCheck]:
     """Settings that matter to a connector that writes in transactions."""
     if seen.guarantee is Guarantee.AT_LEAST_ONCE:
         return
@@ -114,7 +114,7 @@ def _transactions(
     yield OFFSETS_TOPIC.says(subject, passed=bool(topic), found=f"offsets.storage.topic={topic or 'not set'}")
 
 
-def _boundary(subject: str, settings: Settings, logged: Sequence[float]) -> Check:
+def _boundary(subject: str, settings: Settings, logged: Sequence[float]) -> PostureCheck:
     interval = _milliseconds(settings.get("transaction.boundary.interval.ms", ""))
     override = _milliseconds(settings.get("producer.override.transaction.timeout.ms", ""))
     if interval is None:
@@ -137,7 +137,7 @@ def _milliseconds(text: str) -> float | None:
     return float(text) if text.isascii() and text.isdigit() else None
 
 
-def _sink(subject: str, connector: Connector, beyond_lso: frozenset[tuple[str, str]]) -> Check:
+def _sink(subject: str, connector: Connector, beyond_lso: frozenset[tuple[str, str]]) -> PostureCheck:
     """From the group's commits, else from the connector's override. The workers' own setting is not visible."""
     settings = connector.settings or {}
     group = settings.get("consumer.override.group.id", "") or f"connect-{connector.name}"

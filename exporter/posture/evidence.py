@@ -9,14 +9,14 @@ from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.kafka.requests.metadata import PartitionMetadata
 from exporter.model import Fact, GroupCommits, OffsetPartitions, OpenTransaction
-from exporter.posture.check import Check, Settings
+from exporter.posture.check import PostureCheck, Settings
 
 
 @dataclass(frozen=True, slots=True)
 class Posture(Fact):
     """All checks of one cluster, failed ones first."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[PostureCheck, ...]
 
 
 @dataclass(frozen=True, slots=True)

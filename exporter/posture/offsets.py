@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import GroupCommits, OffsetPartitions
-from exporter.posture.check import Check, Rule
+from exporter.posture.check import PostureCheck, Rule
 
 LEAST_TIMES = 3
 LEAST_SPAN = 50.0
@@ -35,7 +35,7 @@ OFFSETS = Rule(
 
 def offset_checks(
     commits: GroupCommits | None, used: Mapping[str, OffsetPartitions], partitions: int
-) -> Iterator[Check]:
+) -> Iterator[PostureCheck]:
     """The checks of groups that commit in and out of transactions, and of groups that have the name of an application.
 
     ``commits`` is None where ``__consumer_offsets`` is not read. ``used`` has by application the partitions of it that

@@ -22,7 +22,7 @@ from exporter.model import (
     Sample,
     TransactionUse,
 )
-from exporter.posture.check import Check, CheckResult, Settings
+from exporter.posture.check import CheckResult, PostureCheck, Settings
 from exporter.posture.checks import checks_of, group_checks
 from exporter.posture.evidence import Posture, PostureEvidence
 from exporter.sources.cluster import Cluster, KafkaSource
@@ -110,7 +110,7 @@ class PostureSource(KafkaSource):
         )
         yield from self._say(checks_of(evidence))
 
-    def _say(self, found: Iterable[Check]) -> Iterator[Sample | Fact]:
+    def _say(self, found: Iterable[PostureCheck]) -> Iterator[Sample | Fact]:
         checks = tuple(
             check
             for check in found

@@ -16,7 +16,7 @@ from pathlib import Path
 from PIL import Image
 
 from exporter.dashboards.generate import GENERATED, boards
-from scripts.preview.answers import Prometheus
+from scripts.preview.answers import PrometheusQueries
 from scripts.preview.page import HEIGHT, WIDTH, page
 
 _MARGIN = 90
@@ -24,13 +24,13 @@ _MARGIN = 90
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.preview", description=__doc__)
-    parser.add_argument("url", help="of a Prometheus, such as `python -m demo.panorama` starts")
+    parser.add_argument("url", help="of a Prometheus, such as `python -m demo.full_stack` starts")
     parser.add_argument("uid", nargs="*", help="of the dashboards to draw (all)")
     parser.add_argument("--output", type=Path, default=Path("docs/dashboards"))
     parser.add_argument("--minutes", type=int, default=15, help="to show (%(default)s)")
     parser.add_argument("--at", type=float, default=None, help="Unix time of the right edge (now)")
     options = parser.parse_args()
-    prometheus = Prometheus(options.url, options.minutes, options.at or time.time())
+    prometheus = PrometheusQueries(options.url, options.minutes, options.at or time.time())
     output, wanted = options.output, set(options.uid)
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:

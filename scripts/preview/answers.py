@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 _RATE_INTERVAL = "1m"
 
 
-class Series(NamedTuple):
+class AnsweredSeries(NamedTuple):
     """One series: its labels, instants in Unix seconds, values."""
 
     labels: dict[str, str]
@@ -19,7 +19,7 @@ class Series(NamedTuple):
     values: list[float]
 
 
-class Prometheus:
+class PrometheusQueries:
     """Asks about the minutes before an instant, every variable set to all."""
 
     def __init__(self, url: str, minutes: int, end: float) -> None:
@@ -28,16 +28,18 @@ class Prometheus:
         self.begin = self.end - minutes * 60
         self.step = max(2, minutes * 60 // 240)
 
-    def range(self, expr: str) -> list[Series]:
+    def range(self, expr: str) -> list[AnsweredSeries]:
         found = self._ask("query_range", query=_plain(expr), start=self.begin, end=self.end, step=self.step)
         return [
-            Series(each["metric"], [at for at, _ in each["values"]], [float(value) for _, value in each["values"]])
+            AnsweredSeries(
+                each["metric"], [at for at, _ in each["values"]], [float(value) for _, value in each["values"]]
+            )
             for each in found
         ]
 
-    def instant(self, expr: str) -> list[Series]:
+    def instant(self, expr: str) -> list[AnsweredSeries]:
         found = self._ask("query", query=_plain(expr), time=self.end)
-        return [Series(each["metric"], [each["value"][0]], [float(each["value"][1])]) for each in found]
+        return [AnsweredSeries(each["metric"], [each["value"][0]], [float(each["value"][1])]) for each in found]
 
     def _ask(self, path: str, **parameters: object) -> Any:  # noqa: ANN401 -- whatever JSON it is
         url = f"{self._url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"

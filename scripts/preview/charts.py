@@ -14,7 +14,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from scripts.preview.answers import Series, written
+from scripts.preview.answers import AnsweredSeries, written
 
 mpl.rcParams.update({"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 8.5, "svg.hashsalt": "fixed"})
 PAPER, GRID, INK = "#181b1f", "#2c3033", "#9fa7b3"
@@ -31,10 +31,10 @@ _GAP_STEPS = 3
 Grid = npt.NDArray[np.float64]
 
 
-class Line(NamedTuple):
+class ChartLine(NamedTuple):
     name: str
     colour: str
-    series: Series
+    series: AnsweredSeries
 
 
 class Mark(NamedTuple):
@@ -58,7 +58,7 @@ def colour(name: str) -> str:
     return NAMED.get(name, name)
 
 
-def lines(frame: Frame, drawn: Sequence[Line], config: dict[str, Any], marks: Sequence[Mark]) -> str:
+def lines(frame: Frame, drawn: Sequence[ChartLine], config: dict[str, Any], marks: Sequence[Mark]) -> str:
     figure, axes = _axes(frame)
     custom, unit = config["defaults"].get("custom", {}), config["defaults"].get("unit", "short")
     grid = np.arange(frame.begin, frame.end + 1, frame.step)
@@ -98,7 +98,7 @@ def lines(frame: Frame, drawn: Sequence[Line], config: dict[str, Any], marks: Se
     return _svg(figure)
 
 
-def bands(frame: Frame, drawn: Sequence[Line], config: dict[str, Any]) -> str:
+def bands(frame: Frame, drawn: Sequence[ChartLine], config: dict[str, Any]) -> str:
     """A band for each line, coloured by its value."""
     figure, axes = _axes(frame, left=0.0)
     known = config["defaults"]["mappings"][0]["options"] if config["defaults"]["mappings"] else {}
@@ -135,7 +135,7 @@ def bands(frame: Frame, drawn: Sequence[Line], config: dict[str, Any]) -> str:
     return _svg(figure)
 
 
-def heat(frame: Frame, buckets: Sequence[Series]) -> str:
+def heat(frame: Frame, buckets: Sequence[AnsweredSeries]) -> str:
     """Observations per second by bucket, from cumulative rates by ``le``."""
     figure, axes = _axes(frame)
     grid = np.arange(frame.begin, frame.end + 1, frame.step)
@@ -178,7 +178,7 @@ def _dates(instants: Iterable[float]) -> list[datetime]:
     return [datetime.fromtimestamp(at, UTC) for at in instants]
 
 
-def _on_grid(series: Series, grid: Grid, step: float) -> Grid:
+def _on_grid(series: AnsweredSeries, grid: Grid, step: float) -> Grid:
     """Values on the common instants; a gap where there was none."""
     values = np.full(len(grid), np.nan)
     for at, value in zip(series.times, series.values, strict=True):
@@ -188,7 +188,7 @@ def _on_grid(series: Series, grid: Grid, step: float) -> Grid:
     return values
 
 
-def _runs(series: Series, step: float) -> list[tuple[float, float, float]]:
+def _runs(series: AnsweredSeries, step: float) -> list[tuple[float, float, float]]:
     """Begin, end and value of each stretch in which the value stays."""
     runs: list[tuple[float, float, float]] = []
     for at, value in zip(series.times, series.values, strict=True):

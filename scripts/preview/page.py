@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from scripts.preview.answers import Prometheus, Series, legend, written
-from scripts.preview.charts import PALETTE, Frame, Line, Mark, bands, colour, heat, lines, of_steps
+from scripts.preview.answers import AnsweredSeries, PrometheusQueries, legend, written
+from scripts.preview.charts import PALETTE, ChartLine, Frame, Mark, bands, colour, heat, lines, of_steps
 
 WIDTH, HEIGHT, COLUMNS = 1680, 38, 24
 _LEGEND_SHARE = 0.36
@@ -33,7 +33,7 @@ border-bottom:1px solid #33373d;padding:4px 8px;white-space:nowrap}.table td{pad
 """.replace("WIDTH", str(WIDTH)).replace("HEIGHT", str(HEIGHT))
 
 
-def page(board: dict[str, Any], prometheus: Prometheus) -> str:
+def page(board: dict[str, Any], prometheus: PrometheusQueries) -> str:
     """The whole page."""
     marks = tuple(_marks(board, prometheus))
     cells = "".join(_cell(panel, prometheus, marks) for panel in board["panels"])
@@ -47,7 +47,7 @@ def page(board: dict[str, Any], prometheus: Prometheus) -> str:
     )
 
 
-def _marks(board: dict[str, Any], prometheus: Prometheus) -> Iterator[Mark]:
+def _marks(board: dict[str, Any], prometheus: PrometheusQueries) -> Iterator[Mark]:
     for note in board["annotations"]["list"]:
         if "target" not in note:
             continue
@@ -58,7 +58,7 @@ def _marks(board: dict[str, Any], prometheus: Prometheus) -> Iterator[Mark]:
                 yield from (Mark(at, note["iconColor"]) for at in series.times[:1])
 
 
-def _cell(panel: dict[str, Any], prometheus: Prometheus, marks: Sequence[Mark]) -> str:
+def _cell(panel: dict[str, Any], prometheus: PrometheusQueries, marks: Sequence[Mark]) -> str:
     at = panel["gridPos"]
     place = f"grid-column:{at['x'] + 1}/span {at['w']};grid-row:{at['y'] + 1}/span {at['h']}"
     if panel["type"] == "row":
@@ -69,7 +69,7 @@ def _cell(panel: dict[str, Any], prometheus: Prometheus, marks: Sequence[Mark]) 
     return f"<section style='{place}'><h2>{_text(panel['title'])}</h2>{body}</section>"
 
 
-def _stat(panel: dict[str, Any], prometheus: Prometheus, place: str) -> str:
+def _stat(panel: dict[str, Any], prometheus: PrometheusQueries, place: str) -> str:
     defaults = panel["fieldConfig"]["defaults"]
     found = prometheus.instant(panel["targets"][0]["expr"])
     if found:
@@ -85,7 +85,7 @@ def _stat(panel: dict[str, Any], prometheus: Prometheus, place: str) -> str:
     )
 
 
-def _chart(panel: dict[str, Any], prometheus: Prometheus, marks: Sequence[Mark]) -> str:
+def _chart(panel: dict[str, Any], prometheus: PrometheusQueries, marks: Sequence[Mark]) -> str:
     config, kind = panel["fieldConfig"], panel["type"]
     width = panel["gridPos"]["w"] * (WIDTH - 20) // COLUMNS - 12
     height = panel["gridPos"]["h"] * HEIGHT - 46
@@ -107,7 +107,7 @@ def _chart(panel: dict[str, Any], prometheus: Prometheus, marks: Sequence[Mark])
     return f"<div class=chart>{lines(frame, drawn, config, marks)}{_legend(drawn, config)}</div>"
 
 
-def _lines(panel: dict[str, Any], prometheus: Prometheus) -> list[Line]:
+def _lines(panel: dict[str, Any], prometheus: PrometheusQueries) -> list[ChartLine]:
     fixed = {
         override["matcher"]["options"]: colour(override["properties"][0]["value"]["fixedColor"])
         for override in panel["fieldConfig"]["overrides"]
@@ -120,11 +120,12 @@ def _lines(panel: dict[str, Any], prometheus: Prometheus) -> list[Line]:
     if panel["type"] == "state-timeline":
         named.sort(key=lambda pair: pair[0])
     return [
-        Line(name, fixed.get(name, PALETTE[index % len(PALETTE)]), series) for index, (name, series) in enumerate(named)
+        ChartLine(name, fixed.get(name, PALETTE[index % len(PALETTE)]), series)
+        for index, (name, series) in enumerate(named)
     ]
 
 
-def _legend(drawn: Sequence[Line], config: dict[str, Any]) -> str:
+def _legend(drawn: Sequence[ChartLine], config: dict[str, Any]) -> str:
     unit = config["defaults"].get("unit", "short")
     rows = "".join(
         f"<tr><td><i style='background:{line.colour}'></i>{_text(line.name)}<td>{written(line.series.values[-1], unit)}"
@@ -134,7 +135,7 @@ def _legend(drawn: Sequence[Line], config: dict[str, Any]) -> str:
     return f"<div class=legend><table><tr><th><th>Last<th>Max{rows}</table></div>"
 
 
-def _last(line: Line) -> float:
+def _last(line: ChartLine) -> float:
     return next(iter(reversed(_numbers(line.series.values))), 0.0)
 
 
@@ -142,7 +143,7 @@ def _numbers(values: Sequence[float]) -> list[float]:
     return [value for value in values if not math.isnan(value)]
 
 
-def _table(panel: dict[str, Any], prometheus: Prometheus) -> str:
+def _table(panel: dict[str, Any], prometheus: PrometheusQueries) -> str:
     order, names = (panel["transformations"][-1]["options"][key] for key in ("indexByName", "renameByName"))
     overrides = {each["matcher"]["options"]: each["properties"] for each in panel["fieldConfig"]["overrides"]}
     rows = _merged([prometheus.instant(target["expr"]) for target in panel["targets"]])
@@ -161,7 +162,7 @@ def _table(panel: dict[str, Any], prometheus: Prometheus) -> str:
     return f"<div class=table><table><tr>{head}{body}</table></div>"
 
 
-def _merged(frames: Sequence[Sequence[Series]]) -> list[dict[str, Any]]:
+def _merged(frames: Sequence[Sequence[AnsweredSeries]]) -> list[dict[str, Any]]:
     """Grafana's transformation ``merge``: rows with the same labels become one."""
     rows: dict[tuple[tuple[str, str], ...], dict[str, Any]] = {}
     for index, frame in enumerate(frames):

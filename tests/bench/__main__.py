@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from demo.agent import Agent
+from demo.agent import AgentProcess
 from demo.cluster import StartError
 from demo.jars import DEFAULT_VERSION, JarsError, say
 from exporter import __version__
@@ -21,7 +21,7 @@ from tests.bench.machine import ToolError
 from tests.bench.measures import Bench
 from tests.bench.report import as_json, table
 from tests.bench.scale import FULL, QUICK, Traffic, bench_cluster, create_topics, open_transactions, write_log
-from tests.bench.wire import Wire
+from tests.bench.wire import BrokerConnections
 
 NAME = "bench"
 TRAFFIC_PER_SECOND = 100
@@ -30,7 +30,7 @@ TRAFFIC_PER_SECOND = 100
 def measure(*, quick: bool) -> Bench:
     """Build the cluster, measure everything, and take it all down again."""
     scale = QUICK if quick else FULL
-    with bench_cluster(scale) as cluster, Wire(cluster.bootstrap) as wire:
+    with bench_cluster(scale) as cluster, BrokerConnections(cluster.bootstrap) as wire:
         say(f"creating {scale.all_partitions} partitions")
         create_topics(cluster, scale)
         say(f"writing a transaction log of {scale.log_records} records")
@@ -42,7 +42,7 @@ def measure(*, quick: bool) -> Bench:
         began = time.monotonic()
         state = cluster.folder / "state"
         flags = ("--bootstrap-server", cluster.bootstrap, "--cluster.name", NAME, "--state.dir", str(state))
-        with Agent(cluster.processes, *flags) as agent:
+        with AgentProcess(cluster.processes, *flags) as agent:
             bench.start(agent, began)
             bench.steady(agent, "CPU of a steady cycle", target=0.2)
             bench.rest(agent, "CPU a minute, scraped every 15 s", 0.6)

@@ -29,7 +29,7 @@ from exporter.jobs.session import kafka_connector, spark_session
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
 from tests.bench.machine import load
-from tests.bench.report import Row, as_json, table
+from tests.bench.report import FigureRow, as_json, table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,18 +51,18 @@ SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class JobTiming:
     """``cpu`` are CPU seconds of this process and all below it, Spark's JVM and Python workers included."""
 
     wall: float
     cpu: float
 
 
-def timed(work: Callable[[], object], pids: Callable[[], Iterator[int]]) -> Timing:
+def timed(work: Callable[[], object], pids: Callable[[], Iterator[int]]) -> JobTiming:
     """Runs it once."""
     before, began = sum(map(cpu_of, pids())), time.monotonic()
     work()
-    return Timing(time.monotonic() - began, sum(map(cpu_of, pids())) - before)
+    return JobTiming(time.monotonic() - began, sum(map(cpu_of, pids())) - before)
 
 
 def cpu_of(pid: int) -> float:
@@ -128,7 +128,7 @@ def with_a_set(bootstrap: str, records: int) -> int:
     return found
 
 
-def measure(cluster: KafkaCluster, records: int) -> list[Row]:
+def measure(cluster: KafkaCluster, records: int) -> list[FigureRow]:
     """All rows, on a topic that is written first."""
     cluster.create_topic(TOPIC, PARTITIONS)
     say(f"writing {records:,} records")
@@ -153,7 +153,7 @@ def measure(cluster: KafkaCluster, records: int) -> list[Row]:
     return rows
 
 
-def _audits(session: SparkSession, access: TopicAccess, records: int, cores: int) -> Iterator[Row]:
+def _audits(session: SparkSession, access: TopicAccess, records: int, cores: int) -> Iterator[FigureRow]:
     spans = {number: OffsetSpan(number, 0, records // PARTITIONS) for number in range(PARTITIONS)}
     reader = Reader(session, access, TOPIC)
 
@@ -181,13 +181,17 @@ def _audits(session: SparkSession, access: TopicAccess, records: int, cores: int
         yield _row(f"audit by {name}, {cores} core(s)", records, timing, limit, cold)
 
 
-def _row(what: str, records: int, timing: Timing, limit: Timing | None = None, cold: Timing | None = None) -> Row:
+def _row(
+    what: str, records: int, timing: JobTiming, limit: JobTiming | None = None, cold: JobTiming | None = None
+) -> FigureRow:
     note = f"{timing.wall:.1f} s, {timing.cpu:.1f} CPU s"
     if limit is None or cold is None:
-        return Row(what, records / timing.wall, "records/s", load(), more=True, note=note)
+        return FigureRow(what, records / timing.wall, "records/s", load(), more=True, note=note)
     note += f", {limit.cpu / timing.cpu:.2f} of raw by CPU; the first time {cold.wall:.1f} s"
     raw = records / limit.wall
-    return Row(what, records / timing.wall, "records/s", load(), SHARE * raw, raw, "raw read", more=True, note=note)
+    return FigureRow(
+        what, records / timing.wall, "records/s", load(), SHARE * raw, raw, "raw read", more=True, note=note
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

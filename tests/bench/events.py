@@ -14,7 +14,7 @@ from typing import NamedTuple
 from confluent_kafka import OFFSET_END, Consumer
 from confluent_kafka import TopicPartition as Position
 
-from demo.agent import Agent
+from demo.agent import AgentProcess
 from demo.cluster import KafkaCluster
 from demo.orphan import make_orphan
 from exporter.catalogue import LSO_BLOCKER_INFO, TRANSACTIONS_TOTAL
@@ -23,7 +23,7 @@ from exporter.transactions.records import TOPIC, Status, decode_key, decode_valu
 from tests.bench.log_tail import partitions_of_log
 from tests.bench.scale import OPEN_TIMEOUT_MS, Scale, spare_partition
 from tests.bench.scrapes import scrape, value
-from tests.bench.wire import Wire
+from tests.bench.wire import BrokerConnections
 
 TIMEOUT_MS = 1000
 EVENT_SECONDS = 60.0
@@ -32,7 +32,7 @@ STALL_AFTER_SECONDS = 30.0
 BLOCKER_SECONDS = 240.0
 
 
-class Witness:
+class LogObserver:
     """Reads the transaction log beside the agent and remembers when each id's newest record was written."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
@@ -81,11 +81,13 @@ class Delays(NamedTuple):
         return sorted(self.seconds)[len(self.seconds) // 2]
 
 
-def event_delays(cluster: KafkaCluster, agent: Agent, wire: Wire, scale: Scale, tries: int) -> dict[str, Delays]:
+def event_delays(
+    cluster: KafkaCluster, agent: AgentProcess, wire: BrokerConnections, scale: Scale, tries: int
+) -> dict[str, Delays]:
     """From the record that settles a commit, a timeout and a fence to the scrape that has it counted."""
     found: dict[str, list[float]] = {"commit": [], "timeout": [], "fence": []}
     # The witness starts at the end of the log, and the applications' counters from what they are now.
-    witness = Witness(cluster)
+    witness = LogObserver(cluster)
     time.sleep(2)
     try:
         for _ in range(tries):
@@ -97,7 +99,7 @@ def event_delays(cluster: KafkaCluster, agent: Agent, wire: Wire, scale: Scale, 
     return {kind: Delays(tuple(delays)) for kind, delays in found.items()}
 
 
-def _one_of_each(agent: Agent, wire: Wire, scale: Scale, witness: Witness) -> dict[str, float]:
+def _one_of_each(agent: AgentProcess, wire: BrokerConnections, scale: Scale, witness: LogObserver) -> dict[str, float]:
     began = time.time()
     committing, fenced = wire.init(["event-commit-0", "event-fence-0"], OPEN_TIMEOUT_MS)
     (timing_out,) = wire.init(["event-timeout-0"], TIMEOUT_MS)
@@ -130,7 +132,9 @@ def _counts(body: bytes) -> dict[str, float]:
     }
 
 
-def blocker_delays(cluster: KafkaCluster, agent: Agent, wire: Wire, scale: Scale, tries: int) -> tuple[Delays, Delays]:
+def blocker_delays(
+    cluster: KafkaCluster, agent: AgentProcess, wire: BrokerConnections, scale: Scale, tries: int
+) -> tuple[Delays, Delays]:
     """From the stall threshold to the named blocker: of transactions their coordinator knows, and of a true orphan."""
     ids = [f"blocker-{number}" for number in range(tries)]
     producers = wire.init(ids, OPEN_TIMEOUT_MS)
@@ -150,7 +154,7 @@ def blocker_delays(cluster: KafkaCluster, agent: Agent, wire: Wire, scale: Scale
     return Delays(tuple(delays[label] for label in delays if label != orphan)), Delays((delays[orphan],))
 
 
-def _wait_for_blockers(agent: Agent, labels: Sequence[str]) -> dict[str, float]:
+def _wait_for_blockers(agent: AgentProcess, labels: Sequence[str]) -> dict[str, float]:
     seen: dict[str, float] = {}
     deadline = Deadline.after(BLOCKER_SECONDS)
     while len(seen) < len(labels):

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import bcrypt
 
-from demo.agent import Agent
+from demo.agent import AgentProcess
 from demo.certificates import Authority
 from demo.processes import ProcessGroup
 from tests.bench.machine import cpu_seconds
@@ -269,7 +269,7 @@ def _fds(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
-def measure(agent: Agent, context: ssl.SSLContext, name: str, seconds: float) -> Figures:
+def measure(agent: AgentProcess, context: ssl.SSLContext, name: str, seconds: float) -> Figures:
     """Attack for so long, scraping all the while."""
     pid = agent.child.pid
     before = cpu_seconds(pid)
@@ -335,7 +335,7 @@ def run(names: Sequence[str], seconds: float) -> None:
     )
     context = ssl.create_default_context(cafile=authority.certificate)
     with ProcessGroup(folder) as processes:
-        agent = Agent(processes, "--bootstrap-server", "127.0.0.1:1", "--web.config.file", str(web))
+        agent = AgentProcess(processes, "--bootstrap-server", "127.0.0.1:1", "--web.config.file", str(web))
         while True:
             try:
                 _scrape(agent.port, context)

@@ -21,7 +21,7 @@ SCRAPE_SECONDS = 180.0
 TOOL_SECONDS = 120.0
 
 
-class Scrape(NamedTuple):
+class BrokerScrape(NamedTuple):
     """One scrape: seconds until its last byte, CPU seconds of the broker meanwhile, bytes."""
 
     wall: float
@@ -54,9 +54,9 @@ def attach(cluster: KafkaCluster) -> int:
     return port
 
 
-def scrape(cluster: KafkaCluster, port: int) -> Scrape:
+def scrape(cluster: KafkaCluster, port: int) -> BrokerScrape:
     pid = cluster.brokers[0].child.pid
     cpu, wall = cpu_seconds(pid), time.monotonic()
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=SCRAPE_SECONDS) as answer:
         size = len(answer.read())
-    return Scrape(time.monotonic() - wall, cpu_seconds(pid) - cpu, size)
+    return BrokerScrape(time.monotonic() - wall, cpu_seconds(pid) - cpu, size)

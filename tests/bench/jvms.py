@@ -21,7 +21,7 @@ from tests.bench.machine import cpu_seconds, run
 READS = 3
 
 
-class Cost(NamedTuple):
+class ReadCost(NamedTuple):
     """One read: seconds, CPU seconds of the broker and of this process meanwhile, and what it gave."""
 
     wall: float
@@ -50,7 +50,7 @@ def attach_jolokia(cluster: KafkaCluster) -> int:
     return port
 
 
-def read(cluster: KafkaCluster, way: AgentKind, url: str) -> Cost:
+def read(cluster: KafkaCluster, way: AgentKind, url: str) -> ReadCost:
     """The cheapest of some reads."""
     target = JvmTarget(way, Endpoint(url))
     settings = BrokerSettings(target.name, "127.0.0.1", node_id=1, timeout=SCRAPE_SECONDS)
@@ -58,11 +58,11 @@ def read(cluster: KafkaCluster, way: AgentKind, url: str) -> Cost:
     return min((_read(cluster, source) for _ in range(READS)), key=lambda cost: cost.wall)
 
 
-def _read(cluster: KafkaCluster, source: BrokersSource) -> Cost:
+def _read(cluster: KafkaCluster, source: BrokersSource) -> ReadCost:
     pid = cluster.brokers[0].child.pid
     broker, own, wall = cpu_seconds(pid), time.process_time(), time.monotonic()
     given = list(source.read(Deadline.after(source.timeout), Facts()))
-    return Cost(
+    return ReadCost(
         time.monotonic() - wall,
         cpu_seconds(pid) - broker,
         time.process_time() - own,

@@ -18,7 +18,7 @@ from exporter.transactions.applications import Grouping
 from exporter.transactions.records import TOPIC
 from exporter.transactions.state_machine import StateMachine
 from exporter.transactions.tail import BATCH
-from tests.bench.machine import Cost, ToolError, run
+from tests.bench.machine import CommandCost, ToolError, run
 
 FORMATTER_RECORDS = 300_000
 TOOL_SECONDS = 180.0
@@ -108,7 +108,7 @@ def _until_ends(poll: Callable[[], list[Polled]], partitions: int, take: Callabl
     return records
 
 
-def kafka_tool(cluster: KafkaCluster, main: str, *arguments: str, seconds: float = TOOL_SECONDS) -> Cost:
+def kafka_tool(cluster: KafkaCluster, main: str, *arguments: str, seconds: float = TOOL_SECONDS) -> CommandCost:
     """One of Kafka's own tools as its scripts start it: 512 MB of heap (256 MB for the rest), the JVM's defaults."""
     argv = ["java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{library()}/*", main]
     return run([*argv, "--bootstrap-server", cluster.bootstrap, *arguments], seconds)

@@ -17,7 +17,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 _POLL_SECONDS = 0.02
 
 
-class Cost(NamedTuple):
+class CommandCost(NamedTuple):
     """What one run of a command took. ``output`` is its standard output."""
 
     wall: float
@@ -52,7 +52,7 @@ def _status_mb(pid: int, name: str) -> float:
     raise ValueError(f"process {pid} has no {name}")
 
 
-def run(argv: Sequence[str], seconds: float) -> Cost:
+def run(argv: Sequence[str], seconds: float) -> CommandCost:
     """Run a command to its end. Raises ToolError."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         began = time.monotonic()
@@ -75,7 +75,7 @@ def run(argv: Sequence[str], seconds: float) -> Cost:
             raise ToolError(
                 f"{argv[0]} ended with {process.returncode}: {errors.read()[-2000:].decode(errors='replace')}"
             )
-        return Cost(wall, usage.ru_utime + usage.ru_stime, output.read().decode(errors="replace"))
+        return CommandCost(wall, usage.ru_utime + usage.ru_stime, output.read().decode(errors="replace"))
 
 
 def load() -> str:

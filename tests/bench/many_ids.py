@@ -32,7 +32,7 @@ BEGIN_MS = 1_790_000_000_000
 PER_SECOND = 400
 
 
-class Record(NamedTuple):
+class MadeRecord(NamedTuple):
     """One record of the log."""
 
     partition: int
@@ -41,7 +41,7 @@ class Record(NamedTuple):
     value: bytes
 
 
-def records(finished: int, opened: int) -> Iterator[Record]:
+def records(finished: int, opened: int) -> Iterator[MadeRecord]:
     """The log of a Flink application that takes a new id for each checkpoint and subtask."""
     for number in range(finished + opened):
         subtask, checkpoint = number % SUBTASKS, number // SUBTASKS
@@ -51,12 +51,12 @@ def records(finished: int, opened: int) -> Iterator[Record]:
         ms = BEGIN_MS + number * 1000 // PER_SECOND
         for status in (Status.ONGOING, Status.PREPARE_COMMIT):
             value = HEAD.pack(1, number, 0, 60_000, status) + section + TIMES.pack(ms, ms) + TAGS
-            yield Record(partition, ms, key, value)
+            yield MadeRecord(partition, ms, key, value)
             if number >= finished:
                 break
         else:
             end = PLAIN.pack(1, number, 0, 60_000, Status.COMPLETE_COMMIT, 1, ms + 2, ms) + TAGS
-            yield Record(partition, ms, key, end)
+            yield MadeRecord(partition, ms, key, end)
 
 
 def main() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from demo.agent import Agent
+from demo.agent import AgentProcess
 from demo.jars import say
 from demo.processes import poll
 from exporter.catalogue import TRANSACTION_LOG_TAIL_LAG_RECORDS
@@ -14,11 +14,11 @@ from exporter.model import Deadline
 from tests.bench import jmx, jvms, log_tail
 from tests.bench.events import blocker_delays, event_delays
 from tests.bench.machine import cpu_seconds, load, peak_rss_mb
-from tests.bench.report import Row
+from tests.bench.report import FigureRow
 from tests.bench.scale import BenchCluster, Scale
-from tests.bench.scrapes import FLOOR, FORMS, PROMETHEUS, Form, scrape, time_forms, value
+from tests.bench.scrapes import FLOOR, FORMS, PROMETHEUS, ScrapeForm, scrape, time_forms, value
 from tests.bench.steady import is_full, rest
-from tests.bench.wire import Wire
+from tests.bench.wire import BrokerConnections
 
 STEADY_SECONDS = 60.0
 CYCLE_SECONDS = 5.0
@@ -30,9 +30,9 @@ TOOL = "org.apache.kafka.tools.TransactionsCommand"
 class Bench:
     """One run over one cluster."""
 
-    def __init__(self, cluster: BenchCluster, wire: Wire, scale: Scale, *, quick: bool) -> None:
+    def __init__(self, cluster: BenchCluster, wire: BrokerConnections, scale: Scale, *, quick: bool) -> None:
         self.scale = scale
-        self.rows: list[Row] = []
+        self.rows: list[FigureRow] = []
         self._cluster, self._wire, self._quick = cluster, wire, quick
         self._cycle = 0.0  # CPU seconds of a steady cycle, and the median of a scrape as Prometheus asks, for the
         self._scrape = 0.0  # comparisons
@@ -48,7 +48,7 @@ class Bench:
         self._row(what, ours, unit, 300_000, (kafka, "TransactionLogMessageFormatter"), more=True)
         self._row("the same", ours, unit, None, (bare, "librdkafka, nothing decoded"), more=True)
 
-    def start(self, agent: Agent, began: float) -> None:
+    def start(self, agent: AgentProcess, began: float) -> None:
         """The first start: an hour of the log is caught up on, and every partition is swept."""
         say("waiting until the agent has caught up")
         lag = TRANSACTION_LOG_TAIL_LAG_RECORDS.name
@@ -59,7 +59,7 @@ class Bench:
         _until(agent, lambda body: is_full(body, self.scale.open), "not every open transaction is seen to hold")
         self._row("first start, until the whole picture is there", time.monotonic() - began, "s")
 
-    def rest(self, agent: Agent, what: str, target: float) -> None:
+    def rest(self, agent: AgentProcess, what: str, target: float) -> None:
         """CPU seconds a minute at default intervals, scraped every 15 s; memory; the slowest of those scrapes."""
         seconds = STEADY_SECONDS / 4 if self._quick else 2 * STEADY_SECONDS
         say(f"{what}: {seconds:.0f} s")
@@ -68,7 +68,7 @@ class Bench:
         self._row(what, found.cpu, "CPU s/min", target, note=note)
         self._row("  the slowest of these scrapes", found.slowest_scrape, "s", 0.02)
 
-    def steady(self, agent: Agent, what: str, target: float | None = None) -> None:
+    def steady(self, agent: AgentProcess, what: str, target: float | None = None) -> None:
         """Process CPU over a minute at default intervals, scraped as Prometheus does, in cycles of five seconds."""
         seconds = STEADY_SECONDS / 4 if self._quick else STEADY_SECONDS
         say(f"{what}: {seconds:.0f} s")
@@ -80,7 +80,7 @@ class Bench:
         self._cycle = self._cycle or cycle
         self._row(what, cycle, "CPU s", target)
 
-    def scrapes(self, agent: Agent) -> None:
+    def scrapes(self, agent: AgentProcess) -> None:
         """Every form of GET /metrics, and an answer of nothing to hold them against."""
         say("GET /metrics in all forms, while transactions come and go")
         timings = time_forms(agent.port, (*FORMS, FLOOR), 25 if self._quick else 200)
@@ -90,14 +90,14 @@ class Bench:
             target = None if form is FLOOR else 0.02
             self._row(f"GET {form.path} p99, {form.name}", timing.quantile(0.99), "s", target, note=note)
 
-    def events(self, agent: Agent) -> None:
+    def events(self, agent: AgentProcess) -> None:
         say("commits, timeouts and fences: from the log to /metrics")
         tries = 2 if self._quick else 10
         for kind, delays in event_delays(self._cluster, agent, self._wire, self.scale, tries).items():
             note = f"median {delays.median:.2f} s of {tries}"
             self._row(f"a {kind} is on /metrics after, at worst", delays.worst, "s", 2.0, note=note)
 
-    def blockers(self, agent: Agent) -> None:
+    def blockers(self, agent: AgentProcess) -> None:
         say("stalled partitions: from the threshold to the named blocker")
         tries = 2 if self._quick else 5
         known, orphan = blocker_delays(self._cluster, agent, self._wire, self.scale, tries)
@@ -105,7 +105,7 @@ class Bench:
         self._row("a stall names its blocker after, at worst", known.worst, "s", 10.0, note=note)
         self._row("the same for a hanging transaction", orphan.worst, "s", 70.0)
 
-    def memory(self, agent: Agent) -> None:
+    def memory(self, agent: AgentProcess) -> None:
         self._row("peak memory (VmHWM)", peak_rss_mb(agent.child.pid), "MB", 100.0)
 
     def tools(self, transactional_id: str) -> None:
@@ -155,15 +155,15 @@ class Bench:
         note: str = "",
     ) -> None:
         other, yardstick = beside or (None, "")
-        self.rows.append(Row(what, amount, unit, load(), target, other, yardstick, more, note))
+        self.rows.append(FigureRow(what, amount, unit, load(), target, other, yardstick, more, note))
         say(f"  {self.rows[-1]}")
 
 
-def _as_prometheus() -> Form:
+def _as_prometheus() -> ScrapeForm:
     return FORMS[0]
 
 
-def _until(agent: Agent, true: Callable[[bytes], bool], otherwise: str) -> None:
+def _until(agent: AgentProcess, true: Callable[[bytes], bool], otherwise: str) -> None:
     deadline = Deadline.after(SETTLE_SECONDS)
     while not true(scrape(agent.port)):
         if not poll(deadline, 0.25):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
-class Row(NamedTuple):
+class FigureRow(NamedTuple):
     """One figure of the agent. ``beside`` is what the named yardstick gave in the same run, in the same unit.
 
     ``more`` says that more is better (a rate); else less is. ``load`` is the machine's load average just after.
@@ -40,7 +40,7 @@ class Row(NamedTuple):
         return ", ".join(cell for cell in _cells(self) if cell)
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[FigureRow]) -> str:
     """As Markdown, aligned."""
     head = ("", "agent", "target", "met", "beside it", "ratio", "load")
     lines = [head, *(_cells(row) for row in rows)]
@@ -50,13 +50,13 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(f"| {line} |" for line in text)
 
 
-def as_json(rows: Sequence[Row], about: Mapping[str, object]) -> str:
+def as_json(rows: Sequence[FigureRow], about: Mapping[str, object]) -> str:
     return json.dumps(
         {**about, "rows": [{**row._asdict(), "met": row.met, "ratio": row.ratio} for row in rows]}, indent=1
     )
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: FigureRow) -> tuple[str, ...]:
     beside = f"{_amount(row.beside, row.unit)} {row.yardstick}" if row.beside is not None else row.yardstick
     sign = "≥" if row.more else "≤"
     return (

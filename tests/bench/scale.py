@@ -15,7 +15,7 @@ from demo.cluster import KafkaCluster
 from demo.processes import java
 from demo.settings import Node
 from exporter.model import Deadline, TopicPartition
-from tests.bench.wire import Producer, Wire
+from tests.bench.wire import BrokerConnections, ProducerIdentity
 
 OPEN_TIMEOUT_MS = 3_600_000
 """Of the transactions that stay open: longer than the bench runs."""
@@ -85,7 +85,7 @@ def create_topics(cluster: KafkaCluster, scale: Scale) -> None:
         time.sleep(0.5)
 
 
-def write_log(wire: Wire, scale: Scale) -> list[Producer]:
+def write_log(wire: BrokerConnections, scale: Scale) -> list[ProducerIdentity]:
     """Run transactions through all ids until the log has its records: three for each, one of twenty aborted."""
     ids = [f"service-{number % scale.applications:02}x-{number // scale.applications}" for number in range(scale.ids)]
     wire.find_coordinator(ids[0])
@@ -99,13 +99,13 @@ def write_log(wire: Wire, scale: Scale) -> list[Producer]:
     return producers
 
 
-def run_transactions(wire: Wire, scale: Scale, producers: list[Producer]) -> None:
+def run_transactions(wire: BrokerConnections, scale: Scale, producers: list[ProducerIdentity]) -> None:
     """One transaction of each producer, from begin to its end."""
     wire.add([(producer, _home(scale, number)) for number, producer in enumerate(producers)])
     wire.end([(producer, number % 20 != 0) for number, producer in enumerate(producers)])
 
 
-def open_transactions(wire: Wire, scale: Scale, producers: list[Producer]) -> None:
+def open_transactions(wire: BrokerConnections, scale: Scale, producers: list[ProducerIdentity]) -> None:
     """Leave a transaction open for each of these producers, each with a record in a partition of its own."""
     work = [(producer, _own(scale, number)) for number, producer in enumerate(producers)]
     wire.add(work)
@@ -121,7 +121,9 @@ def spare_partition(scale: Scale, number: int) -> TopicPartition:
 class Traffic:
     """Transactions that begin and end while something is measured, ``per_second`` of them, on a thread."""
 
-    def __init__(self, wire: Wire, scale: Scale, producers: list[Producer], per_second: int) -> None:
+    def __init__(
+        self, wire: BrokerConnections, scale: Scale, producers: list[ProducerIdentity], per_second: int
+    ) -> None:
         self._wire, self._scale, self._producers, self._at_once = wire, scale, producers, max(1, per_second // 4)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)

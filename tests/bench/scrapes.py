@@ -17,7 +17,7 @@ CALL_SECONDS = 10.0
 GAP_SECONDS = 0.025
 
 
-class Form(NamedTuple):
+class ScrapeForm(NamedTuple):
     """One way to ask."""
 
     name: str
@@ -27,7 +27,7 @@ class Form(NamedTuple):
     keep_alive: bool
 
 
-class Timing(NamedTuple):
+class ScrapeTiming(NamedTuple):
     """Seconds from the request to the last byte, sorted, and the bytes of one answer."""
 
     seconds: tuple[float, ...]
@@ -38,7 +38,7 @@ class Timing(NamedTuple):
 
 
 FORMS = tuple(
-    Form(
+    ScrapeForm(
         f"{name}, {'gzip' if gzip else 'identity'}, {'keep-alive' if keep_alive else 'new connections'}",
         "/metrics",
         accept,
@@ -49,15 +49,15 @@ FORMS = tuple(
     for gzip in (True, False)
     for keep_alive in (True, False)
 )
-FLOOR = Form("new connections", "/-/healthy", "*/*", "identity", keep_alive=False)
+FLOOR = ScrapeForm("new connections", "/-/healthy", "*/*", "identity", keep_alive=False)
 """An answer of nothing: what this machine and its other load make of any answer."""
 
 
-def time_forms(port: int, forms: Sequence[Form], count: int) -> dict[Form, Timing]:
+def time_forms(port: int, forms: Sequence[ScrapeForm], count: int) -> dict[ScrapeForm, ScrapeTiming]:
     """Ask in all forms in turn, in random order, ``count`` times each. Raises OSError when nothing answers."""
     kept = {form: _connect(port) for form in forms if form.keep_alive}
-    seconds: dict[Form, list[float]] = {form: [] for form in forms}
-    sizes: dict[Form, int] = {}
+    seconds: dict[ScrapeForm, list[float]] = {form: [] for form in forms}
+    sizes: dict[ScrapeForm, int] = {}
     for form in forms:
         _ask(kept.get(form) or _connect(port), form)  # the first one of a kind makes its body
     for _ in range(count):
@@ -67,7 +67,7 @@ def time_forms(port: int, forms: Sequence[Form], count: int) -> dict[Form, Timin
             seconds[form].append(took)
     for connection in kept.values():
         connection.close()
-    return {form: Timing(tuple(sorted(taken)), sizes[form]) for form, taken in seconds.items()}
+    return {form: ScrapeTiming(tuple(sorted(taken)), sizes[form]) for form, taken in seconds.items()}
 
 
 def scrape(port: int, headers: Mapping[str, str] | None = None) -> bytes:
@@ -98,7 +98,7 @@ def _connect(port: int) -> http.client.HTTPConnection:
     return http.client.HTTPConnection("127.0.0.1", port, timeout=CALL_SECONDS)
 
 
-def _ask(connection: http.client.HTTPConnection, form: Form) -> tuple[float, int]:
+def _ask(connection: http.client.HTTPConnection, form: ScrapeForm) -> tuple[float, int]:
     began = time.perf_counter()
     connection.request("GET", form.path, headers={"Accept": form.accept, "Accept-Encoding": form.encoding})
     response = connection.getresponse()

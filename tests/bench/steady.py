@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from demo.agent import Agent
+from demo.agent import AgentProcess
 from exporter.catalogue import STALLED_PARTITIONS, TRANSACTION_LOG_TAIL_LAG_RECORDS
 from tests.bench.machine import TICKS, cpu_seconds, peak_rss_mb, rss_mb
 from tests.bench.scrapes import PROMETHEUS, scrape, value
@@ -19,7 +19,7 @@ START_SECONDS = 240.0
 AS_PROMETHEUS = {"Accept": PROMETHEUS, "Accept-Encoding": "gzip"}
 
 
-class Rest(NamedTuple):
+class CostAtRest(NamedTuple):
     """CPU seconds for each minute, of all threads and of librdkafka's; MB; the slowest scrape in seconds, its bytes."""
 
     cpu: float
@@ -31,7 +31,7 @@ class Rest(NamedTuple):
     threads: int
 
 
-def rest(agent: Agent, seconds: float) -> Rest:
+def rest(agent: AgentProcess, seconds: float) -> CostAtRest:
     """What so many seconds take, with a scrape every 15 s."""
     pid = agent.child.pid
     began, cpu, native = time.monotonic(), cpu_seconds(pid), librdkafka_cpu(pid)
@@ -42,7 +42,7 @@ def rest(agent: Agent, seconds: float) -> Rest:
         slowest = max(slowest, time.perf_counter() - asked)
         time.sleep(min(SCRAPE_SECONDS, left))
     minutes = (time.monotonic() - began) / 60
-    return Rest(
+    return CostAtRest(
         (cpu_seconds(pid) - cpu) / minutes,
         (librdkafka_cpu(pid) - native) / minutes,
         rss_mb(pid),

@@ -32,7 +32,7 @@ class WireError(RuntimeError):
     """The broker refused a request; the text has the error code."""
 
 
-class Producer(NamedTuple):
+class ProducerIdentity(NamedTuple):
     """A transactional.id as InitProducerId made it."""
 
     transactional_id: str
@@ -40,7 +40,7 @@ class Producer(NamedTuple):
     epoch: int
 
 
-class Wire:
+class BrokerConnections:
     """Connections to one broker, as a context manager."""
 
     def __init__(self, address: str, connections: int = CONNECTIONS) -> None:
@@ -65,21 +65,21 @@ class Wire:
         body = _text(transactional_id) + b"\x01"
         self._until_settled([_frame(10, 1, body)], lambda answer: _INT16.unpack_from(answer, 8)[0])
 
-    def init(self, ids: Sequence[str], timeout_ms: int) -> list[Producer]:
+    def init(self, ids: Sequence[str], timeout_ms: int) -> list[ProducerIdentity]:
         """Initialise producers; one that has an open transaction fences itself out of it."""
         requests = [_frame(22, 1, _text(each) + _INT32.pack(timeout_ms)) for each in ids]
         answers = self._until_settled(requests, lambda answer: _INT16.unpack_from(answer, 8)[0])
         states = (struct.unpack_from(">qh", answer, 10) for answer in answers)
-        return [Producer(each, number, epoch) for each, (number, epoch) in zip(ids, states, strict=True)]
+        return [ProducerIdentity(each, number, epoch) for each, (number, epoch) in zip(ids, states, strict=True)]
 
-    def add(self, work: Sequence[tuple[Producer, TopicPartition]]) -> None:
+    def add(self, work: Sequence[tuple[ProducerIdentity, TopicPartition]]) -> None:
         """Add one partition to the transaction of each producer; the first one begins it."""
         requests = [
             _frame(24, 1, _who(producer) + struct.pack(">i", 1) + _place(*partition)) for producer, partition in work
         ]
         self._until_settled(requests, lambda answer: _INT16.unpack_from(answer, len(answer) - 2)[0])
 
-    def produce(self, work: Sequence[tuple[Producer, TopicPartition]]) -> None:
+    def produce(self, work: Sequence[tuple[ProducerIdentity, TopicPartition]]) -> None:
         """Write one record for each producer, as the first of its sequence in that partition."""
         requests = [
             _frame(0, 3, _text(producer.transactional_id) + _produce_body(producer, partition))
@@ -88,7 +88,7 @@ class Wire:
         # [topic [partition, error, base offset, append time]], throttle time: read from the end.
         self._until_settled(requests, lambda answer: _INT16.unpack_from(answer, len(answer) - 22)[0])
 
-    def end(self, work: Sequence[tuple[Producer, bool]]) -> None:
+    def end(self, work: Sequence[tuple[ProducerIdentity, bool]]) -> None:
         """Commit (True) or abort the transaction of each producer. Its markers may still be on their way after."""
         requests = [_frame(26, 1, _who(producer) + bytes([committed])) for producer, committed in work]
         self._until_settled(requests, lambda answer: _INT16.unpack_from(answer, 8)[0])
@@ -162,7 +162,7 @@ def _text(value: str) -> bytes:
     return _INT16.pack(len(encoded)) + encoded
 
 
-def _who(producer: Producer) -> bytes:
+def _who(producer: ProducerIdentity) -> bytes:
     return _text(producer.transactional_id) + struct.pack(">qh", producer.producer_id, producer.epoch)
 
 
@@ -170,7 +170,7 @@ def _place(topic: str, partition: int) -> bytes:
     return _text(topic) + struct.pack(">ii", 1, partition)
 
 
-def _produce_body(producer: Producer, partition: TopicPartition) -> bytes:
+def _produce_body(producer: ProducerIdentity, partition: TopicPartition) -> bytes:
     batch = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=0,

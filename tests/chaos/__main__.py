@@ -17,7 +17,7 @@ from demo import jars
 from demo.cluster import StartError
 from tests.chaos.cluster import ChaosCluster
 from tests.chaos.collect import CollectError
-from tests.chaos.evidence import Evidence
+from tests.chaos.evidence import RunEvidence
 from tests.chaos.report import report
 from tests.chaos.run import Run, say
 from tests.chaos.verdict import judge
@@ -39,7 +39,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.judge:
         with options.judge.open("rb") as stream:
-            kept: Evidence = pickle.load(stream)  # noqa: S301 - our own file
+            kept: RunEvidence = pickle.load(stream)  # noqa: S301 - our own file
         evidence = replace(kept)  # what follows from it is found anew, by the rules of now
     else:
         try:
@@ -58,7 +58,7 @@ def main() -> int:
     return DISAGREED if disagreements else 0
 
 
-def _run(seed: int, seconds: float, version: str, output: Path) -> Evidence:
+def _run(seed: int, seconds: float, version: str, output: Path) -> RunEvidence:
     kept = _kept(output, seed)
     cluster = ChaosCluster(version)
     try:

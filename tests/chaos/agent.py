@@ -28,7 +28,7 @@ SKEWED = Path(__file__).parent / "clients" / "skewed_agent.py"
 Series = tuple[str, tuple[tuple[str, str], ...]]
 
 
-class Life(NamedTuple):
+class AgentRun(NamedTuple):
     """One incarnation: Unix seconds; ``clock`` is how many seconds its clock is ahead."""
 
     began: float
@@ -36,7 +36,7 @@ class Life(NamedTuple):
     clock: int
 
 
-class Scrape(NamedTuple):
+class AgentScrape(NamedTuple):
     """One look at the agent at Unix seconds ``at``. ``error`` is why there is none; ``status`` None where it failed.
 
     ``paused`` says that the process was stopped at some time while it was asked.
@@ -63,11 +63,11 @@ class AgentUnderTest:
         self._child: Child | None = None
         self._clock = 0
         self._began = 0.0
-        self.lives: list[Life] = []
+        self.lives: list[AgentRun] = []
         self.pauses: list[tuple[float, float]] = []
         self._paused_at: float | None = None
         self._deaths = 0
-        self.scrapes: list[Scrape] = []
+        self.scrapes: list[AgentScrape] = []
         self.crashes: list[tuple[float, int | None, str]] = []
 
     @property
@@ -89,7 +89,7 @@ class AgentUnderTest:
             if not self._child.running:
                 self.crashes.append((time.time(), self._child.returncode, self._child.tail(20)))
             self._child.kill()
-            self.lives.append(Life(self._began, time.time(), self._clock))
+            self.lives.append(AgentRun(self._began, time.time(), self._clock))
 
     def pause(self) -> None:
         if self._child is not None:
@@ -102,9 +102,9 @@ class AgentUnderTest:
             self.pauses.append((self._paused_at, time.time()))
             self._paused_at = None
 
-    def life(self) -> Life:
+    def life(self) -> AgentRun:
         """The life that it has now."""
-        return Life(self._began, time.time(), self._clock)
+        return AgentRun(self._began, time.time(), self._clock)
 
     def restart_with_right_clock(self) -> bool:
         """Whether it had to be: a last life with a wrong clock ends here."""
@@ -126,7 +126,7 @@ class AgentUnderTest:
                     self.scrapes.append(scrape)
             stop.wait(max(0.0, SCRAPE_SECONDS - (time.monotonic() - began)))
 
-    def look(self) -> Scrape | None:
+    def look(self) -> AgentScrape | None:
         """Ask once; None when the process was killed or started meanwhile."""
         life, deaths, at = len(self.lives), self._deaths, time.time()
         samples: dict[Series, float] = {}
@@ -142,7 +142,7 @@ class AgentUnderTest:
         if (len(self.lives), self._deaths) != (life, deaths) or life != deaths or not self.running:
             return None
         paused = self._paused_at is not None or any(ended >= at for _, ended in self.pauses[-1:])
-        return Scrape(at, life, paused, error, samples, status)
+        return AgentScrape(at, life, paused, error, samples, status)
 
     def _get(self, path: str) -> bytes:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_SECONDS)

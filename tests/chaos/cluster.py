@@ -21,9 +21,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from demo import jars
-from demo.cluster import Broker, StartError
+from demo.cluster import BrokerNode, StartError
 from demo.processes import ProcessGroup, java, poll
-from demo.settings import Node, Shape, free_ports, server_properties
+from demo.settings import ClusterShape, Node, free_ports, server_properties
 from exporter.kafka.faults import AskError
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import Metadata, metadata_request, read_metadata
@@ -70,7 +70,7 @@ class ChaosCluster:
         """The brokers' own addresses, for clients."""
         return ",".join(broker.address for broker in self.brokers.values())
 
-    def broker(self, node_id: int) -> Broker:
+    def broker(self, node_id: int) -> BrokerNode:
         return self.brokers[node_id]
 
     def data(self, broker: int) -> Path:
@@ -212,9 +212,9 @@ class ChaosCluster:
         admin.create_topics([topic], request_timeout=30)[name].result()
         self.wait_replicated(Deadline.after(START_SECONDS))
 
-    def _server(self, node: Node, heap_mb: int) -> Broker:
+    def _server(self, node: Node, heap_mb: int) -> BrokerNode:
         argv = java(heap_mb, self._library, "kafka.Kafka", str(self._properties_file(node)))
-        return Broker(node, argv, self.processes)
+        return BrokerNode(node, argv, self.processes)
 
     def _properties_file(self, node: Node) -> Path:
         return self.folder / f"node-{node.id}.properties"
@@ -248,7 +248,7 @@ class ChaosCluster:
             }
         else:
             extra["advertised.listeners"] = f"CONTROLLER://{self.to_controller.address}"
-        shape = Shape((self._controller, *self._nodes.values()), TRANSACTION_PARTITIONS, None, extra)
+        shape = ClusterShape((self._controller, *self._nodes.values()), TRANSACTION_PARTITIONS, None, extra)
         return server_properties(shape, node, str(self.data(node.id)))
 
     def _format(self, deadline: Deadline) -> None:

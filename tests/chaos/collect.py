@@ -8,10 +8,10 @@ from pathlib import Path
 from demo.processes import poll
 from exporter.model import Deadline
 from tests.chaos.cluster import BROKERS, TRANSACTION_LOG, ChaosCluster
-from tests.chaos.evidence import Orphan, Place
-from tests.chaos.oracle.data_log import Held, held
+from tests.chaos.evidence import Place, PlantedOrphan
+from tests.chaos.oracle.data_log import DataTransaction, held
 from tests.chaos.oracle.outcomes import histories
-from tests.chaos.oracle.segments import Batch, batches
+from tests.chaos.oracle.segments import SegmentBatch, batches
 from tests.chaos.oracle.transaction_log import State, states
 
 SAME_SECONDS = 60.0
@@ -23,11 +23,11 @@ class CollectError(RuntimeError):
     """The replicas did not become the same, or the logs cannot be read."""
 
 
-def read_all(cluster: ChaosCluster) -> tuple[list[State], dict[Place, list[Held]]]:
+def read_all(cluster: ChaosCluster) -> tuple[list[State], dict[Place, list[DataTransaction]]]:
     """All records of the transaction log, and the transactions in all data partitions. Raises CollectError."""
     until = Deadline.after(SAME_SECONDS)
     found: list[State] = []
-    data: dict[Place, list[Held]] = {}
+    data: dict[Place, list[DataTransaction]] = {}
     for place in places(cluster):
         copy = _same_everywhere(cluster, place, until)
         if place[0] == TRANSACTION_LOG:
@@ -62,20 +62,20 @@ def places(cluster: ChaosCluster) -> list[Place]:
 
 
 def orphans(
-    found: list[State], data: dict[Place, list[Held]], planted: dict[int, float], otherwise: float
-) -> list[Orphan]:
+    found: list[State], data: dict[Place, list[DataTransaction]], planted: dict[int, float], otherwise: float
+) -> list[PlantedOrphan]:
     """What has no marker, and no open transaction in the transaction log: planted at the instant of its producer id."""
     known = histories(found).values()
     open_ids = {history.open.producer_id for history in known if history.open is not None}
     return [
-        Orphan(place, each.producer_id, each.start, planted.get(each.producer_id, otherwise))
+        PlantedOrphan(place, each.producer_id, each.start, planted.get(each.producer_id, otherwise))
         for place, every in data.items()
         for each in every
         if each.end is None and each.producer_id not in open_ids
     ]
 
 
-def _same_everywhere(cluster: ChaosCluster, place: Place, until: Deadline) -> list[Batch]:
+def _same_everywhere(cluster: ChaosCluster, place: Place, until: Deadline) -> list[SegmentBatch]:
     while True:
         copies = [list(batches(_folder(cluster, broker, place))) for broker in BROKERS]
         if all(_marks(copy) == _marks(copies[0]) for copy in copies[1:]):
@@ -85,7 +85,7 @@ def _same_everywhere(cluster: ChaosCluster, place: Place, until: Deadline) -> li
             raise CollectError(f"the replicas of {place[0]}-{place[1]} differ; they end at {ends}")
 
 
-def _marks(copy: Sequence[Batch]) -> list[tuple[int, int]]:
+def _marks(copy: Sequence[SegmentBatch]) -> list[tuple[int, int]]:
     return [(batch.base_offset, batch.crc) for batch in copy]
 
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tests.chaos.agent import Life, Scrape
+from tests.chaos.agent import AgentRun, AgentScrape
 from tests.chaos.cluster import TRANSACTION_LOG
 from tests.chaos.nemesis import Episode
-from tests.chaos.oracle.data_log import Held
-from tests.chaos.oracle.eyes import Look, Standing, standings
-from tests.chaos.oracle.outcomes import History, Transaction, histories
+from tests.chaos.oracle.data_log import DataTransaction
+from tests.chaos.oracle.offset_observer import OffsetObservation, UnmovedOffset, standings
+from tests.chaos.oracle.outcomes import IdHistory, OracleTransaction, histories
 from tests.chaos.oracle.transaction_log import State
-from tests.chaos.workloads import Books
+from tests.chaos.workloads import KnownTokens
 
 SETTLED_SECONDS = 15.0
 """How long what is said may be by the clock that was known before: a read waits up to 10 s, and 5 s pass between."""
@@ -22,7 +22,7 @@ MOST_FAULTS = 6
 Place = tuple[str, int]
 
 
-class Orphan(NamedTuple):
+class PlantedOrphan(NamedTuple):
     """An open transaction that no coordinator knows, planted at ``at``."""
 
     place: Place
@@ -31,10 +31,10 @@ class Orphan(NamedTuple):
     at: float
 
 
-class Claim(NamedTuple):
+class BlockerClaim(NamedTuple):
     """What the agent said of one stalled partition in one scrape."""
 
-    scrape: Scrape
+    scrape: AgentScrape
     place: Place
     offset: int
     since: float
@@ -47,7 +47,7 @@ class Claim(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RunEvidence:
     """``quiet_at`` is when the last fault was mended; ``orphans_at`` when the second act began.
 
     ``unclean_elections`` are leaders that the controller elected although they may lack acknowledged records.
@@ -58,18 +58,18 @@ class Evidence:
     orphans_at: float
     quiet_at: float
     episodes: Sequence[Episode]
-    lives: Sequence[Life]
+    lives: Sequence[AgentRun]
     pauses: Sequence[tuple[float, float]]
     crashes: Sequence[tuple[float, int | None, str]]
-    scrapes: Sequence[Scrape]
-    looks: Mapping[Place, Sequence[Look]]
+    scrapes: Sequence[AgentScrape]
+    looks: Mapping[Place, Sequence[OffsetObservation]]
     states: Sequence[State]
-    held: Mapping[Place, Sequence[Held]]
-    books: Books
-    orphans: Sequence[Orphan]
+    held: Mapping[Place, Sequence[DataTransaction]]
+    books: KnownTokens
+    orphans: Sequence[PlantedOrphan]
     unclean_elections: int = 0
-    histories: Mapping[str, History] = field(init=False)
-    standings: Mapping[Place, list[Standing]] = field(init=False)
+    histories: Mapping[str, IdHistory] = field(init=False)
+    standings: Mapping[Place, list[UnmovedOffset]] = field(init=False)
 
     def __post_init__(self) -> None:
         found = {place: standings(list(looks)) for place, looks in self.looks.items()}
@@ -77,14 +77,14 @@ class Evidence:
         object.__setattr__(self, "histories", histories(self.states))
 
     @property
-    def transactions(self) -> list[Transaction]:
+    def transactions(self) -> list[OracleTransaction]:
         return [each for history in self.histories.values() for each in history.transactions]
 
     def owner(self, producer_id: int) -> str:
         """The transactional id that had this producer id; "" for none."""
         return next((each for each, known in self.histories.items() if producer_id in known.producer_ids), "")
 
-    def standing(self, place: Place, offset: int) -> Standing | None:
+    def standing(self, place: Place, offset: int) -> UnmovedOffset | None:
         return next((each for each in self.standings.get(place, ()) if each.offset == offset), None)
 
     def healthy(self, began: float, ended: float) -> bool:
@@ -99,7 +99,7 @@ class Evidence:
         mine = self.scrapes[first:last]
         return self.healthy(began, ended) and len(mine) >= (ended - began) / 4 and all(_reads(each) for each in mine)
 
-    def decided_at(self, each: Transaction) -> float:
+    def decided_at(self, each: OracleTransaction) -> float:
         """When the decision could be read: the log's high watermark passed it. Infinity while it was not decided."""
         if not each.decided:
             return float("inf")
@@ -121,10 +121,10 @@ class Evidence:
         shown = sorted(near)[-MOST_FAULTS:]
         return "; ".join(f"{each.fault} from {each.began - at:+.0f} s" for each in shown) or "none"
 
-    def clock(self, scrape: Scrape) -> int:
+    def clock(self, scrape: AgentScrape) -> int:
         return self.lives[scrape.life].clock
 
-    def since(self, claim: Claim) -> tuple[float, ...]:
+    def since(self, claim: BlockerClaim) -> tuple[float, ...]:
         """Since when a stall is said to last, by the right clock; none while the agent learns that its own is wrong.
 
         Before it knows the distance of its clock from the coordinators', what it saw itself is by its own clock, and
@@ -140,7 +140,7 @@ class Evidence:
             return (claim.since,)
         return () if any(_knows_clock(each) for each in lately) else (claim.since - clock, claim.since)
 
-    def stood_from(self, claim: Claim, standing: Standing) -> float:
+    def stood_from(self, claim: BlockerClaim, standing: UnmovedOffset) -> float:
         """From when on the partition may have stood where it is said to.
 
         Either it was last seen elsewhere, or its holder's first batch was appended: a leader that was deposed answers
@@ -149,7 +149,7 @@ class Evidence:
         truth = self._holder(claim)
         return standing.before if truth is None else min(standing.before, truth.appended)
 
-    def dated_from(self, claim: Claim, standing: Standing) -> float:
+    def dated_from(self, claim: BlockerClaim, standing: UnmovedOffset) -> float:
         """The earliest instant that a stall may be dated by: when the partition may have stood there.
 
         An agent that did not look at it then dates it by its holder's start, or by the end of the transaction before,
@@ -160,7 +160,7 @@ class Evidence:
         truth = self._holder(claim)
         if looked or truth is None:
             return stood
-        history = self.histories.get(self.owner(truth.producer_id), History())
+        history = self.histories.get(self.owner(truth.producer_id), IdHistory())
         starts = [
             each.started / 1000
             for each in (*history.transactions, *([history.open] if history.open else []))
@@ -168,10 +168,10 @@ class Evidence:
         ]
         return min(stood, max(starts, default=stood))
 
-    def _holder(self, claim: Claim) -> Held | None:
+    def _holder(self, claim: BlockerClaim) -> DataTransaction | None:
         return next((each for each in self.held.get(claim.place, ()) if each.start == claim.offset), None)
 
-    def clocks_of(self, *claims: Claim) -> str:
+    def clocks_of(self, *claims: BlockerClaim) -> str:
         """By how much the clocks of the agents that said these were ahead, for people."""
         return "clock " + ", then ".join(f"{self.clock(each.scrape):+d} s" for each in claims)
 
@@ -179,39 +179,39 @@ class Evidence:
         """An instant, as seconds from the begin of the run."""
         return f"t={at - self.began:.1f}"
 
-    def claims(self) -> Iterator[Claim]:
+    def claims(self) -> Iterator[BlockerClaim]:
         """All that was said of stalled partitions, in the order of time."""
         for scrape in self.scrapes:
             yield from claims_of(scrape)
 
-    def looked(self, place: Place, began: float, ended: float) -> list[Look]:
+    def looked(self, place: Place, began: float, ended: float) -> list[OffsetObservation]:
         looks = self.looks.get(place, ())
         first = bisect_left(looks, began, key=lambda look: look.at)
         last = bisect_left(looks, ended, key=lambda look: look.at)
         return list(looks[first:last])
 
 
-def claims_of(scrape: Scrape) -> Iterator[Claim]:
+def claims_of(scrape: AgentScrape) -> Iterator[BlockerClaim]:
     """What one scrape says of stalled partitions."""
     for cluster in (scrape.status or {}).get("clusters", ()):
         for each in cluster["stalled_partitions"]:
             yield _claim(scrape, each)
 
 
-def _reads(scrape: Scrape) -> bool:
+def _reads(scrape: AgentScrape) -> bool:
     return any(
         name == "kafka_eos_source_up" and ("source", "lso") in labels and value == 1
         for (name, labels), value in scrape.samples.items()
     )
 
 
-def _knows_clock(scrape: Scrape) -> bool:
+def _knows_clock(scrape: AgentScrape) -> bool:
     return any(name == "kafka_eos_clock_distance_seconds" for name, _ in scrape.samples)
 
 
-def _claim(scrape: Scrape, stall: Mapping[str, Any]) -> Claim:
+def _claim(scrape: AgentScrape, stall: Mapping[str, Any]) -> BlockerClaim:
     blocker = stall["blocker"]
-    return Claim(
+    return BlockerClaim(
         scrape,
         (stall["topic"], stall["partition"]),
         stall["last_stable_offset"],

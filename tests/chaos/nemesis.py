@@ -37,7 +37,7 @@ SLOWEST_GAP = 5.5
 """Seconds between two faults of the light lane at most: with the other lane, one every 6 s is certain."""
 
 
-class Fault(NamedTuple):
+class InjectedFault(NamedTuple):
     """``at`` and ``seconds`` from the begin of the faults; ``target`` is a broker, a client, or seconds of clock."""
 
     at: float
@@ -49,7 +49,7 @@ class Fault(NamedTuple):
         return f"{self.kind} ({self.target}) for {self.seconds:.1f} s" if self.target else self.kind
 
 
-def plan(seed: int, seconds: float, clients: list[str], brokers: tuple[int, ...] = (1, 2, 3)) -> list[Fault]:
+def plan(seed: int, seconds: float, clients: list[str], brokers: tuple[int, ...] = (1, 2, 3)) -> list[InjectedFault]:
     """The same faults for the same arguments, in the order of their instants. None is still in force at the end."""
     faults = [*_broker_lane(random.Random(f"{seed}/brokers"), seconds, brokers)]
     faults += _light_lane(random.Random(f"{seed}/light"), seconds, clients)
@@ -60,7 +60,7 @@ def _draw(lots: random.Random, kinds: dict[str, int]) -> str:
     return lots.choices(list(kinds), list(kinds.values()))[0]
 
 
-def _broker_lane(lots: random.Random, seconds: float, brokers: tuple[int, ...]) -> Iterator[Fault]:
+def _broker_lane(lots: random.Random, seconds: float, brokers: tuple[int, ...]) -> Iterator[InjectedFault]:
     at = lots.uniform(2, 5)
     bag: list[str] = []
     while True:
@@ -74,13 +74,13 @@ def _broker_lane(lots: random.Random, seconds: float, brokers: tuple[int, ...]) 
         target = f"{one} {other}" if kind.startswith("two brokers") else str(one)
         if at + lasts > seconds:
             return
-        yield Fault(round(at, 1), kind, target, round(lasts, 1))
+        yield InjectedFault(round(at, 1), kind, target, round(lasts, 1))
         # A JVM that starts anew reads its logs first, and is in sync again some seconds after.
         starts_anew = kind.startswith(("broker", "log of")) and not kind.startswith("broker stopped")
         at += lasts + (lots.uniform(10, 18) if starts_anew else lots.uniform(3, 10))
 
 
-def _light_lane(lots: random.Random, seconds: float, clients: list[str]) -> Iterator[Fault]:
+def _light_lane(lots: random.Random, seconds: float, clients: list[str]) -> Iterator[InjectedFault]:
     at = lots.uniform(3, SLOWEST_GAP)
     agent_free_at = 20.0  # the agent is let read a while between two of its own faults
     while at < seconds:
@@ -101,7 +101,7 @@ def _light_lane(lots: random.Random, seconds: float, clients: list[str]) -> Iter
                 target = f"{lots.choice([-1, 1]) * lots.randint(10, 120):+d}"
         if at + lasts > seconds:
             return
-        yield Fault(round(at, 1), kind, target, round(lasts, 1))
+        yield InjectedFault(round(at, 1), kind, target, round(lasts, 1))
         if kind.startswith("agent"):
             agent_free_at = at + lasts + lots.uniform(15, 35)
         at += lots.uniform(2.5, SLOWEST_GAP)
@@ -112,20 +112,20 @@ class Episode(NamedTuple):
 
     began: float
     ended: float
-    fault: Fault
+    fault: InjectedFault
     trouble: str = ""
 
 
-Deed = Callable[[Fault], None]
+FaultAction = Callable[[InjectedFault], None]
 """Does one fault, waits out its time, and mends it."""
 
 
 @dataclass
 class Nemesis:
-    """Carries out a plan. Each fault runs in a thread of its own; ``deeds`` are by kind."""
+    """Carries out a plan. Each fault runs in a thread of its own; ``actions`` are by kind."""
 
-    faults: list[Fault]
-    deeds: dict[str, Deed]
+    faults: list[InjectedFault]
+    actions: dict[str, FaultAction]
     tell: Callable[[str], None]
     episodes: list[Episode] = field(default_factory=list)
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -143,11 +143,11 @@ class Nemesis:
         for thread in self._threads:
             thread.join()
 
-    def _do(self, fault: Fault) -> None:
+    def _do(self, fault: InjectedFault) -> None:
         began = time.time()
         trouble = ""
         try:
-            self.deeds[fault.kind](fault)
+            self.actions[fault.kind](fault)
         except Exception as error:  # noqa: BLE001 - a fault that could not be done is told, and the run goes on
             trouble = f"{type(error).__name__}: {error}"
         with self._lock:

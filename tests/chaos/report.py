@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from tests.chaos.evidence import Evidence
+from tests.chaos.evidence import RunEvidence
 from tests.chaos.oracle.outcomes import OUTCOMES
 from tests.chaos.verdict.counts import told_outcomes, true_outcomes
 from tests.chaos.verdict.stalls import found_orphans
@@ -15,7 +15,7 @@ from tests.chaos.workloads import APPLICATIONS
 MOST_OF_A_KIND = 12
 
 
-def report(evidence: Evidence, disagreements: Sequence[Disagreement]) -> str:
+def report(evidence: RunEvidence, disagreements: Sequence[Disagreement]) -> str:
     """All of it, as lines."""
     return "\n".join(
         [
@@ -31,7 +31,7 @@ def report(evidence: Evidence, disagreements: Sequence[Disagreement]) -> str:
     )
 
 
-def _head(evidence: Evidence) -> Iterator[str]:
+def _head(evidence: RunEvidence) -> Iterator[str]:
     seconds = evidence.quiet_at - evidence.began
     answered = sum(not each.error for each in evidence.scrapes)
     faults, transactions = len(evidence.episodes), len(evidence.transactions)
@@ -52,7 +52,7 @@ def _head(evidence: Evidence) -> Iterator[str]:
     yield f"stalls: {long} of 30 s and more, {short} of 10 to 30 s; told: {len(told)}, in scrapes by kind {dict(kinds)}"
 
 
-def _faults(evidence: Evidence) -> Iterator[str]:
+def _faults(evidence: RunEvidence) -> Iterator[str]:
     done = Counter(each.fault.kind for each in evidence.episodes if not each.trouble)
     failed = Counter(each.fault.kind for each in evidence.episodes if each.trouble)
     yield f"{'fault':<42}{'done':>6}{'not done':>10}"
@@ -63,7 +63,7 @@ def _faults(evidence: Evidence) -> Iterator[str]:
             yield f"  {evidence.ago(episode.began)} {episode.fault}: {episode.trouble[:160]}"
 
 
-def _outcomes(evidence: Evidence) -> Iterator[str]:
+def _outcomes(evidence: RunEvidence) -> Iterator[str]:
     truth = true_outcomes(evidence)
     last = next((each for each in reversed(evidence.scrapes) if not each.error), None)
     told = told_outcomes(last)
@@ -74,7 +74,7 @@ def _outcomes(evidence: Evidence) -> Iterator[str]:
         yield f"{application:<14}{shown}"
 
 
-def _orphans(evidence: Evidence) -> Iterator[str]:
+def _orphans(evidence: RunEvidence) -> Iterator[str]:
     found = found_orphans(evidence)
     for orphan in evidence.orphans:
         at = found.get(orphan.place)

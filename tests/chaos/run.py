@@ -16,19 +16,19 @@ from exporter.model import Deadline
 from tests.chaos.agent import AgentUnderTest
 from tests.chaos.cluster import TOPICS, ChaosCluster
 from tests.chaos.collect import orphans, read_all, wait_all_ended
-from tests.chaos.deeds import Deeds
-from tests.chaos.evidence import Evidence
+from tests.chaos.evidence import RunEvidence
+from tests.chaos.fault_actions import FaultActions
 from tests.chaos.nemesis import Nemesis, plan
-from tests.chaos.oracle.eyes import Eyes
+from tests.chaos.oracle.offset_observer import OffsetObserver
 from tests.chaos.verdict.counts import told_outcomes, true_outcomes
 from tests.chaos.verdict.service import at_rest
 from tests.chaos.verdict.stalls import found_orphans
 from tests.chaos.workloads import Workload
 
 ACT_ONE_SHARE = 0.7
-GHOSTS = "ghosts"
-GHOST_PARTITIONS = 2
-FIRST_GHOST = 900_000_000
+ORPHAN_TOPIC = "orphans"
+ORPHAN_PARTITIONS = 2
+FIRST_ORPHAN_ID = 900_000_000
 QUIET_SECONDS = 15.0
 SETTLE_SECONDS = 150.0
 HEAL_SECONDS = 300.0
@@ -40,7 +40,7 @@ def say(text: str) -> None:
 
 
 @dataclass
-class Ghosts:
+class OrphanPlanter:
     """Plants orphans one after the other, while everything else goes wrong."""
 
     cluster: ChaosCluster
@@ -48,9 +48,9 @@ class Ghosts:
     planted: dict[int, float] = field(default_factory=dict)
 
     def places(self) -> list[tuple[str, int]]:
-        lots = random.Random(f"{self.seed}/ghosts")
+        lots = random.Random(f"{self.seed}/orphans")
         busy = [(topic, lots.randrange(count)) for topic, count in TOPICS.items() if count > 2]
-        return [(GHOSTS, number) for number in range(GHOST_PARTITIONS)] + busy
+        return [(ORPHAN_TOPIC, number) for number in range(ORPHAN_PARTITIONS)] + busy
 
     def plant(self, seconds: float, stop: threading.Event) -> None:
         places = self.places()
@@ -59,14 +59,14 @@ class Ghosts:
             while not stop.is_set():
                 try:
                     orphan = make_orphan(
-                        self.cluster, topic, partition, producer_id=FIRST_GHOST + number, transactional_id="ghost"
+                        self.cluster, topic, partition, producer_id=FIRST_ORPHAN_ID + number, transactional_id="orphan"
                     )
                 except Exception as error:  # noqa: BLE001 - a broker is away: again
                     say(f"no orphan in {topic}-{partition} yet: {type(error).__name__}: {str(error)[:80]}")
                     if until.over or stop.wait(2):
                         break
                     continue
-                self.planted[FIRST_GHOST + number] = time.time()
+                self.planted[FIRST_ORPHAN_ID + number] = time.time()
                 say(f"orphan planted in {topic}-{partition} at {orphan.start_offset}")
                 break
             stop.wait(seconds / (2 * len(places)))
@@ -81,15 +81,15 @@ class Run:
         self.seconds = seconds
         self.agent = AgentUnderTest(cluster.processes, cluster.folder, cluster.bootstrap)
         self.workload = Workload(cluster.processes, cluster.folder, cluster.bootstrap, seed)
-        self.eyes = Eyes(cluster.bootstrap)
-        self.ghosts = Ghosts(cluster, seed)
+        self.observer = OffsetObserver(cluster.bootstrap)
+        self.planter = OrphanPlanter(cluster, seed)
         self._stop = threading.Event()
 
-    def do(self) -> Evidence:
+    def do(self) -> RunEvidence:
         self._prepare()
-        watchers = [_thread(self.agent.watch, self._stop), _thread(self.eyes.watch, self._stop)]
+        watchers = [_thread(self.agent.watch, self._stop), _thread(self.observer.watch, self._stop)]
         faults = plan(self.seed, self.seconds, self.workload.names)
-        nemesis = Nemesis(faults, Deeds(self.cluster, self.workload, self.agent, self.seed).by_kind, say)
+        nemesis = Nemesis(faults, FaultActions(self.cluster, self.workload, self.agent, self.seed).by_kind, say)
         began = time.time()
         orphans_at = began + ACT_ONE_SHARE * self.seconds
         second = _thread(self._second_act, self._stop)
@@ -105,10 +105,10 @@ class Run:
         say("clients are over")
         wait_all_ended(self.cluster)
         states, data = read_all(self.cluster)
-        lost = orphans(states, data, self.ghosts.planted, orphans_at)
+        lost = orphans(states, data, self.planter.planted, orphans_at)
 
-        def evidence() -> Evidence:
-            return Evidence(
+        def evidence() -> RunEvidence:
+            return RunEvidence(
                 seed=self.seed,
                 began=began,
                 orphans_at=orphans_at,
@@ -118,7 +118,7 @@ class Run:
                 pauses=self.agent.pauses,
                 crashes=self.agent.crashes,
                 scrapes=[*self.agent.scrapes],
-                looks=self.eyes.looks,
+                looks=self.observer.looks,
                 states=states,
                 held=data,
                 books=self.workload.books(),
@@ -133,7 +133,7 @@ class Run:
         return evidence()
 
     def _prepare(self) -> None:
-        self.cluster.create_topic(GHOSTS, GHOST_PARTITIONS)
+        self.cluster.create_topic(ORPHAN_TOPIC, ORPHAN_PARTITIONS)
         self.agent.start()
         until = Deadline.after(AGENT_SECONDS)
         while (first := self.agent.look()) is None or first.error:
@@ -143,7 +143,7 @@ class Run:
 
     def _second_act(self, stop: threading.Event) -> None:
         if not stop.wait(ACT_ONE_SHARE * self.seconds):
-            self.ghosts.plant((1 - ACT_ONE_SHARE) * self.seconds, stop)
+            self.planter.plant((1 - ACT_ONE_SHARE) * self.seconds, stop)
 
     def _heal(self) -> None:
         self.cluster.heal()
@@ -153,7 +153,7 @@ class Run:
         self.cluster.wait_whole(Deadline.after(HEAL_SECONDS))
         self.cluster.wait_replicated(Deadline.after(HEAL_SECONDS))
 
-    def _settle(self, evidence: Callable[[], Evidence]) -> None:
+    def _settle(self, evidence: Callable[[], RunEvidence]) -> None:
         """Give the agent the time it is promised; less when it says earlier what is true."""
         until = Deadline.after(SETTLE_SECONDS)
         while True:

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from demo import jars
-from demo.agent import Agent, Metrics
+from demo.agent import AgentProcess, Metrics
 from demo.cluster import KafkaCluster
 from demo.processes import Child, java, poll
 from exporter.model import Deadline
 from tests.chaos.run import say
-from tests.chaos.workloads import CLIENTS, Books
+from tests.chaos.workloads import CLIENTS, KnownTokens
 
 TOPIC = "soak"
 PARTITIONS = 12
@@ -36,7 +36,7 @@ WEIGHTS = "commit=85,abort=10,offsets=3,fence=2"
 MOST_SAMPLES = 120
 
 
-class Sample(NamedTuple):
+class SoakSample(NamedTuple):
     """One line of the CSV."""
 
     seconds: float
@@ -93,7 +93,7 @@ class Applications:
 
     def committed(self) -> int:
         """Commits that clients had acknowledged."""
-        books = Books()
+        books = KnownTokens()
         for number in range(self._born):
             with self._output(number).open() as stream:
                 books.take(stream)
@@ -116,7 +116,9 @@ def main() -> int:
         cluster.create_topic(TOPIC, PARTITIONS)
         state = cluster.folder / "state"
         state.mkdir()
-        with Agent(cluster.processes, "--bootstrap-server", cluster.bootstrap, "--state.dir", str(state)) as agent:
+        with AgentProcess(
+            cluster.processes, "--bootstrap-server", cluster.bootstrap, "--state.dir", str(state)
+        ) as agent:
             applications = Applications(cluster, options.seed)
             for _ in range(GENERATIONS_AT_ONCE):
                 applications.come()
@@ -138,15 +140,15 @@ def main() -> int:
     return 0 if counted >= known else 1
 
 
-def _watch(agent: Agent, applications: Applications, seconds: float, table: Path) -> list[Sample]:
-    samples: list[Sample] = []
+def _watch(agent: AgentProcess, applications: Applications, seconds: float, table: Path) -> list[SoakSample]:
+    samples: list[SoakSample] = []
     stop = threading.Event()
     turner = threading.Thread(target=applications.turn, args=(stop, max(60.0, seconds / 40)), daemon=True)
     turner.start()
     began, every = time.monotonic(), max(5.0, min(60.0, seconds / MOST_SAMPLES))
     with table.open("w", newline="") as stream:
         writer = csv.writer(stream)
-        writer.writerow(Sample._fields)
+        writer.writerow(SoakSample._fields)
         while (passed := time.monotonic() - began) < seconds:
             sample = _sample(agent, passed, samples[-1] if samples else None)
             samples.append(sample)
@@ -160,7 +162,7 @@ def _watch(agent: Agent, applications: Applications, seconds: float, table: Path
     return samples
 
 
-def _sample(agent: Agent, passed: float, before: Sample | None) -> Sample:
+def _sample(agent: AgentProcess, passed: float, before: SoakSample | None) -> SoakSample:
     metrics, took = _metrics(agent)
     process = Path(f"/proc/{agent.child.pid}")
     status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines() if ":" in line)
@@ -168,7 +170,7 @@ def _sample(agent: Agent, passed: float, before: Sample | None) -> Sample:
     total = int(metrics.total("kafka_eos_transactions_total"))
     rate = (total - before.transactions) / (passed - before.seconds) if before is not None else 0.0
     named = {each.labels["application"] for each in metrics.samples("kafka_eos_transactions_total")}
-    return Sample(
+    return SoakSample(
         round(passed, 1),
         round(int(status["VmRSS"].split()[0]) / 1024, 1),
         len(list((process / "fd").iterdir())),
@@ -182,7 +184,7 @@ def _sample(agent: Agent, passed: float, before: Sample | None) -> Sample:
     )
 
 
-def _metrics(agent: Agent) -> tuple[Metrics, float]:
+def _metrics(agent: AgentProcess) -> tuple[Metrics, float]:
     """One scrape and its seconds. A busy machine may let one wait too long; the next one is asked then."""
     until = Deadline.after(60)
     while True:
@@ -195,7 +197,7 @@ def _metrics(agent: Agent) -> tuple[Metrics, float]:
                 raise
 
 
-def _settled(agent: Agent, wanted: int) -> int:
+def _settled(agent: AgentProcess, wanted: int) -> int:
     """Commits that the agent counted, once they are as many, or after a minute."""
     until = Deadline.after(60)
     while True:
@@ -204,11 +206,11 @@ def _settled(agent: Agent, wanted: int) -> int:
             return counted
 
 
-def _most(samples: Sequence[Sample]) -> float:
+def _most(samples: Sequence[SoakSample]) -> float:
     return max(each.rss_mb for each in samples)
 
 
-def picture(samples: Sequence[Sample], path: Path) -> None:
+def picture(samples: Sequence[SoakSample], path: Path) -> None:
     """Memory, file descriptors and threads, and the load, one above the other."""
     import matplotlib as mpl  # noqa: PLC0415 - only this function needs it, and it loads for a second
 

@@ -19,7 +19,7 @@ WORKER_HEAP_MB = 128
 STOP_SECONDS = 150.0
 
 
-class Application(NamedTuple):
+class WorkloadApplication(NamedTuple):
     """Ids ``NAME-0`` to ``NAME-4``; the weights say how often they do what."""
 
     name: str
@@ -31,7 +31,7 @@ class Application(NamedTuple):
         return [f"{self.name}-{number};{self.timeout_ms};{self.pause_ms};{self.weights}" for number in range(IDS)]
 
 
-class Client(NamedTuple):
+class ClientKind(NamedTuple):
     """A process; ``version`` of Kafka's Java client, "" for librdkafka.
 
     ``gap`` is how many seconds a killed one stays away at least: a Transactions V2 client that comes back within five
@@ -40,7 +40,7 @@ class Client(NamedTuple):
 
     name: str
     version: str
-    applications: tuple[Application, ...]
+    applications: tuple[WorkloadApplication, ...]
     gap: float = 0.0
 
 
@@ -48,36 +48,36 @@ MIXED = "commit=50,offsets=15,abort=15,fence=8,restart=4,timeout=2"
 STEADY = "commit=60,offsets=20,abort=10,restart=4"
 
 CLIENTS_OF_A_RUN = (
-    Client(
+    ClientKind(
         "rdkafka-a",
         "",
-        (Application("rd-steady", 60000, 700, STEADY), Application("rd-mixed", 12000, 900, MIXED)),
+        (WorkloadApplication("rd-steady", 60000, 700, STEADY), WorkloadApplication("rd-mixed", 12000, 900, MIXED)),
     ),
-    Client(
+    ClientKind(
         "rdkafka-b",
         "",
         (
-            Application("rd-late", 6000, 900, "timeout=3,commit=6,abort=1"),
-            Application("rd-slow", 90000, 1500, "slow=3,commit=6,fence=1"),
+            WorkloadApplication("rd-late", 6000, 900, "timeout=3,commit=6,abort=1"),
+            WorkloadApplication("rd-slow", 90000, 1500, "slow=3,commit=6,fence=1"),
         ),
     ),
-    Client(
+    ClientKind(
         "java-new",
         jars.DEFAULT_VERSION,
-        (Application("v2-steady", 60000, 700, STEADY), Application("v2-mixed", 12000, 900, MIXED)),
+        (WorkloadApplication("v2-steady", 60000, 700, STEADY), WorkloadApplication("v2-mixed", 12000, 900, MIXED)),
         gap=6.5,
     ),
-    Client(
+    ClientKind(
         "java-old",
         "3.9.2",
-        (Application("v1-steady", 60000, 700, STEADY), Application("v1-mixed", 12000, 900, MIXED)),
+        (WorkloadApplication("v1-steady", 60000, 700, STEADY), WorkloadApplication("v1-mixed", 12000, 900, MIXED)),
     ),
 )
 APPLICATIONS = tuple(application.name for client in CLIENTS_OF_A_RUN for application in client.applications)
 
 
 @dataclass
-class Books:
+class KnownTokens:
     """What the clients know. A token belongs to one transaction; what is in none of the sets is not known to them."""
 
     begun: set[str] = field(default_factory=set)
@@ -168,8 +168,8 @@ class Workload:
             except TimeoutError:
                 child.kill()
 
-    def books(self) -> Books:
-        books = Books()
+    def books(self) -> KnownTokens:
+        books = KnownTokens()
         for name in self._clients:
             books.take(self._lines(name))
         return books

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from exporter.cli import parser
-from tests.chart.tools import CHART, Charts, Object, RefusedError, of_kind
+from tests.chart.tools import CHART, Charts, Object, ToolRefusedError, of_kind
 
 VALUES = CHART / "ci" / "audits-values.yaml"
 RESTRICTED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
@@ -109,5 +109,5 @@ def test_an_audit_runs_the_image_of_the_jobs(charts: Charts, image: dict[str, st
     ids=str,
 )
 def test_a_wrong_value_of_an_audit_is_refused_by_name(charts: Charts, audits: dict[str, Any], word: str) -> None:
-    with pytest.raises(RefusedError, match=word):
+    with pytest.raises(ToolRefusedError, match=word):
         charts.text(values(**audits))

@@ -15,7 +15,7 @@ import yaml
 import exporter
 from exporter.cli import parser
 from exporter.config import ConfigSource
-from tests.chart.tools import CHART, CI, ROOT, Charts, Object, RefusedError, container, of_kind, workloads
+from tests.chart.tools import CHART, CI, ROOT, Charts, Object, ToolRefusedError, container, of_kind, workloads
 
 RESTRICTED = {
     "allowPrivilegeEscalation": False,
@@ -276,7 +276,7 @@ def test_the_chart_installs_this_version_of_the_agent() -> None:
     ids=str,
 )
 def test_a_wrong_value_is_refused_by_name(charts: Charts, values: dict[str, Any], word: str) -> None:
-    with pytest.raises(RefusedError, match=word.replace("?", r"\?").replace(".", r"\.")):
+    with pytest.raises(ToolRefusedError, match=word.replace("?", r"\?").replace(".", r"\.")):
         charts.text({"bootstrapServers": "kafka:9092", **values})
 
 

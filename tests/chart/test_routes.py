@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from exporter.alerts.routing import alertmanager_config
-from tests.chart.tools import Charts, RefusedError, of_kind
+from tests.chart.tools import Charts, ToolRefusedError, of_kind
 
 VALUES = {"bootstrapServers": "kafka:9092"}
 
@@ -21,7 +21,7 @@ def test_routes_and_inhibition_are_those_that_generate_prints(charts: Charts) ->
 
 def test_a_receiver_that_a_route_needs_is_missed(charts: Charts) -> None:
     given = {**VALUES, "alertmanagerConfig": {"enabled": True, "receivers": [{"name": "kafka-eos-pages"}]}}
-    with pytest.raises(RefusedError, match="needs one with the name kafka-eos-tickets"):
+    with pytest.raises(ToolRefusedError, match="needs one with the name kafka-eos-tickets"):
         charts.text(given)
 
 

@@ -35,7 +35,7 @@ def install() -> Path:
     return Path(done.stdout.strip())
 
 
-class RefusedError(Exception):
+class ToolRefusedError(Exception):
     """A tool said no; the text is what it said."""
 
 
@@ -62,7 +62,7 @@ class Charts:
             check=False,
         )
         if done.returncode:
-            raise RefusedError(done.stdout + done.stderr)
+            raise ToolRefusedError(done.stdout + done.stderr)
         return done.stdout
 
     def text(self, values: Path | Mapping[str, Any], chart: Path = CHART) -> str:

@@ -25,7 +25,7 @@ class Instruction:
 
 
 @dataclass(frozen=True)
-class Stage:
+class BuildStage:
     name: str
     base: str
     instructions: tuple[Instruction, ...]
@@ -37,9 +37,9 @@ class Stage:
         return self.all(name)[-1]
 
 
-def stages(text: str) -> dict[str, Stage]:
+def stages(text: str) -> dict[str, BuildStage]:
     """By name, in order. Raises ValueError for a stage without a name."""
-    found: dict[str, Stage] = {}
+    found: dict[str, BuildStage] = {}
     current: list[Instruction] = []
     for each in _instructions(resolved(text)):
         if each.name == "ARG" and not found:
@@ -49,11 +49,11 @@ def stages(text: str) -> dict[str, Stage]:
             if match is None:
                 raise ValueError(f"FROM {each.value}: every stage has a name here")
             current = []
-            found[match[2]] = Stage(match[2], match[1], ())
+            found[match[2]] = BuildStage(match[2], match[1], ())
         else:
             current.append(each)
             name = next(reversed(found))
-            found[name] = Stage(name, found[name].base, tuple(current))
+            found[name] = BuildStage(name, found[name].base, tuple(current))
     return found
 
 
@@ -72,7 +72,7 @@ def _instructions(text: str) -> Iterator[Instruction]:
             yield Instruction(name, value.strip())
 
 
-def lineage(all_stages: Mapping[str, Stage], name: str) -> list[Stage]:
+def lineage(all_stages: Mapping[str, BuildStage], name: str) -> list[BuildStage]:
     """The stage and the stages that it is made from, the oldest first."""
     stage = all_stages[name]
     return [*(lineage(all_stages, stage.base) if stage.base in all_stages else []), stage]

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.container.dockerfile import Stage, context
+from tests.container.dockerfile import BuildStage, context
 
 BUILD_SECONDS = 600
 BASE_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
@@ -35,7 +35,7 @@ exec chroot $AS "$ROOT" "$@"
 
 
 @dataclass(frozen=True)
-class Layer:
+class RootLayer:
     """What a stage, and those that it is made from, changed of this machine's root."""
 
     folder: Path
@@ -80,9 +80,9 @@ class Layer:
         assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}{done.stderr}"
 
 
-def base(folder: Path, packages: Path) -> Layer:
+def base(folder: Path, packages: Path) -> RootLayer:
     """In place of the official image of Python: this Python under /usr/local, with pip from these ``packages``."""
-    layer = Layer(folder, {"PATH": BASE_PATH})
+    layer = RootLayer(folder, {"PATH": BASE_PATH})
     prefix, version = Path(sys.base_prefix), f"python{sys.version_info.major}.{sys.version_info.minor}"
     local = layer.files / "usr" / "local"
     (local / "bin").mkdir(parents=True)
@@ -107,10 +107,15 @@ def base(folder: Path, packages: Path) -> Layer:
 
 
 def build(
-    stage: Stage, below: Layer, built: Mapping[str, Layer], folder: Path, source: Path, arguments: Mapping[str, str]
-) -> Layer:
+    stage: BuildStage,
+    below: RootLayer,
+    built: Mapping[str, RootLayer],
+    folder: Path,
+    source: Path,
+    arguments: Mapping[str, str],
+) -> RootLayer:
     """Carry out a stage over the layer that it is FROM."""
-    layer = Layer(folder)
+    layer = RootLayer(folder)
     # A copy, as layers that lie within the root that they are laid over cannot be stacked.
     subprocess.run(["cp", "-a", f"{below.files}/.", layer.files], timeout=BUILD_SECONDS, check=True)
     environment = dict(below.environment)
@@ -133,10 +138,12 @@ def build(
         elif each.name == "ARG":
             key, _, value = each.value.partition("=")
             given[key] = arguments.get(key, value)
-    return Layer(folder, environment)
+    return RootLayer(folder, environment)
 
 
-def _copy(layer: Layer, words: list[str], place: str, source: Path, sent: set[str], built: Mapping[str, Layer]) -> None:
+def _copy(
+    layer: RootLayer, words: list[str], place: str, source: Path, sent: set[str], built: Mapping[str, RootLayer]
+) -> None:
     *froms, to = [word for word in words if not word.startswith("--")]
     stage = next((word.partition("=")[2] for word in words if word.startswith("--from=")), "")
     target = layer.files / str(Path(place) / to).lstrip("/")

@@ -17,7 +17,7 @@ from demo.processes import poll
 from demo.settings import free_ports
 from exporter.model import Deadline
 from tests.container.dockerfile import stages
-from tests.container.engine import Layer, base, build
+from tests.container.engine import RootLayer, base, build
 
 ROOT = Path(__file__).parents[2]
 STAGES = stages((ROOT / "Dockerfile").read_text())
@@ -26,7 +26,7 @@ WRITABLE = ("/tmp", "/var/lib/kafka-eos-exporter")
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layer]:
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RootLayer]:
     folder = tmp_path_factory.mktemp("image")
     python = next((Path(sys.prefix) / "lib").glob("python3*/site-packages"))
     layers = {"": base(folder / "base", python)}
@@ -38,17 +38,17 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layer]:
     shutil.rmtree(folder)
 
 
-def entered(image: Layer, *words: str) -> tuple[list[str], dict[str, str]]:
+def entered(image: RootLayer, *words: str) -> tuple[list[str], dict[str, str]]:
     return image.command(words, image.environment, user="10618:10618", writable=WRITABLE)
 
 
-def inside(image: Layer, *words: str) -> subprocess.CompletedProcess[str]:
+def inside(image: RootLayer, *words: str) -> subprocess.CompletedProcess[str]:
     command, environment = entered(image, *words)
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.fixture(scope="module")
-def port(image: Layer) -> Iterator[int]:
+def port(image: RootLayer) -> Iterator[int]:
     """An agent in the image, with no Kafka to be found; stopped as an engine does it."""
     [number] = free_ports(1)
     stage = STAGES["agent"]
@@ -76,11 +76,11 @@ def answers(port: int) -> bool:
         return False
 
 
-def test_the_command_in_the_image_knows_its_version_and_revision(image: Layer) -> None:
+def test_the_command_in_the_image_knows_its_version_and_revision(image: RootLayer) -> None:
     assert f"revision: {REVISION[:12]}" in inside(image, "kafka-eos-exporter", "--version").stdout
 
 
-def test_the_root_is_read_only_and_the_user_is_nobody(image: Layer) -> None:
+def test_the_root_is_read_only_and_the_user_is_nobody(image: RootLayer) -> None:
     assert inside(image, "sh", "-c", "id -u; id -G").stdout.split() == ["10618", "10618"]
     for place in ("/opt/kafka-eos-exporter", "/usr/local/lib", "/etc"):
         assert "Read-only" in inside(image, "touch", f"{place}/x").stderr
@@ -88,7 +88,7 @@ def test_the_root_is_read_only_and_the_user_is_nobody(image: Layer) -> None:
         assert inside(image, "touch", f"{place}/x").returncode == 0
 
 
-def test_there_is_no_installer_in_the_image(image: Layer) -> None:
+def test_there_is_no_installer_in_the_image(image: RootLayer) -> None:
     for module in ("pip", "ensurepip", "setuptools"):
         for python in ("/usr/local/bin/python", "python"):
             assert "No module named" in inside(image, python, "-m", module).stderr
@@ -102,7 +102,7 @@ def test_the_agent_serves_from_a_read_only_root(port: int) -> None:
         assert "/runbooks/KafkaEosLsoStalled" in answer.read().decode()
 
 
-def test_the_healthcheck_tells_a_served_port_from_another(image: Layer, port: int) -> None:
+def test_the_healthcheck_tells_a_served_port_from_another(image: RootLayer, port: int) -> None:
     check = STAGES["agent"].last("HEALTHCHECK").value.partition("CMD ")[2]
     words = [word.replace("10618", str(port)) for word in json.loads(check)]
     assert inside(image, *words).returncode == 0

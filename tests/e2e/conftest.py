@@ -1,4 +1,4 @@
-"""Real brokers for the end-to-end tests, real clients that keep their books, and the installed agent.
+"""Real brokers for the end-to-end tests, real clients that keep their counts, and the installed agent.
 
 Clusters are shared by all tests that do not break them, so tests take fresh names for their topics and ids.
 """
@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
-from demo.agent import Agent, AgentError
+from demo.agent import AgentError, AgentProcess
 from demo.cluster import KafkaCluster
 from demo.processes import ProcessGroup
 from demo.workloads.producers import JavaProducer, ProducerClass, RdkafkaProducer
@@ -31,7 +31,7 @@ TEST_SECONDS = 240
 T = TypeVar("T")
 
 
-class Keep(Protocol):
+class EnterContext(Protocol):
     """Enters a context now and leaves it after the test, the newest first."""
 
     def __call__(self, context: AbstractContextManager[T]) -> T: ...
@@ -40,7 +40,7 @@ class Keep(Protocol):
 class StartAgent(Protocol):
     """Starts ``kafka-eos-exporter run`` with these arguments and waits until it is ready; stops it after the test."""
 
-    def __call__(self, *arguments: str, **options: Any) -> Agent: ...
+    def __call__(self, *arguments: str, **options: Any) -> AgentProcess: ...
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -84,7 +84,7 @@ def make_producer(request: pytest.FixtureRequest) -> ProducerClass:
 
 
 @pytest.fixture
-def keep() -> Iterator[Keep]:
+def keep() -> Iterator[EnterContext]:
     """``producer = keep(make_producer(kafka, fresh("pay")))``."""
     with ExitStack() as stack:
 
@@ -107,10 +107,10 @@ def start_agent() -> Iterator[StartAgent]:
     folder = Path(tempfile.mkdtemp(prefix="kafka-eos-agent-"))
     try:
         with ProcessGroup(folder) as processes:
-            started: list[Agent] = []
+            started: list[AgentProcess] = []
 
-            def start(*arguments: str, **options: Any) -> Agent:
-                started.append(Agent(processes, *arguments, **options).wait_ready())
+            def start(*arguments: str, **options: Any) -> AgentProcess:
+                started.append(AgentProcess(processes, *arguments, **options).wait_ready())
                 return started[-1]
 
             yield start

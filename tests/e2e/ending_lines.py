@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
 
-from demo.agent import Agent
+from demo.agent import AgentProcess
 from demo.processes import poll
 from exporter import catalogue
 from exporter.model import Deadline
@@ -20,7 +20,7 @@ QUIET_SECONDS = 60.0
 """Longer than two rounds take: what would be claimed is claimed by then."""
 
 
-class Done(NamedTuple):
+class EndingResult(NamedTuple):
     """A command that ended."""
 
     code: int
@@ -35,15 +35,15 @@ class Done(NamedTuple):
         return conform(self.schema, json.loads(self.out))
 
 
-def command(*arguments: str) -> Done:
+def command(*arguments: str) -> EndingResult:
     """Run the program with these arguments, to its end."""
     argv = [sys.executable, "-m", "exporter", *arguments]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     look = next((word for word in ("stalled", "hanging", "recent") if word in arguments), "open")
-    return Done(done.returncode, done.stdout, done.stderr, f"transactions-{look}")
+    return EndingResult(done.returncode, done.stdout, done.stderr, f"transactions-{look}")
 
 
-def run(*arguments: str) -> Done:
+def run(*arguments: str) -> EndingResult:
     return command("transactions", *arguments)
 
 
@@ -52,11 +52,11 @@ def ends_something(*texts: str) -> bool:
     return any(word in text for text in texts for word in (" abort --topic ", "forceTerminateTransaction"))
 
 
-def pages(agent: Agent) -> list[str]:
+def pages(agent: AgentProcess) -> list[str]:
     return [agent.get(path).text for path in ("/", "/api/v1/status", "/metrics")]
 
 
-def never(agent: Agent, topic: str, seconds: float) -> set[str]:
+def never(agent: AgentProcess, topic: str, seconds: float) -> set[str]:
     """Watch for so long that no page ends anything; gives back the kinds of holder that were shown."""
     kinds: set[str] = set()
     until = Deadline.after(seconds)

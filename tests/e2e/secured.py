@@ -14,7 +14,7 @@ from pathlib import Path
 from demo.certificates import LIFE, Authority, Issued
 from demo.cluster import KafkaCluster
 from demo.oidc import IdentityProvider
-from demo.settings import EXPIRED, MTLS, Security, Tls, passwords
+from demo.settings import EXPIRED, MTLS, BrokerTls, Security, passwords
 
 USER = "eos"
 ROTATED = "rotated"
@@ -36,7 +36,7 @@ def generate_auth_token(region):
 
 
 @dataclass(frozen=True)
-class House:
+class SecuredBroker:
     """The broker, who signed its certificates, and whose tokens it takes."""
 
     kafka: KafkaCluster
@@ -97,10 +97,12 @@ class House:
 
 
 @contextmanager
-def secured_house(folder: Path) -> Iterator[House]:
+def secured_house(folder: Path) -> Iterator[SecuredBroker]:
     """Kafka 4.3.1 with ACLs; SASL_SSL with SCRAM, PLAIN and OAUTHBEARER; SSL with client certificates."""
     authority = Authority(folder / "authority")
-    tls = Tls(authority.certificate, authority.issue("server").store, authority.issue("past", life=-LIFE / 2).store)
+    tls = BrokerTls(
+        authority.certificate, authority.issue("server").store, authority.issue("past", life=-LIFE / 2).store
+    )
     clients = {USER: secrets.token_urlsafe(12)}
     with (
         IdentityProvider(clients, authority.server("provider")) as provider,
@@ -111,7 +113,7 @@ def secured_house(folder: Path) -> Iterator[House]:
         with KafkaCluster("4.3.1", security=security, properties=sessions) as kafka:
             for user in (USER, ROTATED):
                 kafka.access.allow_all_reads(user)
-            yield House(kafka, authority, provider, stranger, folder)
+            yield SecuredBroker(kafka, authority, provider, stranger, folder)
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class Refusal:
     says: str
 
 
-def refusals(house: House) -> dict[str, Refusal]:
+def refusals(house: SecuredBroker) -> dict[str, Refusal]:
     """Every way not to get in that we tell apart."""
     stranger = Authority(house.folder / "stranger", "another authority")
     foreign, past = stranger.issue(USER), house.authority.issue("worn", life=-LIFE / 2)

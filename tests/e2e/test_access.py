@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from demo.access import READ_ALL
-from demo.agent import Agent, Metrics
+from demo.agent import AgentProcess, Metrics
 from demo.cluster import KafkaCluster
 from demo.orphan import make_orphan
 from demo.settings import Security
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
-from tests.e2e.conftest import Keep, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent
 
 USER = "eos"
 STALL_AFTER = 4
@@ -43,7 +43,7 @@ def granted(secured: KafkaCluster) -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture
-def watch(start_agent: StartAgent, secured: KafkaCluster) -> Callable[[], Agent]:
+def watch(start_agent: StartAgent, secured: KafkaCluster) -> Callable[[], AgentProcess]:
     """Start an agent as the user."""
     properties = secured.client_properties(USER)
     environment = OFTEN | {
@@ -52,7 +52,7 @@ def watch(start_agent: StartAgent, secured: KafkaCluster) -> Callable[[], Agent]
     return lambda: start_agent(*OPTIONS, environment=environment)
 
 
-def _stall(kafka: KafkaCluster, keep: Keep, fresh: Callable[[str], str]) -> tuple[str, str]:
+def _stall(kafka: KafkaCluster, keep: EnterContext, fresh: Callable[[str], str]) -> tuple[str, str]:
     """One partition held by an open transaction, one by an orphan; their topics."""
     held, orphaned = fresh("held"), fresh("orphaned")
     kafka.create_topic(held)
@@ -66,18 +66,18 @@ def _stall(kafka: KafkaCluster, keep: Keep, fresh: Callable[[str], str]) -> tupl
     return held, orphaned
 
 
-def _faults(agent: Agent, source: str) -> list[str]:
+def _faults(agent: AgentProcess, source: str) -> list[str]:
     sources = agent.status()["clusters"][0]["sources"]
     return [fault["detail"] for each in sources if each["source"] == source for fault in each["faults"]]
 
 
-def _no_abort_anywhere(agent: Agent) -> None:
+def _no_abort_anywhere(agent: AgentProcess) -> None:
     for path in ("/", "/api/v1/status", "/metrics"):
         assert " abort --topic" not in agent.get(path).text
 
 
 def test_the_five_grants_are_enough(
-    granted: KafkaCluster, watch: Callable[[], Agent], keep: Keep, fresh: Callable[[str], str]
+    granted: KafkaCluster, watch: Callable[[], AgentProcess], keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     held, orphaned = _stall(granted, keep, fresh)
     agent = watch()
@@ -96,7 +96,7 @@ def test_the_five_grants_are_enough(
 
 
 def test_without_describe_on_transactional_ids_nothing_is_called_hanging(
-    granted: KafkaCluster, watch: Callable[[], Agent], keep: Keep, fresh: Callable[[str], str]
+    granted: KafkaCluster, watch: Callable[[], AgentProcess], keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     held, orphaned = _stall(granted, keep, fresh)
     granted.access.revoke(USER, *TRANSACTIONAL_IDS)
@@ -113,7 +113,7 @@ def test_without_describe_on_transactional_ids_nothing_is_called_hanging(
 
 
 def test_without_read_on_topics_the_blocker_is_unknown_and_the_grant_is_named(
-    granted: KafkaCluster, watch: Callable[[], Agent], keep: Keep, fresh: Callable[[str], str]
+    granted: KafkaCluster, watch: Callable[[], AgentProcess], keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     held, orphaned = _stall(granted, keep, fresh)
     granted.access.revoke(USER, *READ_TOPICS)
@@ -137,7 +137,7 @@ def test_without_read_on_topics_the_blocker_is_unknown_and_the_grant_is_named(
 
 
 def test_without_read_on_the_log_polling_serves_the_gauges_and_counters_are_absent(
-    granted: KafkaCluster, watch: Callable[[], Agent], keep: Keep, fresh: Callable[[str], str]
+    granted: KafkaCluster, watch: Callable[[], AgentProcess], keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     held, _ = _stall(granted, keep, fresh)
     granted.access.deny(USER, "READ", "Topic", "__transaction_state")
@@ -184,7 +184,7 @@ def test_a_wrong_password_is_told_and_the_agent_keeps_trying(start_agent: StartA
     assert "not-the-password" not in agent.log + agent.get("/").text + agent.get("/metrics").text
 
 
-def _after_reads(agent: Agent, reads: int) -> Metrics:
+def _after_reads(agent: AgentProcess, reads: int) -> Metrics:
     """The metrics after this many more whole reads of the LSO: what would be claimed is claimed by then."""
     seen: set[float | None] = set()
 
@@ -197,7 +197,7 @@ def _after_reads(agent: Agent, reads: int) -> Metrics:
 
 
 def test_a_grant_that_was_taken_and_given_back_is_noticed(
-    granted: KafkaCluster, watch: Callable[[], Agent], keep: Keep, fresh: Callable[[str], str]
+    granted: KafkaCluster, watch: Callable[[], AgentProcess], keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     _stall(granted, keep, fresh)
     agent = watch()

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from demo.agent import Agent, Metrics
+from demo.agent import AgentProcess, Metrics
 from demo.cluster import KafkaCluster
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from tests.chaos.agent import SKEWED
-from tests.e2e.conftest import Keep, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent
 
 LOOK_SECONDS = 3.0
 """Looks are a second apart, and a stall is dated by the look that first saw it."""
@@ -28,7 +28,7 @@ OFTEN = {
 def test_a_stall_is_dated_right_after_a_life_with_a_wrong_clock(
     kafka_4: KafkaCluster,
     start_agent: StartAgent,
-    keep: Keep,
+    keep: EnterContext,
     fresh: Callable[[str], str],
     tmp_path: Path,
     wrong: int,
@@ -58,7 +58,7 @@ def test_a_stall_is_dated_right_after_a_life_with_a_wrong_clock(
     producer.abort()
 
 
-def _since(agent: Agent, topic: str) -> float:
+def _since(agent: AgentProcess, topic: str) -> float:
     def stalled(seen: Metrics) -> list[float]:
         return [each.value for each in seen.samples(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS, topic=topic)]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from demo.agent import Agent, Metrics
+from demo.agent import AgentProcess, Metrics
 from demo.cluster import KafkaCluster
 from demo.connect import ConnectCluster
 from demo.jvm_agents import JvmAgents
@@ -18,7 +18,7 @@ from demo.workloads.producers import JavaProducer
 from exporter import catalogue
 from exporter.connect.trace import REDACTED
 from exporter.sources.connect import WITHOUT_REST, WITHOUT_WORKERS
-from tests.e2e.conftest import Keep, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent
 
 GROUP = "etl"
 PASSWORD = "hunter2"
@@ -26,7 +26,7 @@ PASSWORD = "hunter2"
 Fresh = Callable[[str], str]
 
 
-class Stack:
+class ConnectStack:
     """A Connect cluster, its workers' agents, and the Kafka below."""
 
     def __init__(self, kafka: KafkaCluster, connect: ConnectCluster, agents: JvmAgents) -> None:
@@ -46,18 +46,18 @@ class Stack:
 
 
 @pytest.fixture(scope="module")
-def stack(clusters: Callable[..., KafkaCluster], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def stack(clusters: Callable[..., KafkaCluster], tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectStack]:
     kafka = clusters("4.3.1")
     agents = JvmAgents(tmp_path_factory.mktemp("agents"))
     with ConnectCluster(kafka, GROUP, jvm_options=agents.options) as connect:
-        yield Stack(kafka, connect, agents)
+        yield ConnectStack(kafka, connect, agents)
 
 
 @pytest.fixture
-def agent(stack: Stack, start_agent: StartAgent, tmp_path: Path) -> Callable[..., Agent]:
+def agent(stack: ConnectStack, start_agent: StartAgent, tmp_path: Path) -> Callable[..., AgentProcess]:
     """``agent(way="jmx_exporter")`` runs one with these settings of the stack."""
 
-    def start(**options: Any) -> Agent:
+    def start(**options: Any) -> AgentProcess:
         file = tmp_path / "config.yml"
         file.write_text(json.dumps(stack.settings(**options)))
         return start_agent("--config", str(file))
@@ -90,7 +90,7 @@ def state(metrics: Metrics, connector: str, task: int = 0) -> list[str]:
 
 
 def test_every_boundary_is_told_and_its_transactions_are_counted(
-    stack: Stack, agent: Callable[..., Agent], fresh: Fresh
+    stack: ConnectStack, agent: Callable[..., AgentProcess], fresh: Fresh
 ) -> None:
     poll, interval, own = fresh("poll"), fresh("interval"), fresh("own")
     topic = fresh("lines")
@@ -154,7 +154,7 @@ def test_every_boundary_is_told_and_its_transactions_are_counted(
 
 
 def test_a_task_whose_id_somebody_takes_fails_as_fenced_or_of_an_old_epoch(
-    stack: Stack, agent: Callable[..., Agent], fresh: Fresh, keep: Keep
+    stack: ConnectStack, agent: Callable[..., AgentProcess], fresh: Fresh, keep: EnterContext
 ) -> None:
     connector, topic = fresh("rival"), fresh("rivals")
     stack.kafka.create_topic(topic)
@@ -174,7 +174,7 @@ def test_a_task_whose_id_somebody_takes_fails_as_fenced_or_of_an_old_epoch(
 
 
 def test_a_crash_loop_is_counted_each_time_and_its_secret_shows_nowhere(
-    stack: Stack, agent: Callable[..., Agent], fresh: Fresh
+    stack: ConnectStack, agent: Callable[..., AgentProcess], fresh: Fresh
 ) -> None:
     connector, topic = fresh("crash"), fresh("crashes")
     stack.kafka.create_topic(topic)
@@ -199,7 +199,7 @@ def test_a_crash_loop_is_counted_each_time_and_its_secret_shows_nowhere(
 
 @pytest.mark.parametrize("way", ["jolokia", "jmx_exporter"])
 def test_mbeans_alone_give_numbers_and_say_what_rest_would_add(
-    stack: Stack, agent: Callable[..., Agent], fresh: Fresh, way: str
+    stack: ConnectStack, agent: Callable[..., AgentProcess], fresh: Fresh, way: str
 ) -> None:
     connector, topic = fresh("alone"), fresh("alones")
     stack.kafka.create_topic(topic)
@@ -222,7 +222,7 @@ def test_mbeans_alone_give_numbers_and_say_what_rest_would_add(
 
 
 def test_rest_alone_gives_states_and_says_what_mbeans_would_add(
-    stack: Stack, agent: Callable[..., Agent], fresh: Fresh
+    stack: ConnectStack, agent: Callable[..., AgentProcess], fresh: Fresh
 ) -> None:
     connector, topic = fresh("rest"), fresh("rests")
     stack.kafka.create_topic(topic)
@@ -242,7 +242,7 @@ def test_rest_alone_gives_states_and_says_what_mbeans_would_add(
 
 
 def test_a_killed_worker_is_a_fault_and_the_other_one_answers_for_both(
-    stack: Stack, agent: Callable[..., Agent], fresh: Fresh
+    stack: ConnectStack, agent: Callable[..., AgentProcess], fresh: Fresh
 ) -> None:
     connector, topic = fresh("moves"), fresh("moved")
     stack.kafka.create_topic(topic)
@@ -276,7 +276,7 @@ def test_a_killed_worker_is_a_fault_and_the_other_one_answers_for_both(
     stack.connect.delete(connector)
 
 
-def connect_status(agent: Agent) -> Any:
+def connect_status(agent: AgentProcess) -> Any:
     (cluster,) = agent.status()["clusters"]
     (connect,) = cluster["connect"]
     return connect

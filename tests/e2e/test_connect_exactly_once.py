@@ -25,7 +25,7 @@ SINK = "connect_sink_isolation"
 BOUNDARY = "connect_boundary_interval"
 
 
-class Pipelines:
+class CollidingGroups:
     """Group ``etl`` without exactly-once, whose names collide with those of group ``etl-eu``, which has it."""
 
     def __init__(self, kafka: KafkaCluster, etl: ConnectCluster, eu: ConnectCluster, agents: JvmAgents) -> None:
@@ -53,7 +53,7 @@ class Pipelines:
 
 
 @pytest.fixture(scope="module")
-def pipelines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipelines]:
+def pipelines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CollidingGroups]:
     agents = JvmAgents(tmp_path_factory.mktemp("agents"))
     disabled = {KEY: "disabled"}
     with (
@@ -79,11 +79,11 @@ def pipelines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipelines]:
             etl.wait_tasks(connector, tasks=2)
         for connector in ("stock", "eu-orders"):
             eu.wait_tasks(connector)
-        yield Pipelines(kafka, etl, eu, agents)
+        yield CollidingGroups(kafka, etl, eu, agents)
 
 
 @pytest.fixture
-def checks(pipelines: Pipelines, tmp_path: Path) -> Callable[..., dict[tuple[str, str], dict[str, Any]]]:
+def checks(pipelines: CollidingGroups, tmp_path: Path) -> Callable[..., dict[tuple[str, str], dict[str, Any]]]:
     """The posture of the moment, by check and subject."""
 
     def ask(*, mbeans: bool = True, validate: bool = True, only: str = "") -> dict[tuple[str, str], dict[str, Any]]:
@@ -101,7 +101,9 @@ def checks(pipelines: Pipelines, tmp_path: Path) -> Callable[..., dict[tuple[str
 Checks = Callable[..., dict[tuple[str, str], dict[str, Any]]]
 
 
-def test_a_rolling_upgrade_and_its_way_back_are_shown_at_every_stage(pipelines: Pipelines, checks: Checks) -> None:
+def test_a_rolling_upgrade_and_its_way_back_are_shown_at_every_stage(
+    pipelines: CollidingGroups, checks: Checks
+) -> None:
     etl = pipelines.etl
 
     def stage(value: str) -> None:
@@ -143,7 +145,7 @@ def test_a_rolling_upgrade_and_its_way_back_are_shown_at_every_stage(pipelines: 
 
 
 def test_colliding_ids_are_nobody_elses_and_without_mbeans_nobodys(
-    pipelines: Pipelines, start_agent: StartAgent, tmp_path: Path, checks: Checks
+    pipelines: CollidingGroups, start_agent: StartAgent, tmp_path: Path, checks: Checks
 ) -> None:
     file = tmp_path / "agent.yml"
 

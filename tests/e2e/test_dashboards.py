@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from demo.panorama import Panorama, PrometheusServer
+from demo.full_stack import FullStack, PrometheusServer
 from demo.processes import poll
 from exporter.alerts.files import generated
 from exporter.catalogue import LSO_BLOCKER_INFO, STREAMS_THREAD_COMMITS_TOTAL, TRANSACTION_OPEN_SECONDS
@@ -52,7 +52,7 @@ ONCE = "stuck"
 """An application that commits once, right after its first record: whether a scrape falls between is luck."""
 
 
-class Asked(NamedTuple):
+class PanelQuery(NamedTuple):
     """A query, and whose it is."""
 
     panel: str
@@ -60,21 +60,21 @@ class Asked(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def panorama() -> Iterator[Panorama]:
+def full_stack() -> Iterator[FullStack]:
     """Asked once the slowest of what is shown is there: a stall, a hanging transaction, commits of Kafka Streams."""
-    with Panorama(shards=3) as panorama:
-        server = panorama.prometheus
+    with FullStack(shards=3) as full_stack:
+        server = full_stack.prometheus
         for kind in ("hanging", "open"):
             server.wait_for(f"count({LSO_BLOCKER_INFO}{{kind='{kind}'}}) > 1", SHOWN_SECONDS)
         server.wait_for(f"count(rate({STREAMS_THREAD_COMMITS_TOTAL}[1m])) > 1", SHOWN_SECONDS)
         server.wait_for(f"count(rate({TRANSACTION_OPEN_SECONDS}_bucket[1m])) > 1", SHOWN_SECONDS)
-        yield panorama
+        yield full_stack
 
 
 @pytest.fixture
-def prometheus(panorama: Panorama) -> PrometheusServer:
+def prometheus(full_stack: FullStack) -> PrometheusServer:
     """The one that scrapes two replicas."""
-    return panorama.prometheus
+    return full_stack.prometheus
 
 
 def test_every_panel_has_data_and_no_query_has_a_warning(prometheus: PrometheusServer) -> None:
@@ -107,7 +107,7 @@ def test_annotations_are_at_the_instants_of_the_transaction_log(prometheus: Prom
     for dashboard in _dashboards():
         for note in dashboard["annotations"]["list"]:
             if "target" in note:
-                found = _result(prometheus, Asked(note["name"], note["target"]["expr"]))
+                found = _result(prometheus, PanelQuery(note["name"], note["target"]["expr"]))
                 if note["useValueForTime"]:
                     assert found, note["name"]
                     ages = [now - float(series["value"][1]) / 1000 for series in found]
@@ -123,9 +123,9 @@ def test_two_replicas_are_one_truth(prometheus: PrometheusServer) -> None:
     assert {("orders", "0"), ("ledger", "0")} <= set(places)
 
 
-def test_one_agent_two_replicas_and_three_shards_give_the_same_answers(panorama: Panorama) -> None:
+def test_one_agent_two_replicas_and_three_shards_give_the_same_answers(full_stack: FullStack) -> None:
     """The last test here: what was scraped at other instants and goes on changing has to agree once nobody writes."""
-    servers = (panorama.prometheus, *panorama.others.values())
+    servers = (full_stack.prometheus, *full_stack.others.values())
     assert len(servers) == 3
     asked = [each for each in (*_panels(), *_rules()) if not each.panel.startswith(EACH_FOR_ITSELF)]
     # Which of those that are equal are among the ten is nobody's to say.
@@ -136,7 +136,7 @@ def test_one_agent_two_replicas_and_three_shards_give_the_same_answers(panorama:
     while differ and poll(until, 2):
         if busy.over and not resting:
             resting = True
-            panorama.rest()
+            full_stack.rest()
         at = time.time() - 1
         for each in list(differ):
             truths = [_truth(each, _result(server, each, at)) for server in servers]
@@ -150,7 +150,7 @@ def test_one_agent_two_replicas_and_three_shards_give_the_same_answers(panorama:
 Truth = dict[frozenset[tuple[str, str]], float]
 
 
-def _truth(asked: Asked, result: list[dict[str, Any]]) -> Truth:
+def _truth(asked: PanelQuery, result: list[dict[str, Any]]) -> Truth:
     """Values by labels, but for those that say who told it.
 
     A quantile of the few observations of some minutes jumps with each of them, and cannot double: its series count.
@@ -184,7 +184,7 @@ def _agree(one: Truth, other: Truth) -> bool:
     )
 
 
-def _result(prometheus: PrometheusServer, asked: Asked, at: float | None = None) -> list[dict[str, Any]]:
+def _result(prometheus: PrometheusServer, asked: PanelQuery, at: float | None = None) -> list[dict[str, Any]]:
     when = {} if at is None else {"time": at}
     answer = prometheus.ask("query", query=_plain(asked.expr), **when)
     assert answer["status"] == "success", (asked, answer)
@@ -203,15 +203,15 @@ def _dashboards() -> list[dict[str, Any]]:
     return [json.loads(text) for text in files().values()]
 
 
-def _rules() -> list[Asked]:
+def _rules() -> list[PanelQuery]:
     groups = yaml.safe_load(generated()["alerts/generated/rules.yaml"])["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
-    return [Asked(rule.get("alert") or rule["record"], rule["expr"]) for rule in rules]
+    return [PanelQuery(rule.get("alert") or rule["record"], rule["expr"]) for rule in rules]
 
 
-def _panels() -> list[Asked]:
+def _panels() -> list[PanelQuery]:
     return [
-        Asked(f"{dashboard['title'].removeprefix('Kafka EOS / ')}: {panel['title']}", target["expr"])
+        PanelQuery(f"{dashboard['title'].removeprefix('Kafka EOS / ')}: {panel['title']}", target["expr"])
         for dashboard in _dashboards()
         for panel in dashboard["panels"]
         for target in panel.get("targets", ())

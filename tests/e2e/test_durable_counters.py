@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka.admin import NewTopic
 
-from demo.agent import Agent, Metrics
+from demo.agent import AgentProcess, Metrics
 from demo.cluster import KafkaCluster
 from demo.processes import poll
 from demo.workloads.producers import Producer, ProducerClass
@@ -20,7 +20,7 @@ from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.offsets import Isolation, end_offsets, log_end_offsets
 from exporter.model import Deadline, TopicPartition
-from tests.e2e.conftest import VERSIONS, Keep, StartAgent
+from tests.e2e.conftest import VERSIONS, EnterContext, StartAgent
 
 KILLS = 4
 COUNTERS = (
@@ -35,7 +35,7 @@ COUNTERS = (
 )
 
 
-class Shown:
+class HighestCounters:
     """The highest that was shown of every counter of an application: no later scrape may be lower."""
 
     def __init__(self, application: str) -> None:
@@ -70,7 +70,7 @@ def _work(producer: Producer, topic: str, stop: Event) -> None:
         producer.run(1, topic, commit=False)
 
 
-def _watch(agent: Agent, shown: Shown, more_than: float) -> None:
+def _watch(agent: AgentProcess, shown: HighestCounters, more_than: float) -> None:
     """Scrape until more was committed than that, and look at every scrape."""
     agent.wait_until(lambda seen: (shown.look(seen), shown.committed > more_than)[1], timeout=60)
 
@@ -78,7 +78,7 @@ def _watch(agent: Agent, shown: Shown, more_than: float) -> None:
 def test_counters_go_on_over_kills_and_are_never_lower_than_a_scrape_showed(
     kafka_4: KafkaCluster,
     start_agent: StartAgent,
-    keep: Keep,
+    keep: EnterContext,
     fresh: Callable[[str], str],
     make_producer: ProducerClass,
     tmp_path: Path,
@@ -92,7 +92,7 @@ def test_counters_go_on_over_kills_and_are_never_lower_than_a_scrape_showed(
     stop = Event()
     worker = Thread(target=_work, args=(producer, topic, stop))
     worker.start()
-    shown = Shown(application)
+    shown = HighestCounters(application)
     try:
         for life in range(1, KILLS + 1):
             _watch(agent, shown, shown.committed + 20)
@@ -105,7 +105,7 @@ def test_counters_go_on_over_kills_and_are_never_lower_than_a_scrape_showed(
     finally:
         stop.set()
         worker.join()
-    truth = {outcome: float(count) for outcome, count in producer.books.outcomes().items()}
+    truth = {outcome: float(count) for outcome, count in producer.counts.outcomes().items()}
     metrics = agent.wait_until(lambda seen: _outcomes(shown.look(seen), application) == truth, timeout=60)
     assert metrics.value(catalogue.PRODUCER_INITS_TOTAL, application=application) == 1
     assert metrics.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 0
@@ -116,7 +116,7 @@ def test_counters_go_on_over_kills_and_are_never_lower_than_a_scrape_showed(
 def test_a_state_folder_that_cannot_be_written_costs_a_log_line_and_is_made_up_for(
     kafka_4: KafkaCluster,
     start_agent: StartAgent,
-    keep: Keep,
+    keep: EnterContext,
     fresh: Callable[[str], str],
     make_producer: ProducerClass,
     tmp_path: Path,
@@ -128,7 +128,7 @@ def test_a_state_folder_that_cannot_be_written_costs_a_log_line_and_is_made_up_f
     agent = start_agent(*arguments, name="agent-0")
     producer = keep(make_producer(kafka_4, f"{application}-1"))
     producer.init()
-    shown = Shown(application)
+    shown = HighestCounters(application)
 
     def commit(times: int) -> None:
         before = shown.committed
@@ -153,7 +153,7 @@ def test_a_state_folder_that_cannot_be_written_costs_a_log_line_and_is_made_up_f
     agent = start_agent(*arguments, name="agent-1")
     commit(5)
     metrics = agent.wait_until(lambda seen: shown.look(seen).value(catalogue.SOURCE_UP, source="txnlog") == 1)
-    assert _outcomes(metrics, application)["committed"] == producer.books.outcomes()["committed"]
+    assert _outcomes(metrics, application)["committed"] == producer.counts.outcomes()["committed"]
 
 
 def _outcomes(metrics: Metrics, application: str) -> dict[str, float | None]:

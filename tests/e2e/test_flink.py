@@ -10,13 +10,13 @@ import pytest
 from confluent_kafka import Consumer, IsolationLevel, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from demo.agent import COMMAND, Agent
+from demo.agent import COMMAND, AgentProcess
 from demo.cluster import KafkaCluster
 from demo.flink import FlinkJob, Naming
 from demo.processes import poll
 from exporter import catalogue
 from exporter.model import Deadline
-from tests.e2e.conftest import Keep, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent
 
 INTERVAL = 6.0
 STALL_AFTER = 3
@@ -27,11 +27,11 @@ OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__INTERVAL": "1s"}
 DESTRUCTIVE = ("forceTerminateTransaction", " abort ")
 
 
-def cluster_of(agent: Agent) -> Any:
+def cluster_of(agent: AgentProcess) -> Any:
     return agent.status()["clusters"][0]
 
 
-def stalls(agent: Agent, topic: str) -> list[Any]:
+def stalls(agent: AgentProcess, topic: str) -> list[Any]:
     return [each for each in cluster_of(agent)["stalled_partitions"] if each["topic"] == topic]
 
 
@@ -94,7 +94,7 @@ def runs(numbers: set[int], splits: int) -> set[int]:
 
 @pytest.mark.parametrize("naming", ["INCREMENTING", "POOLING"])
 def test_a_job_that_dies_after_a_checkpoint_is_told_its_deadline_and_loses_nothing(
-    kafka_4: KafkaCluster, start_agent: StartAgent, keep: Keep, fresh: Callable[[str], str], naming: Naming
+    kafka_4: KafkaCluster, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str], naming: Naming
 ) -> None:
     topic, prefix = fresh("flink"), fresh("job")
     kafka_4.create_topic(topic, 2)
@@ -150,7 +150,7 @@ def test_a_job_that_dies_after_a_checkpoint_is_told_its_deadline_and_loses_nothi
 
 
 def test_a_job_that_is_not_started_in_time_loses_what_it_precommitted(
-    kafka_4: KafkaCluster, start_agent: StartAgent, keep: Keep, fresh: Callable[[str], str]
+    kafka_4: KafkaCluster, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     topic, prefix = fresh("flink"), fresh("job")
     kafka_4.create_topic(topic, 1)

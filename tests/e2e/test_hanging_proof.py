@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from demo.agent import Agent
+from demo.agent import AgentProcess
 from demo.cluster import KafkaCluster
 from demo.orphan import make_orphan
 from demo.settings import Security
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
-from tests.e2e.conftest import Keep, StartAgent
-from tests.e2e.ending_lines import LOOKS, QUIET_SECONDS, Done, committed, ends_something, never, run
+from tests.e2e.conftest import EnterContext, StartAgent
+from tests.e2e.ending_lines import LOOKS, QUIET_SECONDS, EndingResult, committed, ends_something, never, run
 
 USER = "eos"
 LOG = "__transaction_state"
@@ -40,7 +40,7 @@ def guarded() -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture
-def as_user(guarded: KafkaCluster, tmp_path: Path) -> Callable[..., Done]:
+def as_user(guarded: KafkaCluster, tmp_path: Path) -> Callable[..., EndingResult]:
     properties = tmp_path / "client.properties"
     lines = (f"{name}={value}\n" for name, value in guarded.client_properties(USER).items())
     properties.write_text("".join(lines))
@@ -48,7 +48,7 @@ def as_user(guarded: KafkaCluster, tmp_path: Path) -> Callable[..., Done]:
 
 
 @pytest.fixture
-def watch(start_agent: StartAgent, guarded: KafkaCluster) -> Callable[[], Agent]:
+def watch(start_agent: StartAgent, guarded: KafkaCluster) -> Callable[[], AgentProcess]:
     environment = {
         "KAFKA_EOS_CLUSTERS__0__KAFKA__" + key.upper().replace(".", "_"): value
         for key, value in guarded.client_properties(USER).items()
@@ -57,7 +57,7 @@ def watch(start_agent: StartAgent, guarded: KafkaCluster) -> Callable[[], Agent]
     return lambda: start_agent("--cluster.name", "guarded", "--lso.stall-after", "4s", environment=environment)
 
 
-def open_transaction(guarded: KafkaCluster, keep: Keep, name: str, topic: str) -> RdkafkaProducer:
+def open_transaction(guarded: KafkaCluster, keep: EnterContext, name: str, topic: str) -> RdkafkaProducer:
     guarded.create_topic(topic, 2)
     producer = keep(RdkafkaProducer(guarded, name, timeout=600.0))
     producer.init()
@@ -70,9 +70,9 @@ def open_transaction(guarded: KafkaCluster, keep: Keep, name: str, topic: str) -
 
 def test_an_id_that_is_denied_is_named_by_the_log_and_unknown_without_it(
     guarded: KafkaCluster,
-    as_user: Callable[..., Done],
-    watch: Callable[[], Agent],
-    keep: Keep,
+    as_user: Callable[..., EndingResult],
+    watch: Callable[[], AgentProcess],
+    keep: EnterContext,
     fresh: Callable[[str], str],
 ) -> None:
     name, topic = fresh("pay"), fresh("orders")
@@ -103,9 +103,9 @@ def test_an_id_that_is_denied_is_named_by_the_log_and_unknown_without_it(
 
 def test_a_transaction_log_that_may_not_be_described_leaves_a_live_transaction_unknown(
     guarded: KafkaCluster,
-    as_user: Callable[..., Done],
-    watch: Callable[[], Agent],
-    keep: Keep,
+    as_user: Callable[..., EndingResult],
+    watch: Callable[[], AgentProcess],
+    keep: EnterContext,
     fresh: Callable[[str], str],
 ) -> None:
     name, topic = fresh("pay"), fresh("orders")

@@ -10,24 +10,24 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from demo.agent import Agent, Metrics
+from demo.agent import AgentProcess, Metrics
 from demo.cluster import KafkaCluster
 from demo.orphan import make_orphan
 from demo.workloads.producers import Producer, ProducerError, RdkafkaProducer
 from exporter import catalogue
-from tests.e2e.conftest import Keep, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent
 
 OPTIONS = ("--cluster.name", "holders", "--lso.stall-after", "4s")
 OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "5s", "KAFKA_EOS_CLUSTERS__0__LSO__INTERVAL": "1s"}
 
 
-def stalls(agent: Agent, topic: str) -> list[Any]:
+def stalls(agent: AgentProcess, topic: str) -> list[Any]:
     """What the status says of the stalled partitions of a topic."""
     found = agent.status()["clusters"][0]["stalled_partitions"]
     return [each for each in found if each["topic"] == topic]
 
 
-def scrapes_until(agent: Agent, what: Callable[[Metrics], bool]) -> list[Metrics]:
+def scrapes_until(agent: AgentProcess, what: Callable[[Metrics], bool]) -> list[Metrics]:
     """All scrapes until one is as wanted."""
     seen: list[Metrics] = []
 
@@ -40,7 +40,7 @@ def scrapes_until(agent: Agent, what: Callable[[Metrics], bool]) -> list[Metrics
 
 
 def test_a_holder_whose_records_are_deleted_stays_the_holder_since_it_began(
-    kafka: KafkaCluster, start_agent: StartAgent, keep: Keep, fresh: Callable[[str], str]
+    kafka: KafkaCluster, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     topic = fresh("deleted")
     kafka.create_topic(topic, 1)
@@ -80,7 +80,7 @@ def two() -> Iterator[KafkaCluster]:
 
 
 def test_a_marker_that_is_not_replicated_is_completing_and_the_missing_replica_is_named(
-    two: KafkaCluster, start_agent: StartAgent, keep: Keep, fresh: Callable[[str], str]
+    two: KafkaCluster, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     held, free, name = fresh("held"), fresh("free"), fresh("pay")
     producer = keep(RdkafkaProducer(two, f"{name}-1", timeout=300.0))

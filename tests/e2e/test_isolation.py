@@ -20,11 +20,11 @@ from demo.processes import poll
 from demo.workloads.producers import Producer, RdkafkaProducer
 from exporter import catalogue
 from exporter.model import Deadline
-from tests.e2e.conftest import Keep, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent
 
 
 @pytest.fixture
-def holder(kafka_4: KafkaCluster, keep: Keep, fresh: Callable[[str], str]) -> Producer:
+def holder(kafka_4: KafkaCluster, keep: EnterContext, fresh: Callable[[str], str]) -> Producer:
     """An open transaction over most of a topic that is called as its transactional.id."""
     name = fresh("held")
     kafka_4.create_topic(name, 1)

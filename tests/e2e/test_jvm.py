@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from demo.agent import Agent, Metrics
+from demo.agent import AgentProcess, Metrics
 from demo.certificates import Authority
 from demo.cluster import KafkaCluster
 from demo.jvm_agents import RULES, SPELLINGS, JvmAgents
@@ -27,7 +27,7 @@ from exporter.jvm.mbeans import MBeanQuery
 from exporter.jvm.reader import reader_for
 from exporter.model import Deadline, Reason
 from exporter.sources import brokers, producers
-from tests.e2e.conftest import Keep, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent
 
 BROKER = "broker-1"
 READ_SECONDS = 30.0
@@ -100,7 +100,7 @@ def fence(cluster: KafkaCluster, transactional_id: str, topic: str) -> None:
 
 
 def test_a_broker_and_a_producer_say_the_same_in_both_ways_and_all_spellings(
-    jvms: Jvms, fresh: Fresh, keep: Keep
+    jvms: Jvms, fresh: Fresh, keep: EnterContext
 ) -> None:
     topic, transactional_id = fresh("orders"), fresh("pay")
     jvms.cluster.create_topic(topic)
@@ -135,7 +135,7 @@ def test_the_rule_that_a_note_gives_shows_what_was_missing(jvms: Jvms, tmp_path:
 
 
 def test_the_agent_tells_what_brokers_and_producers_did(
-    jvms: Jvms, fresh: Fresh, keep: Keep, start_agent: StartAgent, tmp_path: Path
+    jvms: Jvms, fresh: Fresh, keep: EnterContext, start_agent: StartAgent, tmp_path: Path
 ) -> None:
     topic, transactional_id = fresh("orders"), fresh("pay")
     jvms.cluster.create_topic(topic)
@@ -196,7 +196,7 @@ def _fences(metrics: Metrics) -> float:
 
 
 def test_a_jolokia_with_tls_and_a_password_answers_who_knows_both_and_says_why_to_all_others(
-    tmp_path: Path, fresh: Fresh, clusters: Callable[..., KafkaCluster], keep: Keep
+    tmp_path: Path, fresh: Fresh, clusters: Callable[..., KafkaCluster], keep: EnterContext
 ) -> None:
     authority, stranger = Authority(tmp_path / "ca"), Authority(tmp_path / "other")
     key_store = (authority.issue_pkcs12("jolokia", "key-s3cret"), "key-s3cret")
@@ -220,7 +220,7 @@ def test_a_jolokia_with_tls_and_a_password_answers_who_knows_both_and_says_why_t
 
 
 def test_one_dead_jvm_harms_no_other_and_comes_back(
-    fresh: Fresh, keep: Keep, start_agent: StartAgent, tmp_path: Path, clusters: Callable[..., KafkaCluster]
+    fresh: Fresh, keep: EnterContext, start_agent: StartAgent, tmp_path: Path, clusters: Callable[..., KafkaCluster]
 ) -> None:
     cluster, agents = clusters("4.3.1"), JvmAgents(tmp_path)
     alive, dead = fresh("pay"), fresh("ship")
@@ -245,7 +245,7 @@ def test_one_dead_jvm_harms_no_other_and_comes_back(
 
 
 def test_targets_of_a_file_are_read_once_they_are_written_there(
-    fresh: Fresh, keep: Keep, start_agent: StartAgent, tmp_path: Path, clusters: Callable[..., KafkaCluster]
+    fresh: Fresh, keep: EnterContext, start_agent: StartAgent, tmp_path: Path, clusters: Callable[..., KafkaCluster]
 ) -> None:
     cluster, agents, transactional_id = clusters("4.3.1"), JvmAgents(tmp_path), fresh("pay")
     keep(JavaProducer(cluster, transactional_id, jvm_options=agents.options)).init()
@@ -261,7 +261,7 @@ def test_targets_of_a_file_are_read_once_they_are_written_there(
 
 
 def test_a_librdkafka_producer_reports_its_state_itself(
-    fresh: Fresh, keep: Keep, start_agent: StartAgent, tmp_path: Path, clusters: Callable[..., KafkaCluster]
+    fresh: Fresh, keep: EnterContext, start_agent: StartAgent, tmp_path: Path, clusters: Callable[..., KafkaCluster]
 ) -> None:
     cluster, topic, transactional_id = clusters("4.3.1"), fresh("orders"), fresh("checkout")
     cluster.create_topic(topic)
@@ -303,7 +303,7 @@ def test_without_ingest_there_is_no_door(start_agent: StartAgent, clusters: Call
     assert _post(agent, b"{}", "") == 404
 
 
-def _post(agent: Agent, body: bytes, token: str) -> int:
+def _post(agent: AgentProcess, body: bytes, token: str) -> int:
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
     request = urllib.request.Request(f"{agent.url}/ingest/librdkafka", body, headers)  # noqa: S310
     try:

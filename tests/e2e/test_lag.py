@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, TopicPartition
 from demo.cluster import KafkaCluster
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
-from tests.e2e.conftest import Keep, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent
 
 OFTEN = {"KAFKA_EOS_CLUSTERS__0__GROUPS__INTERVAL": "2s"}
 
@@ -23,7 +23,7 @@ def commit(kafka: KafkaCluster, group: str, topic: str, offset: int) -> None:
 
 
 def test_a_group_that_has_read_all_lags_by_no_record_and_aborted_ones_do_not_count(
-    kafka: KafkaCluster, start_agent: StartAgent, keep: Keep, fresh: Callable[[str], str]
+    kafka: KafkaCluster, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     topic, group = fresh("lag"), fresh("reader")
     kafka.create_topic(topic, 1)

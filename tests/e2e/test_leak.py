@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from demo.agent import Agent, Metrics
+from demo.agent import AgentProcess, Metrics
 from demo.cluster import KafkaCluster
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
@@ -28,7 +28,7 @@ OFTEN = {
 ROUNDS = 6
 
 
-class Held(NamedTuple):
+class HeldResources(NamedTuple):
     """What the process holds: read from the kernel, and from what it exposes."""
 
     threads: int
@@ -36,17 +36,17 @@ class Held(NamedTuple):
     series: int
 
 
-def _held(agent: Agent, metrics: Metrics) -> Held:
+def _held(agent: AgentProcess, metrics: Metrics) -> HeldResources:
     process = Path("/proc") / str(agent.child.pid)
     ours = [line for line in metrics.text.splitlines() if line.startswith("kafka_eos_")]
-    return Held(len(list((process / "task").iterdir())), len(list((process / "fd").iterdir())), len(ours))
+    return HeldResources(len(list((process / "task").iterdir())), len(list((process / "fd").iterdir())), len(ours))
 
 
 @pytest.mark.timeout(300)
 def test_threads_descriptors_and_series_stay_flat(start_agent: StartAgent, fresh: Callable[[str], str]) -> None:
     with KafkaCluster("4.3.1", properties=FORGETFUL) as kafka:
         agent = start_agent("--bootstrap-server", kafka.bootstrap, "--cluster.name", "leak", environment=OFTEN)
-        after: list[Held] = []
+        after: list[HeldResources] = []
         for round_ in range(ROUNDS):
             topic, application = fresh(f"t{round_}"), fresh(f"a{round_}")
             kafka.create_topic(topic, 3)

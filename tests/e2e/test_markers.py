@@ -14,18 +14,18 @@ from demo.workloads.producers import JavaProducer, RdkafkaProducer
 from tests.schemas import conform
 
 
-class Audited(NamedTuple):
+class MarkersResult(NamedTuple):
     """What the command answered."""
 
     code: int
     cluster: dict[str, Any]
 
 
-def audit(kafka: KafkaCluster) -> Audited:
+def audit(kafka: KafkaCluster) -> MarkersResult:
     argv = [sys.executable, "-m", "exporter", "audit", "markers", "--bootstrap-server", kafka.bootstrap]
     done = subprocess.run([*argv, "--output", "json"], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout, done.stderr
-    return Audited(done.returncode, conform("audit-markers", json.loads(done.stdout))["clusters"][0])
+    return MarkersResult(done.returncode, conform("audit-markers", json.loads(done.stdout))["clusters"][0])
 
 
 @pytest.mark.parametrize("version", ["4.3.1", "3.9.2"])

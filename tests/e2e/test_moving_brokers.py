@@ -24,7 +24,7 @@ from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.transactions import OPEN_STATES, coordinator_partition
 from exporter.model import Deadline, Fault
-from tests.e2e.conftest import Keep, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent
 from tests.e2e.ending_lines import LOOKS, QUIET_SECONDS, ends_something, never, run
 from tests.e2e.ending_lines import committed as committed_records
 from tests.fakes.tcp_proxy import TcpProxy
@@ -39,7 +39,7 @@ STOPPED_SECONDS = 25.0
 AFTER_WAKING_SECONDS = 15.0
 
 
-class Pair(NamedTuple):
+class ProxiedBrokers(NamedTuple):
     """Two brokers that reach the controller by a proxy only; broker 2 leads nothing of the topics made here."""
 
     kafka: KafkaCluster
@@ -85,7 +85,7 @@ class Pair(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def pair() -> Iterator[Pair]:
+def pair() -> Iterator[ProxiedBrokers]:
     port = free_ports(1)[0]
     by_proxy = {"controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{port}"}
     # Or brokers learn the controller's own address from it, and go around the proxy.
@@ -106,13 +106,13 @@ def pair() -> Iterator[Pair]:
             with kafka:
                 kafka.access.allow_all_reads(NO_READER)
                 kafka.access.deny(NO_READER, "READ", "Topic", LOG)
-                yield Pair(kafka, proxy)
+                yield ProxiedBrokers(kafka, proxy)
         finally:
             proxy.heal()
 
 
 def test_a_live_transaction_whose_coordinator_moves_to_a_broker_that_has_not_heard_of_it_is_never_hanging(
-    pair: Pair, keep: Keep, start_agent: StartAgent
+    pair: ProxiedBrokers, keep: EnterContext, start_agent: StartAgent
 ) -> None:
     kafka = pair.kafka
     pair.create_topic("ledger")
@@ -159,7 +159,7 @@ def test_a_live_transaction_whose_coordinator_moves_to_a_broker_that_has_not_hea
 
 
 def test_an_agent_that_was_stopped_shows_no_ended_transaction_overdue_and_no_lag_without_the_end(
-    pair: Pair, keep: Keep, start_agent: StartAgent
+    pair: ProxiedBrokers, keep: EnterContext, start_agent: StartAgent
 ) -> None:
     kafka = pair.kafka
     pair.create_topic("stopped")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from demo.agent import Agent
+from demo.agent import AgentProcess
 from demo.cluster import KafkaCluster
 from demo.connect import ConnectCluster
 from demo.monitoring import Monitoring, Pace
@@ -41,7 +41,7 @@ STALLS = {"kind": "topic", "pattern": ".*", "stall_warning": "8s", "stall_critic
 Page = Mapping[str, Any]
 
 
-class Pager:
+class WebhookReceiver:
     """A webhook receiver that keeps what it was told, newest last."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Pager:
         self._new = threading.Condition()
         pager = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class WebhookHandler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 with pager._new:
@@ -61,7 +61,7 @@ class Pager:
             def log_message(self, *_: object) -> None:
                 return
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), WebhookHandler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
 
@@ -92,8 +92,8 @@ class Pager:
 
 
 @pytest.fixture
-def pager() -> Iterator[Pager]:
-    made = Pager()
+def pager() -> Iterator[WebhookReceiver]:
+    made = WebhookReceiver()
     try:
         yield made
     finally:
@@ -101,13 +101,13 @@ def pager() -> Iterator[Pager]:
 
 
 @pytest.fixture
-def watch(pager: Pager) -> Iterator[Callable[[Agent, Settings], Monitoring]]:
+def watch(pager: WebhookReceiver) -> Iterator[Callable[[AgentProcess, Settings], Monitoring]]:
     """Starts Prometheus and Alertmanager over an agent, and waits until they scrape it."""
     folder = Path(tempfile.mkdtemp(prefix="kafka-eos-paging-"))
     try:
         with ProcessGroup(folder) as processes:
 
-            def start(agent: Agent, thresholds: Settings) -> Monitoring:
+            def start(agent: AgentProcess, thresholds: Settings) -> Monitoring:
                 pace = Pace("1s", "1s", "2s", HASTE)
                 made = Monitoring(processes, [f"127.0.0.1:{agent.port}"], thresholds, pace, webhook=pager.url)
                 made.wait_ready()
@@ -121,8 +121,8 @@ def watch(pager: Pager) -> Iterator[Callable[[Agent, Settings], Monitoring]]:
 def test_fences_stalls_and_orphans_page_with_evidence_and_resolve_after_repair(
     kafka_4: KafkaCluster,
     start_agent: StartAgent,
-    watch: Callable[[Agent, Settings], Monitoring],
-    pager: Pager,
+    watch: Callable[[AgentProcess, Settings], Monitoring],
+    pager: WebhookReceiver,
     fresh: Callable[[str], str],
     record_property: Callable[[str, object], None],
     tmp_path: Path,
@@ -215,8 +215,8 @@ def test_fences_stalls_and_orphans_page_with_evidence_and_resolve_after_repair(
 def test_a_failed_connect_task_pages_with_its_cause_and_resolves_once_it_is_restarted(
     kafka_4: KafkaCluster,
     start_agent: StartAgent,
-    watch: Callable[[Agent, Settings], Monitoring],
-    pager: Pager,
+    watch: Callable[[AgentProcess, Settings], Monitoring],
+    pager: WebhookReceiver,
     fresh: Callable[[str], str],
     tmp_path: Path,
 ) -> None:

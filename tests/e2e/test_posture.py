@@ -23,7 +23,7 @@ GOOD, POOR = "well-kept", "poorly-kept"
 APPLICATIONS = ("modern", "elderly")
 
 
-class Place(NamedTuple):
+class PostureTarget(NamedTuple):
     """A cluster, its Connect, and the settings that watch both."""
 
     kafka: KafkaCluster
@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostureTarget]:
     folder = tmp_path_factory.mktemp("posture")
     lines = folder / "lines.txt"
     lines.write_text("one\ntwo\n")
@@ -54,10 +54,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
                 }
             )
         )
-        yield Place(kafka, config)
+        yield PostureTarget(kafka, config)
 
 
-class Done(NamedTuple):
+class PostureResult(NamedTuple):
     """A command that ended."""
 
     code: int
@@ -69,13 +69,13 @@ class Done(NamedTuple):
         return {(check["name"], check["subject"]): check for check in found}
 
 
-def _check(*arguments: str) -> Done:
+def _check(*arguments: str) -> PostureResult:
     argv = [sys.executable, "-m", "exporter", "check", "posture", *arguments]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
-    return Done(done.returncode, done.stdout, done.stderr)
+    return PostureResult(done.returncode, done.stdout, done.stderr)
 
 
-def test_no_check_is_unknown_where_everything_may_be_asked_and_faults_are_named(place: Place) -> None:
+def test_no_check_is_unknown_where_everything_may_be_asked_and_faults_are_named(place: PostureTarget) -> None:
     done = _check("--config", str(place.config), "--output", "json")
     checks = done.checks()
     assert {check["verdict"] for check in checks.values()} == {"passed", "failed", "information"}
@@ -98,7 +98,7 @@ def test_no_check_is_unknown_where_everything_may_be_asked_and_faults_are_named(
     assert done.code == 1
 
 
-def test_the_table_says_what_to_set_and_ignored_checks_are_left_out(place: Place) -> None:
+def test_the_table_says_what_to_set_and_ignored_checks_are_left_out(place: PostureTarget) -> None:
     done = _check("--config", str(place.config), "--ignore", "transaction_clients", "--ignore", f"topic_min_isr:{POOR}")
     assert done.code == 1
     assert "unclean.leader.election.enable=false on the brokers and on the topic" in done.out
@@ -106,7 +106,7 @@ def test_the_table_says_what_to_set_and_ignored_checks_are_left_out(place: Place
     assert f"topic_min_isr  {POOR}" not in " ".join(done.out.split())
 
 
-def test_the_agent_exposes_the_same_checks(place: Place, start_agent: StartAgent) -> None:
+def test_the_agent_exposes_the_same_checks(place: PostureTarget, start_agent: StartAgent) -> None:
     agent = start_agent("--config", str(place.config))
     metrics = agent.wait_until(
         lambda seen: seen.value(catalogue.POSTURE_CHECK, check="topic_min_isr", subject=POOR) == 0, timeout=60

@@ -27,7 +27,7 @@ from exporter.kafka.requests.transactions import (
     list_transactions,
 )
 from exporter.model import Deadline, Reason, TopicPartition
-from tests.e2e.conftest import Keep
+from tests.e2e.conftest import EnterContext
 
 Fresh = Callable[[str], str]
 
@@ -46,7 +46,7 @@ def soon(seconds: float = 20) -> Deadline:
 
 
 def test_an_open_transaction_is_told_by_all_who_know_it(
-    kafka: KafkaCluster, make_producer: ProducerClass, fresh: Fresh, keep: Keep
+    kafka: KafkaCluster, make_producer: ProducerClass, fresh: Fresh, keep: EnterContext
 ) -> None:
     topic, transactional_id, group = fresh("orders"), fresh("pay"), fresh("group")
     kafka.create_topic(topic, 2)
@@ -94,7 +94,7 @@ def test_an_open_transaction_is_told_by_all_who_know_it(
     assert version == (2 if kafka.version.startswith("4.") else None)
 
 
-def test_each_id_and_each_group_is_asked_of_its_own_coordinator(keep: Keep, fresh: Fresh) -> None:
+def test_each_id_and_each_group_is_asked_of_its_own_coordinator(keep: EnterContext, fresh: Fresh) -> None:
     # A dozen of each: the hashes of half of them are negative, which is where Kafka's arithmetic is easily mistaken.
     ids, groups = ([fresh(f"{number}-{kind}") for number in range(12)] for kind in ("held", "group"))
     with KafkaCluster("4.3.1", 3, heap_mb=384) as kafka:
@@ -145,7 +145,7 @@ def test_a_topic_that_is_deleted_between_two_calls_is_a_fault_and_keeps_the_othe
             assert [fault.reason for fault in answers.faults] == [Reason.UNKNOWN_TOPIC]
 
 
-def test_brokers_that_die_hang_and_come_back(keep: Keep) -> None:
+def test_brokers_that_die_hang_and_come_back(keep: EnterContext) -> None:
     cluster = keep(KafkaCluster(brokers=3))
     with client_of(cluster) as client:
         empty = client.metadata(soon())
@@ -196,7 +196,7 @@ def test_brokers_that_die_hang_and_come_back(keep: Keep) -> None:
     assert spent < 6
 
 
-def test_each_missing_grant_is_named_and_costs_only_what_it_covers(keep: Keep, fresh: Fresh) -> None:
+def test_each_missing_grant_is_named_and_costs_only_what_it_covers(keep: EnterContext, fresh: Fresh) -> None:
     cluster = keep(KafkaCluster(security=Security.of("eos")))
     access = cluster.access
     cluster.create_topic("orders")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from demo.agent import Agent
+from demo.agent import AgentProcess
 from demo.cluster import KafkaCluster
 from demo.orphan import make_orphan
 from demo.processes import poll
@@ -39,7 +39,7 @@ Series = tuple[str, tuple[tuple[str, str], ...]]
 Known = tuple[set[str], set[str], float | None, float | None]
 
 
-class Names(NamedTuple):
+class ShardNames(NamedTuple):
     """Two of each for every shard."""
 
     topics: list[str]
@@ -54,12 +54,12 @@ def spread(stem: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def names() -> Names:
-    return Names(spread("orders"), spread("pay"), spread("readers"))
+def names() -> ShardNames:
+    return ShardNames(spread("orders"), spread("pay"), spread("readers"))
 
 
 @pytest.fixture(scope="module")
-def kafka(names: Names) -> Iterator[KafkaCluster]:
+def kafka(names: ShardNames) -> Iterator[KafkaCluster]:
     """A cluster with topics of every shard, groups that read them, and a transaction that hangs."""
     with KafkaCluster(transaction_partitions=4) as cluster:
         for topic in names.topics:
@@ -72,7 +72,7 @@ def kafka(names: Names) -> Iterator[KafkaCluster]:
         yield cluster
 
 
-class Application:
+class ReplicatedApplication:
     """A transactional producer of this process; ``across`` are the topics that each of its transactions writes to."""
 
     def __init__(self, kafka: KafkaCluster, name: str, across: list[str]) -> None:
@@ -94,7 +94,7 @@ class Application:
         self._producer.abort_transaction(CALL_SECONDS)
 
 
-def series(agent: Agent) -> dict[Series, float]:
+def series(agent: AgentProcess) -> dict[Series, float]:
     """All that it says of what it watches, its own families left out."""
     found: dict[Series, float] = {}
     metrics = agent.metrics()
@@ -147,11 +147,12 @@ def shown(said: dict[Series, float]) -> set[str]:
 
 @pytest.mark.timeout(300)
 def test_three_shards_are_disjoint_and_together_say_what_one_agent_says(
-    kafka: KafkaCluster, names: Names, start_agent: StartAgent
+    kafka: KafkaCluster, names: ShardNames, start_agent: StartAgent
 ) -> None:
     topics = names.topics
     applications = [
-        Application(kafka, f"{name}-1", [topics[at], topics[-at - 1]]) for at, name in enumerate(names.applications)
+        ReplicatedApplication(kafka, f"{name}-1", [topics[at], topics[-at - 1]])
+        for at, name in enumerate(names.applications)
     ]
     for application in applications:  # so that the first look of each agent knows all topics that are written to
         application.begin(1)
@@ -177,7 +178,7 @@ def test_three_shards_are_disjoint_and_together_say_what_one_agent_says(
             ending.callback(application.abort)
         fenced = names.applications[1]
         applications[1].begin(0)
-        rival = Application(kafka, f"{fenced}-1", topics[:1])
+        rival = ReplicatedApplication(kafka, f"{fenced}-1", topics[:1])
         hanging = (catalogue.HANGING_TRANSACTIONS.name, (("kafka_cluster", "prod"), ("topic", topics[0])))
         fences = (catalogue.PRODUCER_FENCES_TOTAL.name, (("application", fenced), ("kafka_cluster", "prod")))
         everything: Known = (set(topics), set(names.applications[::2]), 1, 1)

@@ -16,7 +16,7 @@ from demo.cluster import KafkaCluster
 from demo.orphan import make_orphan
 from demo.workloads.producers import RdkafkaProducer
 from exporter import alerts
-from tests.e2e.conftest import Keep
+from tests.e2e.conftest import EnterContext
 
 TOOLS = {
     "kafka-transactions.sh": "org.apache.kafka.tools.TransactionsCommand",
@@ -36,7 +36,7 @@ IN_A_HURRY = {"stalled": ("--stall-after", "2s"), "hanging": ("--older-than", "0
 COMMAND_SECONDS = 120
 
 
-class Done(NamedTuple):
+class RunbookResult(NamedTuple):
     """A command that ended."""
 
     code: int
@@ -50,7 +50,7 @@ def commands() -> Iterator[str]:
     yield from (line for line in lines if line.split()[0] in {*TOOLS, OURS} and not line.startswith(tuple(ELSEWHERE)))
 
 
-def typed(kafka: KafkaCluster, line: str, words: Mapping[str, str]) -> Done:
+def typed(kafka: KafkaCluster, line: str, words: Mapping[str, str]) -> RunbookResult:
     program, *arguments = (words.get(word, word) for word in shlex.split(line))
     if program == OURS:
         argv = [sys.executable, "-m", "exporter", *arguments, *IN_A_HURRY.get(arguments[1], ())]
@@ -58,7 +58,7 @@ def typed(kafka: KafkaCluster, line: str, words: Mapping[str, str]) -> Done:
     else:
         at = arguments.index("--bootstrap-server")  # the tool's runner gives its own
         run = kafka.tool(TOOLS[program], *arguments[:at], *arguments[at + 2 :])
-    return Done(run.returncode, run.stdout + run.stderr)
+    return RunbookResult(run.returncode, run.stdout + run.stderr)
 
 
 @pytest.mark.parametrize("begins", ELSEWHERE)
@@ -68,7 +68,7 @@ def test_what_is_left_out_is_there(begins: str) -> None:
 
 
 def test_every_command_shows_or_mends_what_it_is_for(
-    kafka_4: KafkaCluster, keep: Keep, fresh: Callable[[str], str]
+    kafka_4: KafkaCluster, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     orders, ledger = fresh("orders"), fresh("ledger")
     for topic in (orders, ledger):

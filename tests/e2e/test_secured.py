@@ -12,13 +12,13 @@ import pytest
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from demo.access import READ_ALL
-from demo.agent import COMMAND, Agent, Metrics
+from demo.agent import COMMAND, AgentProcess, Metrics
 from demo.certificates import LIFE
 from demo.processes import ProcessGroup
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
-from tests.e2e.conftest import Keep, StartAgent
-from tests.e2e.secured import POOR, ROTATED, USER, House, Refusal, Settings, refusals, secured_house
+from tests.e2e.conftest import EnterContext, StartAgent
+from tests.e2e.secured import POOR, ROTATED, USER, Refusal, SecuredBroker, Settings, refusals, secured_house
 from tests.schemas import conform
 
 SOURCES = {"lso", "transactions", "txnlog", "groups", "posture"}
@@ -28,7 +28,7 @@ PASSPHRASE = "PLANTED-passphrase"
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
     with secured_house(tmp_path_factory.mktemp("secured")) as found:
         found.kafka.create_topic("orders")
         with RdkafkaProducer(found.kafka, "first-1") as producer:
@@ -38,7 +38,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 
 @dataclass
-class Done:
+class CommandResult:
     """A command that has ended."""
 
     code: int
@@ -46,7 +46,7 @@ class Done:
     err: str
 
 
-def run(*arguments: str) -> Done:
+def run(*arguments: str) -> CommandResult:
     done = subprocess.run(
         [str(COMMAND), *arguments],
         capture_output=True,
@@ -55,7 +55,7 @@ def run(*arguments: str) -> Done:
         check=False,
         stdin=subprocess.DEVNULL,
     )
-    return Done(done.returncode, done.stdout, done.stderr)
+    return CommandResult(done.returncode, done.stdout, done.stderr)
 
 
 def ups(metrics: Metrics, cluster: str) -> dict[str, float]:
@@ -72,7 +72,7 @@ def all_up(metrics: Metrics, cluster: str) -> bool:
 # --- In ---
 
 
-def ways_in(house: House) -> dict[str, Settings]:
+def ways_in(house: SecuredBroker) -> dict[str, Settings]:
     """Each mechanism and each form of secrets and certificates once."""
     shown = house.authority.issue(USER, password=PASSPHRASE)
     secret = house.folder / "jaas"
@@ -101,7 +101,7 @@ def ways_in(house: House) -> dict[str, Settings]:
 
 
 def test_the_five_grants_are_enough_by_every_way_in(
-    house: House, start_agent: StartAgent, keep: Keep, fresh: Callable[[str], str]
+    house: SecuredBroker, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     iam, environment = house.iam()
     ways = ways_in(house) | {"iam": iam}
@@ -128,7 +128,7 @@ def test_the_five_grants_are_enough_by_every_way_in(
         assert all_up(metrics, way), (way, ups(metrics, way))
 
 
-def test_each_missing_grant_of_a_certificates_owner_is_named(house: House) -> None:
+def test_each_missing_grant_of_a_certificates_owner_is_named(house: SecuredBroker) -> None:
     access = house.kafka.access
     access.allow_all_reads(POOR)
     access.allow(POOR, "DESCRIBE", "Topic", "*")  # else a topic without READ would not be seen at all
@@ -146,25 +146,25 @@ def test_each_missing_grant_of_a_certificates_owner_is_named(house: House) -> No
 
 
 @dataclass
-class Troubled:
+class RefusedAgent:
     """An agent with one cluster for each way to be refused, and all that it and the commands ever said."""
 
     cases: dict[str, Refusal]
-    agent: Agent
+    agent: AgentProcess
     config: Path
 
 
 @pytest.fixture(scope="module")
-def troubled(house: House) -> Iterator[Troubled]:
+def troubled(house: SecuredBroker) -> Iterator[RefusedAgent]:
     cases = refusals(house)
     clusters = {name: case.settings for name, case in cases.items()}
     clusters |= {"good": house.sasl("PLAIN"), "token": house.oauth()}
     config = house.write("refused.yml", clusters, log={"level": "debug"})
-    with ProcessGroup(house.folder) as processes, Agent(processes, "--config", str(config)) as agent:
-        yield Troubled(cases, agent, config)
+    with ProcessGroup(house.folder) as processes, AgentProcess(processes, "--config", str(config)) as agent:
+        yield RefusedAgent(cases, agent, config)
 
 
-def test_every_refusal_is_told_apart_by_the_agent_while_the_others_go_on(troubled: Troubled) -> None:
+def test_every_refusal_is_told_apart_by_the_agent_while_the_others_go_on(troubled: RefusedAgent) -> None:
     cases, agent = troubled.cases, troubled.agent
 
     def told(seen: Metrics) -> bool:
@@ -187,7 +187,7 @@ def test_every_refusal_is_told_apart_by_the_agent_while_the_others_go_on(trouble
         assert case.says in agent.log.replace('\\"', '"'), name
 
 
-def test_every_refusal_is_told_apart_before_the_agent_is_started(troubled: Troubled) -> None:
+def test_every_refusal_is_told_apart_before_the_agent_is_started(troubled: RefusedAgent) -> None:
     done = run("check", "connection", "--config", str(troubled.config), "--output", "json")
     assert done.code == 2, done
     errors = {
@@ -198,7 +198,7 @@ def test_every_refusal_is_told_apart_before_the_agent_is_started(troubled: Troub
         assert case.says in errors[name], name
 
 
-def test_an_encrypted_key_without_its_password_is_refused_and_nobody_is_asked_for_it(house: House) -> None:
+def test_an_encrypted_key_without_its_password_is_refused_and_nobody_is_asked_for_it(house: SecuredBroker) -> None:
     shown = house.authority.issue("locked", password=PASSPHRASE)
     done = run("check", "connection", "--config", str(house.write("locked.yml", {"locked": house.mtls(shown)})))
     assert done.code == 2
@@ -208,7 +208,7 @@ def test_an_encrypted_key_without_its_password_is_refused_and_nobody_is_asked_fo
 # --- Secrets ---
 
 
-def test_no_secret_shows_anywhere(house: House, troubled: Troubled) -> None:
+def test_no_secret_shows_anywhere(house: SecuredBroker, troubled: RefusedAgent) -> None:
     agent, config = troubled.agent, str(troubled.config)
     agent.wait_until(lambda seen: all_up(seen, "good") and all_up(seen, "token"), timeout=WAIT_SECONDS)
     ways = ways_in(house)
@@ -231,7 +231,7 @@ def test_no_secret_shows_anywhere(house: House, troubled: Troubled) -> None:
             assert secret not in text
 
 
-def planted(house: House) -> list[str]:
+def planted(house: SecuredBroker) -> list[str]:
     """Every password, client secret and token, and the first line of every private key."""
     security = house.kafka.security
     assert security is not None
@@ -245,7 +245,7 @@ def planted(house: House) -> list[str]:
 
 
 def test_a_password_that_was_changed_in_its_file_is_used_from_then_on(
-    house: House, start_agent: StartAgent, keep: Keep, fresh: Callable[[str], str]
+    house: SecuredBroker, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     settings = house.sasl("SCRAM-SHA-512", ROTATED)
     first = settings.pop("sasl.password")
@@ -262,7 +262,7 @@ def test_a_password_that_was_changed_in_its_file_is_used_from_then_on(
     _recovers(house, agent, ROTATED, keep, fresh)
 
 
-def _change_password(house: House, password: str) -> None:
+def _change_password(house: SecuredBroker, password: str) -> None:
     how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     admin = house.kafka.admin()
     admin.alter_user_scram_credentials([UserScramCredentialUpsertion(ROTATED, how, password.encode())])[ROTATED].result(
@@ -271,7 +271,7 @@ def _change_password(house: House, password: str) -> None:
 
 
 def test_certificates_that_were_replaced_are_used_from_then_on(
-    house: House, start_agent: StartAgent, keep: Keep, fresh: Callable[[str], str]
+    house: SecuredBroker, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     shown = house.authority.issue(USER)
     agent = start_agent("--config", str(house.write("replaced.yml", {"mtls": house.mtls(shown)})))
@@ -288,7 +288,9 @@ def test_certificates_that_were_replaced_are_used_from_then_on(
     _recovers(house, agent, "mtls", keep, fresh)
 
 
-def _recovers(house: House, agent: Agent, cluster: str, keep: Keep, fresh: Callable[[str], str]) -> None:
+def _recovers(
+    house: SecuredBroker, agent: AgentProcess, cluster: str, keep: EnterContext, fresh: Callable[[str], str]
+) -> None:
     """All sources answer again, and the tail reads on: what happens now is counted, and what was before once."""
     agent.wait_until(lambda seen: all_up(seen, cluster), timeout=WAIT_SECONDS)
     name = fresh("after")

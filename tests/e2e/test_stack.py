@@ -20,19 +20,19 @@ from demo.cluster import KafkaCluster
 from demo.formatter import transaction_log
 from demo.orphan import make_orphan, repair
 from demo.processes import poll
-from demo.scenes import NextStep, abort_line, torn
+from demo.scenes import PrintedStep, abort_line, torn
 from demo.settings import Security
-from demo.workloads.books import Books
+from demo.workloads.outcome_counts import OutcomeCounts
 from demo.workloads.producers import EndedError, JavaProducer, Producer, ProducerClass, RdkafkaProducer
 from exporter.catalogue import TRANSACTIONS_TOTAL
 from exporter.model import Deadline
-from tests.e2e.conftest import Keep, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent
 
 Fresh = Callable[[str], str]
 
 
 def test_the_books_of_a_producer_are_what_the_log_says(
-    kafka: KafkaCluster, make_producer: ProducerClass, fresh: Fresh, keep: Keep
+    kafka: KafkaCluster, make_producer: ProducerClass, fresh: Fresh, keep: EnterContext
 ) -> None:
     topic, transactional_id = fresh("orders"), fresh("pay")
     kafka.create_topic(topic, 2)
@@ -42,7 +42,7 @@ def test_the_books_of_a_producer_are_what_the_log_says(
     producer.run(2, topic, commit=False)
     producer.begin()
     producer.commit()  # empty: the coordinator never hears of it
-    rival = keep(make_producer(kafka, transactional_id, books=producer.books))
+    rival = keep(make_producer(kafka, transactional_id, counts=producer.counts))
     _write_one(producer, topic)
     rival.init()
     with pytest.raises(EndedError):
@@ -57,36 +57,36 @@ def test_the_books_of_a_producer_are_what_the_log_says(
     producer.send_offsets(fresh("group"), topic, 0, 1)
     producer.commit()
 
-    books = producer.books
-    assert books.outcomes() == {"committed": 4, "aborted": 2, "timed_out": 1, "fenced": 1}
+    counts = producer.counts
+    assert counts.outcomes() == {"committed": 4, "aborted": 2, "timed_out": 1, "fenced": 1}
     states = Counter(record.state for record in transaction_log(kafka, transactional_id))
-    assert states["CompleteCommit"] == books.committed
-    assert states["CompleteAbort"] == books.aborted + books.timed_out + books.fenced
-    assert states["Empty"] == books.inits == 4
+    assert states["CompleteCommit"] == counts.committed
+    assert states["CompleteAbort"] == counts.aborted + counts.timed_out + counts.fenced
+    assert states["Empty"] == counts.inits == 4
 
 
 def test_a_killed_producer_leaves_its_transaction_open_until_the_next_incarnation(
-    kafka_4: KafkaCluster, make_producer: ProducerClass, fresh: Fresh, keep: Keep
+    kafka_4: KafkaCluster, make_producer: ProducerClass, fresh: Fresh, keep: EnterContext
 ) -> None:
     topic, transactional_id = fresh("orders"), fresh("crash")
     kafka_4.create_topic(topic)
-    books = Books(transactional_id)
-    crashed = make_producer(kafka_4, transactional_id, books=books)
+    counts = OutcomeCounts(transactional_id)
+    crashed = make_producer(kafka_4, transactional_id, counts=counts)
     crashed.init()
     _write_one(crashed, topic)
     crashed.kill()
     assert transaction_log(kafka_4, transactional_id)[-1].state == "Ongoing"
-    keep(make_producer(kafka_4, transactional_id, books=books)).init()
+    keep(make_producer(kafka_4, transactional_id, counts=counts)).init()
     assert [record.state for record in transaction_log(kafka_4, transactional_id)][-3:] == [
         "PrepareAbort",
         "CompleteAbort",
         "Empty",
     ]
-    assert books.fenced == 1
+    assert counts.fenced == 1
 
 
 def test_java_clients_of_4_bump_the_epoch_at_every_transaction_and_librdkafka_does_not(
-    kafka_4: KafkaCluster, fresh: Fresh, keep: Keep
+    kafka_4: KafkaCluster, fresh: Fresh, keep: EnterContext
 ) -> None:
     topic = fresh("orders")
     kafka_4.create_topic(topic)
@@ -99,7 +99,9 @@ def test_java_clients_of_4_bump_the_epoch_at_every_transaction_and_librdkafka_do
     assert epochs == {"v1": 0, "v2": 3}
 
 
-def test_the_log_of_3_9_has_layout_0_and_that_of_4_layout_1(kafka: KafkaCluster, fresh: Fresh, keep: Keep) -> None:
+def test_the_log_of_3_9_has_layout_0_and_that_of_4_layout_1(
+    kafka: KafkaCluster, fresh: Fresh, keep: EnterContext
+) -> None:
     producer = keep(RdkafkaProducer(kafka, fresh("layout")))
     producer.init()
     layouts = {record.layout for record in transaction_log(kafka, producer.transactional_id)}
@@ -119,7 +121,7 @@ def test_an_orphan_hangs_until_it_is_repaired(kafka: KafkaCluster, fresh: Fresh)
     assert topic not in hanging()
 
 
-def test_three_brokers_go_on_when_one_is_killed_and_it_comes_back_on_its_port(fresh: Fresh, keep: Keep) -> None:
+def test_three_brokers_go_on_when_one_is_killed_and_it_comes_back_on_its_port(fresh: Fresh, keep: EnterContext) -> None:
     cluster = keep(KafkaCluster(brokers=3))
     topic = fresh("orders")
     cluster.create_topic(topic, 3)
@@ -133,12 +135,12 @@ def test_three_brokers_go_on_when_one_is_killed_and_it_comes_back_on_its_port(fr
     broker.start()
     cluster.wait_ready()
     producer.run(3, topic)
-    assert producer.books.committed == 9
+    assert producer.counts.committed == 9
     assert broker.address == address
     assert broker.running
 
 
-def test_a_paused_broker_is_connected_and_silent(keep: Keep) -> None:
+def test_a_paused_broker_is_connected_and_silent(keep: EnterContext) -> None:
     cluster = keep(KafkaCluster())
     cluster.brokers[0].pause()
     with pytest.raises(KafkaException):
@@ -148,7 +150,7 @@ def test_a_paused_broker_is_connected_and_silent(keep: Keep) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
-def test_a_user_sees_what_it_is_allowed_and_no_more(mechanism: str, keep: Keep) -> None:
+def test_a_user_sees_what_it_is_allowed_and_no_more(mechanism: str, keep: EnterContext) -> None:
     cluster = keep(KafkaCluster(security=Security.of("eos", mechanism=mechanism)))
     cluster.create_topic("orders")
     properties = cluster.client_properties("eos")
@@ -162,7 +164,7 @@ def test_a_user_sees_what_it_is_allowed_and_no_more(mechanism: str, keep: Keep) 
 
 
 def test_the_agent_counts_what_a_producer_did_and_stops_cleanly(
-    kafka: KafkaCluster, make_producer: ProducerClass, fresh: Fresh, keep: Keep, start_agent: StartAgent
+    kafka: KafkaCluster, make_producer: ProducerClass, fresh: Fresh, keep: EnterContext, start_agent: StartAgent
 ) -> None:
     topic, transactional_id = fresh("orders"), fresh("pay")
     kafka.create_topic(topic, 2)
@@ -171,7 +173,7 @@ def test_the_agent_counts_what_a_producer_did_and_stops_cleanly(
     agent = start_agent("--bootstrap-server", kafka.bootstrap, "--cluster.name", "stack")
     producer.run(5, topic)
     counted = {"kafka_cluster": "stack", "application": transactional_id, "outcome": "committed"}
-    agent.wait_until(lambda metrics: metrics.value(TRANSACTIONS_TOTAL, **counted) == producer.books.committed)
+    agent.wait_until(lambda metrics: metrics.value(TRANSACTIONS_TOTAL, **counted) == producer.counts.committed)
     assert agent.status()["clusters"][0]["name"] == "stack"
     assert agent.stop() == 0
     with pytest.raises(AgentError):
@@ -189,7 +191,7 @@ def test_metrics_tell_absent_from_zero_and_refuse_an_ambiguous_question() -> Non
 
 def test_an_abort_line_is_torn_unless_its_transaction_hangs() -> None:
     line = "kafka-transactions.sh --bootstrap-server b:1 abort --topic ledger --partition 0 --start-offset 7"
-    hanging, known = NextStep("ledger", "hanging", line), NextStep("ledger", "open", line)
+    hanging, known = PrintedStep("ledger", "hanging", line), PrintedStep("ledger", "open", line)
     assert abort_line([hanging], 7) == line
     assert abort_line([hanging], 8) is None
     assert torn([hanging]) is None

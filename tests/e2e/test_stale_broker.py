@@ -17,7 +17,7 @@ from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline
-from tests.e2e.conftest import Keep, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent
 from tests.fakes.tcp_proxy import TcpProxy
 
 OPTIONS = ("--cluster.name", "parted", "--lso.stall-after", "4s")
@@ -26,7 +26,7 @@ CONTROLLER = 100
 LOG_PARTITIONS = 6
 
 
-class Parted(NamedTuple):
+class SeparatedBrokers(NamedTuple):
     """Two brokers that reach the controller by a proxy only."""
 
     kafka: KafkaCluster
@@ -43,7 +43,7 @@ class Parted(NamedTuple):
 
 
 @dataclass
-class At:
+class ClusterByBroker:
     """A cluster as a client knows it that was given the address of one broker."""
 
     version: str
@@ -52,7 +52,7 @@ class At:
 
 
 @pytest.fixture
-def parted() -> Iterator[Parted]:
+def parted() -> Iterator[SeparatedBrokers]:
     port = free_ports(1)[0]
     by_proxy = {"controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{port}"}
     nodes = {
@@ -68,7 +68,7 @@ def parted() -> Iterator[Parted]:
     with TcpProxy(kafka.controller_port, port) as proxy:
         try:
             with kafka:
-                yield Parted(kafka, proxy)
+                yield SeparatedBrokers(kafka, proxy)
         finally:
             proxy.heal()
 
@@ -81,7 +81,7 @@ def leaders_by(address: str, topic: str) -> list[int]:
 
 
 def test_a_broker_that_learns_nothing_from_the_controller_is_a_fault_by_its_id(
-    parted: Parted, start_agent: StartAgent
+    parted: SeparatedBrokers, start_agent: StartAgent
 ) -> None:
     agent = start_agent("--bootstrap-server", parted.kafka.bootstrap, *OPTIONS, environment=OFTEN)
     up = {"source": "transactions"}
@@ -101,7 +101,7 @@ def test_a_broker_that_learns_nothing_from_the_controller_is_a_fault_by_its_id(
 
 
 def test_a_deposed_leader_makes_no_stall_and_hides_no_commit(
-    parted: Parted, start_agent: StartAgent, keep: Keep, fresh: Callable[[str], str]
+    parted: SeparatedBrokers, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     kafka, topic, name = parted.kafka, fresh("orders"), fresh("pay")
     producer = keep(RdkafkaProducer(kafka, f"{name}-1", timeout=300.0))
@@ -122,7 +122,11 @@ def test_a_deposed_leader_makes_no_stall_and_hides_no_commit(
     while {leader for each in (topic, "__transaction_state") for leader in leaders_by(new.address, each)} != {new.id}:
         assert poll(until, 0.2), "the leaderships did not move"
     # At the new leader the next incarnation aborts what is open and goes on. At the old one it stays open for ever.
-    survivor = keep(RdkafkaProducer(At(kafka.version, kafka.processes, new.address), f"{name}-1", books=producer.books))
+    survivor = keep(
+        RdkafkaProducer(
+            ClusterByBroker(kafka.version, kafka.processes, new.address), f"{name}-1", counts=producer.counts
+        )
+    )
     survivor.init()
     survivor.run(40, topic)
     seen: list[Metrics] = []

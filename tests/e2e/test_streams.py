@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from demo.agent import Agent, Metrics
+from demo.agent import AgentProcess, Metrics
 from demo.cluster import KafkaCluster
 from demo.jvm_agents import JvmAgents
 from demo.streams import StreamsApp
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
-from tests.e2e.conftest import Keep, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent
 
 Fresh = Callable[[str], str]
 # One record a poll and a changelog record for every update: a restoration that takes seconds and can be seen.
@@ -38,10 +38,10 @@ def app(kafka_4: KafkaCluster, agents: JvmAgents, fresh: Fresh) -> Iterator[Stre
 @pytest.fixture
 def agent(
     kafka_4: KafkaCluster, agents: JvmAgents, app: StreamsApp, start_agent: StartAgent, tmp_path: Path
-) -> Callable[[str], Agent]:
+) -> Callable[[str], AgentProcess]:
     """``agent("jolokia")`` runs one that reads the application that way."""
 
-    def start(way: str) -> Agent:
+    def start(way: str) -> AgentProcess:
         url = getattr(agents, way)(f"streams-{app.application_id}")
         settings: dict[str, Any] = {
             "clusters": [{"name": "demo", "kafka": {"bootstrap.servers": kafka_4.bootstrap}}],
@@ -70,7 +70,7 @@ def is_running(metrics: Metrics) -> bool:
 
 
 def test_it_commits_loses_its_state_and_restores_it(
-    kafka_4: KafkaCluster, app: StreamsApp, agent: Callable[[str], Agent], fresh: Fresh, keep: Keep
+    kafka_4: KafkaCluster, app: StreamsApp, agent: Callable[[str], AgentProcess], fresh: Fresh, keep: EnterContext
 ) -> None:
     topic = app.topic
     running = agent("jolokia")
@@ -106,7 +106,7 @@ def test_it_commits_loses_its_state_and_restores_it(
 
 
 def test_a_jmx_exporter_gives_the_numbers_too(
-    kafka_4: KafkaCluster, app: StreamsApp, agent: Callable[[str], Agent], fresh: Fresh, keep: Keep
+    kafka_4: KafkaCluster, app: StreamsApp, agent: Callable[[str], AgentProcess], fresh: Fresh, keep: EnterContext
 ) -> None:
     topic = app.topic
     running = agent("jmx_exporter")

@@ -11,14 +11,14 @@ from demo.cluster import KafkaCluster
 from demo.orphan import make_orphan
 from demo.settings import Security
 from demo.workloads.producers import ProducerClass, RdkafkaProducer
-from tests.e2e.conftest import Keep
-from tests.e2e.ending_lines import Done
+from tests.e2e.conftest import EnterContext
+from tests.e2e.ending_lines import EndingResult
 from tests.e2e.ending_lines import command as run
 
 ABORT = "abort --topic"
 
 
-def look(kafka: KafkaCluster, *words: str) -> Done:
+def look(kafka: KafkaCluster, *words: str) -> EndingResult:
     return run("transactions", *words, "--bootstrap-server", kafka.bootstrap)
 
 
@@ -36,7 +36,7 @@ def test_a_quiet_cluster_is_clean_for_every_look(own_kafka: KafkaCluster) -> Non
 
 
 def test_open_stalled_hanging_and_fenced_are_each_found_with_the_right_step(
-    own_kafka: KafkaCluster, keep: Keep, make_producer: ProducerClass
+    own_kafka: KafkaCluster, keep: EnterContext, make_producer: ProducerClass
 ) -> None:
     for topic in ("orders", "ledger", "payments"):
         own_kafka.create_topic(topic)
@@ -104,19 +104,19 @@ def guarded() -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture
-def as_user(guarded: KafkaCluster, tmp_path: Path) -> Callable[..., Done]:
+def as_user(guarded: KafkaCluster, tmp_path: Path) -> Callable[..., EndingResult]:
     properties = tmp_path / "client.properties"
     lines = (f"{name}={value}\n" for name, value in guarded.client_properties("eos").items())
     properties.write_text("".join(lines))
 
-    def as_user(*arguments: str) -> Done:
+    def as_user(*arguments: str) -> EndingResult:
         return run(*arguments, "--command-config", str(properties))
 
     return as_user
 
 
 def test_no_abort_line_appears_anywhere_while_a_grant_is_missing(
-    guarded: KafkaCluster, as_user: Callable[..., Done], keep: Keep
+    guarded: KafkaCluster, as_user: Callable[..., EndingResult], keep: EnterContext
 ) -> None:
     stuck = keep(RdkafkaProducer(guarded, "stuck-1", timeout=600.0))
     stuck.init()
@@ -143,7 +143,9 @@ def test_no_abort_line_appears_anywhere_while_a_grant_is_missing(
     assert as_user("check", "connection").code == 0
 
 
-def test_without_read_on_the_log_recent_names_the_grant(guarded: KafkaCluster, as_user: Callable[..., Done]) -> None:
+def test_without_read_on_the_log_recent_names_the_grant(
+    guarded: KafkaCluster, as_user: Callable[..., EndingResult]
+) -> None:
     guarded.access.deny("eos", "READ", "Topic", "__transaction_state")
     try:
         done = as_user("transactions", "recent")

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from demo.agent import Agent, Metrics
+from demo.agent import AgentProcess, Metrics
 from demo.cluster import KafkaCluster
 from demo.orphan import make_orphan
 from demo.processes import ProcessGroup
-from demo.workloads.books import Books
+from demo.workloads.outcome_counts import OutcomeCounts
 from demo.workloads.producers import JavaProducer, Producer, ProducerClass, RdkafkaProducer
 from exporter import catalogue
 from exporter.model import Metric
@@ -29,13 +29,13 @@ CLUSTER = "e2e"
 
 
 @dataclass
-class World:
+class ObservedRun:
     """One agent that watched everything below happen from before it began."""
 
     kafka: KafkaCluster
-    agent: Agent
+    agent: AgentProcess
     generation: str
-    books: dict[str, Books] = field(default_factory=dict)
+    counts: dict[str, OutcomeCounts] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=lambda: Metrics(""))
     stalls: list[dict[str, Any]] = field(default_factory=list)
@@ -44,13 +44,13 @@ class World:
 
     def app(self, role: str) -> str:
         """The application of a role: its transactional.id without the trailing number."""
-        return self.books[role].transactional_id.rpartition("-")[0]
+        return self.counts[role].transactional_id.rpartition("-")[0]
 
     def value(self, metric: Metric, **labels: str) -> float | None:
         return self.metrics.value(metric, kafka_cluster=CLUSTER, **labels)
 
 
-def _play(world: World, make: ProducerClass, stack: ExitStack, stem: str) -> None:
+def _play(world: ObservedRun, make: ProducerClass, stack: ExitStack, stem: str) -> None:
     """All situations, the slow ones first so that their time passes while the others happen."""
     kafka = world.kafka
     orders, ledger, offsets = f"orders-{stem}", f"ledger-{stem}", f"offsets-{stem}"
@@ -59,9 +59,9 @@ def _play(world: World, make: ProducerClass, stack: ExitStack, stem: str) -> Non
     kafka.create_topic(ledger)
     kafka.create_topic(offsets)
 
-    def producer(role: str, timeout: float = 60.0, books: Books | None = None) -> Producer:
-        made: Producer = stack.enter_context(make(kafka, f"{role}-{stem}-1", timeout=timeout, books=books))
-        world.books[role] = made.books
+    def producer(role: str, timeout: float = 60.0, counts: OutcomeCounts | None = None) -> Producer:
+        made: Producer = stack.enter_context(make(kafka, f"{role}-{stem}-1", timeout=timeout, counts=counts))
+        world.counts[role] = made.counts
         made.init()
         return made
 
@@ -80,13 +80,13 @@ def _play(world: World, make: ProducerClass, stack: ExitStack, stem: str) -> Non
     zombie.begin()
     zombie.send(orders)
     zombie.flush()
-    successor = producer("rival", books=zombie.books)
+    successor = producer("rival", counts=zombie.counts)
     successor.run(1, orders)
 
     first = producer("restarted")
     first.run(1, orders)
     first.close()
-    producer("restarted", books=first.books).run(1, orders)
+    producer("restarted", counts=first.counts).run(1, orders)
 
     holder = producer("holder", timeout=600.0)
     holder.begin()
@@ -108,7 +108,7 @@ def _play(world: World, make: ProducerClass, stack: ExitStack, stem: str) -> Non
 
 
 @pytest.fixture(scope="module", params=list(product(VERSIONS, (RdkafkaProducer, JavaProducer))), ids=str)
-def world(request: pytest.FixtureRequest, clusters: Callable[..., KafkaCluster]) -> Iterator[World]:
+def world(request: pytest.FixtureRequest, clusters: Callable[..., KafkaCluster]) -> Iterator[ObservedRun]:
     version, make = request.param
     kafka = clusters(version)
     folder = Path(tempfile.mkdtemp(prefix="kafka-eos-world-"))
@@ -123,8 +123,8 @@ def world(request: pytest.FixtureRequest, clusters: Callable[..., KafkaCluster])
     )
     try:
         with ProcessGroup(folder) as processes, ExitStack() as stack:
-            agent = Agent(processes, "--bootstrap-server", kafka.bootstrap, *arguments, environment=SWEEP_OFTEN)
-            world = World(kafka, agent.wait_ready(), make.generation)
+            agent = AgentProcess(processes, "--bootstrap-server", kafka.bootstrap, *arguments, environment=SWEEP_OFTEN)
+            world = ObservedRun(kafka, agent.wait_ready(), make.generation)
             _play(world, make, stack, stem)
             world.metrics = agent.wait_until(lambda metrics: _settled(world, metrics), timeout=120)
             world.stalls = agent.status()["clusters"][0]["stalled_partitions"]
@@ -137,7 +137,7 @@ def world(request: pytest.FixtureRequest, clusters: Callable[..., KafkaCluster])
 SWEEP_OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "8s", "KAFKA_EOS_CLUSTERS__0__GROUPS__INTERVAL": "5s"}
 
 
-def _settled(world: World, metrics: Metrics) -> bool:
+def _settled(world: ObservedRun, metrics: Metrics) -> bool:
     """The slowest of what is waited for: the timeout, the fence's five seconds, the stalls with their kinds."""
     blockers = metrics.samples(catalogue.LSO_BLOCKER_INFO, topic=world.names["ledger"])
     late = metrics.value(catalogue.TRANSACTIONS_TOTAL, application=world.app("late"), outcome="timed_out")
@@ -151,7 +151,7 @@ def _settled(world: World, metrics: Metrics) -> bool:
 
 
 @pytest.mark.parametrize("role", ["healthy", "late", "rival", "restarted", "holder", "behind"])
-def test_every_finished_transaction_is_counted_once_with_its_outcome(world: World, role: str) -> None:
+def test_every_finished_transaction_is_counted_once_with_its_outcome(world: ObservedRun, role: str) -> None:
     expected = dict.fromkeys(catalogue.OUTCOMES, 0)
     expected |= {"healthy": {"committed": 5, "aborted": 3}, "late": {"timed_out": 1}}.get(role, {})
     expected |= {"rival": {"committed": 1, "fenced": 1}, "restarted": {"committed": 2}}.get(role, {})
@@ -161,11 +161,11 @@ def test_every_finished_transaction_is_counted_once_with_its_outcome(world: Worl
         for outcome in catalogue.OUTCOMES
     }
     assert found == expected
-    if role != "late":  # its client never hears of the end, so that its books leave it open
-        assert world.books[role].outcomes() == expected
+    if role != "late":  # its client never hears of the end, so that its counts leave it open
+        assert world.counts[role].outcomes() == expected
 
 
-def test_open_and_completion_times_are_observed_for_the_outcomes_that_were_seen(world: World) -> None:
+def test_open_and_completion_times_are_observed_for_the_outcomes_that_were_seen(world: ObservedRun) -> None:
     name = f"{catalogue.TRANSACTION_OPEN_SECONDS}_count"
     samples = world.metrics.samples(name, application=world.app("healthy"))
     assert {sample.labels["outcome"]: sample.value for sample in samples} == {"committed": 5, "aborted": 3}
@@ -178,20 +178,20 @@ def test_open_and_completion_times_are_observed_for_the_outcomes_that_were_seen(
     assert late >= 3
 
 
-def test_a_fence_is_told_from_a_clean_restart(world: World) -> None:
+def test_a_fence_is_told_from_a_clean_restart(world: ObservedRun) -> None:
     for role, fences in (("rival", 1), ("restarted", 0), ("healthy", 0), ("late", 0)):
         assert world.value(catalogue.PRODUCER_FENCES_TOTAL, application=world.app(role)) == fences, role
     for role, inits in (("rival", 2), ("restarted", 2), ("healthy", 1)):
         assert world.value(catalogue.PRODUCER_INITS_TOTAL, application=world.app(role)) == inits, role
-    fenced = world.books["rival"].transactional_id
+    fenced = world.counts["rival"].transactional_id
     assert world.value(catalogue.RECENT_PRODUCER_FENCES, transactional_id=fenced) == 1
     assert world.metrics.samples(catalogue.RECENT_PRODUCER_FENCES, application=world.app("restarted")) == []
 
 
-def test_unclean_ends_name_their_producers(world: World) -> None:
+def test_unclean_ends_name_their_producers(world: ObservedRun) -> None:
     for role, outcome in (("rival", "fenced"), ("late", "timed_out")):
         found = world.metrics.samples(
-            catalogue.LAST_UNCLEAN_END_TIMESTAMP_SECONDS, transactional_id=world.books[role].transactional_id
+            catalogue.LAST_UNCLEAN_END_TIMESTAMP_SECONDS, transactional_id=world.counts[role].transactional_id
         )
         assert [sample.labels["outcome"] for sample in found] == [outcome]
         assert found[0].labels["producer_epoch"] == "0"
@@ -199,12 +199,12 @@ def test_unclean_ends_name_their_producers(world: World) -> None:
         assert found[0].value == last
 
 
-def test_open_transactions_are_counted_by_state_and_shown_by_id(world: World) -> None:
+def test_open_transactions_are_counted_by_state_and_shown_by_id(world: ObservedRun) -> None:
     for role, count in (("holder", 1), ("healthy", 0), ("late", 0)):
         found = world.value(catalogue.TRANSACTIONS_OPEN, application=world.app(role), state="ongoing")
         assert found == count, role
         assert world.value(catalogue.OVERDUE_TRANSACTIONS, application=world.app(role)) == 0
-    labels = {"transactional_id": world.books["holder"].transactional_id, "state": "ongoing"}
+    labels = {"transactional_id": world.counts["holder"].transactional_id, "state": "ongoing"}
     started = world.value(catalogue.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, **labels)
     assert world.value(catalogue.OPEN_TRANSACTION_TIMEOUT_SECONDS, **labels) == 600
     oldest = world.value(catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, application=world.app("holder"))
@@ -212,7 +212,7 @@ def test_open_transactions_are_counted_by_state_and_shown_by_id(world: World) ->
     assert world.value(catalogue.TRANSACTIONAL_IDS, application=world.app("holder")) == 1
 
 
-def test_a_stalled_partition_names_the_transaction_that_holds_it(world: World) -> None:
+def test_a_stalled_partition_names_the_transaction_that_holds_it(world: ObservedRun) -> None:
     blockers = world.metrics.samples(catalogue.LSO_BLOCKER_INFO, topic=world.names["orders"])
     assert len(blockers) == 1
     labels = dict(blockers[0].labels)
@@ -223,7 +223,7 @@ def test_a_stalled_partition_names_the_transaction_that_holds_it(world: World) -
         "application": world.app("holder"),
         "topic": world.names["orders"],
         "partition": "0",
-        "transactional_id": world.books["holder"].transactional_id,
+        "transactional_id": world.counts["holder"].transactional_id,
         "producer_epoch": "0",
         "kind": "open",
     }
@@ -237,7 +237,7 @@ def test_a_stalled_partition_names_the_transaction_that_holds_it(world: World) -
     assert world.value(catalogue.HANGING_TRANSACTIONS, topic=world.names["orders"]) == 0
     started = world.value(
         catalogue.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
-        transactional_id=world.books["holder"].transactional_id,
+        transactional_id=world.counts["holder"].transactional_id,
     )
     since = world.value(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS, **place)
     assert started is not None
@@ -246,7 +246,7 @@ def test_a_stalled_partition_names_the_transaction_that_holds_it(world: World) -
     assert offset > 0
 
 
-def test_every_stalled_partition_has_exactly_one_blocker(world: World) -> None:
+def test_every_stalled_partition_has_exactly_one_blocker(world: ObservedRun) -> None:
     stalled = world.metrics.total(catalogue.STALLED_PARTITIONS)
     blockers = world.metrics.samples(catalogue.LSO_BLOCKER_INFO)
     places = {(sample.labels["topic"], sample.labels["partition"]) for sample in blockers}
@@ -255,12 +255,12 @@ def test_every_stalled_partition_has_exactly_one_blocker(world: World) -> None:
     assert {(sample.labels["topic"], sample.labels["partition"]) for sample in since} == places
 
 
-def test_consumer_offsets_stall_when_a_transactional_commit_is_left_open(world: World) -> None:
+def test_consumer_offsets_stall_when_a_transactional_commit_is_left_open(world: ObservedRun) -> None:
     blockers = world.metrics.samples(catalogue.LSO_BLOCKER_INFO, application=world.app("consuming"))
     assert [(sample.labels["topic"], sample.labels["kind"]) for sample in blockers] == [("__consumer_offsets", "open")]
 
 
-def test_a_group_waits_for_what_a_stalled_lso_withholds(world: World) -> None:
+def test_a_group_waits_for_what_a_stalled_lso_withholds(world: ObservedRun) -> None:
     labels = {"group": world.names["group"], "topic": world.names["orders"]}
     held = world.value(catalogue.LSO_LAG_OFFSETS, topic=world.names["orders"], partition="0")
     assert world.value(catalogue.GROUP_BLOCKED_OFFSETS, **labels) == held
@@ -269,7 +269,7 @@ def test_a_group_waits_for_what_a_stalled_lso_withholds(world: World) -> None:
     assert lag > 0
 
 
-def test_a_group_whose_own_offsets_are_in_an_open_transaction_is_named_with_its_holder(world: World) -> None:
+def test_a_group_whose_own_offsets_are_in_an_open_transaction_is_named_with_its_holder(world: ObservedRun) -> None:
     group, topic = world.names["group"], world.names["offsets"]
     assert world.value(catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS, group=group, topic=topic) == 1
     assert world.value(catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS, group=group, topic=world.names["orders"]) is None
@@ -278,7 +278,7 @@ def test_a_group_whose_own_offsets_are_in_an_open_transaction_is_named_with_its_
     assert "groups that wait" in world.page
 
 
-def test_a_transaction_that_no_coordinator_knows_is_hanging(world: World) -> None:
+def test_a_transaction_that_no_coordinator_knows_is_hanging(world: ObservedRun) -> None:
     blockers = world.metrics.samples(catalogue.LSO_BLOCKER_INFO, topic=world.names["ledger"])
     assert [(b.labels["kind"], b.labels["transactional_id"], b.labels["producer_id"]) for b in blockers] == [
         ("hanging", "", "777")
@@ -287,7 +287,7 @@ def test_a_transaction_that_no_coordinator_knows_is_hanging(world: World) -> Non
     assert world.value(catalogue.HANGING_TRANSACTIONS, topic=world.names["ledger"]) == 1
 
 
-def test_the_abort_line_is_shown_for_the_hanging_one_only(world: World) -> None:
+def test_the_abort_line_is_shown_for_the_hanging_one_only(world: ObservedRun) -> None:
     hanging = [each for each in world.stalls if each["blocker"]["kind"] == "hanging"]
     assert {each["topic"] for each in hanging} >= {world.names["ledger"]}
     for each in world.stalls:
@@ -302,7 +302,7 @@ def test_the_abort_line_is_shown_for_the_hanging_one_only(world: World) -> None:
     assert world.page.count(" abort --topic ") == len(hanging)
 
 
-def test_the_cluster_is_identified_and_its_internal_topics_are_counted(world: World) -> None:
+def test_the_cluster_is_identified_and_its_internal_topics_are_counted(world: ObservedRun) -> None:
     info = world.metrics.samples(catalogue.CLUSTER_INFO)
     version = "2" if world.kafka.version.startswith("4") else "0"
     assert [sample.labels["transaction_version"] for sample in info] in ([version], [""])
@@ -315,7 +315,7 @@ def test_the_cluster_is_identified_and_its_internal_topics_are_counted(world: Wo
     assert unavailable in (0, None)  # None until the log's ids were counted
 
 
-def test_all_sources_answer_and_nothing_was_lost(world: World) -> None:
+def test_all_sources_answer_and_nothing_was_lost(world: ObservedRun) -> None:
     ups = world.metrics.samples(catalogue.SOURCE_UP)
     assert {sample.labels["source"]: sample.value for sample in ups} == dict.fromkeys(
         ("lso", "transactions", "txnlog", "groups", "posture"), 1.0
@@ -325,7 +325,7 @@ def test_all_sources_answer_and_nothing_was_lost(world: World) -> None:
     assert world.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 0
 
 
-def test_a_repaired_partition_is_no_longer_stalled(world: World) -> None:
+def test_a_repaired_partition_is_no_longer_stalled(world: ObservedRun) -> None:
     orphans = [stall for stall in world.stalls if stall["topic"] == world.names["ledger"]]
     assert len(orphans) == 1
     run = world.kafka.transactions_tool(*_arguments_of(orphans[0]["next_step"]["command"]))

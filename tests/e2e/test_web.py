@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
-from demo.agent import COMMAND, Agent
+from demo.agent import COMMAND, AgentProcess
 from demo.certificates import Authority
 from demo.processes import ProcessGroup, poll
 from demo.settings import free_ports
@@ -61,7 +61,7 @@ def renew(authority: Authority) -> None:
 
 
 def ask(
-    agent: Agent, authority: Authority, path: str, password: str = PASSWORD, method: str = "GET"
+    agent: AgentProcess, authority: Authority, path: str, password: str = PASSWORD, method: str = "GET"
 ) -> tuple[int, bytes]:
     context = ssl.create_default_context(cafile=authority.certificate)
     connection = http.client.HTTPSConnection("127.0.0.1", agent.port, timeout=CALL_SECONDS, context=context)
@@ -74,7 +74,7 @@ def ask(
         connection.close()
 
 
-def wait_until_ready(agent: Agent, authority: Authority) -> None:
+def wait_until_ready(agent: AgentProcess, authority: Authority) -> None:
     until = Deadline.after(WAIT_SECONDS)
     while True:
         try:
@@ -86,7 +86,7 @@ def wait_until_ready(agent: Agent, authority: Authority) -> None:
         assert poll(until, 0.1), agent.log
 
 
-def served_certificate(agent: Agent, authority: Authority) -> bytes | None:
+def served_certificate(agent: AgentProcess, authority: Authority) -> bytes | None:
     context = ssl.create_default_context(cafile=authority.certificate)
     with (
         socket.create_connection(("127.0.0.1", agent.port), timeout=CALL_SECONDS) as raw,
@@ -95,7 +95,7 @@ def served_certificate(agent: Agent, authority: Authority) -> bytes | None:
         return secure.getpeercert(binary_form=True)
 
 
-class Prometheus:
+class PrometheusProcess:
     """A real one, with these jobs."""
 
     def __init__(self, processes: ProcessGroup, jobs: list[dict[str, Any]]) -> None:
@@ -148,7 +148,7 @@ def test_promtool_accepts_the_example_and_a_prometheus_scrapes_by_it_while_it_is
         ["promtool", "check", "web-config", str(web_file)], capture_output=True, text=True, check=False
     )
     assert checked.returncode == 0, checked.stderr
-    agent = Agent(processes, "--bootstrap-server", NOBODY_THERE, "--web.config.file", str(web_file))
+    agent = AgentProcess(processes, "--bootstrap-server", NOBODY_THERE, "--web.config.file", str(web_file))
     wait_until_ready(agent, authority)
 
     def job(name: str, **login: str) -> dict[str, Any]:
@@ -160,7 +160,9 @@ def test_promtool_accepts_the_example_and_a_prometheus_scrapes_by_it_while_it_is
             **({"basic_auth": {"username": USER, **login}} if login else {}),
         }
 
-    prometheus = Prometheus(processes, [job("known", password=PASSWORD), job("wrong", password="guess"), job("nobody")])
+    prometheus = PrometheusProcess(
+        processes, [job("known", password=PASSWORD), job("wrong", password="guess"), job("nobody")]
+    )
     prometheus.wait("up", {"known": 1, "wrong": 0, "nobody": 0})
     prometheus.wait("kafka_eos_exporter_build_info", {"known": 1})
     until = Deadline.after(WAIT_SECONDS)
@@ -221,7 +223,7 @@ def test_no_secret_is_in_logs_pages_metrics_printed_settings_or_the_process_list
             }
         )
     )
-    agent = Agent(processes, "--config", str(settings))
+    agent = AgentProcess(processes, "--config", str(settings))
     wait_until_ready(agent, authority)
     pages = [ask(agent, authority, path)[1] for path in ("/", "/metrics", "/api/v1/status", "/runbooks", "/nothing")]
     assert ask(agent, authority, "/", password="sekret-guess")[0] == 401

@@ -12,7 +12,7 @@ from typing import Generic, Self, TypeVar
 T = TypeVar("T")
 
 
-class StandIn(Generic[T]):
+class StubEndpoint(Generic[T]):
     """``posts`` are path, headers and body, as ``read`` makes it; no answer is given while ``hold`` is cleared."""
 
     def __init__(self, read: Callable[[bytes], T]) -> None:
@@ -22,7 +22,7 @@ class StandIn(Generic[T]):
         self.hold.set()
         agent = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class StubHandler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = read(self.rfile.read(int(self.headers["Content-Length"])))
                 agent.posts.put((self.path, dict(self.headers), body))
@@ -36,7 +36,7 @@ class StandIn(Generic[T]):
             def log_message(self, *_: object) -> None:
                 """Say nothing."""
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), StubHandler)
         self.server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.server.server_port}"
 

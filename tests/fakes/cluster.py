@@ -21,7 +21,7 @@ from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Clock, Deadline, Fact, Facts, Fault, Metric, Reason, Sample, Source, TopicPartition
 from exporter.sources.cluster import Cluster
 from exporter.transactions.applications import Grouping
-from tests.fakes.coordinator import LogRecord
+from tests.fakes.coordinator import CoordinatorRecord
 
 LOG = "__transaction_state"
 OFFSETS = "__consumer_offsets"
@@ -33,7 +33,7 @@ UNKNOWN_LEADER_EPOCH = 75
 
 
 @dataclass
-class Time:
+class ManualClock:
     """Both clocks of a test, which the test moves."""
 
     monotonic: float = 1000.0
@@ -49,7 +49,7 @@ class Time:
         return Clock(lambda: self.monotonic, lambda: self.wall, self.boot)
 
 
-class Writer(NamedTuple):
+class OpenWriter(NamedTuple):
     """A producer with an open transaction in a partition."""
 
     producer_id: int
@@ -63,7 +63,7 @@ class Partition:
     leader: int | None = 1
     high_watermark: int = 0
     stable: int | None = None  # the last stable offset; None: the high watermark
-    writers: list[Writer] = field(default_factory=list)
+    writers: list[OpenWriter] = field(default_factory=list)
     replicas: tuple[int, ...] = (1,)
     isr: tuple[int, ...] = (1,)
     epoch: int = 0
@@ -77,7 +77,7 @@ class Partition:
 
 
 @dataclass
-class Transaction:
+class FakeTransaction:
     producer_id: int
     state: str = "Ongoing"
     partitions: Sequence[tuple[str, int]] = ()
@@ -87,13 +87,13 @@ class Transaction:
 
 
 @dataclass
-class World:
+class FakeKafka:
     """One cluster. ``down`` brokers do not answer, ``refuse`` gives an error code by request name."""
 
-    time: Time = field(default_factory=Time)
+    time: ManualClock = field(default_factory=ManualClock)
     brokers: dict[int, str] = field(default_factory=lambda: {1: "k1:9092"})
     topics: dict[str, list[Partition]] = field(default_factory=dict)
-    transactions: dict[str, Transaction] = field(default_factory=dict)
+    transactions: dict[str, FakeTransaction] = field(default_factory=dict)
     groups: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
     unstable: dict[str, set[tuple[str, int]]] = field(default_factory=dict)  # commits of open transactions, by group
     members: dict[str, set[str]] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class World:
     down: set[int] = field(default_factory=set)
     refuse: dict[str, int] = field(default_factory=dict)
     hidden: dict[str, Fault] = field(default_factory=dict)
-    log: dict[int, list[LogRecord]] = field(default_factory=dict)
+    log: dict[int, list[CoordinatorRecord]] = field(default_factory=dict)
     read_refused: bool = False
     tail_cut: bool = False
     no_times: bool = False
@@ -122,7 +122,7 @@ class World:
 
     # --- Writing the log ---
 
-    def write(self, records: Iterable[LogRecord]) -> None:
+    def write(self, records: Iterable[CoordinatorRecord]) -> None:
         for record in records:
             self.log.setdefault(record.partition, []).append(record)
             partition = self.topics[LOG][record.partition]
@@ -429,7 +429,7 @@ class FakeMessage(NamedTuple):
 class FakeTail:
     """A tail of the world's log: records, and the end of a partition once it is reached anew."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: FakeKafka) -> None:
         self._world = world
         self._positions: dict[int, int] = {}
         self._ended: dict[int, int] = {}
@@ -479,7 +479,7 @@ class FakeTail:
         """The source holds no resources."""
 
 
-class Seen:
+class SourceRead:
     """What one read gave."""
 
     def __init__(self, given: Iterable[Sample | Fault | Fact]) -> None:
@@ -508,9 +508,9 @@ class Seen:
         return {fault.reason for fault in self.faults}
 
 
-def read(world: World, source: Source, *facts: Fact, seconds: float = 10.0) -> Seen:
+def read(world: FakeKafka, source: Source, *facts: Fact, seconds: float = 10.0) -> SourceRead:
     deadline = Deadline.after(seconds, world.time.clock.monotonic)
-    return Seen(source.read(deadline, Facts({type(each): each for each in facts}, facts)))
+    return SourceRead(source.read(deadline, Facts({type(each): each for each in facts}, facts)))
 
 
 def partitions(count: int, make: Callable[[], Partition] = Partition) -> list[Partition]:

@@ -51,7 +51,7 @@ class Written(NamedTuple):
     initialised: bool
 
 
-class LogRecord(NamedTuple):
+class CoordinatorRecord(NamedTuple):
     """One record of the log."""
 
     partition: int
@@ -63,7 +63,7 @@ class LogRecord(NamedTuple):
 
 
 @dataclass
-class Id:
+class CoordinatorId:
     """One transactional.id at its coordinator. ``level`` is the cluster's transaction.version, ``v2`` the client's."""
 
     name: str
@@ -220,10 +220,10 @@ class Id:
 
 
 @dataclass(frozen=True)
-class History:
+class GeneratedLog:
     """A log, ordered by time, and the true outcomes of the transactions in it."""
 
-    records: tuple[LogRecord, ...]
+    records: tuple[CoordinatorRecord, ...]
     ends: tuple[End, ...]
     log_partitions: int
 
@@ -232,7 +232,7 @@ class History:
         return max((record.ms for record in self.records), default=BEGIN_MS)
 
 
-def merge(ids: Sequence[Id], log_partitions: int) -> History:
+def merge(ids: Sequence[CoordinatorId], log_partitions: int) -> GeneratedLog:
     """Interleave what the ids wrote by time; every record gets its offset."""
     written = [(record, each.name) for each in ids for record in each.written]
     written.sort(key=lambda row: row[0].ms)
@@ -241,11 +241,11 @@ def merge(ids: Sequence[Id], log_partitions: int) -> History:
     for record, name in written:
         partition = coordinator_partition(name, log_partitions)
         offset = next(offsets[partition])
-        records.append(LogRecord(partition, offset, record.ms, record.key, record.value, record.initialised))
+        records.append(CoordinatorRecord(partition, offset, record.ms, record.key, record.value, record.initialised))
         if record.end is not None:
             record.end.partition, record.end.offset = partition, offset
             ends.append(record.end)
-    return History(tuple(records), tuple(ends), log_partitions)
+    return GeneratedLog(tuple(records), tuple(ends), log_partitions)
 
 
 # --- Generated histories ---
@@ -275,14 +275,14 @@ _STEPS = st.sampled_from(
 
 
 @st.composite
-def histories(draw: st.DrawFn, *, levels: Sequence[int] = (0, 1, 2), most_ids: int = 4) -> History:
+def histories(draw: st.DrawFn, *, levels: Sequence[int] = (0, 1, 2), most_ids: int = 4) -> GeneratedLog:
     """Several transactional ids, of both generations, whose records interleave over few log partitions."""
     log_partitions = draw(st.integers(1, 3))
     producer_ids = count(1000)
     ids = []
     for number in range(draw(st.integers(1, most_ids))):
         level = draw(st.sampled_from(levels))
-        each = Id(f"app-{number}", level, level == 2 and draw(st.booleans()), BEGIN_MS, producer_ids)
+        each = CoordinatorId(f"app-{number}", level, level == 2 and draw(st.booleans()), BEGIN_MS, producer_ids)
         each.epoch = draw(st.sampled_from([-1, -1, 3, 32761, 32764, 32765]))
         each.timeout_ms = draw(st.sampled_from([3_000, 60_000, 2**31 - 1]))
         each.now += draw(st.integers(0, 10_000))
@@ -291,7 +291,7 @@ def histories(draw: st.DrawFn, *, levels: Sequence[int] = (0, 1, 2), most_ids: i
     return merge(ids, log_partitions)
 
 
-def _live(draw: st.DrawFn, each: Id) -> None:
+def _live(draw: st.DrawFn, each: CoordinatorId) -> None:
     each.initialise()
     for step in draw(st.lists(_STEPS, min_size=1, max_size=8)):
         each.now += draw(_GAPS)
@@ -312,7 +312,7 @@ def _live(draw: st.DrawFn, each: Id) -> None:
             return
 
 
-def _transact(draw: st.DrawFn, each: Id, step: str) -> bool:
+def _transact(draw: st.DrawFn, each: CoordinatorId, step: str) -> bool:
     """One transaction; False when it is left open, and the story ends."""
     for partition in range(draw(st.integers(1, 3))):
         each.add(draw(st.sampled_from(["orders", "payments"])), partition)

@@ -101,11 +101,11 @@ def offsets(request: Any, codes: dict[str, int] | None = None, offset: int = 7) 
 Handler = Callable[[str, Any], Any]
 
 
-class Close:
+class CloseConnection:
     """Ends the connection instead of an answer."""
 
 
-class Silence:
+class NoAnswer:
     """Gives no answer."""
 
 
@@ -186,9 +186,9 @@ class FakeBroker:
         answer = self._handler(name, request)
         if answer is None:
             answer = self._usual(name)
-        if answer is Close:
+        if answer is CloseConnection:
             return False
-        if answer is Silence:
+        if answer is NoAnswer:
             return True
         if not isinstance(answer, bytes):
             answer.API_VERSION = version
@@ -206,7 +206,7 @@ class FakeBroker:
             return SaslHandshakeResponse(error_code=0, mechanisms=["PLAIN"])
         if name == "SaslAuthenticate":
             return SaslAuthenticateResponse(error_code=0, error_message=None, auth_bytes=b"", session_lifetime_ms=0)
-        return Silence
+        return NoAnswer
 
 
 def api_versions(

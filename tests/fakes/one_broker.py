@@ -34,10 +34,10 @@ NOW = 1_800_000_000.0
 _LED = PartitionMetadata(1, (1,), (1,), offline=False)
 
 
-class LogReader:
+class OneBrokerLogReader:
     """A reader of the world's transaction log, which has two partitions of ten offsets."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: OneBroker) -> None:
         self._world = world
         self._left: dict[int, int] = {}
 
@@ -61,7 +61,7 @@ class LogReader:
 
 
 @dataclass
-class World:
+class OneBroker:
     """``opened`` are (producer id, start offset, seconds since its last write) by partition, ``known`` the partitions
     that a coordinator has for a transactional id, with the producer id; both it and the transaction log say so, but for
     the ``unlisted``, which only the log has. ``monotonic`` runs only with ``sleep``; ``newest_ago`` is how old the
@@ -96,8 +96,8 @@ class World:
 
     # --- The transaction log ---
 
-    def reader(self) -> LogReader:
-        return LogReader(self)
+    def reader(self) -> OneBrokerLogReader:
+        return OneBrokerLogReader(self)
 
     def log(self) -> Iterator[FakeMessage]:
         """Every record of the log: one of each id, of which nobody is longer than the ten offsets of its partition."""

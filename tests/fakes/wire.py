@@ -16,7 +16,7 @@ from exporter.web.app import App
 from exporter.web.connection import Connection, Limits
 
 
-class Wire(asyncio.Transport):
+class RecordingTransport(asyncio.Transport):
     """A transport that keeps what is written."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Wire(asyncio.Transport):
     def resume_reading(self) -> None: ...
 
 
-class Watched:
+class ConnectionEvents:
     """What the connection tells its server."""
 
     limits = Limits()
@@ -68,7 +68,7 @@ async def exchange(pieces: Sequence[bytes]) -> tuple[list[int], bool, int]:
     asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
     app = App(Exposition(), dict, lambda: True, list)
     config = Config(app, http=Connection, ws="none", lifespan="off", log_config=None)
-    watched, wire, state = Watched(), Wire(), ServerState()
+    watched, wire, state = ConnectionEvents(), RecordingTransport(), ServerState()
     with socket.socket() as sock:
         conn = Connection(config, state, watched, sock, "127.0.0.1", loopback=True, tls=None)
         conn.connection_made(wire)

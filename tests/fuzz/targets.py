@@ -79,7 +79,7 @@ def show(faults: Iterable[Fault]) -> None:
         fault.detail.encode()
 
 
-class Scratch:
+class ScratchFolder:
     """A folder for the readers of files, used again by each input."""
 
     def __init__(self) -> None:
@@ -97,12 +97,12 @@ class Scratch:
         return self.root
 
 
-_scratch: list[Scratch] = []
+_scratch: list[ScratchFolder] = []
 
 
-def scratch() -> Scratch:
+def scratch() -> ScratchFolder:
     if not _scratch:
-        _scratch.append(Scratch())
+        _scratch.append(ScratchFolder())
     return _scratch[0]
 
 

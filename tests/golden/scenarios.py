@@ -13,7 +13,7 @@ WALL = 1_795_255_200.0  # 2026-11-21 10:00:00 UTC
 
 
 @dataclass(frozen=True)
-class Told:
+class GivenItems:
     """A source that yields given items."""
 
     name: str
@@ -113,7 +113,7 @@ def groups(cluster: str) -> Iterator[Sample]:
 
 
 def group(cluster: str, **said: Iterable[Sample | Fault | Fact]) -> Group:
-    return Group(cluster, tuple(Told(name, cluster, tuple(items)) for name, items in said.items()))
+    return Group(cluster, tuple(GivenItems(name, cluster, tuple(items)) for name, items in said.items()))
 
 
 def all_of(cluster: str) -> Group:

@@ -20,7 +20,7 @@ from tests.golden.scenarios import SCENARIOS, WALL
 SUFFIX = {Format.TEXT: "prom", Format.OPENMETRICS: "openmetrics"}
 
 
-class Watched:
+class WaitingExposition:
     """An exposition that lets a test wait until every source was read."""
 
     def __init__(self, exposition: Exposition, sources: int) -> None:
@@ -42,7 +42,7 @@ def pages(groups: list[Group]) -> dict[Format, str]:
     """The page after each source was read once, with clocks that do not move."""
     clock = Clock(lambda: 1000.0, lambda: WALL)
     exposition = Exposition(clock)
-    watched = Watched(exposition, sum(len(group.sources) for group in groups))
+    watched = WaitingExposition(exposition, sum(len(group.sources) for group in groups))
     fleet = Runner(groups, watched, clock)
     fleet.start()
     assert watched.complete.wait(20)

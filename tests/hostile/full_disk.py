@@ -16,8 +16,8 @@ from exporter import catalogue
 from exporter.model import Notes, Stalls
 from exporter.sources.lso import LsoSettings, LsoSource
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
-from tests.fakes.cluster import LOG, Seen, World, Writer, partitions, read
-from tests.fakes.coordinator import BEGIN_MS, Id, LogRecord
+from tests.fakes.cluster import LOG, FakeKafka, OpenWriter, SourceRead, partitions, read
+from tests.fakes.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord
 
 
 class Logged(logging.Handler):
@@ -32,16 +32,16 @@ class Logged(logging.Handler):
             self.lines.append(f"{record.levelname} {record.getMessage()}")
 
 
-class Story:
+class StalledCluster:
     """A cluster with one application that commits, and a partition that stands still."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.world = World(topics={LOG: partitions(1), "orders": partitions(1)})
+        self.world = FakeKafka(topics={LOG: partitions(1), "orders": partitions(1)})
         self.world.time.wall = BEGIN_MS / 1000
         orders = self.world.topics["orders"][0]
-        orders.high_watermark, orders.stable, orders.writers = 25, 10, [Writer(7, 10)]
-        self._id = Id("app-1", 2, True, BEGIN_MS, iter([100]))
+        orders.high_watermark, orders.stable, orders.writers = 25, 10, [OpenWriter(7, 10)]
+        self._id = CoordinatorId("app-1", 2, True, BEGIN_MS, iter([100]))
         self._written = 0
         self._id.initialise()
         self._write()
@@ -54,7 +54,7 @@ class Story:
 
     def _write(self) -> None:
         records = [
-            LogRecord(0, self._written + at, each.ms, each.key, each.value)
+            CoordinatorRecord(0, self._written + at, each.ms, each.key, each.value)
             for at, each in enumerate(self._id.written[self._written :])
         ]
         self._written = len(self._id.written)
@@ -78,7 +78,7 @@ def fill(folder: Path) -> None:
                     raise
 
 
-def seen_of(seen: tuple[Seen, Seen]) -> dict[str, Any]:
+def seen_of(seen: tuple[SourceRead, SourceRead]) -> dict[str, Any]:
     log, lso = seen
     committed = log.values(catalogue.TRANSACTIONS_TOTAL).get(("app", "committed"))
     notes, stalls = log.facts.get(Notes), lso.facts.get(Stalls)
@@ -94,7 +94,7 @@ def main(folder: Path) -> None:
     logged = Logged()
     logging.getLogger("exporter").addHandler(logged)
     logging.getLogger("exporter").setLevel(logging.INFO)
-    story = Story(folder)
+    story = StalledCluster(folder)
     sources = story.sources()
     shown: dict[str, dict[str, Any]] = {}
 

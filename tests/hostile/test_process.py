@@ -136,7 +136,7 @@ def settings(root: Path, jvms: int) -> Path:
     return path
 
 
-class Agent:
+class ConfinedAgent:
     """The process, in a cgroup of its own where one can be made."""
 
     def __init__(self, config: Path) -> None:
@@ -207,7 +207,7 @@ def _cgroup(pid: int) -> Path | None:
     return None
 
 
-def post_without_end(agent: Agent, rounds: int = 300) -> int:
+def post_without_end(agent: ConfinedAgent, rounds: int = 300) -> int:
     """As many of the largest documents as are taken at once; returns how many were taken."""
     taken = 0
     example = {f"{at}": at for at in range(30)}
@@ -258,7 +258,7 @@ def test_no_attack_ends_the_agent_in_256_mb(attack: str, tmp_path: Path, hostile
             del document[key]
     config.write_text(json.dumps(document))
     Hostile.asked.clear()
-    agent = Agent(config)
+    agent = ConfinedAgent(config)
     try:
         if attack == "posted":
             assert post_without_end(agent) > 100
@@ -290,7 +290,7 @@ def test_all_attacks_at_once_do_not_end_the_agent_in_256_mb(tmp_path: Path, host
         document["producers"].append(json.loads(text))
     config.write_text(json.dumps(document))
     Hostile.asked.clear()
-    agent = Agent(config)
+    agent = ConfinedAgent(config)
     try:
         assert post_without_end(agent, 150) > 100
         _until(
@@ -308,7 +308,7 @@ def test_all_attacks_at_once_do_not_end_the_agent_in_256_mb(tmp_path: Path, host
     assert "Traceback" not in agent.log
 
 
-def _until(agent: Agent, met: Callable[[], bool]) -> None:
+def _until(agent: ConfinedAgent, met: Callable[[], bool]) -> None:
     end = time.monotonic() + SECONDS
     while not met():
         assert agent.process.poll() is None, agent.log[-3000:]

@@ -1,4 +1,4 @@
-"""Names that must be found by one search: classes of the package."""
+"""Names that must be found by one search: classes of the package, the demo, the tests and the scripts."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def classes(folder: Path, root: Path = ROOT) -> dict[str, list[str]]:
 
 def test_no_two_classes_have_one_name() -> None:
     places: dict[str, list[str]] = {}
-    for folder in ("exporter", "alerts", "dashboards"):
+    for folder in ("exporter", "alerts", "dashboards", "demo", "tests", "scripts"):
         for name, where in classes(ROOT / folder).items():
             places.setdefault(name, []).extend(where)
-    assert len(places) > 200
+    assert len(places) > 700
     assert {name: where for name, where in places.items() if len(set(where)) > 1} == {}
 
 

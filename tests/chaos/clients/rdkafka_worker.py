@@ -35,7 +35,7 @@ class LostError(Exception):
     """The producer is of no more use: a new one must be initialised."""
 
 
-class Id:
+class WorkerId:
     """One transactional id. The token of a transaction is ``ID/INCARNATION.NUMBER``."""
 
     def __init__(self, bootstrap: str, seed: str, incarnation: str, topics: dict[str, int], spec: str) -> None:
@@ -202,7 +202,7 @@ class Id:
 def main() -> None:
     bootstrap, seed, incarnation, places, *specs = sys.argv[1:]
     topics = {name: int(count) for name, count in (place.split(":") for place in places.split(","))}
-    threads = [threading.Thread(target=Id(bootstrap, seed, incarnation, topics, spec).run) for spec in specs]
+    threads = [threading.Thread(target=WorkerId(bootstrap, seed, incarnation, topics, spec).run) for spec in specs]
     for thread in threads:
         thread.start()
     sys.stdin.read()

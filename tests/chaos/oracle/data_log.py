@@ -6,11 +6,11 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tests.chaos.oracle.segments import Batch, LogError
+from tests.chaos.oracle.segments import LogError, SegmentBatch
 
 
 @dataclass
-class Held:
+class DataTransaction:
     """One transaction in one partition. ``end`` is the offset of its marker, None while it has none.
 
     ``appended`` is the Unix time, in seconds, of its first batch: the broker's, where the topic has LogAppendTime.
@@ -25,10 +25,10 @@ class Held:
     appended: float = 0.0
 
 
-def held(all_batches: Iterable[Batch], *, tokens: bool) -> list[Held]:
+def held(all_batches: Iterable[SegmentBatch], *, tokens: bool) -> list[DataTransaction]:
     """All transactions of the partition, by their first offset. With ``tokens`` the records' values are read."""
-    every: list[Held] = []
-    open_now: dict[int, Held] = {}
+    every: list[DataTransaction] = []
+    open_now: dict[int, DataTransaction] = {}
     for batch in all_batches:
         if batch.control:
             marker = _marker(batch)
@@ -38,7 +38,7 @@ def held(all_batches: Iterable[Batch], *, tokens: bool) -> list[Held]:
         elif batch.transactional:
             found = open_now.get(batch.producer_id)
             if found is None:
-                found = Held(batch.producer_id, batch.producer_epoch, batch.base_offset)
+                found = DataTransaction(batch.producer_id, batch.producer_epoch, batch.base_offset)
                 found.appended = batch.max_timestamp / 1000
                 open_now[batch.producer_id] = found
                 every.append(found)
@@ -47,7 +47,7 @@ def held(all_batches: Iterable[Batch], *, tokens: bool) -> list[Held]:
     return every
 
 
-def _marker(batch: Batch) -> bool | None:
+def _marker(batch: SegmentBatch) -> bool | None:
     """True for a commit, False for an abort, None for a control record of another kind."""
     record = next(batch.records())
     if record.key is None or len(record.key) < 4:

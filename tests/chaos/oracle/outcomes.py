@@ -38,7 +38,7 @@ V2 = 2
 OUTCOMES = ("committed", "aborted", "timed_out", "fenced")
 
 
-class Transaction(NamedTuple):
+class OracleTransaction(NamedTuple):
     """One transaction. ``decided`` and ``completed`` are append times, 0 while it is not; ``epoch`` wrote its data.
 
     ``prepared_at`` is the offset of the first Prepare record, -1 where there is none.
@@ -64,7 +64,7 @@ class Transaction(NamedTuple):
 
 
 @dataclass
-class _Open:
+class _OpenTransaction:
     first: State
     ongoing: State | None
     prepared: State | None = None
@@ -72,20 +72,20 @@ class _Open:
 
 
 @dataclass
-class History:
+class IdHistory:
     """All that the log says of one id."""
 
-    transactions: list[Transaction] = field(default_factory=list)
-    open: Transaction | None = None
+    transactions: list[OracleTransaction] = field(default_factory=list)
+    open: OracleTransaction | None = None
     inits: int = 0
     producer_ids: set[int] = field(default_factory=set)
 
 
-def history(records: Iterable[State]) -> History:
+def history(records: Iterable[State]) -> IdHistory:
     """The history of one id from its records, in offset order."""
     steps = [record for record in records if record.status is not None]
-    found = History()
-    now: _Open | None = None
+    found = IdHistory()
+    now: _OpenTransaction | None = None
     last_init: tuple[int, int] | None = None
     last_done: State | None = None
     for number, record in enumerate(steps):
@@ -97,12 +97,12 @@ def history(records: Iterable[State]) -> History:
         elif record.status in (COMPLETE_COMMIT, COMPLETE_ABORT):
             again = last_done is not None and _same(last_done, record)
             if not again:
-                now = now or _Open(record, None)
+                now = now or _OpenTransaction(record, None)
                 found.transactions.append(_finished(now, record, steps[number + 1 :]))
                 last_done, now = record, None
         else:
             if now is None or now.first.started != record.started:
-                now = _Open(record, None)
+                now = _OpenTransaction(record, None)
             if record.status == ONGOING:
                 now.ongoing = record
             elif now.prepared is None or now.prepared.status != record.status:
@@ -123,15 +123,15 @@ def _same(one: State, other: State) -> bool:
     )
 
 
-def _finished(now: _Open, done: State, after: list[State]) -> Transaction:
+def _finished(now: _OpenTransaction, done: State, after: list[State]) -> OracleTransaction:
     decided = now.prepared.appended if now.prepared is not None else done.updated
     outcome = "committed" if done.status == COMPLETE_COMMIT else _abort(now, done, after)
     return _transaction(now, outcome, done.appended, decided, done)
 
 
-def _transaction(now: _Open, outcome: str, completed: int, decided: int, last: State) -> Transaction:
+def _transaction(now: _OpenTransaction, outcome: str, completed: int, decided: int, last: State) -> OracleTransaction:
     origin = now.ongoing or now.first
-    return Transaction(
+    return OracleTransaction(
         last.transactional_id,
         origin.producer_id,
         origin.epoch,
@@ -148,7 +148,7 @@ def _transaction(now: _Open, outcome: str, completed: int, decided: int, last: S
     )
 
 
-def _abort(now: _Open, done: State, after: list[State]) -> str:
+def _abort(now: _OpenTransaction, done: State, after: list[State]) -> str:
     origin = now.ongoing or now.first
     v2 = origin.client_version >= V2
     prepared = now.prepared or done
@@ -170,7 +170,7 @@ def _displaced(done: State, after: list[State], within_ms: int) -> bool:
     return following.epoch == 0 and done.epoch >= LAST_EPOCH
 
 
-def histories(records: Iterable[State]) -> dict[str, History]:
+def histories(records: Iterable[State]) -> dict[str, IdHistory]:
     """The history of every id."""
     by_id: dict[str, list[State]] = {}
     for record in records:
@@ -178,4 +178,4 @@ def histories(records: Iterable[State]) -> dict[str, History]:
     return {transactional_id: history(each) for transactional_id, each in by_id.items()}
 
 
-__all__ = ["OUTCOMES", "PREPARE_ABORT", "PREPARE_COMMIT", "History", "Transaction", "histories", "history"]
+__all__ = ["OUTCOMES", "PREPARE_ABORT", "PREPARE_COMMIT", "IdHistory", "OracleTransaction", "histories", "history"]

@@ -18,7 +18,7 @@ class LogError(ValueError):
     """A segment has what this reader does not expect."""
 
 
-class Batch(NamedTuple):
+class SegmentBatch(NamedTuple):
     """One record batch. ``records`` is where its records begin in ``data``."""
 
     base_offset: int
@@ -40,7 +40,7 @@ class Batch(NamedTuple):
     def control(self) -> bool:
         return bool(self.attributes & _CONTROL)
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[SegmentRecord]:
         """Its records. Raises LogError when it is compressed: nobody here compresses."""
         if self.attributes & _COMPRESSION:
             raise LogError(f"the batch at {self.base_offset} is compressed")
@@ -57,10 +57,10 @@ class Batch(NamedTuple):
             timestamp = self.base_timestamp + timestamp_delta
             if self.attributes & _APPEND_TIME:
                 timestamp = self.max_timestamp
-            yield Record(self.base_offset + offset_delta, timestamp, key, value)
+            yield SegmentRecord(self.base_offset + offset_delta, timestamp, key, value)
 
 
-class Record(NamedTuple):
+class SegmentRecord(NamedTuple):
     """One record; ``timestamp`` in milliseconds."""
 
     offset: int
@@ -69,7 +69,7 @@ class Record(NamedTuple):
     value: bytes | None
 
 
-def batches(folder: Path) -> Iterator[Batch]:
+def batches(folder: Path) -> Iterator[SegmentBatch]:
     """All batches of one partition's folder, in offset order. A torn one at the very end is left out."""
     for segment in sorted(folder.glob("*.log")):
         data = segment.read_bytes()
@@ -84,7 +84,7 @@ def batches(folder: Path) -> Iterator[Batch]:
                 raise LogError(f"{segment} has a batch of magic {magic} at {at}")
             body = data[at + _HEAD.size : end]
             last = base_offset + last_delta
-            yield Batch(base_offset, last, crc, attributes, base_ts, max_ts, pid, epoch, count, body)
+            yield SegmentBatch(base_offset, last, crc, attributes, base_ts, max_ts, pid, epoch, count, body)
             at = end
 
 

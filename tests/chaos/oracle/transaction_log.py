@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tests.chaos.oracle.segments import Batch, LogError
+from tests.chaos.oracle.segments import LogError, SegmentBatch
 
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
 
@@ -29,7 +29,7 @@ class State(NamedTuple):
     partitions: frozenset[tuple[str, int]] = frozenset()
 
 
-def states(log_partition: int, all_batches: Iterable[Batch]) -> Iterator[State]:
+def states(log_partition: int, all_batches: Iterable[SegmentBatch]) -> Iterator[State]:
     """All records of one partition of the log. Raises LogError where one is not understood to its last byte."""
     for batch in all_batches:
         if batch.control:

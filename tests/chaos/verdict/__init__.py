@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tests.chaos.evidence import Evidence
+from tests.chaos.evidence import RunEvidence
 from tests.chaos.verdict import counts, service, stalls
 from tests.chaos.verdict.values import Disagreement
 
-RULES: tuple[Callable[[Evidence], Iterator[Disagreement]], ...] = (
+RULES: tuple[Callable[[RunEvidence], Iterator[Disagreement]], ...] = (
     counts.outcomes,
     counts.counters_go_on,
     counts.clients_know,
@@ -24,7 +24,7 @@ RULES: tuple[Callable[[Evidence], Iterator[Disagreement]], ...] = (
 )
 
 
-def judge(evidence: Evidence) -> list[Disagreement]:
+def judge(evidence: RunEvidence) -> list[Disagreement]:
     """All disagreements, each at its first sight."""
     found: dict[object, Disagreement] = {}
     for rule in RULES:

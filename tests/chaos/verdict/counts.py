@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.chaos.agent import Scrape, Series
-from tests.chaos.evidence import Evidence
+from tests.chaos.agent import AgentScrape, Series
+from tests.chaos.evidence import RunEvidence
 from tests.chaos.verdict.values import Disagreement, counted, label, place_of
 from tests.chaos.workloads import APPLICATIONS
 
@@ -24,12 +24,12 @@ LOG_COUNTERS = (
 )
 
 
-def true_outcomes(evidence: Evidence) -> Counter[tuple[str, str]]:
+def true_outcomes(evidence: RunEvidence) -> Counter[tuple[str, str]]:
     """Finished transactions by application and outcome."""
     return Counter((each.application, each.outcome) for each in evidence.transactions)
 
 
-def told_outcomes(scrape: Scrape | None) -> Counter[tuple[str, str]]:
+def told_outcomes(scrape: AgentScrape | None) -> Counter[tuple[str, str]]:
     told: Counter[tuple[str, str]] = Counter()
     for series, value in scrape.samples.items() if scrape is not None else ():
         if series[0] == "kafka_eos_transactions_total":
@@ -37,7 +37,7 @@ def told_outcomes(scrape: Scrape | None) -> Counter[tuple[str, str]]:
     return told
 
 
-def outcomes(evidence: Evidence) -> Iterator[Disagreement]:
+def outcomes(evidence: RunEvidence) -> Iterator[Disagreement]:
     """Outcomes per application are equal, exactly, over all restarts of the agent together."""
     last = next((each for each in reversed(evidence.scrapes) if not each.error), None)
     truth, told = true_outcomes(evidence), told_outcomes(last)
@@ -53,18 +53,18 @@ def outcomes(evidence: Evidence) -> Iterator[Disagreement]:
                 yield Disagreement(name, f"{application}: {true[application]} in the log, {value} told at the end")
 
 
-def _inits(evidence: Evidence) -> Counter[str]:
+def _inits(evidence: RunEvidence) -> Counter[str]:
     found: Counter[str] = Counter()
     for transactional_id, history in evidence.histories.items():
         found[transactional_id.rpartition("-")[0]] += history.inits
     return found
 
 
-def _fences(evidence: Evidence) -> Counter[str]:
+def _fences(evidence: RunEvidence) -> Counter[str]:
     return Counter(each.application for each in evidence.transactions if each.outcome == "fenced")
 
 
-def _first_wrong(evidence: Evidence, application: str, outcome: str) -> str:
+def _first_wrong(evidence: RunEvidence, application: str, outcome: str) -> str:
     """The first scrape that no reading of the log explains, and what finished around it."""
     mine = sorted(
         (each for each in evidence.transactions if (each.application, each.outcome) == (application, outcome)),
@@ -86,9 +86,9 @@ def _first_wrong(evidence: Evidence, application: str, outcome: str) -> str:
     return "no single scrape is wrong by itself"
 
 
-def counters_go_on(evidence: Evidence) -> Iterator[Disagreement]:
+def counters_go_on(evidence: RunEvidence) -> Iterator[Disagreement]:
     """No counter that comes from the log is ever lower than an earlier scrape showed."""
-    highest: dict[Series, tuple[float, Scrape]] = {}
+    highest: dict[Series, tuple[float, AgentScrape]] = {}
     told: set[tuple[int, str]] = set()
     for scrape in evidence.scrapes:
         for series, value in scrape.samples.items():
@@ -106,7 +106,7 @@ def counters_go_on(evidence: Evidence) -> Iterator[Disagreement]:
                 highest[series] = value, scrape
 
 
-def clients_know(evidence: Evidence) -> Iterator[Disagreement]:
+def clients_know(evidence: RunEvidence) -> Iterator[Disagreement]:
     """The oracle itself is right: what clients had acknowledged is so in the logs, and both kinds of log agree."""
     visible: set[str] = set()
     gone: set[str] = set()

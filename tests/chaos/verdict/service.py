@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.chaos.agent import Scrape
-from tests.chaos.evidence import Evidence, claims_of
+from tests.chaos.agent import AgentScrape
+from tests.chaos.evidence import RunEvidence, claims_of
 from tests.chaos.verdict.values import LOOK_SECONDS, STALE_SECONDS, WELL_SECONDS, Disagreement, label, place_of
 
 START_SECONDS = 60.0
@@ -14,7 +14,7 @@ OVERDUE_AFTER = 15.0
 REST_SCRAPES = 20
 
 
-def answers(evidence: Evidence) -> Iterator[Disagreement]:
+def answers(evidence: RunEvidence) -> Iterator[Disagreement]:
     """/metrics and the status are answered whenever the process lives, from soon after its start on."""
     for at, code, tail in evidence.crashes:
         yield Disagreement(
@@ -31,7 +31,7 @@ def answers(evidence: Evidence) -> Iterator[Disagreement]:
                 yield Disagreement("answers", text, (scrape.life, round(scrape.at / 30)))
 
 
-def sources_down(evidence: Evidence) -> Iterator[Disagreement]:
+def sources_down(evidence: RunEvidence) -> Iterator[Disagreement]:
     """While partitions are not answered for 20 s, a source says that it is down."""
     told: set[int] = set()
     for place, looks in evidence.looks.items():
@@ -54,14 +54,14 @@ def sources_down(evidence: Evidence) -> Iterator[Disagreement]:
                 )
 
 
-def _down(scrape: Scrape) -> bool:
+def _down(scrape: AgentScrape) -> bool:
     return any(
         series[0] == "kafka_eos_source_up" and label(series, "source") in {"lso", "txnlog"} and value == 0
         for series, value in scrape.samples.items()
     )
 
 
-def overdue(evidence: Evidence) -> Iterator[Disagreement]:
+def overdue(evidence: RunEvidence) -> Iterator[Disagreement]:
     """An overdue transaction is told of an application only while it has one."""
     for scrape in evidence.scrapes:
         if evidence.just_paused(scrape.at, LOOK_SECONDS):
@@ -85,7 +85,7 @@ def overdue(evidence: Evidence) -> Iterator[Disagreement]:
                 yield Disagreement("overdue, invented", f"{text}; faults: {evidence.faults_near(at)}", about)
 
 
-def at_rest(evidence: Evidence) -> Iterator[Disagreement]:
+def at_rest(evidence: RunEvidence) -> Iterator[Disagreement]:
     """When all is healed and every transaction has ended, nothing is open and only orphans hold anything.
 
     Said in one of the last scrapes, as a machine that is busy may take a broker away once more.
@@ -100,7 +100,7 @@ def at_rest(evidence: Evidence) -> Iterator[Disagreement]:
     yield from (Disagreement("at rest", each) for each in wrong)
 
 
-def _restless(evidence: Evidence, scrape: Scrape) -> Iterator[str]:
+def _restless(evidence: RunEvidence, scrape: AgentScrape) -> Iterator[str]:
     if scrape.error:
         yield scrape.error
         return

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.chaos.agent import STALL_AFTER
-from tests.chaos.evidence import Claim, Evidence, Place
-from tests.chaos.oracle.eyes import moved_at
+from tests.chaos.evidence import BlockerClaim, Place, RunEvidence
+from tests.chaos.oracle.offset_observer import moved_at
 from tests.chaos.verdict.values import LOOK_SECONDS, STALE_SECONDS, WELL_SECONDS, Disagreement, label
 
 MISSED_AFTER = 30.0
@@ -15,9 +15,9 @@ ESTIMATE_SECONDS = 2.0
 """By how much a wrong clock's distance is estimated too large: the delay of the least delayed record."""
 
 
-def no_stall_invented(evidence: Evidence) -> Iterator[Disagreement]:
+def no_stall_invented(evidence: RunEvidence) -> Iterator[Disagreement]:
     """No stall is told of a partition that moved, none before its time, and none begins again."""
-    since: dict[tuple[Place, int], tuple[Claim, tuple[float, ...]]] = {}
+    since: dict[tuple[Place, int], tuple[BlockerClaim, tuple[float, ...]]] = {}
     for claim in evidence.claims():
         at, where = claim.scrape.at, f"{claim.place[0]}-{claim.place[1]} at {claim.offset}"
         about = claim.place, claim.offset, claim.scrape.life
@@ -48,7 +48,7 @@ def no_stall_invented(evidence: Evidence) -> Iterator[Disagreement]:
             yield Disagreement("since", f"{text}, and did not stand at {evidence.ago(stood)}; {clocks}", about)
 
 
-def no_stall_missed(evidence: Evidence) -> Iterator[Disagreement]:
+def no_stall_missed(evidence: RunEvidence) -> Iterator[Disagreement]:
     """What stands for 30 s is told, once the leader answered and the agent said that it reads for 20 s of them."""
     told: dict[tuple[Place, int], float] = {}
     for claim in evidence.claims():
@@ -77,7 +77,7 @@ def no_stall_missed(evidence: Evidence) -> Iterator[Disagreement]:
                 )
 
 
-def holders(evidence: Evidence) -> Iterator[Disagreement]:
+def holders(evidence: RunEvidence) -> Iterator[Disagreement]:
     """Who is said to hold a partition is who holds it, and open, completing or hanging as it is said."""
     for claim in evidence.claims():
         if claim.kind == "unknown" or evidence.just_paused(claim.scrape.at, STALE_SECONDS):
@@ -93,7 +93,7 @@ def holders(evidence: Evidence) -> Iterator[Disagreement]:
             )
 
 
-def _wrong_holder(evidence: Evidence, claim: Claim) -> str:
+def _wrong_holder(evidence: RunEvidence, claim: BlockerClaim) -> str:
     truth = next((each for each in evidence.held.get(claim.place, ()) if each.start == claim.offset), None)
     if truth is None:
         return "no transaction of the log begins there"
@@ -126,7 +126,7 @@ def _wrong_holder(evidence: Evidence, claim: Claim) -> str:
     return ""
 
 
-def hanging(evidence: Evidence) -> Iterator[Disagreement]:
+def hanging(evidence: RunEvidence) -> Iterator[Disagreement]:
     """Nothing is said to hang but the orphans, and no terminating line is printed but for them."""
     planted = {(each.place, each.start, each.producer_id) for each in evidence.orphans}
     for claim in evidence.claims():
@@ -150,7 +150,7 @@ def hanging(evidence: Evidence) -> Iterator[Disagreement]:
                     yield Disagreement("hanging, invented", text, (topic, scrape.life, round(scrape.at / 30)))
 
 
-def orphans_found(evidence: Evidence) -> Iterator[Disagreement]:
+def orphans_found(evidence: RunEvidence) -> Iterator[Disagreement]:
     """Every orphan that holds its partition is found within two minutes of quiet."""
     found = found_orphans(evidence)
     for orphan in evidence.orphans:
@@ -163,7 +163,7 @@ def orphans_found(evidence: Evidence) -> Iterator[Disagreement]:
             )
 
 
-def found_orphans(evidence: Evidence) -> dict[Place, float]:
+def found_orphans(evidence: RunEvidence) -> dict[Place, float]:
     """When each was first told, by its partition."""
     found: dict[Place, float] = {}
     planted = {(each.place, each.start, each.producer_id) for each in evidence.orphans}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.chaos.agent import Scrape, Series
-from tests.chaos.oracle.outcomes import Transaction
+from tests.chaos.agent import AgentScrape, Series
+from tests.chaos.oracle.outcomes import OracleTransaction
 
 STALE_SECONDS = 15.0
 """How old a statement may be: a read of the agent waits up to 10 s for a broker that hangs, and 5 s pass between."""
@@ -29,7 +29,7 @@ def label(series: Series, name: str) -> str:
     return dict(series[1]).get(name, "")
 
 
-def counted(scrape: Scrape, name: str, **labels: str) -> float | None:
+def counted(scrape: AgentScrape, name: str, **labels: str) -> float | None:
     """The sum over the series of this name that have these labels; None when there is none."""
     found = [
         value
@@ -39,6 +39,6 @@ def counted(scrape: Scrape, name: str, **labels: str) -> float | None:
     return sum(found) if found else None
 
 
-def place_of(each: Transaction) -> str:
+def place_of(each: OracleTransaction) -> str:
     """Where the log has the record that finished it."""
     return f"{each.transactional_id} at {each.log_partition}:{each.offset}"

@@ -26,7 +26,7 @@ SECONDS = 30.0
 AVRO = "org.apache.spark:spark-avro_2.13:4.0.0"
 
 
-class Planned(NamedTuple):
+class PlannedRecord(NamedTuple):
     """A record to write."""
 
     partition: int
@@ -66,7 +66,7 @@ def auditor(kafka: KafkaCluster) -> Iterator[Auditor]:
         client.close()
 
 
-def write(kafka: KafkaCluster, topic: str, transactions: Iterable[tuple[Iterable[Planned], bool]]) -> None:
+def write(kafka: KafkaCluster, topic: str, transactions: Iterable[tuple[Iterable[PlannedRecord], bool]]) -> None:
     """Each transaction's records, then its end: True commits, False aborts."""
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": f"writer-{topic}", "log_level": 0})
     producer.init_transactions(SECONDS)

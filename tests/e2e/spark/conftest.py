@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from demo.agent import Agent, Metrics
+from demo.agent import AgentProcess, Metrics
 from demo.cluster import KafkaCluster
 from demo.processes import ProcessGroup
 from demo.spark import SparkDriver
@@ -29,7 +29,7 @@ class SparkStage:
 
     kafka: KafkaCluster
     driver: SparkDriver
-    agent: Agent
+    agent: AgentProcess
 
     def wait(self, what: Callable[[Metrics], object]) -> Metrics:
         return self.agent.wait_until(what, SECONDS)
@@ -54,7 +54,7 @@ def spark_stage(clusters: Callable[..., KafkaCluster]) -> Iterator[SparkStage]:
     (folder / "config.yml").write_text(yaml.safe_dump(settings))
     try:
         with ProcessGroup(folder) as processes:
-            agent = Agent(processes, "--config", str(folder / "config.yml"))
+            agent = AgentProcess(processes, "--config", str(folder / "config.yml"))
             driver = SparkDriver(kafka, "billing", [(agent.url, way) for way in ("listener", "all")], folder)
             agent.wait_ready(SECONDS)
             driver.wait_ready()

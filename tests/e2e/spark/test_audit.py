@@ -25,8 +25,8 @@ from exporter.jobs.audit.columns import ExpressionError, Shape
 from exporter.jobs.audit.offset_range import parse_bound
 from exporter.jobs.audit.sink import SinkTable
 from exporter.model import Deadline
-from tests.e2e.conftest import Keep, StartAgent
-from tests.e2e.spark.auditing import Auditor, Planned, auditor, by_kind, part, places, write
+from tests.e2e.conftest import EnterContext, StartAgent
+from tests.e2e.spark.auditing import Auditor, PlannedRecord, auditor, by_kind, part, places, write
 
 # pyspark leaves the sockets of collected frames and of its gateway to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:Exception ignored in.*socket:pytest.PytestUnraisableExceptionWarning")
@@ -50,12 +50,12 @@ def postgres() -> Iterator[Postgres]:
         yield server
 
 
-def record(key: int, sequence: int, partition: int | None = None) -> Planned:
+def record(key: int, sequence: int, partition: int | None = None) -> PlannedRecord:
     value = json.dumps({"id": f"{key}-{sequence}", "seq": sequence})
-    return Planned(key % 2 if partition is None else partition, f"k{key}", value)
+    return PlannedRecord(key % 2 if partition is None else partition, f"k{key}", value)
 
 
-def steps(count: int = 12) -> list[list[Planned]]:
+def steps(count: int = 12) -> list[list[PlannedRecord]]:
     """``count`` transactions, each with the next number of every key. Offsets: 3 records and a marker a partition."""
     return [[record(key, sequence) for key in range(KEYS)] for sequence in range(count)]
 
@@ -70,7 +70,7 @@ def history(audits: Auditor, fresh: Fresh) -> Callable[..., str]:
     """``history(records of each transaction, aborted={3})`` writes a topic of two partitions; gives its name."""
     numbers = count(1)
 
-    def made(transactions: list[list[Planned]], aborted: frozenset[int] = frozenset(), **config: str) -> str:
+    def made(transactions: list[list[PlannedRecord]], aborted: frozenset[int] = frozenset(), **config: str) -> str:
         topic = fresh(f"history-{next(numbers)}")
         audits.kafka.create_topic(topic, 2, **config)
         write(audits.kafka, topic, ((each, number not in aborted) for number, each in enumerate(transactions)))
@@ -154,7 +154,7 @@ def test_bounds_are_offsets_and_what_they_leave_out_is_not_audited(
 def test_what_cannot_be_known_is_unknown(audits: Auditor, history: Callable[..., str]) -> None:
     compacted = history(steps(2), cleanup_policy="compact")
     assert "compacted" in audits.audit(compacted, id=ID).unknown[0]
-    topic = history([*steps(2), [Planned(0, "k0", "no JSON"), Planned(1, None, None)]])
+    topic = history([*steps(2), [PlannedRecord(0, "k0", "no JSON"), PlannedRecord(1, None, None)]])
     result = audits.audit(topic, id=ID)
     assert (result.verdict, result.records) == ("unknown", 14)
     assert "--id gives null for 2 records, as at partition 0 offset 8" in result.unknown[0]
@@ -194,7 +194,7 @@ def test_avro_values_are_read_by_their_schema_in_both_framings(audits: Auditor, 
     plain = [b"\x06a-1", b"\x06a-2", b"\x06a-1"]  # a length of 3, zigzag, then the text
     framed = [b"\x00" + struct.pack(">i", 7) + each for each in plain]
     for values, confluent in ((plain, False), (framed, True)):
-        topic = history([[Planned(0, "k", each) for each in values]])
+        topic = history([[PlannedRecord(0, "k", each) for each in values]])
         (finding,) = audits.audit(topic, id="value.id", shape=Shape(schema, confluent)).findings
         assert (finding.count, finding.examples[0]["id"], places(finding)) == (1, "a-1", {(0, 2)})
         if not confluent:  # the other mistake, framed data read as plain, gives texts that nobody can doubt
@@ -202,7 +202,7 @@ def test_avro_values_are_read_by_their_schema_in_both_framings(audits: Auditor, 
 
 
 def test_headers_are_a_map_of_texts(audits: Auditor, history: Callable[..., str]) -> None:
-    topic = history([[Planned(0, None, "a", (("seq", str(number).encode()),)) for number in (1, 2, 4)]])
+    topic = history([[PlannedRecord(0, None, "a", (("seq", str(number).encode()),)) for number in (1, 2, 4)]])
     result = audits.audit(topic, key="'all'", sequence="headers['seq']")
     assert by_kind(result)["gap"].examples[0]["missing"] == 1
 
@@ -314,7 +314,7 @@ def test_the_command_prints_the_result_and_the_agent_shows_it(
 
 @pytest.mark.timeout(900)  # Spark starts twice, and each batch has many small tasks
 def test_an_audit_that_goes_on_finds_a_duplicate_of_an_earlier_batch_once_also_when_it_is_killed(
-    audits: Auditor, history: Callable[..., str], keep: Keep, tmp_path: Path
+    audits: Auditor, history: Callable[..., str], keep: EnterContext, tmp_path: Path
 ) -> None:
     topic = history(steps(6))
 

@@ -16,7 +16,7 @@ from demo.processes import poll
 from demo.workloads.producers import EndedError, JavaProducer, RdkafkaProducer
 from exporter.jobs.audit.sink import SinkTable
 from exporter.model import Deadline
-from tests.e2e.conftest import Keep
+from tests.e2e.conftest import EnterContext
 from tests.e2e.spark.auditing import Auditor, auditor, by_kind, places
 
 # pyspark leaves the sockets of collected frames and of its gateway to the garbage collector.
@@ -46,7 +46,7 @@ def topic(kafka: KafkaCluster, fresh: Fresh) -> str:
 
 
 def test_a_producer_killed_in_the_middle_of_a_transaction_leaves_no_duplicate(
-    audits: Auditor, kafka: KafkaCluster, topic: str, keep: Keep, fresh: Fresh
+    audits: Auditor, kafka: KafkaCluster, topic: str, keep: EnterContext, fresh: Fresh
 ) -> None:
     name = fresh("killed")
     first = keep(RdkafkaProducer(kafka, name))
@@ -70,7 +70,7 @@ def test_a_producer_killed_in_the_middle_of_a_transaction_leaves_no_duplicate(
 
 
 def test_what_a_fenced_zombie_wrote_is_aborted_and_seen_by_no_committed_reader(
-    audits: Auditor, kafka: KafkaCluster, topic: str, keep: Keep, fresh: Fresh
+    audits: Auditor, kafka: KafkaCluster, topic: str, keep: EnterContext, fresh: Fresh
 ) -> None:
     name = fresh("zombie")
     zombie, successor = keep(JavaProducer(kafka, name)), keep(JavaProducer(kafka, name))
@@ -87,7 +87,7 @@ def test_what_a_fenced_zombie_wrote_is_aborted_and_seen_by_no_committed_reader(
 
 
 def test_a_reader_that_takes_uncommitted_records_for_good_is_found_out_by_its_sink(
-    audits: Auditor, kafka: KafkaCluster, topic: str, keep: Keep, fresh: Fresh, tmp_path: Path
+    audits: Auditor, kafka: KafkaCluster, topic: str, keep: EnterContext, fresh: Fresh, tmp_path: Path
 ) -> None:
     producer = keep(RdkafkaProducer(kafka, fresh("writer")))
     producer.init()

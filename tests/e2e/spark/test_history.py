@@ -1,4 +1,4 @@
-"""The history of real transactions: equal to the workload's books and to the agent, whenever its writer is killed."""
+"""The history of real transactions: equal to the workload's counts and to the agent, whenever its writer is killed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from demo.access import READ_ALL
-from demo.agent import COMMAND, Agent
+from demo.agent import COMMAND, AgentProcess
 from demo.cluster import KafkaCluster
 from demo.processes import Child, ProcessGroup, poll
 from demo.settings import Security, free_ports
@@ -35,13 +35,13 @@ pytestmark = pytest.mark.timeout(1200)
 
 
 @dataclass
-class Stage:
+class HistoryRun:
     """A secured broker, an agent beside it, and a workload that goes on until it is told to end."""
 
     kafka: KafkaCluster
     folder: Path
     processes: ProcessGroup
-    agent: Agent
+    agent: AgentProcess
     producers: list[Producer] = field(default_factory=list)
     runs: int = 0
 
@@ -58,12 +58,12 @@ class Stage:
         return self.folder / "client.properties"
 
     @property
-    def books(self) -> dict[tuple[str, str], int]:
+    def counts(self) -> dict[tuple[str, str], int]:
         """Transactions by id and outcome."""
         return {
-            (each.books.transactional_id, outcome): count
+            (each.counts.transactional_id, outcome): count
             for each in self.producers
-            for outcome, count in each.books.outcomes().items()
+            for outcome, count in each.counts.outcomes().items()
             if count
         }
 
@@ -105,7 +105,7 @@ def wait(what: Callable[[], object], child: Child, seconds: float = SECONDS) -> 
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
+def stage() -> Iterator[HistoryRun]:
     folder = Path(tempfile.mkdtemp(prefix="kafka-eos-history-"))
     try:
         with KafkaCluster("4.3.1", security=Security.of(USER)) as kafka, ProcessGroup(folder) as processes:
@@ -113,13 +113,15 @@ def stage() -> Iterator[Stage]:
             kafka.create_topic("orders", 3)
             properties = kafka.client_properties(USER)
             (folder / "client.properties").write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-            agent = Agent(processes, "--command-config", str(folder / "client.properties"), name="agent").wait_ready()
-            yield Stage(kafka, folder, processes, agent)
+            agent = AgentProcess(
+                processes, "--command-config", str(folder / "client.properties"), name="agent"
+            ).wait_ready()
+            yield HistoryRun(kafka, folder, processes, agent)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def workload(stage: Stage, over: threading.Event) -> None:
+def workload(stage: HistoryRun, over: threading.Event) -> None:
     """Both generations of clients: commits, aborts and fences until it is over, and one timeout."""
     sleepy, *busy = stage.producers
     sleepy.init()
@@ -146,7 +148,7 @@ def workload(stage: Stage, over: threading.Event) -> None:
 
 
 def test_rows_are_the_books_and_the_agents_counts_though_the_writer_is_killed_at_its_worst_moments(
-    stage: Stage,
+    stage: HistoryRun,
 ) -> None:
     for name, kind, timeout in (
         ("sleepy", RdkafkaProducer, 3.0),
@@ -186,41 +188,41 @@ def test_rows_are_the_books_and_the_agents_counts_though_the_writer_is_killed_at
             producer.close()
     # Followed to the end by a third, which ends in good order.
     third = stage.run("--interval", "1s")
-    wait(lambda: len(stage.rows()) >= sum(stage.books.values()), third)
+    wait(lambda: len(stage.rows()) >= sum(stage.counts.values()), third)
     third.signal(signal.SIGTERM)
     assert third.wait(Deadline.after(SECONDS)) == 0, third.tail()
-    assert stage.counted() == stage.books
-    assert {outcome for _, outcome in stage.books} == {"committed", "aborted", "fenced", "timed_out"}
+    assert stage.counted() == stage.counts
+    assert {outcome for _, outcome in stage.counts} == {"committed", "aborted", "fenced", "timed_out"}
     metrics = stage.agent.wait_until(
-        lambda metrics: metrics.total(catalogue.TRANSACTIONS_TOTAL) >= sum(stage.books.values()), SECONDS
+        lambda metrics: metrics.total(catalogue.TRANSACTIONS_TOTAL) >= sum(stage.counts.values()), SECONDS
     )
     agents = {
         (f"{sample.labels['application']}-1", sample.labels["outcome"]): sample.value
         for sample in metrics.samples(catalogue.TRANSACTIONS_TOTAL)
         if sample.value
     }
-    assert agents == stage.books
+    assert agents == stage.counts
     for log in stage.folder.glob("history-*.log"):
         assert stage.kafka.client_properties(USER)["sasl.password"] not in log.read_text()
 
 
-def test_a_run_to_the_end_adds_nothing_when_all_is_there(stage: Stage) -> None:
+def test_a_run_to_the_end_adds_nothing_when_all_is_there(stage: HistoryRun) -> None:
     before = stage.rows()
     once = stage.run("--once")
     assert once.wait(Deadline.after(SECONDS)) == 0, once.tail()
     assert sorted(stage.rows()) == sorted(before)
 
 
-def test_the_report_tells_the_same(stage: Stage) -> None:
+def test_the_report_tells_the_same(stage: HistoryRun) -> None:
     done = command("history", "report", "--input", str(stage.output), "--output", "json")
     assert done.returncode == 1  # there were fences
     said = conform("history-report", json.loads(done.stdout))
     totals = Counter[str]()
-    for (_, outcome), count in stage.books.items():
+    for (_, outcome), count in stage.counts.items():
         totals[outcome] += count
     assert said["outcomes"] == totals
     assert {each["transactional_id"]: each["count"] for each in said["fences"]} == {
-        name: count for (name, outcome), count in stage.books.items() if outcome == "fenced"
+        name: count for (name, outcome), count in stage.counts.items() if outcome == "fenced"
     }
     # It is open all the while; on a busy machine another one may be open for long enough to be listed below it.
     assert said["holds"][0]["transactional_id"] == "sleepy-1"
@@ -240,7 +242,7 @@ def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
     )
 
 
-def refused(stage: Stage, changed: Mapping[str, str]) -> str:
+def refused(stage: HistoryRun, changed: Mapping[str, str]) -> str:
     """What it says with these flags in place of the usual ones."""
     files = sorted(stage.output.rglob("*"))
     flags = {
@@ -256,13 +258,13 @@ def refused(stage: Stage, changed: Mapping[str, str]) -> str:
     return done.stderr
 
 
-def test_a_cluster_that_is_down_is_named(stage: Stage) -> None:
+def test_a_cluster_that_is_down_is_named(stage: HistoryRun) -> None:
     down = stage.folder / "down.properties"
     down.write_text(f"bootstrap.servers=127.0.0.1:{free_ports(1)[0]}\n")
     assert "no broker answers" in refused(stage, {"--command-config": str(down)})
 
 
-def test_a_missing_grant_on_the_log_is_named(stage: Stage) -> None:
+def test_a_missing_grant_on_the_log_is_named(stage: HistoryRun) -> None:
     stage.kafka.access.deny(USER, "READ", "Topic", "__transaction_state")
     try:
         assert "READ on Topic:__transaction_state" in refused(stage, {})
@@ -271,19 +273,19 @@ def test_a_missing_grant_on_the_log_is_named(stage: Stage) -> None:
     assert READ_ALL
 
 
-def test_a_checkpoint_that_does_not_belong_to_the_output_is_refused(stage: Stage) -> None:
+def test_a_checkpoint_that_does_not_belong_to_the_output_is_refused(stage: HistoryRun) -> None:
     said = refused(stage, {"--checkpoint": str(stage.folder / "new")})
     assert "is not the one that --output" in said
 
 
-def test_a_damaged_checkpoint_is_named(stage: Stage) -> None:
+def test_a_damaged_checkpoint_is_named(stage: HistoryRun) -> None:
     copy = stage.folder / "copy"
     shutil.copytree(stage.checkpoint, copy)
     (copy / "metadata").write_text("{")
     assert "--checkpoint is damaged" in refused(stage, {"--checkpoint": str(copy)})
 
 
-def test_the_history_of_another_cluster_is_left_alone(stage: Stage) -> None:
+def test_the_history_of_another_cluster_is_left_alone(stage: HistoryRun) -> None:
     file = stage.output / "_history.json"
     mine = file.read_text()
     file.write_text(mine.replace(json.loads(mine)["cluster_id"], "another-cluster"))

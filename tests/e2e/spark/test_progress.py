@@ -11,7 +11,7 @@ from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue as c
 from exporter.model import Metric
 from exporter.words import TerminationReason
-from tests.e2e.conftest import Keep
+from tests.e2e.conftest import EnterContext
 from tests.e2e.spark.conftest import WAYS, SparkStage
 
 pytestmark = pytest.mark.timeout(600)  # Spark, a JVM of its own, takes its time on a busy machine
@@ -20,7 +20,7 @@ TOPIC = "spark-orders"
 EVENTS = ("listener", "event_log", "all")
 
 
-class View:
+class QueryView:
     """What one way tells of one query. A checkpoint alone knows no application."""
 
     def __init__(self, stage: SparkStage, way: str, query: str) -> None:
@@ -37,11 +37,11 @@ class View:
         self.metrics = self._stage.wait(lambda seen: seen.value(family, **self._labels, **labels) == wanted)
 
 
-def every_way(stage: SparkStage, query: str) -> list[tuple[str, View]]:
-    return [(way, View(stage, way, query)) for way in WAYS]
+def every_way(stage: SparkStage, query: str) -> list[tuple[str, QueryView]]:
+    return [(way, QueryView(stage, way, query)) for way in WAYS]
 
 
-def test_a_query_is_told_of_by_each_way_alike(spark_stage: SparkStage, keep: Keep) -> None:
+def test_a_query_is_told_of_by_each_way_alike(spark_stage: SparkStage, keep: EnterContext) -> None:
     spark_stage.kafka.create_topic(TOPIC, 2)
     producer = keep(RdkafkaProducer(spark_stage.kafka, "spark-feeder"))
     producer.init()
@@ -74,7 +74,7 @@ def test_a_query_is_told_of_by_each_way_alike(spark_stage: SparkStage, keep: Kee
 
 
 def test_a_query_that_an_open_transaction_starves_looks_idle_and_is_told_of(
-    spark_stage: SparkStage, keep: Keep
+    spark_stage: SparkStage, keep: EnterContext
 ) -> None:
     holder = keep(RdkafkaProducer(spark_stage.kafka, "spark-holder", timeout=600))
     holder.init()
@@ -100,7 +100,7 @@ def test_a_query_that_an_open_transaction_starves_looks_idle_and_is_told_of(
 
 
 def test_each_fact_is_one_series_when_all_ways_see_a_query(spark_stage: SparkStage) -> None:
-    view = View(spark_stage, "all", "copy")
+    view = QueryView(spark_stage, "all", "copy")
     for family in (row for row in c.rows() if row.source == "spark"):
         found = view.metrics.samples(family, kafka_cluster="all", query="copy")
         assert found, family
@@ -113,7 +113,7 @@ def test_each_fact_is_one_series_when_all_ways_see_a_query(spark_stage: SparkSta
 def test_a_batch_that_never_ends_stays_uncommitted(spark_stage: SparkStage) -> None:
     spark_stage.driver.start("stuck", TOPIC, "stick")
     for way in ("checkpoint", "all"):
-        view = View(spark_stage, way, "stuck")
+        view = QueryView(spark_stage, way, "stuck")
         view.wait(1, c.SPARK_UNCOMMITTED_BATCHES)
         view.wait(0, c.SPARK_BATCHES_TOTAL)
         assert view.value(c.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS) is None, way
@@ -122,7 +122,7 @@ def test_a_batch_that_never_ends_stays_uncommitted(spark_stage: SparkStage) -> N
 
 def test_a_query_that_is_stopped_ends_without_a_fault_of_its_own(spark_stage: SparkStage) -> None:
     spark_stage.driver.start("brief", TOPIC)
-    views = [View(spark_stage, way, "brief") for way in EVENTS]
+    views = [QueryView(spark_stage, way, "brief") for way in EVENTS]
     for view in views:
         view.wait(0, c.SPARK_QUERY_TERMINATIONS_TOTAL, reason=TerminationReason.STOPPED)
     spark_stage.driver.stop("brief")
@@ -135,7 +135,7 @@ def test_a_query_that_is_stopped_ends_without_a_fault_of_its_own(spark_stage: Sp
 def test_a_query_that_fails_and_takes_its_driver_with_it_is_told_with_the_reason(spark_stage: SparkStage) -> None:
     spark_stage.driver.start("bad", TOPIC, "fail")
     assert spark_stage.driver.die_with("bad") != 0
-    views = [View(spark_stage, way, "bad") for way in EVENTS]
+    views = [QueryView(spark_stage, way, "bad") for way in EVENTS]
     for view in views:
         view.wait(1, c.SPARK_QUERY_TERMINATIONS_TOTAL, reason=TerminationReason.USER_CODE)
         view.wait(1, c.SPARK_QUERY_STATE, state="failed")

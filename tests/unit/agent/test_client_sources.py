@@ -19,7 +19,7 @@ from exporter.settings.layers import ConfigError
 from exporter.sources.cluster import Cluster
 
 
-class Nowhere:
+class DroppingSink:
     """A sink that drops everything."""
 
     def swap(self, snapshots: Mapping[Any, Snapshot]) -> None: ...
@@ -27,13 +27,13 @@ class Nowhere:
     def drop(self, keys: Any) -> None: ...
 
 
-class Named:
+class NamedSource:
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 def clusters(*names: str) -> dict[str, Cluster]:
-    return {name: cast("Cluster", Named(name)) for name in names}
+    return {name: cast("Cluster", NamedSource(name)) for name in names}
 
 
 def config(tmp_path: Path, **settings: Any) -> Config:
@@ -52,7 +52,7 @@ JOLOKIA = "http://127.0.0.1:1/jolokia"
 
 
 def test_jvms_of_the_settings_are_read_each_in_a_group_of_its_own(tmp_path: Path) -> None:
-    fleet = Runner((), Nowhere())
+    fleet = Runner((), DroppingSink())
     clients = Clients(fleet, None, Clock())
     clients.apply(
         config(tmp_path, brokers=[{"jolokia": JOLOKIA}], producers=[{"jmx_exporter": "http://127.0.0.1:2/metrics"}]),
@@ -63,7 +63,7 @@ def test_jvms_of_the_settings_are_read_each_in_a_group_of_its_own(tmp_path: Path
 
 
 def test_what_did_not_change_is_read_on_and_what_is_gone_is_not(tmp_path: Path) -> None:
-    fleet = Runner((), Nowhere())
+    fleet = Runner((), DroppingSink())
     clients = Clients(fleet, None, Clock())
     here = clusters("prod")
     clients.apply(config(tmp_path, brokers=[{"jolokia": JOLOKIA}, {"jolokia": "http://127.0.0.1:2/"}]), here)
@@ -76,7 +76,7 @@ def test_what_did_not_change_is_read_on_and_what_is_gone_is_not(tmp_path: Path) 
 
 
 def test_a_cluster_that_was_made_anew_takes_its_jvms_along(tmp_path: Path) -> None:
-    fleet = Runner((), Nowhere())
+    fleet = Runner((), DroppingSink())
     clients = Clients(fleet, None, Clock())
     settings = config(tmp_path, brokers=[{"jolokia": JOLOKIA}])
     clients.apply(settings, clusters("prod"))
@@ -87,7 +87,7 @@ def test_a_cluster_that_was_made_anew_takes_its_jvms_along(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("source", ["brokers", "producers", "streams"])
 def test_targets_of_a_file_come_and_go_with_it(source: str, tmp_path: Path) -> None:
-    fleet = Runner((), Nowhere())
+    fleet = Runner((), DroppingSink())
     clients = Clients(fleet, None, Clock())
     file = tmp_path / "apps.yml"
     settings = config(tmp_path, **{source: [{"jolokia": "http://{target}/jolokia", "file_sd": str(file)}]})
@@ -121,7 +121,7 @@ def test_workers_of_connect_come_and_go_with_their_file_and_those_that_stay_are_
 
 
 def test_jvms_are_told_with_their_cluster(tmp_path: Path) -> None:
-    fleet = Runner((), Nowhere())
+    fleet = Runner((), DroppingSink())
     clients = Clients(fleet, LibrdkafkaReceiver((), clock=Clock()), Clock())
     clients.apply(config(tmp_path, brokers=[{"jolokia": JOLOKIA}]), clusters("prod"))
     (own, *_) = fleet.states()

@@ -24,7 +24,7 @@ from exporter.config import ConfigSource
 DEAD = "127.0.0.1:1"  # tcpmux: no process listens there
 
 
-class Settings:
+class SettingsFile:
     """A settings file that a test rewrites."""
 
     def __init__(self, file: Path) -> None:
@@ -38,12 +38,12 @@ class Settings:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(tmp_path / "settings.yml")
+def settings(tmp_path: Path) -> SettingsFile:
+    return SettingsFile(tmp_path / "settings.yml")
 
 
 @pytest.fixture
-def start(settings: Settings) -> Iterator[Callable[[], Agent]]:
+def start(settings: SettingsFile) -> Iterator[Callable[[], Agent]]:
     agents: list[Agent] = []
 
     def start() -> Agent:
@@ -77,7 +77,7 @@ def clusters(agent: Agent) -> dict[str, Any]:
 
 
 def test_a_cluster_that_is_down_is_said_everywhere_and_makes_nothing_unready(
-    settings: Settings, start: Callable[[], Agent]
+    settings: SettingsFile, start: Callable[[], Agent]
 ) -> None:
     settings.write("name: prod")
     agent = start()
@@ -93,7 +93,7 @@ def test_a_cluster_that_is_down_is_said_everywhere_and_makes_nothing_unready(
 
 
 def test_a_reload_keeps_what_did_not_change_drops_what_went_and_reads_what_came(
-    settings: Settings, start: Callable[[], Agent]
+    settings: SettingsFile, start: Callable[[], Agent]
 ) -> None:
     settings.write("name: stays", "name: goes")
     agent = start()
@@ -107,7 +107,7 @@ def test_a_reload_keeps_what_did_not_change_drops_what_went_and_reads_what_came(
     assert 'kafka_cluster="goes"' not in get(agent, "/metrics")[1]
 
 
-def test_a_changed_cluster_is_read_anew(settings: Settings, start: Callable[[], Agent]) -> None:
+def test_a_changed_cluster_is_read_anew(settings: SettingsFile, start: Callable[[], Agent]) -> None:
     settings.write("name: prod")
     agent = start()
     workers = agent._runner._members["prod"].workers
@@ -117,7 +117,7 @@ def test_a_changed_cluster_is_read_anew(settings: Settings, start: Callable[[], 
     assert all(worker.join(20) for worker in workers)
 
 
-def test_refused_settings_are_told_and_the_old_ones_stay(settings: Settings, start: Callable[[], Agent]) -> None:
+def test_refused_settings_are_told_and_the_old_ones_stay(settings: SettingsFile, start: Callable[[], Agent]) -> None:
     settings.write("name: prod")
     agent = start()
     workers = agent._runner._members["prod"].workers

@@ -12,7 +12,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from tests.chaos import oracle
 from tests.chaos.oracle.data_log import held
-from tests.chaos.oracle.eyes import Look, moved_at, standings
+from tests.chaos.oracle.offset_observer import OffsetObservation, moved_at, standings
 from tests.chaos.oracle.outcomes import history
 from tests.chaos.oracle.segments import batches
 from tests.chaos.oracle.transaction_log import (
@@ -184,7 +184,14 @@ def test_both_layouts_of_the_transaction_log_are_decoded(tmp_path: Path) -> None
 
 
 def test_an_lso_stands_from_when_it_lagged_until_it_moved_and_a_deposed_leader_is_not_believed() -> None:
-    looks = [Look(1, 5, 5), Look(2, 5, 8), Look(3, None, None), Look(4, 4, 8), Look(5, 5, 9), Look(6, 9, 9)]
+    looks = [
+        OffsetObservation(1, 5, 5),
+        OffsetObservation(2, 5, 8),
+        OffsetObservation(3, None, None),
+        OffsetObservation(4, 4, 8),
+        OffsetObservation(5, 5, 9),
+        OffsetObservation(6, 9, 9),
+    ]
     (found,) = standings(looks)
     assert (found.offset, found.before, found.began, found.ended, found.after) == (5, 1, 2, 5, 6)
     assert list(found.answered) == [2, 5]

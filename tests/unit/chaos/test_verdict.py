@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.agent import Life, Scrape
-from tests.chaos.evidence import Evidence, Orphan
-from tests.chaos.oracle.data_log import Held
-from tests.chaos.oracle.eyes import Look
+from tests.chaos.agent import AgentRun, AgentScrape
+from tests.chaos.evidence import PlantedOrphan, RunEvidence
+from tests.chaos.oracle.data_log import DataTransaction
+from tests.chaos.oracle.offset_observer import OffsetObservation
 from tests.chaos.oracle.transaction_log import COMPLETE_COMMIT, ONGOING, PREPARE_COMMIT, State
 from tests.chaos.verdict import judge
-from tests.chaos.workloads import APPLICATIONS, Books
+from tests.chaos.workloads import APPLICATIONS, KnownTokens
 
 APP = APPLICATIONS[0]
 ID = f"{APP}-0"
@@ -56,7 +56,7 @@ def stall(since: float, **blocker: Any) -> dict[str, Any]:
     }
 
 
-def scrape(at: float, committed: int, *stalls: dict[str, Any], life: int = 0, **more: float) -> Scrape:
+def scrape(at: float, committed: int, *stalls: dict[str, Any], life: int = 0, **more: float) -> AgentScrape:
     def series(name: str, **labels: str) -> tuple[str, tuple[tuple[str, str], ...]]:
         return name, tuple(sorted(labels.items()))
 
@@ -65,28 +65,32 @@ def scrape(at: float, committed: int, *stalls: dict[str, Any], life: int = 0, **
         series("kafka_eos_source_up", source="lso"): more.get("up", 1.0),
         series("kafka_eos_overdue_transactions", application=APP): more.get("overdue", 0.0),
     }
-    return Scrape(at, life, False, "", samples, {"clusters": [{"stalled_partitions": list(stalls)}]})
+    return AgentScrape(at, life, False, "", samples, {"clusters": [{"stalled_partitions": list(stalls)}]})
 
 
-def truth() -> Evidence:
+def truth() -> RunEvidence:
     """One commit at 50, and another one that held its partition from 100 to 150; a truthful agent."""
     looks = [
-        Look(float(at), 10 if 100 <= at < 150 else 9 if at < 100 else 20, 9 if at < 100 else 20) for at in range(200)
+        OffsetObservation(float(at), 10 if 100 <= at < 150 else 9 if at < 100 else 20, 9 if at < 100 else 20)
+        for at in range(200)
     ]
-    held = [Held(7, 0, 5, 9, True, {f"{ID}/1.1"}, 49.5), Held(7, 0, 10, 19, True, {f"{ID}/1.2"}, 99.8)]
+    held = [
+        DataTransaction(7, 0, 5, 9, True, {f"{ID}/1.1"}, 49.5),
+        DataTransaction(7, 0, 10, 19, True, {f"{ID}/1.2"}, 99.8),
+    ]
     states = [*commit(49, 50, 50.1), *commit(99.5, 149, 149.1)]
     scrapes = [
         scrape(float(at), 0 if at < 51 else 1 if at < 150 else 2, *([stall(100.0)] if 112 <= at <= 151 else []))
         for at in range(200)
     ]
-    books = Books(committed={f"{ID}/1.1", f"{ID}/1.2"})
-    return Evidence(
+    books = KnownTokens(committed={f"{ID}/1.1", f"{ID}/1.2"})
+    return RunEvidence(
         seed=1,
         began=0.0,
         orphans_at=140.0,
         quiet_at=150.0,
         episodes=[],
-        lives=[Life(-50.0, 300.0, 0)],
+        lives=[AgentRun(-50.0, 300.0, 0)],
         pauses=[],
         crashes=[],
         scrapes=scrapes,
@@ -98,12 +102,12 @@ def truth() -> Evidence:
     )
 
 
-def told(at: int, become: Callable[[Scrape], Scrape], evidence: Evidence) -> Evidence:
+def told(at: int, become: Callable[[AgentScrape], AgentScrape], evidence: RunEvidence) -> RunEvidence:
     """The same, with one other scrape."""
     return replace(evidence, scrapes=[become(each) if each.at == at else each for each in evidence.scrapes])
 
 
-def rules(evidence: Evidence) -> set[str]:
+def rules(evidence: RunEvidence) -> set[str]:
     return {each.rule for each in judge(evidence)}
 
 
@@ -111,7 +115,7 @@ def test_a_truthful_agent_has_no_disagreement() -> None:
     assert judge(truth()) == []
 
 
-FALSEHOODS: dict[str, tuple[int, Callable[[Scrape], Scrape]]] = {
+FALSEHOODS: dict[str, tuple[int, Callable[[AgentScrape], AgentScrape]]] = {
     "outcomes": (199, lambda _: scrape(199.0, 3)),
     "counters go on": (120, lambda _: scrape(120.0, 0, stall(100.0))),
     "stall of what moved": (180, lambda _: scrape(180.0, 2, stall(100.0))),
@@ -136,7 +140,7 @@ def test_a_deposed_leader_that_shows_an_old_high_watermark_does_not_move_the_beg
     looks = [each._replace(stable=10, high=10) if 100 <= each.at < 109 else each for each in evidence.looks[PLACE]]
     assert judge(replace(evidence, looks={PLACE: looks})) == []
     late = [
-        Held(each.producer_id, each.epoch, each.start, each.end, True, each.tokens, 109.0)
+        DataTransaction(each.producer_id, each.epoch, each.start, each.end, True, each.tokens, 109.0)
         for each in evidence.held[PLACE]
     ]
     assert rules(replace(evidence, looks={PLACE: looks}, held={PLACE: late})) == {"stall too early", "since"}
@@ -149,10 +153,10 @@ def test_a_completing_holder_is_wrong_before_it_was_decided_and_right_after() ->
     assert judge(late) == []
 
 
-def behind(since: float, *, known: bool) -> Evidence:
+def behind(since: float, *, known: bool) -> RunEvidence:
     """The same from an agent whose clock is 40 s behind, and that knows it, or not."""
 
-    def become(each: Scrape) -> Scrape:
+    def become(each: AgentScrape) -> AgentScrape:
         samples = dict(each.samples)
         if known:
             samples["kafka_eos_clock_distance_seconds", ()] = -40.0
@@ -160,7 +164,7 @@ def behind(since: float, *, known: bool) -> Evidence:
         return each._replace(samples=samples, status={"clusters": [{"stalled_partitions": stalls}]})
 
     evidence = truth()
-    return replace(evidence, lives=[Life(-50.0, 300.0, -40)], scrapes=[become(each) for each in evidence.scrapes])
+    return replace(evidence, lives=[AgentRun(-50.0, 300.0, -40)], scrapes=[become(each) for each in evidence.scrapes])
 
 
 def test_since_of_an_agent_with_a_wrong_clock_is_by_its_own_until_it_knows_the_distance() -> None:
@@ -172,7 +176,7 @@ def test_since_of_an_agent_with_a_wrong_clock_is_by_its_own_until_it_knows_the_d
 
 def test_a_date_that_an_agent_with_a_wrong_clock_left_to_the_next_one_is_judged() -> None:
     evidence = behind(100.0, known=True)
-    lives = [Life(-50.0, 130.0, -40), Life(130.0, 300.0, 0)]
+    lives = [AgentRun(-50.0, 130.0, -40), AgentRun(130.0, 300.0, 0)]
     scrapes = [each._replace(life=0 if each.at < 130 else 1) for each in evidence.scrapes]
     assert judge(replace(evidence, lives=lives, scrapes=scrapes)) == []
     wrong = told(140, lambda _: scrape(140.0, 1, stall(60.0)), replace(evidence, lives=lives, scrapes=scrapes))
@@ -182,7 +186,7 @@ def test_a_date_that_an_agent_with_a_wrong_clock_left_to_the_next_one_is_judged(
 def test_a_date_before_the_agent_looked_is_judged_by_the_holders_start() -> None:
     """The transaction before held the partition until 100; the holder began at 99.5, the agent that says so at 105."""
 
-    def dated(since: float) -> Evidence:
+    def dated(since: float) -> RunEvidence:
         evidence = truth()
         scrapes = [
             scrape(
@@ -193,7 +197,7 @@ def test_a_date_before_the_agent_looked_is_judged_by_the_holders_start() -> None
             for each in evidence.scrapes
             if each.at > 105
         ]
-        return replace(evidence, lives=[Life(105.0, 300.0, 0)], scrapes=scrapes)
+        return replace(evidence, lives=[AgentRun(105.0, 300.0, 0)], scrapes=scrapes)
 
     assert "since" not in rules(dated(97.0))
     assert "since" in rules(dated(90.0))
@@ -201,7 +205,7 @@ def test_a_date_before_the_agent_looked_is_judged_by_the_holders_start() -> None
 
 def test_the_time_in_which_an_agent_is_stopped_is_none_that_its_start_takes() -> None:
     silent = [each._replace(error="refused", samples={}, status=None) for each in truth().scrapes if each.at < 70]
-    evidence = replace(truth(), lives=[Life(0.0, 300.0, 0)], scrapes=silent)
+    evidence = replace(truth(), lives=[AgentRun(0.0, 300.0, 0)], scrapes=silent)
     assert "answers" in rules(evidence)
     assert "answers" not in rules(replace(evidence, pauses=[(20.0, 40.0)]))
 
@@ -223,16 +227,21 @@ def test_a_stall_is_not_missed_by_an_agent_that_is_stopped_meanwhile() -> None:
 
 
 def test_an_orphan_must_be_found_within_two_minutes_of_quiet() -> None:
-    orphan = Orphan(("ghosts", 0), 900, 4, 10.0)
+    orphan = PlantedOrphan(("orphans", 0), 900, 4, 10.0)
     assert {"orphan", "at rest"} <= rules(replace(truth(), orphans=[orphan], quiet_at=20.0))
 
 
 def test_a_commit_that_a_client_had_acknowledged_and_that_is_not_in_the_log_is_an_error_of_the_oracle() -> None:
-    books = Books(committed={f"{ID}/1.1", f"{ID}/1.9"})
+    books = KnownTokens(committed={f"{ID}/1.1", f"{ID}/1.9"})
     assert rules(replace(truth(), books=books)) == {"oracle"}
 
 
 def test_a_partition_that_nobody_answers_for_must_take_a_source_down() -> None:
-    silent = {("orders", 1): [Look(float(at), None, None) if at > 100 else Look(float(at), 0, 0) for at in range(200)]}
+    silent = {
+        ("orders", 1): [
+            OffsetObservation(float(at), None, None) if at > 100 else OffsetObservation(float(at), 0, 0)
+            for at in range(200)
+        ]
+    }
     evidence = truth()
     assert rules(replace(evidence, looks={**evidence.looks, **silent})) == {"sources down"}

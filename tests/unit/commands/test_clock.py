@@ -6,7 +6,7 @@ import pytest
 
 from exporter.commands.clock import coordinators_clock, say_clock, shown_now
 from exporter.model import CoordinatorTime, Deadline, TopicPartition
-from tests.fakes.one_broker import NOW, World
+from tests.fakes.one_broker import NOW, OneBroker
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from tests.fakes.one_broker import NOW, World
 def test_ages_are_by_our_clock_unless_theirs_is_known_to_be_ahead(
     newest_ago: float | None, starts: list[float], shown: float, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = World({TopicPartition("orders", 0): []}, newest_ago=newest_ago).cluster()
+    cluster = OneBroker({TopicPartition("orders", 0): []}, newest_ago=newest_ago).cluster()
     time = coordinators_clock(cluster, starts, Deadline.after(5))
     assert shown_now(time, NOW) == pytest.approx(shown)
     say_clock(cluster, time, NOW)
@@ -32,5 +32,5 @@ def test_ages_are_by_our_clock_unless_theirs_is_known_to_be_ahead(
 
 
 def test_what_the_log_and_no_start_bound_is_not_known() -> None:
-    cluster = World().cluster()
+    cluster = OneBroker().cluster()
     assert coordinators_clock(cluster, [], Deadline.after(5)) == CoordinatorTime(None, None)

@@ -37,13 +37,13 @@ def test_the_reference_of_settings_has_every_section_and_the_flags() -> None:
 
 
 def test_a_setting_without_a_text_is_refused() -> None:
-    class Silent(Section):
+    class SilentSection(Section):
         """A section."""
 
         key: str = ""
 
     with pytest.raises(ValueError, match=r"key: the setting needs a text"):
-        generate_reference.settings(Silent)
+        generate_reference.settings(SilentSection)
 
 
 def test_a_table_is_written_between_its_markers() -> None:

@@ -8,18 +8,18 @@ from exporter.commands.report import ClusterReport
 from exporter.lso.next_step import next_step
 from exporter.lso.proof import CONFIRM_SECONDS
 from exporter.model import BlockerKind, Deadline, Stall, TopicPartition
-from tests.fakes.one_broker import World
+from tests.fakes.one_broker import OneBroker
 
 LEDGER = TopicPartition("ledger", 0)
 ORPHAN = (777, 4, 90.0)
 
 
-def found(world: World, older_than: float = 60.0, where: Where = EVERYWHERE) -> ClusterReport[Stall]:
+def found(world: OneBroker, older_than: float = 60.0, where: Where = EVERYWHERE) -> ClusterReport[Stall]:
     return search(world.cluster(), Deadline.after(30), older_than, world.sleep, world.reader, where)
 
 
 def test_a_transaction_that_the_log_does_not_have_twice_is_hanging(capsys: pytest.CaptureFixture[str]) -> None:
-    world = World(opened={LEDGER: [ORPHAN]})
+    world = OneBroker(opened={LEDGER: [ORPHAN]})
     look = found(world)
     [stall] = look.found
     assert (stall.partition, stall.blocker.producer_id, stall.blocker.start_offset) == (LEDGER, 777, 4)
@@ -32,19 +32,19 @@ def test_a_transaction_that_the_log_does_not_have_twice_is_hanging(capsys: pytes
 
 
 def test_one_that_its_coordinator_knows_is_not_and_nobody_waits() -> None:
-    world = World(opened={LEDGER: [ORPHAN]}, known={"pay-1": (777, frozenset({LEDGER}))})
+    world = OneBroker(opened={LEDGER: [ORPHAN]}, known={"pay-1": (777, frozenset({LEDGER}))})
     assert found(world).found == ()
     assert world.slept == []
 
 
 def test_one_that_only_the_log_knows_is_not_hanging_whatever_the_coordinators_list() -> None:
-    world = World(opened={LEDGER: [ORPHAN]}, known={"pay-1": (777, frozenset({LEDGER}))}, unlisted={"pay-1"})
+    world = OneBroker(opened={LEDGER: [ORPHAN]}, known={"pay-1": (777, frozenset({LEDGER}))}, unlisted={"pay-1"})
     look = found(world)
     assert (look.found, look.undecided, world.slept) == ((), (), [])
 
 
 def test_one_whose_id_is_open_elsewhere_only_cannot_be_told() -> None:
-    world = World(opened={LEDGER: [ORPHAN]}, known={"pay-1": (777, frozenset({TopicPartition("other", 0)}))})
+    world = OneBroker(opened={LEDGER: [ORPHAN]}, known={"pay-1": (777, frozenset({TopicPartition("other", 0)}))})
     look = found(world)
     assert look.found == ()
     [stall] = look.undecided
@@ -53,14 +53,14 @@ def test_one_whose_id_is_open_elsewhere_only_cannot_be_told() -> None:
 
 
 def test_a_coordinator_that_is_not_loaded_leaves_it_undecided() -> None:
-    look = found(World(opened={LEDGER: [ORPHAN]}, unloaded=True))
+    look = found(OneBroker(opened={LEDGER: [ORPHAN]}, unloaded=True))
     assert look.found == ()
     [stall] = look.undecided
     assert "NOT_COORDINATOR" in stall.blocker.missing[0]
 
 
 def test_without_read_on_the_log_it_is_undecided_with_the_grant() -> None:
-    look = found(World(opened={LEDGER: [ORPHAN]}, read_denied=True))
+    look = found(OneBroker(opened={LEDGER: [ORPHAN]}, read_denied=True))
     assert look.found == ()
     [stall] = look.undecided
     assert "grant READ on Topic:__transaction_state" in stall.blocker.missing[0]
@@ -69,13 +69,13 @@ def test_without_read_on_the_log_it_is_undecided_with_the_grant() -> None:
 
 
 def test_what_reading_the_log_cost_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    world = World(opened={LEDGER: [ORPHAN]}, known={"pay-1": (9, frozenset({LEDGER}))})
+    world = OneBroker(opened={LEDGER: [ORPHAN]}, known={"pay-1": (9, frozenset({LEDGER}))})
     found(world)
     assert "read the transaction log of prod: 1 records, " in capsys.readouterr().err
 
 
 def test_one_partition_is_searched_alone() -> None:
-    world = World(
+    world = OneBroker(
         opened={LEDGER: [ORPHAN], TopicPartition("ledger", 1): [(778, 1, 90.0)], TopicPartition("x", 0): [ORPHAN]}
     )
     look = found(world, where=Where("ledger", 0))
@@ -83,7 +83,7 @@ def test_one_partition_is_searched_alone() -> None:
 
 
 def test_a_marker_that_arrives_before_the_second_read_clears_it() -> None:
-    world = World(opened={LEDGER: [ORPHAN]})
+    world = OneBroker(opened={LEDGER: [ORPHAN]})
 
     def sleep(seconds: float) -> None:
         world.sleep(seconds)
@@ -93,7 +93,7 @@ def test_a_marker_that_arrives_before_the_second_read_clears_it() -> None:
 
 
 def test_a_producer_that_began_another_transaction_before_the_second_read_is_not_hanging() -> None:
-    world = World(opened={LEDGER: [ORPHAN]})
+    world = OneBroker(opened={LEDGER: [ORPHAN]})
 
     def sleep(seconds: float) -> None:
         world.sleep(seconds)
@@ -103,11 +103,11 @@ def test_a_producer_that_began_another_transaction_before_the_second_read_is_not
 
 
 def test_one_whose_producer_wrote_lately_is_left_out() -> None:
-    assert found(World(opened={LEDGER: [ORPHAN]}), older_than=100.0).found == ()
+    assert found(OneBroker(opened={LEDGER: [ORPHAN]}), older_than=100.0).found == ()
 
 
 def test_without_the_grant_to_describe_ids_nothing_is_hanging_and_no_command_is_shown() -> None:
-    look = found(World(opened={LEDGER: [ORPHAN]}, describe_denied=True))
+    look = found(OneBroker(opened={LEDGER: [ORPHAN]}, describe_denied=True))
     assert look.found == ()
     [stall] = look.undecided
     assert stall.blocker.kind is BlockerKind.UNKNOWN
@@ -117,7 +117,7 @@ def test_without_the_grant_to_describe_ids_nothing_is_hanging_and_no_command_is_
 
 @pytest.mark.parametrize("when", ["first", "second"])
 def test_a_grant_that_is_missing_in_either_read_leaves_it_undecided(when: str) -> None:
-    world = World(opened={LEDGER: [ORPHAN]}, describe_denied=when == "first")
+    world = OneBroker(opened={LEDGER: [ORPHAN]}, describe_denied=when == "first")
 
     def sleep(seconds: float) -> None:
         world.sleep(seconds)
@@ -129,5 +129,5 @@ def test_a_grant_that_is_missing_in_either_read_leaves_it_undecided(when: str) -
 
 
 def test_every_hanging_transaction_of_a_partition_is_found() -> None:
-    world = World(opened={LEDGER: [ORPHAN, (778, 6, 90.0)], TopicPartition("other", 1): [(779, 1, 90.0)]})
+    world = OneBroker(opened={LEDGER: [ORPHAN, (778, 6, 90.0)], TopicPartition("other", 1): [(779, 1, 90.0)]})
     assert {stall.blocker.producer_id for stall in found(world).found} == {777, 778, 779}

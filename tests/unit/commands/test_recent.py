@@ -10,7 +10,7 @@ import pytest
 from exporter.commands import recent
 from exporter.commands.report import ClusterReport
 from exporter.model import UncleanEnd
-from tests.fakes.one_broker import World
+from tests.fakes.one_broker import OneBroker
 
 NOW = 1_795_255_200.0
 
@@ -24,7 +24,7 @@ def ends(number: int, application: str = "pay", outcome: str = "fenced") -> tupl
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     def command(found: tuple[UncleanEnd, ...], *, every: bool = False, not_asked: tuple[str, ...] = ()) -> int:
-        look = ClusterReport(World().cluster(), found, not_asked)
+        look = ClusterReport(OneBroker().cluster(), found, not_asked)
         monkeypatch.setattr(recent, "read_all", lambda *_: [look])
         return recent.command(argparse.Namespace(output="text", all=every))
 

@@ -11,7 +11,7 @@ from exporter.commands.report import ClusterReport, ReportFormat, exit_code, sho
 from exporter.commands.transactions import Seen, _look
 from exporter.lso.next_step import NextStep, next_step
 from exporter.model import BlockerKind, Deadline, TopicPartition
-from tests.fakes.one_broker import World
+from tests.fakes.one_broker import OneBroker
 
 LONG = "kafka-transactions.sh " + "x" * 500
 FORM: ReportFormat[str] = ReportFormat(
@@ -29,7 +29,7 @@ def run(*looks: ClusterReport[str], output: str = "text") -> int:
 
 
 def look(*found: str, not_asked: tuple[str, ...] = (), undecided: tuple[str, ...] = ()) -> ClusterReport[str]:
-    return ClusterReport(World().cluster(), found, not_asked, undecided)
+    return ClusterReport(OneBroker().cluster(), found, not_asked, undecided)
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,14 @@ def test_a_table_that_is_piped_is_never_cut(capsys: pytest.CaptureFixture[str]) 
     assert name in capsys.readouterr().out
 
 
-class Terminal(io.StringIO):
+class TerminalBuffer(io.StringIO):
     def isatty(self) -> bool:
         return True
 
 
 def test_on_a_narrow_terminal_every_value_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("sys.stdout", terminal := Terminal())
+    monkeypatch.setattr("sys.stdout", terminal := TerminalBuffer())
     name = "y" * 100
     print_table(("topic", "id"), [("orders", name), ("ledger", "-")])
     assert terminal.getvalue() == f"topic  orders\nid     {name}\n\ntopic  ledger\nid     -\n"
@@ -102,21 +102,21 @@ def test_an_id_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> 
 def test_late_transactions_get_their_next_step_and_others_do_not() -> None:
     partition = TopicPartition("t", 1)
 
-    def one(world: World) -> Seen:
+    def one(world: OneBroker) -> Seen:
         [seen] = _look(world.cluster(), None, Deadline.after(5)).found  # type: ignore[arg-type]  # settings are not read
         return seen
 
     known = {"pay-1": (5, frozenset({partition}))}
     opened = {partition: [(5, 3, 1.0)]}
-    assert one(World(opened, known, started_ago=70.0)).stall is None
-    late = one(World(opened, known, started_ago=80.0)).stall
+    assert one(OneBroker(opened, known, started_ago=70.0)).stall is None
+    late = one(OneBroker(opened, known, started_ago=80.0)).stall
     assert late is not None
     assert (late.blocker.kind, late.leader) == (BlockerKind.OPEN, 1)
-    unproven = next_step(late, "k1:9092", one(World(opened, known, started_ago=80.0)).advised)
+    unproven = next_step(late, "k1:9092", one(OneBroker(opened, known, started_ago=80.0)).advised)
     assert unproven.text.endswith("in at most 1m 10s.")
-    blamed = one(World(opened, known, started_ago=80.0, newest_ago=0.0))
+    blamed = one(OneBroker(opened, known, started_ago=80.0, newest_ago=0.0))
     assert blamed.stall is not None
     assert "should have ended it" in next_step(blamed.stall, "k1:9092", blamed.advised).text
-    completing = one(World(opened, known, state="PrepareAbort", started_ago=80.0)).stall
+    completing = one(OneBroker(opened, known, state="PrepareAbort", started_ago=80.0)).stall
     assert completing is not None
     assert completing.blocker.kind is BlockerKind.COMPLETING

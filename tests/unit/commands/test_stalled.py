@@ -9,18 +9,18 @@ from exporter.flink.facts import FlinkTransactions
 from exporter.lso.next_step import next_step
 from exporter.model import BlockerKind, Deadline, Stall, TopicPartition
 from exporter.web.transaction_documents import stall_document
-from tests.fakes.one_broker import NOW, World
+from tests.fakes.one_broker import NOW, OneBroker
 
 ORDERS = TopicPartition("orders", 0)
 SETTINGS = ConfigSource(None, {"KAFKA_EOS_CLUSTERS__0__KAFKA__BOOTSTRAP_SERVERS": "k1:9092"}).load().clusters[0]
 
 
-def look(world: World, stall_after: float = 10.0) -> ClusterReport[Stall]:
+def look(world: OneBroker, stall_after: float = 10.0) -> ClusterReport[Stall]:
     return look_twice(world.cluster(), SETTINGS, stall_after, Deadline.after(30), world.sleep, world.reader)
 
 
 def test_a_partition_that_stands_still_between_two_looks_is_stalled_by_its_owner() -> None:
-    world = World(opened={ORDERS: [(5, 3, 20.0)]}, known={"pay-1": (5, frozenset({ORDERS}))})
+    world = OneBroker(opened={ORDERS: [(5, 3, 20.0)]}, known={"pay-1": (5, frozenset({ORDERS}))})
     [stall] = look(world).found
     assert (stall.partition, stall.last_stable_offset, stall.high_watermark) == (ORDERS, 3, 10)
     assert (stall.blocker.kind, stall.blocker.transactional_id) == (BlockerKind.OPEN, "pay-1")
@@ -28,12 +28,12 @@ def test_a_partition_that_stands_still_between_two_looks_is_stalled_by_its_owner
 
 
 def test_one_that_is_prepared_is_completing() -> None:
-    world = World({ORDERS: [(5, 3, 20.0)]}, {"pay-1": (5, frozenset({ORDERS}))}, state="PrepareCommit")
+    world = OneBroker({ORDERS: [(5, 3, 20.0)]}, {"pay-1": (5, frozenset({ORDERS}))}, state="PrepareCommit")
     assert [stall.blocker.kind for stall in look(world).found] == [BlockerKind.COMPLETING]
 
 
 def test_one_that_the_log_does_not_have_is_hanging_with_its_line() -> None:
-    world = World({ORDERS: [(5, 3, 20.0)]})
+    world = OneBroker({ORDERS: [(5, 3, 20.0)]})
     [stall] = look(world).found
     assert stall.blocker.kind is BlockerKind.HANGING
     assert next_step(stall, "k1:9092", 0.0).command is not None
@@ -41,7 +41,7 @@ def test_one_that_the_log_does_not_have_is_hanging_with_its_line() -> None:
 
 
 def test_one_that_no_coordinator_lists_is_named_by_the_log() -> None:
-    world = World({ORDERS: [(5, 3, 20.0)]}, {"pay-1": (5, frozenset({ORDERS}))}, unlisted={"pay-1"})
+    world = OneBroker({ORDERS: [(5, 3, 20.0)]}, {"pay-1": (5, frozenset({ORDERS}))}, unlisted={"pay-1"})
     [stall] = look(world).found
     assert (stall.blocker.kind, stall.blocker.transactional_id) == (BlockerKind.OPEN, "pay-1")
     assert world.slept == [10.0]
@@ -50,7 +50,7 @@ def test_one_that_no_coordinator_lists_is_named_by_the_log() -> None:
 def test_an_overdue_one_has_its_line_only_by_the_log() -> None:
     known = {"pay-1": (5, frozenset({ORDERS}))}
     for read_denied, stall_after in ((False, 80.0), (True, 80.0), (False, 70.0)):
-        world = World({ORDERS: [(5, 3, 20.0)]}, known, read_denied=read_denied)
+        world = OneBroker({ORDERS: [(5, 3, 20.0)]}, known, read_denied=read_denied)
         [stall] = look(world, stall_after).found
         step = next_step(stall, "k1:9092", NOW)
         assert "should have ended it" in step.text
@@ -59,14 +59,14 @@ def test_an_overdue_one_has_its_line_only_by_the_log() -> None:
 
 def test_one_of_which_nothing_may_be_asked_is_unknown() -> None:
     for denied in ({"describe_denied": True}, {"read_denied": True}, {"unloaded": True}):
-        seen = look(World({ORDERS: [(5, 3, 20.0)]}, **denied))  # type: ignore[arg-type]
+        seen = look(OneBroker({ORDERS: [(5, 3, 20.0)]}, **denied))  # type: ignore[arg-type]
         assert [stall.blocker.kind for stall in seen.found] == [BlockerKind.UNKNOWN], denied
         assert seen.found[0].blocker.missing
         assert next_step(seen.found[0], "k1:9092", NOW).command is None
 
 
 def test_an_lso_that_moves_in_between_is_not_stalled() -> None:
-    world = World(opened={ORDERS: [(5, 3, 20.0)]}, known={"pay-1": (5, frozenset({ORDERS}))})
+    world = OneBroker(opened={ORDERS: [(5, 3, 20.0)]}, known={"pay-1": (5, frozenset({ORDERS}))})
 
     def sleep(seconds: float) -> None:
         world.sleep(seconds)
@@ -77,10 +77,10 @@ def test_an_lso_that_moves_in_between_is_not_stalled() -> None:
 
 def test_one_that_ends_while_the_log_is_read_is_not_stalled() -> None:
     for released in (False, True):
-        world = World(opened={ORDERS: [(5, 3, 20.0)]}, known={"job-0-17": (5, frozenset({ORDERS}))})
+        world = OneBroker(opened={ORDERS: [(5, 3, 20.0)]}, known={"job-0-17": (5, frozenset({ORDERS}))})
 
         def rhythm(
-            *_: object, world: World = world, released: bool = released
+            *_: object, world: OneBroker = world, released: bool = released
         ) -> tuple[FlinkTransactions, tuple[str, ...]]:
             if released:
                 world.opened[ORDERS] = [(6, 7, 0.0)]
@@ -92,7 +92,7 @@ def test_one_that_ends_while_the_log_is_read_is_not_stalled() -> None:
 
 
 def test_without_an_open_transaction_one_look_is_enough() -> None:
-    world = World()
+    world = OneBroker()
     assert look(world).found == ()
     assert world.slept == []
 
@@ -103,7 +103,7 @@ def test_a_step_is_made_by_the_coordinators_clock_and_not_by_one_that_is_ahead_o
     """It began 100 s ago by our clock, and its timeout is 60 s."""
     known = {"pay-1": (5, frozenset({ORDERS}))}
     for newest_ago, late in ((95.0, False), (0.0, True)):
-        seen = look(World({ORDERS: [(5, 3, 20.0)]}, known, newest_ago=newest_ago))
+        seen = look(OneBroker({ORDERS: [(5, 3, 20.0)]}, known, newest_ago=newest_ago))
         text = stall_document(seen.found[0], "k1:9092", NOW + 10.0, seen.time)["next_step"]["text"]
         assert ("should have ended it" in text) is late
         assert ("It is open for at least 15s." in text) is not late

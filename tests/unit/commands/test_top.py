@@ -31,8 +31,8 @@ LOOK_SECONDS = 0.2
 
 
 @contextmanager
-def terminal_of(*words: str, **environment: str) -> Iterator[Terminal]:
-    terminal = Terminal(*words, **environment)
+def terminal_of(*words: str, **environment: str) -> Iterator[PseudoTerminal]:
+    terminal = PseudoTerminal(*words, **environment)
     try:
         yield terminal
     finally:
@@ -41,7 +41,7 @@ def terminal_of(*words: str, **environment: str) -> Iterator[Terminal]:
 
 @contextmanager
 def agent(answer: Callable[[], bytes]) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
+    class StatusHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = answer()
             self.send_response(200)
@@ -52,7 +52,7 @@ def agent(answer: Callable[[], bytes]) -> Iterator[str]:
         def log_message(self, *_: Any) -> None:
             """Keep the test's output clean."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), StatusHandler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -72,7 +72,7 @@ def _at_a_terminal() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-class Terminal:
+class PseudoTerminal:
     """A child on a pseudo terminal of 100 columns and 40 lines."""
 
     def __init__(self, *words: str, **environment: str) -> None:

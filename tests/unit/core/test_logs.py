@@ -119,7 +119,7 @@ def test_configuring_again_replaces_what_was_configured() -> None:
     assert (len(lines(old)), len(lines(new))) == (0, 1)
 
 
-class Clock:
+class LogClock:
     now = 0.0
 
     def __call__(self) -> float:
@@ -131,7 +131,7 @@ def record(message: str, name: str = "kafka.conn") -> logging.LogRecord:
 
 
 def test_what_a_library_repeats_is_written_once_a_minute_with_its_count() -> None:
-    clock = Clock()
+    clock = LogClock()
     held = logs.OncePerMinute(clock)
     assert held.filter(record("node 1 lost after 12 ms"))
     clock.now = 59.0
@@ -145,12 +145,12 @@ def test_what_a_library_repeats_is_written_once_a_minute_with_its_count() -> Non
 
 
 def test_our_own_lines_are_never_held_back() -> None:
-    held = logs.OncePerMinute(Clock())
+    held = logs.OncePerMinute(LogClock())
     assert all(held.filter(record("the same", "exporter.core.runner")) for _ in range(3))
 
 
 def test_the_memory_of_repeats_does_not_grow_for_ever() -> None:
-    held = logs.OncePerMinute(Clock())
+    held = logs.OncePerMinute(LogClock())
     for number in range(5000):
         held.filter(record("x" * number))
     assert len(held._said) <= 1000

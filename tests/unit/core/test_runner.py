@@ -41,7 +41,7 @@ WAIT = 10.0
 
 
 @dataclass
-class Scripted:
+class ScriptedSource:
     """A source with scripted reads."""
 
     answer: Callable[[Deadline, Facts], Iterable[Sample | Fault | Fact]] = lambda *_: ()
@@ -61,7 +61,7 @@ class Scripted:
 
 
 @dataclass
-class Notebook:
+class RecordingSink:
     """A sink that records everything, and lets a test wait for a condition."""
 
     swaps: list[dict[tuple[str, ...], Snapshot]] = field(default_factory=list)
@@ -94,12 +94,12 @@ class Notebook:
 
 
 @pytest.fixture
-def notebook() -> Notebook:
-    return Notebook()
+def notebook() -> RecordingSink:
+    return RecordingSink()
 
 
 @pytest.fixture
-def run(notebook: Notebook) -> Iterator[Callable[..., Runner]]:
+def run(notebook: RecordingSink) -> Iterator[Callable[..., Runner]]:
     fleets: list[Runner] = []
 
     def start(*groups: Group, clock: Clock | None = None) -> Runner:
@@ -130,7 +130,7 @@ def test_what_was_yielded_before_a_bug_is_kept_and_the_bug_is_a_fault(caplog: py
         yield IDENTITY
         raise KeyError("password=hunter2")
 
-    snapshot = read_once(Scripted(answer))
+    snapshot = read_once(ScriptedSource(answer))
     assert snapshot.samples == (AGE(1, "x"),)
     assert snapshot.facts == (IDENTITY,)
     assert [fault.reason for fault in snapshot.faults] == [Reason.INTERNAL]
@@ -144,11 +144,11 @@ def test_a_read_that_raises_at_once_is_a_fault_too() -> None:
     def answer(*_: object) -> Iterable[Sample]:
         raise ValueError
 
-    assert [fault.reason for fault in read_once(Scripted(answer)).faults] == [Reason.INTERNAL]
+    assert [fault.reason for fault in read_once(ScriptedSource(answer)).faults] == [Reason.INTERNAL]
 
 
 def test_a_read_with_a_fault_keeps_its_samples_and_is_not_up() -> None:
-    snapshot = read_once(Scripted(lambda *_: (AGE(1, "x"), FAULT, AGE(2, "y"))))
+    snapshot = read_once(ScriptedSource(lambda *_: (AGE(1, "x"), FAULT, AGE(2, "y"))))
     assert snapshot.samples == (AGE(1, "x"), AGE(2, "y"))
     assert snapshot.faults == (FAULT,)
     assert not snapshot.up
@@ -159,7 +159,7 @@ def test_a_read_with_a_fault_keeps_its_samples_and_is_not_up() -> None:
     [Sample(AGE, ("a", "b"), 1.0), Sample(AGE, ("a",), Distribution((), 0, 0)), Sample(OPEN, ("a",), 1.0)],
 )
 def test_a_sample_that_cannot_be_written_is_its_sources_bug(misshapen: Sample) -> None:
-    snapshot = read_once(Scripted(lambda *_: (AGE(1, "x"), misshapen)))
+    snapshot = read_once(ScriptedSource(lambda *_: (AGE(1, "x"), misshapen)))
     assert snapshot.samples == (AGE(1, "x"),)
     assert [fault.reason for fault in snapshot.faults] == [Reason.INTERNAL]
 
@@ -172,7 +172,7 @@ def test_the_source_is_given_the_deadline_and_the_facts() -> None:
         return ()
 
     deadline = Deadline.after(3)
-    read_source(Scripted(answer), deadline, Facts({ClusterIdentity: IDENTITY}), Clock())
+    read_source(ScriptedSource(answer), deadline, Facts({ClusterIdentity: IDENTITY}), Clock())
     assert seen == [deadline, IDENTITY]
 
 
@@ -228,7 +228,7 @@ def test_a_source_that_says_nothing_leaves_the_facts_of_others() -> None:
 
 
 def test_sources_of_a_group_see_each_others_facts_and_no_other_groups(
-    notebook: Notebook, run: Callable[..., Runner]
+    notebook: RecordingSink, run: Callable[..., Runner]
 ) -> None:
     seen: dict[str, list[object]] = {"same": [], "other": []}
 
@@ -239,10 +239,10 @@ def test_sources_of_a_group_see_each_others_facts_and_no_other_groups(
 
         return answer
 
-    maker = Scripted(lambda *_: (IDENTITY,), name="maker")
+    maker = ScriptedSource(lambda *_: (IDENTITY,), name="maker")
     run(
-        group(maker, Scripted(listen("same"), name="same", cluster=""), key="a"),
-        group(Scripted(listen("other"), name="other"), key="b"),
+        group(maker, ScriptedSource(listen("same"), name="same", cluster=""), key="a"),
+        group(ScriptedSource(listen("other"), name="other"), key="b"),
     )
     notebook.wait_for(lambda: IDENTITY in seen["same"] and len(seen["other"]) > 5)
     assert set(seen["other"]) == {None}
@@ -252,7 +252,7 @@ def test_sources_of_a_group_see_each_others_facts_and_no_other_groups(
 
 
 def test_every_reason_is_counted_from_zero_before_the_first_fault(
-    notebook: Notebook, run: Callable[..., Runner]
+    notebook: RecordingSink, run: Callable[..., Runner]
 ) -> None:
     gate = threading.Event()
 
@@ -260,7 +260,7 @@ def test_every_reason_is_counted_from_zero_before_the_first_fault(
         gate.wait(WAIT)
         return ()
 
-    run(group(Scripted(answer)))
+    run(group(ScriptedSource(answer)))
     notebook.wait_for(lambda: bool(notebook.swaps))
     counts = {sample.labels[-1]: sample.value for sample in notebook.own("faults_total")}
     gate.set()
@@ -268,9 +268,9 @@ def test_every_reason_is_counted_from_zero_before_the_first_fault(
     assert {sample.labels[:3] for sample in notebook.own("faults_total")} == {("prod", "scripted", "prod")}
 
 
-def test_faults_add_up_by_reason_and_up_is_the_last_reads(notebook: Notebook, run: Callable[..., Runner]) -> None:
+def test_faults_add_up_by_reason_and_up_is_the_last_reads(notebook: RecordingSink, run: Callable[..., Runner]) -> None:
     answers = iter([(FAULT, FAULT, Fault(Reason.TIMEOUT, "late")), ()])
-    run(group(Scripted(lambda *_: next(answers, ()), pace=0.05)))
+    run(group(ScriptedSource(lambda *_: next(answers, ()), pace=0.05)))
     notebook.wait_for(lambda: [sample.value for sample in notebook.own()] == [0.0])
     assert notebook.own("last_success") == []
     notebook.wait_for(lambda: [sample.value for sample in notebook.own()] == [1.0])
@@ -281,20 +281,20 @@ def test_faults_add_up_by_reason_and_up_is_the_last_reads(notebook: Notebook, ru
 
 
 def test_what_was_read_and_how_reading_went_change_at_the_same_instant(
-    notebook: Notebook, run: Callable[..., Runner]
+    notebook: RecordingSink, run: Callable[..., Runner]
 ) -> None:
-    run(group(Scripted(lambda *_: (AGE(1, "x"),))))
+    run(group(ScriptedSource(lambda *_: (AGE(1, "x"),))))
     notebook.wait_for(lambda: bool(notebook.reads()))
     with_data = [swap for swap in notebook.swaps if ("prod", "scripted", "0") in swap]
     assert all(len(swap) == 2 for swap in with_data)
 
 
 def test_faults_are_logged_when_they_change_and_not_in_every_cycle(
-    notebook: Notebook, run: Callable[..., Runner], caplog: pytest.LogCaptureFixture
+    notebook: RecordingSink, run: Callable[..., Runner], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     answers = [(FAULT,)] * 5 + [(FAULT, Fault(Reason.TIMEOUT, "late"))] * 5 + [()] * 5
-    run(group(Scripted(lambda *_: answers.pop(0) if answers else ())))
+    run(group(ScriptedSource(lambda *_: answers.pop(0) if answers else ())))
     notebook.wait_for(lambda: len(notebook.reads()) > 15)
     assert [record.getMessage() for record in caplog.records] == [
         "unreachable: broker 1 is gone", "timeout: late", "answers again",
@@ -302,12 +302,12 @@ def test_faults_are_logged_when_they_change_and_not_in_every_cycle(
 
 
 def test_the_same_bug_has_one_traceback_in_the_log(
-    notebook: Notebook, run: Callable[..., Runner], caplog: pytest.LogCaptureFixture
+    notebook: RecordingSink, run: Callable[..., Runner], caplog: pytest.LogCaptureFixture
 ) -> None:
     def answer(*_: object) -> Iterable[Sample]:
         raise ZeroDivisionError
 
-    run(group(Scripted(answer)))
+    run(group(ScriptedSource(answer)))
     notebook.wait_for(lambda: len(notebook.reads()) > 5)
     assert caplog.text.count("Traceback") == 1
 
@@ -315,7 +315,7 @@ def test_the_same_bug_has_one_traceback_in_the_log(
 # --- Overruns ---------------------------------------------------------------------------------------------------------
 
 
-class Hanging(Scripted):
+class Hanging(ScriptedSource):
     """A source whose read hangs until the test releases it."""
 
     def __init__(self, name: str = "hanging", timeout: float = 0.01) -> None:
@@ -336,7 +336,7 @@ class Hanging(Scripted):
 
 @pytest.mark.parametrize(("stood", "shown"), [(4.0, True), (40.0, False)])
 def test_of_a_read_in_which_the_process_stood_still_only_counters_are_left(
-    notebook: Notebook, run: Callable[..., Runner], stood: float, shown: bool
+    notebook: RecordingSink, run: Callable[..., Runner], stood: float, shown: bool
 ) -> None:
     now = [100.0]
     done = threading.Event()
@@ -350,7 +350,7 @@ def test_of_a_read_in_which_the_process_stood_still_only_counters_are_left(
             now[0] = deadline.at + stood
 
     assert (stood > STOOD_GRACE) is not shown
-    fleet = run(group(Scripted(answer, pace=1000.0)), clock=Clock(monotonic=lambda: now[0]))
+    fleet = run(group(ScriptedSource(answer, pace=1000.0)), clock=Clock(monotonic=lambda: now[0]))
     notebook.wait_for(lambda: bool(notebook.reads()))
     [read] = notebook.reads()
     assert [sample.metric for sample in read.samples] == ([AGE, OPEN] if shown else [OPEN])
@@ -359,9 +359,9 @@ def test_of_a_read_in_which_the_process_stood_still_only_counters_are_left(
     assert [each.up for each in fleet.states()[0].sources] == [shown]
 
 
-def test_a_read_that_hangs_is_a_fault_and_is_never_doubled(notebook: Notebook, run: Callable[..., Runner]) -> None:
+def test_a_read_that_hangs_is_a_fault_and_is_never_doubled(notebook: RecordingSink, run: Callable[..., Runner]) -> None:
     source = Hanging()
-    fleet = run(group(source, Scripted(lambda *_: (AGE(1, "x"),), name="fine")))
+    fleet = run(group(source, ScriptedSource(lambda *_: (AGE(1, "x"),), name="fine")))
     notebook.wait_for(lambda: [each.value for each in notebook.own() if each.labels[1] == "hanging"] == [0.0])
     [state] = [state for state in fleet.states()[0].sources if state.source == "hanging"]
     assert state.faults[0].reason is Reason.TIMEOUT
@@ -374,7 +374,7 @@ def test_a_read_that_hangs_is_a_fault_and_is_never_doubled(notebook: Notebook, r
 
 
 def test_a_fleet_is_ready_once_every_source_answered_failed_or_hung(
-    notebook: Notebook, run: Callable[..., Runner]
+    notebook: RecordingSink, run: Callable[..., Runner]
 ) -> None:
     gate, hanging = threading.Event(), Hanging()
 
@@ -383,9 +383,11 @@ def test_a_fleet_is_ready_once_every_source_answered_failed_or_hung(
         return ()
 
     fleet = run(
-        group(Scripted(lambda *_: (), name="answers"), Scripted(lambda *_: (FAULT,), name="fails"), key="a"),
+        group(
+            ScriptedSource(lambda *_: (), name="answers"), ScriptedSource(lambda *_: (FAULT,), name="fails"), key="a"
+        ),
         group(hanging, key="b"),
-        group(Scripted(slow, name="slow"), key="c"),
+        group(ScriptedSource(slow, name="slow"), key="c"),
     )
     notebook.wait_for(lambda: len({each.labels[1] for each in notebook.own()}) == 3)
     assert not fleet.ready()
@@ -399,9 +401,9 @@ def test_a_fleet_is_ready_once_every_source_answered_failed_or_hung(
 # -------------------------------------------------------------------------------------------------
 
 
-def test_stop_ends_every_thread_and_closes_each_source_once(notebook: Notebook) -> None:
+def test_stop_ends_every_thread_and_closes_each_source_once(notebook: RecordingSink) -> None:
     before = set(threading.enumerate())
-    sources = [Scripted(lambda *_: (AGE(1, "x"),)) for _ in range(4)]
+    sources = [ScriptedSource(lambda *_: (AGE(1, "x"),)) for _ in range(4)]
     fleet = Runner([group(*sources)], notebook)
     fleet.start()
     notebook.wait_for(lambda: len(notebook.reads()) > 8)
@@ -411,7 +413,7 @@ def test_stop_ends_every_thread_and_closes_each_source_once(notebook: Notebook) 
     assert not set(threading.enumerate()) - before
 
 
-def test_stop_returns_at_its_deadline_and_names_the_read_that_hangs(notebook: Notebook) -> None:
+def test_stop_returns_at_its_deadline_and_names_the_read_that_hangs(notebook: RecordingSink) -> None:
     source = Hanging()
     fleet = Runner([group(source)], notebook)
     fleet.start()
@@ -420,7 +422,7 @@ def test_stop_returns_at_its_deadline_and_names_the_read_that_hangs(notebook: No
     source.let_go.set()
 
 
-def test_connections_are_released_before_reads_are_waited_for(notebook: Notebook) -> None:
+def test_connections_are_released_before_reads_are_waited_for(notebook: RecordingSink) -> None:
     source = Hanging()
     fleet = Runner([Group("prod", (source,), release=source.let_go.set)], notebook)
     fleet.start()
@@ -429,10 +431,10 @@ def test_connections_are_released_before_reads_are_waited_for(notebook: Notebook
 
 
 def test_a_removed_group_is_forgotten_and_what_it_still_reads_is_not_published(
-    notebook: Notebook, run: Callable[..., Runner]
+    notebook: RecordingSink, run: Callable[..., Runner]
 ) -> None:
     source = Hanging(timeout=60.0)
-    fleet = run(group(source, key="gone"), group(Scripted(lambda *_: (AGE(1, "x"),)), key="stays"))
+    fleet = run(group(source, key="gone"), group(ScriptedSource(lambda *_: (AGE(1, "x"),)), key="stays"))
     assert source.entered.acquire(timeout=WAIT)
     assert fleet.remove("gone", Deadline.after(0.05)) == [("gone", "hanging", "0")]
     assert ("gone", "hanging", "0") in notebook.dropped
@@ -444,11 +446,11 @@ def test_a_removed_group_is_forgotten_and_what_it_still_reads_is_not_published(
 
 
 def test_a_group_added_while_running_is_read_and_others_keep_their_counters(
-    notebook: Notebook, run: Callable[..., Runner]
+    notebook: RecordingSink, run: Callable[..., Runner]
 ) -> None:
-    fleet = run(group(Scripted(lambda *_: (FAULT,), name="old"), key="a"))
+    fleet = run(group(ScriptedSource(lambda *_: (FAULT,), name="old"), key="a"))
     notebook.wait_for(lambda: len(notebook.reads()) >= 3)
-    fleet.add(group(Scripted(lambda *_: (AGE(1, "x"),), name="new"), key="b"))
+    fleet.add(group(ScriptedSource(lambda *_: (AGE(1, "x"),), name="new"), key="b"))
     notebook.wait_for(lambda: any(each.labels[1] == "new" for each in notebook.own()))
     [count] = [
         each.value
@@ -462,9 +464,9 @@ def test_a_group_added_while_running_is_read_and_others_keep_their_counters(
 
 
 def test_a_source_whose_name_is_found_out_later_changes_its_labels(
-    notebook: Notebook, run: Callable[..., Runner]
+    notebook: RecordingSink, run: Callable[..., Runner]
 ) -> None:
-    source = Scripted(target="127.0.0.1:9092", cluster="")
+    source = ScriptedSource(target="127.0.0.1:9092", cluster="")
 
     def answer(*_: object) -> tuple[Sample, ...]:
         source.target = source.cluster = "the-id"

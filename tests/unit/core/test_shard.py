@@ -15,7 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from exporter import catalogue
-from exporter.agent.composition import Agent as AgentProcess
+from exporter.agent.composition import Agent as WholeAgent
 from exporter.config import ConfigSource
 from exporter.core.shard import WHOLE, Shard
 from exporter.exposition.render import Exposition
@@ -30,8 +30,8 @@ from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.transactions.aggregates import Aggregates, Caps
 from exporter.transactions.applications import Grouping
 from exporter.transactions.records import Status, decode_key, decode_value
-from tests.fakes.cluster import LOG, OFFSETS, Partition, Transaction, World, Writer, partitions, read
-from tests.fakes.coordinator import BEGIN_MS, History, histories
+from tests.fakes.cluster import LOG, OFFSETS, FakeKafka, FakeTransaction, OpenWriter, Partition, partitions, read
+from tests.fakes.coordinator import BEGIN_MS, GeneratedLog, histories
 
 NAMES = st.text(st.characters(), max_size=40)
 
@@ -143,10 +143,10 @@ CYCLES = 9
 TOPICS = ("orders", "payments")
 
 
-class Agent:
+class ShardSources:
     """The sources of one cluster, which hand each other facts as the runner lets them."""
 
-    def __init__(self, world: World, shard: Shard, most: int = 0, caps: Caps | None = None) -> None:
+    def __init__(self, world: FakeKafka, shard: Shard, most: int = 0, caps: Caps | None = None) -> None:
         cluster = world.cluster(grouping=Grouping(["^(?P<application>app-[0-9]+)"]), shard=shard)
         self._world = world
         self._facts: dict[type[Fact], Fact] = {}
@@ -171,7 +171,7 @@ class Agent:
                     self.samples[key] = sample.value
 
 
-def stand(world: World) -> None:
+def stand(world: FakeKafka) -> None:
     """What is open in the log holds its partitions, the oldest first; the coordinators know of it."""
     world.transactions.clear()
     begun: dict[tuple[int, int], int] = {}  # no two transactions begin at one offset of a partition
@@ -183,7 +183,7 @@ def stand(world: World) -> None:
                 continue
             begun.setdefault((value.producer_id, value.start_ms), len(begun))
             state = {Status.ONGOING: "Ongoing", Status.PREPARE_COMMIT: "PrepareCommit"}.get(value.status)
-            world.transactions[name] = Transaction(
+            world.transactions[name] = FakeTransaction(
                 value.producer_id,
                 state or "PrepareAbort",
                 [(each.topic, each.partition) for each in value.partitions or ()],
@@ -195,7 +195,7 @@ def stand(world: World) -> None:
         for number, partition in enumerate(world.topics[topic]):
             holders = [each for each in world.transactions.values() if (topic, number) in each.partitions]
             partition.writers = [
-                Writer(each.producer_id, 10 + begun[each.producer_id, each.start_ms], each.epoch)
+                OpenWriter(each.producer_id, 10 + begun[each.producer_id, each.start_ms], each.epoch)
                 for each in sorted(holders, key=lambda each: each.start_ms)
             ]
             partition.stable = min((each.start_offset for each in partition.writers), default=None)
@@ -209,16 +209,16 @@ def without_since(samples: Mapping[tuple[str, tuple[str, ...]], object]) -> dict
 @settings(max_examples=8, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(histories(most_ids=8), st.integers(2, 4), st.booleans(), st.data())
 def test_shards_are_disjoint_and_together_say_what_one_agent_says(
-    history: History, count: int, log_is_refused: bool, data: st.DataObject
+    history: GeneratedLog, count: int, log_is_refused: bool, data: st.DataObject
 ) -> None:
-    world = World(topics={LOG: partitions(history.log_partitions), OFFSETS: partitions(1)})
+    world = FakeKafka(topics={LOG: partitions(history.log_partitions), OFFSETS: partitions(1)})
     world.topics |= {topic: partitions(3, lambda: Partition(high_watermark=100)) for topic in TOPICS}
     world.groups = {f"readers-{number}": {("orders", number % 3): 7, ("payments", 0): 200} for number in range(5)}
     world.settings[LOG] = {"min.insync.replicas": "1"}
     world.read_refused = log_is_refused
     world.time.wall = BEGIN_MS / 1000
-    whole = Agent(world, WHOLE)
-    shards = [Agent(world, shard) for shard in all_of(count)]
+    whole = ShardSources(world, WHOLE)
+    shards = [ShardSources(world, shard) for shard in all_of(count)]
     records = list(history.records)
     for agent in (whole, *shards):
         agent.read()
@@ -311,7 +311,7 @@ def test_what_is_around_the_clusters_is_read_by_the_first_shard_alone(
 ) -> None:
     file.write_text(SETTINGS.format(shard=shard))
     source = ConfigSource(file, {})
-    agent = AgentProcess(source.load(), source.load)
+    agent = WholeAgent(source.load(), source.load)
     agent.start()
     try:
         read = {each["source"] for each in agent.status()["clusters"][0]["sources"]}

@@ -22,7 +22,7 @@ FAULT = Fault(Reason.TIMEOUT, "no answer")
 
 
 @dataclass
-class Hands:
+class RenderClock:
     """A clock that tests move."""
 
     now: float = 1000.0
@@ -32,16 +32,16 @@ class Hands:
 
 
 @pytest.fixture
-def hands() -> Hands:
-    return Hands()
+def hands() -> RenderClock:
+    return RenderClock()
 
 
 @pytest.fixture
-def exposition(hands: Hands) -> Exposition:
+def exposition(hands: RenderClock) -> Exposition:
     return Exposition(hands.clock(), FAMILIES)
 
 
-def snapshot(hands: Hands, *samples: Sample, faults: tuple[Fault, ...] = (), interval: float = 5.0) -> Snapshot:
+def snapshot(hands: RenderClock, *samples: Sample, faults: tuple[Fault, ...] = (), interval: float = 5.0) -> Snapshot:
     return Snapshot("lso", "prod", "prod", interval, samples, faults, (), 0.1, hands.now, 1.8e9 + hands.now)
 
 
@@ -53,7 +53,7 @@ def series(exposition: Exposition) -> list[str]:
     return [line for line in text(exposition).splitlines() if not line.startswith("#")]
 
 
-def test_every_kind_is_written_as_prometheus_expects(exposition: Exposition, hands: Hands) -> None:
+def test_every_kind_is_written_as_prometheus_expects(exposition: Exposition, hands: RenderClock) -> None:
     exposition.swap({
         ("a",): snapshot(
             hands,
@@ -89,7 +89,7 @@ def test_every_kind_is_written_as_prometheus_expects(exposition: Exposition, han
     )
 
 
-def test_openmetrics_names_a_counter_without_its_suffix_and_ends(exposition: Exposition, hands: Hands) -> None:
+def test_openmetrics_names_a_counter_without_its_suffix_and_ends(exposition: Exposition, hands: RenderClock) -> None:
     exposition.swap({("a",): snapshot(hands, EVENTS(2, "x"))})
     assert exposition.body(Format.OPENMETRICS).decode() == (
         '# HELP test_events Events, \\"all\\" of them\\nwith a \\\\ in the help.\n'
@@ -99,20 +99,24 @@ def test_openmetrics_names_a_counter_without_its_suffix_and_ends(exposition: Exp
     )
 
 
-def test_the_compressed_body_is_the_same_text(exposition: Exposition, hands: Hands) -> None:
+def test_the_compressed_body_is_the_same_text(exposition: Exposition, hands: RenderClock) -> None:
     exposition.swap({(name,): snapshot(hands, AGE(1, name), EVENTS(1, name)) for name in "abc"})
     for fmt in Format:
         assert gzip.decompress(exposition.body(fmt, gzip=True)) == exposition.body(fmt)
 
 
-def test_the_compressed_body_follows_when_one_source_of_many_changes(exposition: Exposition, hands: Hands) -> None:
+def test_the_compressed_body_follows_when_one_source_of_many_changes(
+    exposition: Exposition, hands: RenderClock
+) -> None:
     exposition.swap({(name,): snapshot(hands, AGE(1, name)) for name in "abc"})
     exposition.body(Format.TEXT, gzip=True)
     exposition.swap({("b",): snapshot(hands, AGE(2, "b"))})
     assert b'who="b"} 2.0' in gzip.decompress(exposition.body(Format.TEXT, gzip=True))
 
 
-def test_families_stand_in_the_order_of_the_catalogue_and_never_apart(exposition: Exposition, hands: Hands) -> None:
+def test_families_stand_in_the_order_of_the_catalogue_and_never_apart(
+    exposition: Exposition, hands: RenderClock
+) -> None:
     exposition.swap(
         {
             ("b",): snapshot(hands, PLAIN(1), AGE(1, "b"), EVENTS(1, "b"), AGE(1, "b2")),
@@ -125,14 +129,14 @@ def test_families_stand_in_the_order_of_the_catalogue_and_never_apart(exposition
     ]  # fmt: skip
 
 
-def test_gauges_of_a_source_are_replaced_as_a_whole(exposition: Exposition, hands: Hands) -> None:
+def test_gauges_of_a_source_are_replaced_as_a_whole(exposition: Exposition, hands: RenderClock) -> None:
     exposition.swap({("a",): snapshot(hands, AGE(1, "x"), AGE(1, "y"))})
     exposition.swap({("a",): snapshot(hands, AGE(2, "y"))})
     assert series(exposition) == ['test_age_seconds{who="y"} 2.0']
 
 
 def test_a_source_without_an_answer_exposes_no_gauge_and_keeps_its_counters(
-    exposition: Exposition, hands: Hands
+    exposition: Exposition, hands: RenderClock
 ) -> None:
     histogram = OPEN(Distribution((), 1, 0.5), "x")
     exposition.swap({("a",): snapshot(hands, AGE(1, "x"), EVENTS(4, "x"), histogram)})
@@ -145,21 +149,25 @@ def test_a_source_without_an_answer_exposes_no_gauge_and_keeps_its_counters(
     ]
 
 
-def test_a_counter_that_a_source_without_faults_no_longer_gives_is_gone(exposition: Exposition, hands: Hands) -> None:
+def test_a_counter_that_a_source_without_faults_no_longer_gives_is_gone(
+    exposition: Exposition, hands: RenderClock
+) -> None:
     exposition.swap({("a",): snapshot(hands, EVENTS(4, "x"))})
     exposition.swap({("a",): snapshot(hands)})
     assert series(exposition) == []
 
 
 def test_a_counter_family_is_replaced_whole_even_when_something_else_had_a_fault(
-    exposition: Exposition, hands: Hands
+    exposition: Exposition, hands: RenderClock
 ) -> None:
     exposition.swap({("a",): snapshot(hands, EVENTS(4, "x"), EVENTS(5, "y"))})
     exposition.swap({("a",): snapshot(hands, EVENTS(6, "y"), faults=(FAULT,))})
     assert series(exposition) == ['test_events_total{who="y"} 6.0']
 
 
-def test_gauges_end_three_intervals_after_their_read_and_counters_stay(exposition: Exposition, hands: Hands) -> None:
+def test_gauges_end_three_intervals_after_their_read_and_counters_stay(
+    exposition: Exposition, hands: RenderClock
+) -> None:
     summary = LATENCY(Distribution(((0.5, 1.0),), 3, None), "x")
     exposition.swap({("a",): snapshot(hands, AGE(1, "x"), EVENTS(4, "x"), summary)})
     exposition.body(Format.TEXT, gzip=True)
@@ -170,7 +178,7 @@ def test_gauges_end_three_intervals_after_their_read_and_counters_stay(expositio
     assert b"test_age" not in gzip.decompress(exposition.body(Format.TEXT, gzip=True))
 
 
-def test_what_is_kept_from_an_older_read_does_not_expire_with_it(exposition: Exposition, hands: Hands) -> None:
+def test_what_is_kept_from_an_older_read_does_not_expire_with_it(exposition: Exposition, hands: RenderClock) -> None:
     exposition.swap({("a",): snapshot(hands, EVENTS(4, "x"))})
     hands.now += 100
     exposition.swap({("a",): snapshot(hands, faults=(FAULT,))})
@@ -178,14 +186,14 @@ def test_what_is_kept_from_an_older_read_does_not_expire_with_it(exposition: Exp
     assert series(exposition) == ['test_events_total{who="x"} 4.0']
 
 
-def test_a_dropped_source_takes_its_counters_with_it(exposition: Exposition, hands: Hands) -> None:
+def test_a_dropped_source_takes_its_counters_with_it(exposition: Exposition, hands: RenderClock) -> None:
     exposition.swap({("a",): snapshot(hands, EVENTS(4, "x")), ("b",): snapshot(hands, EVENTS(1, "y"))})
     exposition.drop([("a",), ("never seen",)])
     assert series(exposition) == ['test_events_total{who="y"} 1.0']
 
 
 def test_of_two_equal_label_sets_in_one_read_the_later_wins(
-    exposition: Exposition, hands: Hands, caplog: pytest.LogCaptureFixture
+    exposition: Exposition, hands: RenderClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     exposition.swap({("a",): snapshot(hands, AGE(1, "x"), AGE(2, "y"), AGE(3, "x"))})
     assert series(exposition) == ['test_age_seconds{who="x"} 3.0', 'test_age_seconds{who="y"} 2.0']
@@ -193,7 +201,7 @@ def test_of_two_equal_label_sets_in_one_read_the_later_wins(
 
 
 def test_two_equal_samples_of_one_series_are_one_without_a_word(
-    exposition: Exposition, hands: Hands, caplog: pytest.LogCaptureFixture
+    exposition: Exposition, hands: RenderClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     exposition.swap({("a",): snapshot(hands, AGE(1, "x")), ("b",): snapshot(hands, AGE(1, "x"))})
     assert series(exposition) == ['test_age_seconds{who="x"} 1.0']
@@ -201,7 +209,7 @@ def test_two_equal_samples_of_one_series_are_one_without_a_word(
 
 
 def test_of_two_sources_with_one_series_the_greater_key_wins_whatever_came_first(
-    exposition: Exposition, hands: Hands
+    exposition: Exposition, hands: RenderClock
 ) -> None:
     for order in ("ab", "ba"):
         for name in order:
@@ -213,7 +221,7 @@ def test_of_two_sources_with_one_series_the_greater_key_wins_whatever_came_first
 
 
 def test_a_lasting_duplicate_does_not_fill_the_log(
-    exposition: Exposition, hands: Hands, caplog: pytest.LogCaptureFixture
+    exposition: Exposition, hands: RenderClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     for _ in range(1000):
@@ -221,7 +229,7 @@ def test_a_lasting_duplicate_does_not_fill_the_log(
     assert 5 < len(caplog.records) < 15
 
 
-def test_what_several_sources_dropped_adds_up(hands: Hands) -> None:
+def test_what_several_sources_dropped_adds_up(hands: RenderClock) -> None:
     from exporter.catalogue import SERIES_DROPPED  # noqa: PLC0415
 
     exposition = Exposition(hands.clock())
@@ -237,7 +245,7 @@ def test_what_several_sources_dropped_adds_up(hands: Hands) -> None:
 
 
 def test_a_histogram_that_changed_is_written_anew_and_one_that_did_not_stays(
-    exposition: Exposition, hands: Hands
+    exposition: Exposition, hands: RenderClock
 ) -> None:
     before, after = Distribution(((0.1, 0),), 1, 5.0), Distribution(((0.1, 1),), 2, 5.0)
     exposition.swap({("a",): snapshot(hands, OPEN(before, "x"), OPEN(before, "y"))})
@@ -246,26 +254,26 @@ def test_a_histogram_that_changed_is_written_anew_and_one_that_did_not_stays(
     assert 'test_open_seconds_count{who="y"} 2.0' in series(exposition)
 
 
-def test_an_id_that_has_no_utf8_costs_nobody_the_scrape(exposition: Exposition, hands: Hands) -> None:
+def test_an_id_that_has_no_utf8_costs_nobody_the_scrape(exposition: Exposition, hands: RenderClock) -> None:
     exposition.swap({("a",): snapshot(hands, AGE(1, "lone \ud800"), AGE(2, "x"))})
     assert len(series(exposition)) == 2
 
 
-def test_numbers_of_the_process_end_the_body_in_both_formats(hands: Hands) -> None:
+def test_numbers_of_the_process_end_the_body_in_both_formats(hands: RenderClock) -> None:
     exposition = Exposition(hands.clock(), FAMILIES, own=lambda fmt: f"own {fmt}\n".encode())
     exposition.swap({("a",): snapshot(hands, PLAIN(1))})
     assert exposition.body(Format.TEXT).endswith(b"test_plain 1.0\nown text\n")
     assert exposition.body(Format.OPENMETRICS).endswith(b"test_plain 1.0\nown openmetrics\n# EOF\n")
 
 
-def test_numbers_of_the_process_are_never_older_than_ten_seconds(hands: Hands) -> None:
+def test_numbers_of_the_process_are_never_older_than_ten_seconds(hands: RenderClock) -> None:
     exposition = Exposition(hands.clock(), FAMILIES, own=lambda _: f"seconds {hands.now}\n".encode())
     assert exposition.body(Format.TEXT) == b"seconds 1000.0\n"
     hands.now += 10
     assert exposition.body(Format.TEXT) == b"seconds 1010.0\n"
 
 
-def test_nothing_is_kept_of_series_that_vanished(exposition: Exposition, hands: Hands) -> None:
+def test_nothing_is_kept_of_series_that_vanished(exposition: Exposition, hands: RenderClock) -> None:
     for generation in range(50):
         names = [f"id-{generation}-{number}" for number in range(20)]
         exposition.swap({("a",): snapshot(hands, *(AGE(1, name) for name in names))})
@@ -275,7 +283,7 @@ def test_nothing_is_kept_of_series_that_vanished(exposition: Exposition, hands: 
     assert len(series(exposition)) == 20
 
 
-def test_a_body_is_made_for_each_scrape_and_not_for_each_change_between_two(hands: Hands) -> None:
+def test_a_body_is_made_for_each_scrape_and_not_for_each_change_between_two(hands: RenderClock) -> None:
     made: list[Format] = []
 
     def own(fmt: Format) -> bytes:
@@ -295,12 +303,12 @@ def test_a_body_is_made_for_each_scrape_and_not_for_each_change_between_two(hand
     assert 4 <= len(made) <= 8
 
 
-def test_a_body_asked_for_lately_is_made_ahead_by_the_background(hands: Hands) -> None:
+def test_a_body_asked_for_lately_is_made_ahead_by_the_background(hands: RenderClock) -> None:
     exposition = Exposition(Clock(), FAMILIES)
     exposition.start()
     try:
         exposition.body(Format.TEXT)
-        now = Hands(Clock().monotonic())
+        now = RenderClock(Clock().monotonic())
         exposition.swap({("a",): snapshot(now, AGE(1, "x"))})
         while b"test_age" not in exposition.body(Format.TEXT):
             pass  # the test's own time limit ends this

@@ -29,7 +29,7 @@ SUBTASKS = 2
 Event = Callable[[], object]
 
 
-class Sink:
+class SimulatedSink:
     """A KafkaSink at work, as the log shows it. ``pool`` is for POOLING names."""
 
     def __init__(self, *, pool: bool = False, prefix: str = "orders") -> None:
@@ -68,7 +68,7 @@ class Sink:
             begun = self.precommitted[subtask]
             self.jobs.ended(who, "orders", Outcome.COMMITTED, 100 + subtask, begun, self.now + 0.5)
 
-    def run(self, checkpoints: int) -> Sink:
+    def run(self, checkpoints: int) -> SimulatedSink:
         for _ in range(checkpoints):
             self.barrier()
             self.commit()
@@ -94,8 +94,8 @@ class Sink:
 
 
 @pytest.fixture(params=[False, True], ids=["incrementing", "pooling"])
-def sink(request: pytest.FixtureRequest) -> Sink:
-    return Sink(pool=request.param)
+def sink(request: pytest.FixtureRequest) -> SimulatedSink:
+    return SimulatedSink(pool=request.param)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_an_id_has_its_prefix_subtask_and_number(transactional_id: str, parts: F
     assert parse(transactional_id) == parts
 
 
-def test_a_job_is_known_and_its_interval_learned_after_a_few_checkpoints(sink: Sink) -> None:
+def test_a_job_is_known_and_its_interval_learned_after_a_few_checkpoints(sink: SimulatedSink) -> None:
     sink.run(1)
     assert list(sink.jobs) == []
     sink.run(4)
@@ -125,7 +125,7 @@ def test_a_job_is_known_and_its_interval_learned_after_a_few_checkpoints(sink: S
     assert not sink.jobs.is_job("pay-1-5")
 
 
-def test_within_its_rhythm_a_transaction_waits_for_a_checkpoint(sink: Sink) -> None:
+def test_within_its_rhythm_a_transaction_waits_for_a_checkpoint(sink: SimulatedSink) -> None:
     opened = sink.run(5).open()
     for after in (1.0, INTERVAL, 2.9 * INTERVAL):
         assert sink.judged(opened, after=after).waiting
@@ -135,13 +135,13 @@ def test_within_its_rhythm_a_transaction_waits_for_a_checkpoint(sink: Sink) -> N
     assert late.deadline == pytest.approx((opened.started or 0) + TIMEOUT)
 
 
-def test_what_is_flushed_while_its_checkpoint_completes_waits_and_is_no_risk(sink: Sink) -> None:
+def test_what_is_flushed_while_its_checkpoint_completes_waits_and_is_no_risk(sink: SimulatedSink) -> None:
     sink.run(5).barrier()
     found = sink.judged(sink.open(behind=1), sink.open(), after=1.0)
     assert (found.precommit, found.waiting, found.at_risk) == (Precommit.PROVEN, True, False)
 
 
-def test_a_precommitted_transaction_of_a_dead_job_is_at_risk_before_a_third_of_its_timeout(sink: Sink) -> None:
+def test_a_precommitted_transaction_of_a_dead_job_is_at_risk_before_a_third_of_its_timeout(sink: SimulatedSink) -> None:
     sink.run(5).barrier()
     opened = (sink.open(behind=1), sink.open())
     first = next(after for after in range(1000) if sink.judged(*opened, after=after).at_risk)
@@ -152,7 +152,7 @@ def test_a_precommitted_transaction_of_a_dead_job_is_at_risk_before_a_third_of_i
 
 
 def test_a_checkpoint_that_another_subtask_committed_was_completed() -> None:
-    sink = Sink().run(6)
+    sink = SimulatedSink().run(6)
     sink.barrier()
     sink.commit(1)
     found = sink.judged(sink.open(behind=1), after=1)
@@ -160,7 +160,7 @@ def test_a_checkpoint_that_another_subtask_committed_was_completed() -> None:
     assert found.precommit is Precommit.PROVEN
 
 
-def test_a_timeout_of_a_precommitted_transaction_is_a_loss(sink: Sink) -> None:
+def test_a_timeout_of_a_precommitted_transaction_is_a_loss(sink: SimulatedSink) -> None:
     sink.run(5).barrier(records=False)
     lost = sink.open(behind=1)
     sink.ends(lost, Outcome.TIMED_OUT, TIMEOUT)
@@ -170,13 +170,13 @@ def test_a_timeout_of_a_precommitted_transaction_is_a_loss(sink: Sink) -> None:
     assert sink.jobs.losses(sink.now + TIMEOUT + 3601) == ()
 
 
-def test_a_timeout_of_what_was_in_no_checkpoint_is_no_loss(sink: Sink) -> None:
+def test_a_timeout_of_what_was_in_no_checkpoint_is_no_loss(sink: SimulatedSink) -> None:
     sink.run(5)
     sink.ends(sink.open(), Outcome.TIMED_OUT, TIMEOUT)
     assert sink.jobs.losses(sink.now + TIMEOUT) == ()
 
 
-def test_what_a_start_of_the_job_fences_is_a_clean_up_and_a_storm_only_without_commits(sink: Sink) -> None:
+def test_what_a_start_of_the_job_fences_is_a_clean_up_and_a_storm_only_without_commits(sink: SimulatedSink) -> None:
     sink.run(5)
     (job,) = sink.jobs
     for restart in range(3):
@@ -192,7 +192,7 @@ def test_what_a_start_of_the_job_fences_is_a_clean_up_and_a_storm_only_without_c
     assert job.restarts_without_commit(sink.now) == 0
 
 
-def test_a_transaction_that_its_subtask_passed_by_is_of_an_earlier_start_and_no_risk(sink: Sink) -> None:
+def test_a_transaction_that_its_subtask_passed_by_is_of_an_earlier_start_and_no_risk(sink: SimulatedSink) -> None:
     sink.run(5)
     left = sink.open()._replace(transactional_id="orders-0-99", producer_id=9)
     sink.run(5)
@@ -237,7 +237,7 @@ def test_a_log_that_is_read_partition_by_partition_shows_the_job_that_a_live_one
 ) -> None:
     """Ids lie in several partitions of the log: each has its own events in order, and one is read after the other."""
     events: dict[tuple[int, int], list[Event]] = {place: [] for place in order}
-    live = Sink(pool=pool)
+    live = SimulatedSink(pool=pool)
     replayed = Jobs()
 
     class Recorded(Jobs):

@@ -28,7 +28,7 @@ EOS = {
 }
 
 
-class Time:
+class IngestClock:
     """A clock that the test moves."""
 
     def __init__(self) -> None:
@@ -40,12 +40,12 @@ class Time:
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
+def time() -> IngestClock:
+    return IngestClock()
 
 
 @pytest.fixture
-def inbox(time: Time) -> LibrdkafkaReceiver:
+def inbox(time: IngestClock) -> LibrdkafkaReceiver:
     return LibrdkafkaReceiver(["prod", "dr"], clients=3, expire_after=60.0, clock=time.clock)
 
 
@@ -65,7 +65,9 @@ def refusal(inbox: LibrdkafkaReceiver, content: bytes) -> RefusedError:
     return caught.value
 
 
-def test_a_client_s_state_is_told_with_the_time_since_which_it_is_in_it(inbox: LibrdkafkaReceiver, time: Time) -> None:
+def test_a_client_s_state_is_told_with_the_time_since_which_it_is_in_it(
+    inbox: LibrdkafkaReceiver, time: IngestClock
+) -> None:
     inbox.take(body(txn_state="InTransaction", txmsgs=7))
     began = time.clock.wall()
     time.now += 20
@@ -80,7 +82,7 @@ def test_a_client_s_state_is_told_with_the_time_since_which_it_is_in_it(inbox: L
     }
 
 
-def test_a_new_state_has_a_new_age_and_the_other_keeps_its_own(inbox: LibrdkafkaReceiver, time: Time) -> None:
+def test_a_new_state_has_a_new_age_and_the_other_keeps_its_own(inbox: LibrdkafkaReceiver, time: IngestClock) -> None:
     inbox.take(body(txn_state="InTransaction"))
     time.now += 20
     inbox.take(body(txn_state="AbortableError"))
@@ -110,7 +112,7 @@ def test_a_client_that_is_idempotent_only_has_no_transactional_state(inbox: Libr
     assert any("idempotence_state" in name for name, _ in series(inbox))
 
 
-def test_a_silent_client_is_forgotten_and_makes_room(inbox: LibrdkafkaReceiver, time: Time) -> None:
+def test_a_silent_client_is_forgotten_and_makes_room(inbox: LibrdkafkaReceiver, time: IngestClock) -> None:
     for number in range(3):
         inbox.take(body(f"client-{number}"))
     assert refusal(inbox, body("client-3")).status == 429
@@ -121,7 +123,7 @@ def test_a_silent_client_is_forgotten_and_makes_room(inbox: LibrdkafkaReceiver, 
     assert (catalogue.SERIES_DROPPED.name, (catalogue.PRODUCER_TXN_STATE.name,)) not in series(inbox)
 
 
-def test_a_client_that_floods_is_held_back_and_others_are_not(inbox: LibrdkafkaReceiver, time: Time) -> None:
+def test_a_client_that_floods_is_held_back_and_others_are_not(inbox: LibrdkafkaReceiver, time: IngestClock) -> None:
     for _ in range(int(BURST)):
         inbox.take(body())
     assert refusal(inbox, body()).status == 429
@@ -170,7 +172,7 @@ def test_a_count_that_is_none_is_absent(inbox: LibrdkafkaReceiver, sent: object)
 # ---------------------------------------------------------------------------------------------------------
 
 
-class Visit:
+class PostResult:
     """One request and what came of it."""
 
     def __init__(self, door: IngestApp, content: bytes = b"", method: str = "POST", **headers: str) -> None:
@@ -181,7 +183,7 @@ class Visit:
 
 
 def test_good_statistics_are_taken_without_a_word(inbox: LibrdkafkaReceiver) -> None:
-    visit = Visit(IngestApp(inbox, lambda: ""), body())
+    visit = PostResult(IngestApp(inbox, lambda: ""), body())
     assert (visit.status, visit.text) == (204, "")
     assert len(inbox.clients()) == 1
 
@@ -198,7 +200,7 @@ def test_good_statistics_are_taken_without_a_word(inbox: LibrdkafkaReceiver) -> 
     ],
 )
 def test_the_token_is_asked_for_where_there_is_one(inbox: LibrdkafkaReceiver, given: str, status: int) -> None:
-    visit = Visit(IngestApp(inbox, lambda: "t0ken"), body(), authorization=given)
+    visit = PostResult(IngestApp(inbox, lambda: "t0ken"), body(), authorization=given)
     assert visit.status == status
     assert ("WWW-Authenticate" in visit.headers) == (status == 401)
     assert "t0ken" not in visit.text
@@ -208,7 +210,7 @@ def test_a_token_that_cannot_be_read_lets_nobody_in(inbox: LibrdkafkaReceiver) -
     def broken() -> str:
         raise ValueError("token_file cannot be read")
 
-    assert Visit(IngestApp(inbox, broken), body()).status == 503
+    assert PostResult(IngestApp(inbox, broken), body()).status == 503
     assert inbox.clients() == {}
 
 
@@ -226,7 +228,7 @@ def test_a_token_that_cannot_be_read_lets_nobody_in(inbox: LibrdkafkaReceiver) -
     ],
 )
 def test_a_request_of_another_kind_is_refused(inbox: LibrdkafkaReceiver, asked: dict[str, str], status: int) -> None:
-    assert Visit(IngestApp(inbox, lambda: ""), body(), **asked).status == status
+    assert PostResult(IngestApp(inbox, lambda: ""), body(), **asked).status == status
 
 
 @pytest.mark.parametrize(
@@ -234,11 +236,11 @@ def test_a_request_of_another_kind_is_refused(inbox: LibrdkafkaReceiver, asked: 
     [b"[" * 60_000, b'{"a":' * 12_000, b"", b"\xff", b'{"a":' + b"9" * 60_000 + b"}", b'{"client_id":"\\ud800"}'],
 )
 def test_a_body_that_no_parser_should_trip_over_is_refused(inbox: LibrdkafkaReceiver, sent: bytes) -> None:
-    assert Visit(IngestApp(inbox, lambda: ""), sent).status == 400
+    assert PostResult(IngestApp(inbox, lambda: ""), sent).status == 400
 
 
 def test_a_flood_is_told_to_come_back_later(inbox: LibrdkafkaReceiver) -> None:
     door = IngestApp(inbox, lambda: "")
-    visits = [Visit(door, body()) for _ in range(int(BURST) + 1)]
+    visits = [PostResult(door, body()) for _ in range(int(BURST) + 1)]
     assert [visit.status for visit in visits[-2:]] == [204, 429]
     assert visits[-1].headers["Retry-After"]

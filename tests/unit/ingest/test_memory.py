@@ -22,7 +22,7 @@ MOST_BYTES = 64 * 1024
 """What the endpoint lets in at once."""
 
 
-class World:
+class AllReceivers:
     """One of each receiver on one budget, and a clock that goes on by a second with each document."""
 
     def __init__(self, most: int = 64 * 1024 * 1024, senders: int = 500) -> None:
@@ -92,7 +92,7 @@ def many_ends(number: int) -> Any:
     ],
 )
 def test_nothing_that_is_kept_takes_more_than_it_is_weighed(inbox: str, make: Callable[[int], Any]) -> None:
-    world = World(2**40)
+    world = AllReceivers(2**40)
     world.post(getattr(world, inbox), make(0))  # what is made once
     tracemalloc.start()
     try:
@@ -106,7 +106,7 @@ def test_nothing_that_is_kept_takes_more_than_it_is_weighed(inbox: str, make: Ca
 
 
 def test_the_oldest_of_all_senders_goes_first_and_is_counted() -> None:
-    world = World(5_000_000)
+    world = AllReceivers(5_000_000)
     world.post(world.clients, client(1))
     world.post(world.queries, query(1))
     world.post(world.audits, audit(1))
@@ -124,7 +124,7 @@ def test_the_oldest_of_all_senders_goes_first_and_is_counted() -> None:
 
 
 def test_a_document_that_is_larger_than_the_budget_is_refused_and_drops_nothing() -> None:
-    world = World(500_000)
+    world = AllReceivers(500_000)
     world.post(world.clients, client(1))
     with pytest.raises(RefusedError) as refused:
         world.post(world.queries, query(1))
@@ -134,7 +134,7 @@ def test_a_document_that_is_larger_than_the_budget_is_refused_and_drops_nothing(
 
 
 def test_what_falls_silent_gives_its_memory_back() -> None:
-    world = World()
+    world = AllReceivers()
     world.post(world.clients, client(1))
     assert world.budget.kept > 0
     world.now += 1000
@@ -143,7 +143,7 @@ def test_what_falls_silent_gives_its_memory_back() -> None:
 
 
 def test_many_of_the_largest_documents_stay_within_the_budget() -> None:
-    world = World(4 * 1024 * 1024)
+    world = AllReceivers(4 * 1024 * 1024)
     for number in range(20):
         world.post(world.audits, audit(number))
         world.post(world.queries, query(number))

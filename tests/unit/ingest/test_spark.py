@@ -12,7 +12,7 @@ from exporter.ingest.spark import SparkReceiver
 from exporter.model import TopicPartition
 from exporter.spark.queries import KEEP_SILENT
 from exporter.words import QueryState, TerminationReason
-from tests.fakes.cluster import Time
+from tests.fakes.cluster import ManualClock
 
 PROGRESS = {
     "batchId": 4,
@@ -36,12 +36,12 @@ DOCUMENT: dict[str, Any] = {
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
+def time() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
-def inbox(time: Time) -> SparkReceiver:
+def inbox(time: ManualClock) -> SparkReceiver:
     return SparkReceiver(["prod", "dr"], 3, time.clock)
 
 
@@ -55,7 +55,7 @@ def refusal(inbox: SparkReceiver, content: bytes) -> RefusedError:
     return caught.value
 
 
-def test_what_is_told_is_kept(inbox: SparkReceiver, time: Time) -> None:
+def test_what_is_told_is_kept(inbox: SparkReceiver, time: ManualClock) -> None:
     inbox.take(body())
     (query,) = inbox.queries("")
     assert (query.id, query.application, query.name, query.state) == ("id-1", "billing", "orders", QueryState.RUNNING)
@@ -158,7 +158,7 @@ def test_a_driver_that_is_started_again_and_again_takes_one_place(inbox: SparkRe
     assert [query.id for query in inbox.queries("")] == ["id-19"]
 
 
-def test_a_query_that_fell_silent_is_kept_for_a_day(inbox: SparkReceiver, time: Time) -> None:
+def test_a_query_that_fell_silent_is_kept_for_a_day(inbox: SparkReceiver, time: ManualClock) -> None:
     inbox.take(body())
     time.pass_(KEEP_SILENT - 1)
     assert inbox.queries("")

@@ -23,9 +23,9 @@ from exporter.kafka.requests.metadata import metadata_request
 from exporter.model import Clock, Deadline, Fault, Reason
 from tests.fakes.kafka import (
     VERSIONS,
-    Close,
+    CloseConnection,
     FakeBroker,
-    Silence,
+    NoAnswer,
     api_versions,
     broker,
     metadata_response,
@@ -175,7 +175,11 @@ def test_the_next_bootstrap_server_is_asked_when_one_is_gone() -> None:
 
 
 def test_when_nobody_answers_every_server_and_cause_is_told() -> None:
-    with free_port() as gone, broker(lambda _name, _request: Close) as closing, client_of(gone, closing) as client:
+    with (
+        free_port() as gone,
+        broker(lambda _name, _request: CloseConnection) as closing,
+        client_of(gone, closing) as client,
+    ):
         fault = fault_of(client)
     assert fault.reason is Reason.UNREACHABLE
     assert f"{gone} cannot be reached: connection refused" in fault.detail
@@ -229,7 +233,7 @@ def test_a_silent_broker_is_a_timeout_at_the_deadline_and_keeps_its_connection()
     silent.set()
 
     def handler(name: str, _request: Any) -> Any:
-        return Silence if name == "Metadata" and silent.is_set() else None
+        return NoAnswer if name == "Metadata" and silent.is_set() else None
 
     with broker(handler) as one, client_of(one) as client:
         fault = fault_of(client, Deadline.after(1.5))
@@ -262,7 +266,7 @@ def test_a_broker_that_owes_an_answer_is_not_sent_more_and_is_left_after_a_while
     quiet = [True]
 
     def handler(name: str, _request: Any) -> Any:
-        return Silence if name == "Metadata" and quiet[0] else None
+        return NoAnswer if name == "Metadata" and quiet[0] else None
 
     with broker(handler) as one, client_of(one, clock=clock) as client:
         for _ in range(3):
@@ -288,7 +292,7 @@ def test_a_quota_is_told_where_it_is_the_cause_of_a_timeout() -> None:
             return None
         answer = metadata_response([(1, "127.0.0.1", one.port)])
         answer.throttle_time_ms = 600_000
-        return Silence if one.names.count("Metadata") > 1 else answer
+        return NoAnswer if one.names.count("Metadata") > 1 else answer
 
     with broker(handler) as one, client_of(one) as client:
         client.metadata(soon())
@@ -308,7 +312,10 @@ def test_an_idle_connection_is_not_trusted() -> None:
 
 def test_attempts_to_connect_are_spaced_and_the_last_cause_is_told_meanwhile() -> None:
     now = [0.0]
-    with broker(lambda _name, _request: Close) as one, client_of(one, clock=Clock(monotonic=lambda: now[0])) as client:
+    with (
+        broker(lambda _name, _request: CloseConnection) as one,
+        client_of(one, clock=Clock(monotonic=lambda: now[0])) as client,
+    ):
         faults = {fault_of(client) for _ in range(5)}
         assert one.connections == 1
         assert len(faults) == 1
@@ -378,7 +385,7 @@ def test_closing_wakes_whoever_waits() -> None:
     def handler(name: str, _request: Any) -> Any:
         if name == "Metadata":
             asked.set()
-            return Silence
+            return NoAnswer
         return None
 
     with broker(handler) as one, client_of(one) as client:
@@ -433,7 +440,7 @@ def test_a_mechanism_that_the_listener_does_not_offer_is_told_with_those_it_does
 
 
 def test_a_sasl_listener_that_is_not_asked_for_sasl_says_so() -> None:
-    with broker(lambda name, _: Close if name == "Metadata" else None) as one, client_of(one) as client:
+    with broker(lambda name, _: CloseConnection if name == "Metadata" else None) as one, client_of(one) as client:
         fault = fault_of(client)
     assert fault.reason is Reason.AUTHENTICATION
     assert "as SASL listeners do" in fault.detail
@@ -449,7 +456,7 @@ def test_the_listener_of_a_controller_is_recognized() -> None:
 
 def test_a_broker_that_hangs_up_during_sasl_refuses_us() -> None:
     with (
-        broker(lambda name, _: Close if name == "SaslAuthenticate" else None) as one,
+        broker(lambda name, _: CloseConnection if name == "SaslAuthenticate" else None) as one,
         client_of(one, settings=PLAIN) as client,
     ):
         assert fault_of(client).reason is Reason.AUTHENTICATION
@@ -565,7 +572,10 @@ def test_a_certificate_of_ours_that_is_refused_says_why(
 
 
 def test_tls_to_a_plaintext_listener_says_so() -> None:
-    with broker(lambda _name, _request: Close) as one, client_of(one, settings={"security.protocol": "SSL"}) as client:
+    with (
+        broker(lambda _name, _request: CloseConnection) as one,
+        client_of(one, settings={"security.protocol": "SSL"}) as client,
+    ):
         fault = fault_of(client)
     assert fault.reason is Reason.AUTHENTICATION
     assert "security.protocol" in fault.detail or "is it a TLS listener?" in fault.detail

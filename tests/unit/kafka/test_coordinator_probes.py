@@ -8,16 +8,16 @@ from exporter.kafka.requests.coordinators import made_up_ids, probe_coordinators
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline
-from tests.fakes.cluster import Partition, Transaction, World, partitions
+from tests.fakes.cluster import FakeKafka, FakeTransaction, Partition, partitions
 
 
-def world_of(*leaders: int | None) -> World:
-    world = World(brokers={1: "k1:9092", 2: "k2:9092"})
+def world_of(*leaders: int | None) -> FakeKafka:
+    world = FakeKafka(brokers={1: "k1:9092", 2: "k2:9092"})
     world.topics[TRANSACTION_STATE] = [Partition(leader) for leader in leaders]
     return world
 
 
-def probes(world: World) -> tuple[frozenset[int], dict[int, str]]:
+def probes(world: FakeKafka) -> tuple[frozenset[int], dict[int, str]]:
     found = probe_coordinators(world, world.metadata(Deadline.after(5), [TRANSACTION_STATE]), Deadline.after(5))
     return found.proven, found.unproven
 
@@ -57,12 +57,12 @@ def test_a_refusal_names_the_grant() -> None:
 
 def test_an_id_that_somebody_has_made_proves_nothing() -> None:
     world = world_of(1)
-    world.transactions[made_up_ids(1)[0]] = Transaction(7, "Empty")
+    world.transactions[made_up_ids(1)[0]] = FakeTransaction(7, "Empty")
     proven, unproven = probes(world)
     assert proven == frozenset()
     assert "somebody uses the made-up id" in unproven[0]
 
 
 def test_no_partition_is_asked_where_there_is_no_log() -> None:
-    world = World(topics={"orders": partitions(1)})
+    world = FakeKafka(topics={"orders": partitions(1)})
     assert probes(world) == (frozenset(), {})

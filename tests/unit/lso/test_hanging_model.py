@@ -21,8 +21,8 @@ from exporter.model import BlockerKind, OpenTransaction, OpenTransactions, Stall
 from exporter.sources.lso import LsoSettings, LsoSource
 from exporter.sources.prover import Prover
 from exporter.transactions.records import NO_TIMEOUT_MS, Status
-from tests.fakes.cluster import LOG, Seen, Transaction, World, Writer, partitions, read
-from tests.fakes.coordinator import LogRecord
+from tests.fakes.cluster import LOG, FakeKafka, FakeTransaction, OpenWriter, SourceRead, partitions, read
+from tests.fakes.coordinator import CoordinatorRecord
 from tests.strategies import encode_key, encode_value, kafka_tags
 
 LOG_PARTITIONS = 3
@@ -38,7 +38,7 @@ STATES = {
 
 
 @dataclass
-class Id:
+class ModelId:
     """A transactional.id at its coordinator."""
 
     name: str
@@ -64,8 +64,8 @@ class Model:
     """One cluster. Every change is written to the log before the partitions see it, as Kafka does."""
 
     def __init__(self) -> None:
-        self.world = World(topics={TOPIC: partitions(PLACES), LOG: partitions(LOG_PARTITIONS)})
-        self.ids = {name: Id(name, 100 + number) for number, name in enumerate(IDS)}
+        self.world = FakeKafka(topics={TOPIC: partitions(PLACES), LOG: partitions(LOG_PARTITIONS)})
+        self.ids = {name: ModelId(name, 100 + number) for number, name in enumerate(IDS)}
         self.orphans: set[tuple[int, int]] = set()  # (place, producer id)
         self.unreplicated: dict[int, int] = {}  # the start offset that an LSO waits at, though its marker is written
         self.log_start = dict.fromkeys(range(PLACES), 0)
@@ -74,7 +74,7 @@ class Model:
 
     # --- What clients and the coordinator do ---
 
-    def begin(self, each: Id, place: int, *, two_phase: bool) -> None:
+    def begin(self, each: ModelId, place: int, *, two_phase: bool) -> None:
         if each.status not in (Status.EMPTY, Status.ONGOING, Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT):
             return
         if not each.open:
@@ -84,11 +84,11 @@ class Model:
         each.places.add(place)
         self._log(each)
 
-    def write(self, each: Id, place: int) -> None:
+    def write(self, each: ModelId, place: int) -> None:
         if each.status is Status.ONGOING and place in each.places:
             self._append(place, each.producer_id)
 
-    def prepare(self, each: Id, *, commit: bool, rotate: bool) -> None:
+    def prepare(self, each: ModelId, *, commit: bool, rotate: bool) -> None:
         if each.status is not Status.ONGOING:
             return
         each.status = Status.PREPARE_COMMIT if commit else Status.PREPARE_ABORT
@@ -96,7 +96,7 @@ class Model:
         each.next_id = next(self._producer_ids) if rotate else -1
         self._log(each)
 
-    def mark(self, each: Id, place: int, *, replicated: bool) -> None:
+    def mark(self, each: ModelId, place: int, *, replicated: bool) -> None:
         if each.status not in (Status.PREPARE_COMMIT, Status.PREPARE_ABORT) or place not in each.unmarked:
             return
         each.unmarked.discard(place)
@@ -109,7 +109,7 @@ class Model:
         partition.high_watermark += 1
         self._settle(place)
 
-    def complete(self, each: Id) -> None:
+    def complete(self, each: ModelId) -> None:
         if each.status not in (Status.PREPARE_COMMIT, Status.PREPARE_ABORT) or each.unmarked:
             return
         each.status = Status.COMPLETE_COMMIT if each.status is Status.PREPARE_COMMIT else Status.COMPLETE_ABORT
@@ -117,13 +117,13 @@ class Model:
             each.previous_id, each.producer_id, each.next_id = each.producer_id, each.next_id, -1
         self._log(each)
 
-    def end(self, each: Id, *, rotate: bool) -> None:
+    def end(self, each: ModelId, *, rotate: bool) -> None:
         self.prepare(each, commit=True, rotate=rotate)
         for place in sorted(each.unmarked):
             self.mark(each, place, replicated=True)
         self.complete(each)
 
-    def orphan(self, place: int, late: Id | None, *, before: bool) -> None:
+    def orphan(self, place: int, late: ModelId | None, *, before: bool) -> None:
         """A record that no transaction has: of an unknown producer, or a late one of an id whose transaction ended,
         perhaps by the producer id that it had before.
         """
@@ -147,7 +147,7 @@ class Model:
     def _append(self, place: int, producer_id: int) -> None:
         partition = self.world.topics[TOPIC][place]
         if all(writer.producer_id != producer_id for writer in partition.writers):
-            partition.writers.append(Writer(producer_id, partition.high_watermark))
+            partition.writers.append(OpenWriter(producer_id, partition.high_watermark))
         partition.high_watermark += 1
         self._settle(place)
 
@@ -156,17 +156,17 @@ class Model:
         starts = [writer.start_offset for writer in partition.writers] + [self.unreplicated.get(place, 1 << 40)]
         partition.stable = max(min([*starts, partition.high_watermark]), 0, self.log_start[place])
 
-    def _log(self, each: Id) -> None:
+    def _log(self, each: ModelId) -> None:
         topics = [(TOPIC, sorted(each.places))] if each.open else None
         tags = kafka_tags(each.previous_id, each.next_id, 0)
         ms = round(self.world.time.wall * 1000)
         value = encode_value(1, each.producer_id, 0, each.timeout_ms, each.status, topics, ms, each.begun_ms, tags)
         number = coordinator_partition(each.name, LOG_PARTITIONS)
         offset = self.world.topics[LOG][number].high_watermark
-        self.world.write([LogRecord(number, offset, ms, encode_key(each.name), value)])
+        self.world.write([CoordinatorRecord(number, offset, ms, encode_key(each.name), value)])
         if each.open:
             places = [(TOPIC, place) for place in sorted(each.places)]
-            self.world.transactions[each.name] = Transaction(
+            self.world.transactions[each.name] = FakeTransaction(
                 each.producer_id, NAMES[each.status], places, 0, each.timeout_ms, each.begun_ms
             )
         else:
@@ -256,7 +256,7 @@ def apply(model: Model, step: tuple[Any, ...]) -> None:
             world.read_refused = on
 
 
-def claims(seen: Seen, world: World) -> list[tuple[TopicPartition, int | None]]:
+def claims(seen: SourceRead, world: FakeKafka) -> list[tuple[TopicPartition, int | None]]:
     """What is called hanging; and no line that ends a transaction stands beside anything else."""
     found = seen.facts[Stalls]
     assert isinstance(found, Stalls)
@@ -286,7 +286,7 @@ def test_no_transaction_that_its_coordinator_knows_is_hanging_and_every_orphan_i
     cluster = world.cluster()
     source = LsoSource(cluster, LsoSettings(sweep_interval=5.0, stall_after=5.0), Prover(cluster, world.reader))
 
-    def look() -> Seen:
+    def look() -> SourceRead:
         world.time.pass_(source.interval)
         seen = read(world, source, *model.facts())
         for place, producer_id in claims(seen, world):

@@ -11,7 +11,7 @@ from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
 from exporter.model import ConnectTaskId, OpenTransaction, TopicPartition, TransactionState
-from exporter.posture.check import Check, CheckResult
+from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.checks import checks_of
 from exporter.posture.evidence import PostureEvidence
 
@@ -134,7 +134,7 @@ def test_old_clients_are_information_and_no_failure_as_librdkafka_has_no_transac
     assert check.found == "1 of 4 transactional ids end their transactions as old clients do"
 
 
-def _unknown(evidence: PostureEvidence) -> dict[str, Check]:
+def _unknown(evidence: PostureEvidence) -> dict[str, PostureCheck]:
     return {check.name: check for check in checks_of(evidence) if check.verdict is CheckResult.UNKNOWN}
 
 

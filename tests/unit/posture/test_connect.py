@@ -11,7 +11,7 @@ from exporter.connect.facts import ConnectState
 from exporter.connect.preflight import PluginSupport
 from exporter.connect.rest import Connector, Task
 from exporter.model import ConnectTaskId
-from exporter.posture.check import Check, CheckResult
+from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.connect import connect_checks
 
 RECENT, OLD = ConnectTaskId(recent=True, timeout=15.0), ConnectTaskId(recent=False, timeout=15.0)
@@ -36,7 +36,7 @@ def log(*groups: str, **ids: ConnectTaskId) -> LoggedIds:
 
 def judge(
     *connects: ConnectState, known: LoggedIds | None = None, beyond: tuple[str, str] | None = None
-) -> dict[tuple[str, str], Check]:
+) -> dict[tuple[str, str], PostureCheck]:
     found = connect_checks(connects, known, "no READ", frozenset({beyond} if beyond else ()))
     return {(check.name, check.subject): check for check in found}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import CommitTimes, GroupCommits, OffsetPartitions
-from exporter.posture.check import Check, CheckResult
+from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.offsets import offset_checks
 
 HABIT = (0.0, 30.0, 90.0)
@@ -14,7 +14,7 @@ PLACE = coordinator_partition("copier", 50)
 Times = tuple[float, ...]
 
 
-def judge(transactional: Times = (), plain: Times = (), **used: OffsetPartitions) -> list[Check]:
+def judge(transactional: Times = (), plain: Times = (), **used: OffsetPartitions) -> list[PostureCheck]:
     return list(offset_checks(GroupCommits({"copier": CommitTimes(transactional, plain)}), used, 50))
 
 

@@ -95,7 +95,7 @@ NONE = Thresholds()
 
 
 @dataclass
-class Given:
+class GivenSource:
     """A source that gives what it was given."""
 
     items: tuple[Sample | Fault | Fact, ...]
@@ -115,7 +115,7 @@ class Given:
         self.closed = True
 
 
-def read(source: Given, thresholds: Thresholds = NONE, *facts: Fact) -> list[Sample | Fault | Fact]:
+def read(source: GivenSource, thresholds: Thresholds = NONE, *facts: Fact) -> list[Sample | Fault | Fact]:
     judged = Judged(source, lambda: thresholds, Clock(wall=lambda: NOON))
     return list(judged.read(Deadline.after(1), Facts({type(fact): fact for fact in facts})))
 
@@ -123,7 +123,7 @@ def read(source: Given, thresholds: Thresholds = NONE, *facts: Fact) -> list[Sam
 def test_a_subject_that_a_pattern_takes_too_long_for_is_a_fault_and_has_the_defaults() -> None:
     slow = "a" * 100 + "!"
     ours = Thresholds((override("(a|a)*", kind="application", unclean=0.01),))
-    items = read(Given((catalogue.APPLICATION_INFO(1.0, "prod", slow, "producer", "", ""),)), ours)
+    items = read(GivenSource((catalogue.APPLICATION_INFO(1.0, "prod", slow, "producer", "", ""),)), ours)
     shown = {each.labels[2]: each.value for each in items[1:] if isinstance(each, Sample)}
     assert shown["unclean"] == 0.05
     (fault,) = [each for each in items if isinstance(each, Fault)]
@@ -133,7 +133,7 @@ def test_a_subject_that_a_pattern_takes_too_long_for_is_a_fault_and_has_the_defa
 def test_a_fault_of_the_applications_patterns_is_one_of_the_source_that_reads_next() -> None:
     grouping = Grouping(["^(?P<application>(a|a)*)$"])
     grouping.of("a" * 100 + "!")
-    judged = Judged(Given(()), lambda: NONE, Clock(wall=lambda: NOON), grouping)
+    judged = Judged(GivenSource(()), lambda: NONE, Clock(wall=lambda: NOON), grouping)
     (fault,) = judged.read(Deadline.after(1), Facts())
     assert isinstance(fault, Fault)
     assert list(judged.read(Deadline.after(1), Facts())) == []
@@ -145,7 +145,7 @@ def test_thresholds_are_beside_each_application_once() -> None:
         catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS(1.0, "prod", "pay"),
     )
     ours = Thresholds((override("pay", kind="application", unclean=0.01),))
-    made = [each for each in read(Given(shown), ours) if isinstance(each, Sample)][2:]
+    made = [each for each in read(GivenSource(shown), ours) if isinstance(each, Sample)][2:]
     assert {(str(each.metric), *each.labels[1:]): each.value for each in made} == {
         ("kafka_eos_application_threshold_seconds", "pay", "open_warning"): 900,
         ("kafka_eos_application_threshold_seconds", "pay", "completion_critical"): 300,
@@ -161,10 +161,10 @@ def test_an_application_that_the_log_shows_has_no_thresholds_beside_its_oldest_t
     )
     opened = OpenTransactions("txnlog", (), complete=True)
     logged = LoggedTransactions(opened, ClockBounds(), frozenset({"pay"}))
-    made = [each for each in read(Given(oldest, "transactions"), NONE, logged) if isinstance(each, Sample)]
+    made = [each for each in read(GivenSource(oldest, "transactions"), NONE, logged) if isinstance(each, Sample)]
     assert {each.labels[1] for each in made[2:]} == {"ship"}
     shown = (catalogue.APPLICATION_INFO(1.0, "prod", "pay", "producer", "", ""),)
-    beside = [each for each in read(Given(shown), NONE, logged) if isinstance(each, Sample)][1:]
+    beside = [each for each in read(GivenSource(shown), NONE, logged) if isinstance(each, Sample)][1:]
     assert {each.labels[1] for each in beside} == {"pay"}
 
 
@@ -179,7 +179,7 @@ def test_a_query_and_a_connector_are_named_with_what_they_belong_to() -> None:
             override("main/jdbc", kind="connector", commit_failures=0.5),
         )
     )
-    made = [each for each in read(Given(shown), ours) if isinstance(each, Sample)][2:]
+    made = [each for each in read(GivenSource(shown), ours) if isinstance(each, Sample)][2:]
     assert [(each.labels, each.value) for each in made] == [
         (("prod", "etl", "orders", "stalled_warning"), 1),
         (("prod", "main", "jdbc", "commit_failures"), 0.5),
@@ -191,12 +191,12 @@ def test_what_is_ignored_is_a_series_with_its_reason() -> None:
     ours = Thresholds(
         (Override("audit", BoundedPattern(".*", "thresholds", whole=True), {}, "moved away", ignored=True),)
     )
-    assert catalogue.IGNORED_INFO(1.0, "prod", "audit", "nightly", "moved away") in read(Given(shown), ours)
+    assert catalogue.IGNORED_INFO(1.0, "prod", "audit", "nightly", "moved away") in read(GivenSource(shown), ours)
 
 
 def test_what_shows_nothing_has_no_thresholds_and_faults_pass() -> None:
     fault = Fault(Reason.TIMEOUT, "late")
-    assert read(Given((fault,))) == [fault]
+    assert read(GivenSource((fault,))) == [fault]
 
 
 def config(text: str, tmp_path: object) -> Thresholds:
@@ -241,7 +241,7 @@ def test_a_group_has_the_thresholds_that_were_given_and_no_others() -> None:
         for topic in ("orders", "refunds")
     )
     ours = Thresholds((override("billing", kind="group", lag_warning=1000),))
-    made = [each for each in read(Given(shown, "groups"), ours) if isinstance(each, Sample)][len(shown) :]
+    made = [each for each in read(GivenSource(shown, "groups"), ours) if isinstance(each, Sample)][len(shown) :]
     assert made == [catalogue.GROUP_THRESHOLD_OFFSETS(1000.0, "prod", "billing", "lag_warning")]
 
 
@@ -260,7 +260,7 @@ def test_what_is_ignored_is_a_fact_for_the_page_and_once_that_nothing_is_any_mor
         for number in (0, 1)
     ]
     shown = catalogue.APPLICATION_INFO(1.0, "prod", "try", "producer", "", "")
-    judged = Judged(Given((shown, Stalls(tuple(held))), "lso"), lambda: ours, Clock(wall=lambda: now[0]))
+    judged = Judged(GivenSource((shown, Stalls(tuple(held))), "lso"), lambda: ours, Clock(wall=lambda: now[0]))
 
     def told() -> list[Fact]:
         return [item for item in judged.read(Deadline.after(1), Facts()) if isinstance(item, IgnoredSubjects)]
@@ -280,16 +280,16 @@ def test_a_source_that_may_be_down_says_why_also_when_it_raises() -> None:
             ),
         )
     )
-    assert read(Given((), "txnlog"), ours) == [IgnoredSource("READ is refused")]
-    assert read(Given((), "lso"), ours) == []
+    assert read(GivenSource((), "txnlog"), ours) == [IgnoredSource("READ is refused")]
+    assert read(GivenSource((), "lso"), ours) == []
 
-    class Raises(Given):
+    class RaisingSource(GivenSource):
         def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
             yield from super().read(deadline, facts)
             raise ValueError
 
     clock = Clock(wall=lambda: NOON)
-    judged = Judged(Raises((), "txnlog"), lambda: ours, clock)
+    judged = Judged(RaisingSource((), "txnlog"), lambda: ours, clock)
     snapshot = read_source(judged, Deadline.after(1), Facts(), clock, lambda *_: None)
     assert snapshot.facts == (IgnoredSource("READ is refused"),)
 

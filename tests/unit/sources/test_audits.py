@@ -18,7 +18,7 @@ from exporter.ingest.latest import RefusedError
 from exporter.model import Reason
 from exporter.sources.audits import AuditsSource
 from exporter.words import AuditVerdict
-from tests.fakes.cluster import Seen, Time, World, read
+from tests.fakes.cluster import FakeKafka, ManualClock, SourceRead, read
 from tests.unit.audit_result.test_result import DOCUMENT
 
 WHO = ("audits", "orders", "orders")
@@ -30,8 +30,8 @@ def write(path: Path, at: float = 1_795_255_200.0, **fields: Any) -> Path:
     return path
 
 
-def look(*patterns: Path, posted: Sequence[bytes] = (), names: Sequence[str] = ("prod",)) -> Seen:
-    world = World()
+def look(*patterns: Path, posted: Sequence[bytes] = (), names: Sequence[str] = ("prod",)) -> SourceRead:
+    world = FakeKafka()
     results = [parse_result(each) for each in posted]
     source = AuditsSource(world.cluster(), lambda: frozenset(names), AuditFiles(patterns), lambda: results)
     return read(world, source)
@@ -96,7 +96,7 @@ def test_files_are_read_again_when_they_change_and_gone_when_they_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "a.json")
-    world = World()
+    world = FakeKafka()
     source = AuditsSource(world.cluster(), frozenset, AuditFiles([tmp_path / "*.json"]))
     assert read(world, source).value(c.AUDIT_FINDINGS, *WHO, "duplicate") == 1
     write(path, at=1_795_255_300.0, verdict="unknown", findings=[], topics={"orders": {"verdict": "unknown"}})
@@ -133,7 +133,7 @@ def test_an_audit_of_no_cluster_that_is_watched_is_a_fault_that_names_it(tmp_pat
 
 
 def test_the_inbox_keeps_the_last_run_of_each_audit_for_a_month() -> None:
-    time = Time()
+    time = ManualClock()
     inbox = AuditReceiver(["prod"], 2, time.clock)
     inbox.take(json.dumps({**DOCUMENT, "finished_at": 20.0}).encode())
     inbox.take(json.dumps({**DOCUMENT, "finished_at": 10.0}).encode())
@@ -152,7 +152,7 @@ def test_the_inbox_keeps_the_last_run_of_each_audit_for_a_month() -> None:
     [(b"{}", "topics must name"), (json.dumps({**DOCUMENT, "kafka_cluster": "moon"}).encode(), "names no cluster")],
 )
 def test_the_inbox_refuses_what_is_no_result_of_ours(content: bytes, why: str) -> None:
-    inbox = AuditReceiver(["prod"], 2, Time().clock)
+    inbox = AuditReceiver(["prod"], 2, ManualClock().clock)
     with pytest.raises(RefusedError, match=why) as caught:
         inbox.take(content)
     assert caught.value.status == 400

@@ -21,7 +21,7 @@ SPELLINGS = ("jmx_exporter", "confluent", "default")
 Values = dict[tuple[str, tuple[str, ...]], float | Distribution]
 
 
-class Jvm:
+class BrokerJvm:
     """A JVM that answers what it is given."""
 
     def __init__(self, answer: JvmAnswer) -> None:
@@ -32,7 +32,7 @@ class Jvm:
         return self.answer
 
 
-class Cluster:
+class BrokersCluster:
     """A cluster with these brokers, or one that does not answer."""
 
     name = "prod"
@@ -46,8 +46,10 @@ class Cluster:
         return Metadata("id", self.brokers, {}, frozenset(), {})
 
 
-def read(answer: JvmAnswer, cluster: Cluster | None = None, **settings: int) -> list[object]:
-    source = BrokersSource(cluster or Cluster({}), BrokerSettings("k1:8778", "k1", **settings), Jvm(answer))
+def read(answer: JvmAnswer, cluster: BrokersCluster | None = None, **settings: int) -> list[object]:
+    source = BrokersSource(
+        cluster or BrokersCluster({}), BrokerSettings("k1:8778", "k1", **settings), BrokerJvm(answer)
+    )
     return list(source.read(Deadline.after(1), Facts()))
 
 
@@ -158,7 +160,7 @@ APP_INFO = ("kafka.server:type=app-info,id=7", "StartTimeMs", 1.0)
 
 
 def test_the_node_id_is_as_configured_else_as_the_jvm_says_else_by_host() -> None:
-    by_host = Cluster({3: "k1:9092", 4: "k2:9092"})
+    by_host = BrokersCluster({3: "k1:9092", 4: "k2:9092"})
     for answer, configured, cluster, expected in (
         (readings(ANYTHING, APP_INFO), {"node_id": 2}, by_host, "2"),
         (readings(ANYTHING, APP_INFO), {}, by_host, "7"),
@@ -169,9 +171,10 @@ def test_the_node_id_is_as_configured_else_as_the_jvm_says_else_by_host() -> Non
 
 
 @pytest.mark.parametrize(
-    "cluster", [Cluster(None), Cluster({1: "elsewhere:9092"}), Cluster({1: "k1:9092", 2: "k1:9093"})]
+    "cluster",
+    [BrokersCluster(None), BrokersCluster({1: "elsewhere:9092"}), BrokersCluster({1: "k1:9092", 2: "k1:9093"})],
 )
-def test_a_broker_that_cannot_be_told_from_others_is_a_fault_that_asks_for_its_id(cluster: Cluster) -> None:
+def test_a_broker_that_cannot_be_told_from_others_is_a_fault_that_asks_for_its_id(cluster: BrokersCluster) -> None:
     items = read(JvmAnswer(readings(ANYTHING)), cluster)
     assert values(items) == {}
     assert [fault.reason for fault in faults(items)] == [Reason.UNSUPPORTED]
@@ -188,6 +191,6 @@ def test_an_answer_that_failed_gives_its_fault_and_nothing_else() -> None:
 
 
 def test_nothing_is_exposed_without_the_name_of_the_cluster() -> None:
-    nameless = Cluster({})
+    nameless = BrokersCluster({})
     nameless.name = ""
     assert read(captured_jolokia(), nameless) == []

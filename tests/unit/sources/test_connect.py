@@ -30,12 +30,12 @@ HEAD = ("demo", "main", "main")
 DEAD = Fault(Reason.UNREACHABLE, "c1:8083: connection refused")
 
 
-class Named(NamedTuple):
+class NamedReader(NamedTuple):
     name: str = "demo"
 
 
 @dataclass
-class Scripted:
+class ScriptedReaders:
     """Both kinds of readers: what it answers may be changed between two reads."""
 
     answer: RestAnswer | JvmAnswer
@@ -75,20 +75,20 @@ def read(source: ConnectSource, commits: TaskCommits | None = None) -> Read:
 
 def source(rest: object, workers: Sequence[object], group_id: str = "etl") -> ConnectSource:
     readers = (lambda: workers) if workers else None
-    return ConnectSource(Named(), ConnectSettings("main", group_id), rest, readers)  # type: ignore[arg-type]
+    return ConnectSource(NamedReader(), ConnectSettings("main", group_id), rest, readers)  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def rest() -> Scripted:
-    return Scripted(rest_answer())
+def rest() -> ScriptedReaders:
+    return ScriptedReaders(rest_answer())
 
 
 @pytest.fixture
-def workers() -> list[Scripted]:
-    return [Scripted(worker_answer(1)), Scripted(worker_answer(2))]
+def workers() -> list[ScriptedReaders]:
+    return [ScriptedReaders(worker_answer(1)), ScriptedReaders(worker_answer(2))]
 
 
-def test_both_ways_together_give_every_family_once(rest: Scripted, workers: list[Scripted]) -> None:
+def test_both_ways_together_give_every_family_once(rest: ScriptedReaders, workers: list[ScriptedReaders]) -> None:
     seen = read(source(rest, workers), TaskCommits({"etl-steps-0": 3, "etl-steps-1": 40, "etl-copy-0": 9}))
     assert not seen.faults
     keys = [(each.metric, each.labels) for each in seen.samples]
@@ -97,7 +97,7 @@ def test_both_ways_together_give_every_family_once(rest: Scripted, workers: list
     assert {each.metric for each in seen.samples} == families
 
 
-def test_states_and_settings_come_from_rest(rest: Scripted, workers: list[Scripted]) -> None:
+def test_states_and_settings_come_from_rest(rest: ScriptedReaders, workers: list[ScriptedReaders]) -> None:
     seen = read(source(rest, workers))
     assert seen.of(catalogue.CONNECT_CONNECTOR_INFO) == {
         ("copy", "sink", "", ""): 1.0,
@@ -116,7 +116,7 @@ def test_states_and_settings_come_from_rest(rest: Scripted, workers: list[Script
     }
 
 
-def test_numbers_come_from_the_workers(rest: Scripted, workers: list[Scripted]) -> None:
+def test_numbers_come_from_the_workers(rest: ScriptedReaders, workers: list[ScriptedReaders]) -> None:
     seen = read(source(rest, workers))
     sizes = seen.of(catalogue.CONNECT_TASK_TRANSACTION_SIZE_RECORDS)
     assert {key: size for key, size in sizes.items() if key[0] == "steps"} == {
@@ -134,7 +134,9 @@ def test_numbers_come_from_the_workers(rest: Scripted, workers: list[Scripted]) 
     assert 0 < seconds["steps", "1", "avg"] <= seconds["steps", "1", "max"] < 1
 
 
-def test_commits_come_from_the_log_for_source_tasks_alone(rest: Scripted, workers: list[Scripted]) -> None:
+def test_commits_come_from_the_log_for_source_tasks_alone(
+    rest: ScriptedReaders, workers: list[ScriptedReaders]
+) -> None:
     reader = source(rest, workers)
     seen = read(reader, TaskCommits({"etl-steps-0": 3, "etl-steps-1": 40, "etl-copy-0": 9, "etl-gone-0": 1}))
     commits = {("steps", "0"): 3.0, ("steps", "1"): 40.0}
@@ -142,7 +144,9 @@ def test_commits_come_from_the_log_for_source_tasks_alone(rest: Scripted, worker
     assert read(reader, None).of(catalogue.CONNECT_TASK_COMMITS_TOTAL) == commits, "they stand still without the log"
 
 
-def test_failures_are_zero_first_and_counted_by_cause_when_they_come(rest: Scripted, workers: list[Scripted]) -> None:
+def test_failures_are_zero_first_and_counted_by_cause_when_they_come(
+    rest: ScriptedReaders, workers: list[ScriptedReaders]
+) -> None:
     well = (CAPTURES / "rest.json").read_text().replace('"FAILED"', '"RUNNING"')
     reader = source(rest, [])
     rest.answer = rest_answer(well)
@@ -158,7 +162,7 @@ def test_failures_are_zero_first_and_counted_by_cause_when_they_come(rest: Scrip
     assert read(reader).of(catalogue.CONNECT_TASK_FAILURES_TOTAL) == seen
 
 
-def test_rest_alone_says_what_the_workers_would_add(rest: Scripted) -> None:
+def test_rest_alone_says_what_the_workers_would_add(rest: ScriptedReaders) -> None:
     seen = read(source(rest, []))
     assert {each.metric for each in seen.samples} == {
         catalogue.CONNECT_CONNECTOR_INFO,
@@ -170,7 +174,7 @@ def test_rest_alone_says_what_the_workers_would_add(rest: Scripted) -> None:
     assert not seen.faults
 
 
-def test_mbeans_alone_give_states_and_say_what_rest_would_add(workers: list[Scripted]) -> None:
+def test_mbeans_alone_give_states_and_say_what_rest_would_add(workers: list[ScriptedReaders]) -> None:
     seen = read(source(None, workers, group_id=""))
     assert seen.of(catalogue.CONNECT_TASK_STATE)["crash", "0", "failed"] == 1.0
     assert seen.of(catalogue.CONNECT_CONNECTOR_INFO)["steps", "source", "", ""] == 1.0
@@ -180,7 +184,7 @@ def test_mbeans_alone_give_states_and_say_what_rest_would_add(workers: list[Scri
     assert not seen.faults
 
 
-def test_mbeans_alone_count_a_failure_as_other(workers: list[Scripted]) -> None:
+def test_mbeans_alone_count_a_failure_as_other(workers: list[ScriptedReaders]) -> None:
     reader = source(None, workers)
     failed = workers[1].answer
     text = (CAPTURES / "worker-2.json").read_text().replace('"failed"', '"running"')
@@ -192,7 +196,7 @@ def test_mbeans_alone_count_a_failure_as_other(workers: list[Scripted]) -> None:
 
 
 def test_without_rest_answering_there_are_no_states_and_no_new_failures(
-    rest: Scripted, workers: list[Scripted]
+    rest: ScriptedReaders, workers: list[ScriptedReaders]
 ) -> None:
     reader = source(rest, workers)
     before = read(reader)
@@ -207,7 +211,7 @@ def test_without_rest_answering_there_are_no_states_and_no_new_failures(
     assert seen.of(catalogue.CONNECT_TASK_OFFSET_COMMIT_RATIO), "the workers answer"
 
 
-def test_one_dead_worker_costs_its_gauges_and_no_counter(rest: Scripted, workers: list[Scripted]) -> None:
+def test_one_dead_worker_costs_its_gauges_and_no_counter(rest: ScriptedReaders, workers: list[ScriptedReaders]) -> None:
     reader = source(rest, workers)
     before = read(reader)
     workers[1].answer = JvmAnswer(faults=(DEAD,))
@@ -220,7 +224,7 @@ def test_one_dead_worker_costs_its_gauges_and_no_counter(rest: Scripted, workers
     assert ("steps", "1", "success") not in ratios
 
 
-def test_a_deleted_connector_takes_its_counters_along(rest: Scripted) -> None:
+def test_a_deleted_connector_takes_its_counters_along(rest: ScriptedReaders) -> None:
     reader = source(rest, [])
     assert any(key[0] == "steps" for key in read(reader).of(catalogue.CONNECT_TASK_FAILURES_TOTAL))
     assert isinstance(rest.answer, RestAnswer)
@@ -231,20 +235,20 @@ def test_a_deleted_connector_takes_its_counters_along(rest: Scripted) -> None:
     assert not any(key[0] == "steps" for key in read(reader).of(catalogue.CONNECT_TASK_FAILURES_TOTAL))
 
 
-def test_what_a_jmx_exporter_drops_is_a_note_with_the_line_that_restores_it(rest: Scripted) -> None:
+def test_what_a_jmx_exporter_drops_is_a_note_with_the_line_that_restores_it(rest: ScriptedReaders) -> None:
     missing = Missing(MBeanQuery("kafka.connect:type=x,task=*", ("y",)), "y", "- pattern: kafka.connect<type=x>")
-    seen = read(source(rest, [Scripted(JvmAnswer(missing=(missing,)))]))
+    seen = read(source(rest, [ScriptedReaders(JvmAnswer(missing=(missing,)))]))
     assert seen.state is not None
     (note,) = seen.state.notes
     assert "- pattern: kafka.connect<type=x>" in note
     assert not seen.faults
 
 
-def test_workers_that_come_and_go_are_asked_and_told_of_with_the_next_read(rest: Scripted) -> None:
-    there: list[Scripted] = []
-    source = ConnectSource(Named(), ConnectSettings("main", "etl"), rest, lambda: there)  # type: ignore[arg-type, return-value]
+def test_workers_that_come_and_go_are_asked_and_told_of_with_the_next_read(rest: ScriptedReaders) -> None:
+    there: list[ScriptedReaders] = []
+    source = ConnectSource(NamedReader(), ConnectSettings("main", "etl"), rest, lambda: there)  # type: ignore[arg-type, return-value]
     assert not read(source).of(catalogue.CONNECT_TASK_RECORDS_WRITTEN_TOTAL)
-    there.append(Scripted(worker_answer(1)))
+    there.append(ScriptedReaders(worker_answer(1)))
     seen = read(source)
     written = seen.of(catalogue.CONNECT_TASK_RECORDS_WRITTEN_TOTAL)
     assert written

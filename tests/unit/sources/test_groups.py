@@ -21,21 +21,21 @@ from exporter.model import (
 )
 from exporter.sources.groups import REFUSALS_KEPT, GroupsSettings, GroupsSource, choose, group_samples
 from tests.batches import data, marker
-from tests.fakes.cluster import OFFSETS, World, partitions, read
+from tests.fakes.cluster import OFFSETS, FakeKafka, partitions, read
 
 LAG = catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS
 BLOCKED = catalogue.GROUP_BLOCKED_OFFSETS
 RECORDS = catalogue.GROUP_READ_COMMITTED_LAG_RECORDS
 
 
-def world_of(count: int = 2) -> World:
-    world = World(topics={"orders": partitions(count), OFFSETS: partitions(1)})
+def world_of(count: int = 2) -> FakeKafka:
+    world = FakeKafka(topics={"orders": partitions(count), OFFSETS: partitions(1)})
     for each in world.topics["orders"]:
         each.high_watermark, each.stable = 100, 80
     return world
 
 
-def source_of(world: World, settings: GroupsSettings | None = None) -> GroupsSource:
+def source_of(world: FakeKafka, settings: GroupsSettings | None = None) -> GroupsSource:
     return GroupsSource(world.cluster(), settings or GroupsSettings())
 
 
@@ -147,7 +147,7 @@ def test_a_cluster_that_is_down_is_one_fault() -> None:
 
 
 def test_an_empty_cluster_has_no_groups_and_no_fault() -> None:
-    assert read(World(), source_of(World())).faults == []
+    assert read(FakeKafka(), source_of(FakeKafka())).faults == []
 
 
 def test_above_the_limit_only_included_groups_are_measured_and_the_others_counted() -> None:
@@ -164,7 +164,7 @@ def test_above_the_limit_only_included_groups_are_measured_and_the_others_counte
 # --- Who reads uncommitted records ---
 
 
-def pairs(world: World, source: GroupsSource) -> frozenset[tuple[str, str]]:
+def pairs(world: FakeKafka, source: GroupsSource) -> frozenset[tuple[str, str]]:
     fact = read(world, source).facts[GroupsBeyondLso]
     assert isinstance(fact, GroupsBeyondLso)
     return fact.pairs

@@ -28,8 +28,8 @@ from exporter.model import (
 from exporter.sources.lso import LsoSettings, LsoSource
 from exporter.sources.prover import Prover
 from exporter.transactions.records import Status
-from tests.fakes.cluster import LOG, Partition, Seen, Transaction, World, Writer, partitions, read
-from tests.fakes.coordinator import LogRecord
+from tests.fakes.cluster import LOG, FakeKafka, FakeTransaction, OpenWriter, Partition, SourceRead, partitions, read
+from tests.fakes.coordinator import CoordinatorRecord
 from tests.strategies import encode_key, encode_value, kafka_tags
 
 SINCE = catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS
@@ -38,29 +38,31 @@ HANGING = catalogue.HANGING_TRANSACTIONS
 ABORT = "abort --topic"
 
 
-def world_of(**topics: int) -> World:
+def world_of(**topics: int) -> FakeKafka:
     """Topics by name and number of partitions, and a transaction log of one partition."""
-    world = World(topics={name: partitions(count) for name, count in topics.items()})
+    world = FakeKafka(topics={name: partitions(count) for name, count in topics.items()})
     world.topics[LOG] = partitions(1)
     return world
 
 
-def source_of(world: World, directory: Path | None = None, **settings: float) -> LsoSource:
+def source_of(world: FakeKafka, directory: Path | None = None, **settings: float) -> LsoSource:
     cluster = world.cluster(directory)
     return LsoSource(cluster, LsoSettings(**settings), Prover(cluster, world.reader))  # type: ignore[arg-type]
 
 
-def stand(world: World, topic: str, number: int = 0, *, producer_id: int = 7, at: int = 10, end: int = 25) -> Partition:
+def stand(
+    world: FakeKafka, topic: str, number: int = 0, *, producer_id: int = 7, at: int = 10, end: int = 25
+) -> Partition:
     """A producer's open transaction holds the LSO of a partition."""
     partition = world.topics[topic][number]
     partition.high_watermark, partition.stable = end, at
-    partition.writers = [Writer(producer_id, at)]
+    partition.writers = [OpenWriter(producer_id, at)]
     return partition
 
 
 def go_on(
-    world: World, source: LsoSource, seconds: float, *facts: OpenTransactions | ReleaseTimes | CoordinatorTime
-) -> Seen:
+    world: FakeKafka, source: LsoSource, seconds: float, *facts: OpenTransactions | ReleaseTimes | CoordinatorTime
+) -> SourceRead:
     """Read at every interval for so long; what the last read gave."""
     seen = read(world, source, *facts)
     for _ in range(round(seconds / source.interval)):
@@ -69,22 +71,22 @@ def go_on(
     return seen
 
 
-def stalls(seen: Seen) -> tuple[Stall, ...]:
+def stalls(seen: SourceRead) -> tuple[Stall, ...]:
     found = seen.facts[Stalls]
     assert isinstance(found, Stalls)
     return found.stalls
 
 
-def steps(world: World, seen: Seen) -> str:
+def steps(world: FakeKafka, seen: SourceRead) -> str:
     """All that is shown of what to do."""
     return " ".join(f"{next_step(stall, 'k1:9092', world.time.wall)}" for stall in stalls(seen))
 
 
-def write(world: World, name: str, producer_id: int, status: Status, *places: tuple[str, int]) -> None:
+def write(world: FakeKafka, name: str, producer_id: int, status: Status, *places: tuple[str, int]) -> None:
     """A record of the transaction log, of one partition."""
     topics = [(topic, [number]) for topic, number in places]
     value = encode_value(1, producer_id, 0, 60_000, status, topics or None, 1, 1, kafka_tags(producer_id, -1, 0))
-    world.write([LogRecord(0, world.topics[LOG][0].high_watermark, 1, encode_key(name), value)])
+    world.write([CoordinatorRecord(0, world.topics[LOG][0].high_watermark, 1, encode_key(name), value)])
 
 
 def opened(*transactions: OpenTransaction, complete: bool = True) -> OpenTransactions:
@@ -306,7 +308,7 @@ def test_a_cluster_that_shows_no_transaction_log_leaves_it_unknown(hidden: bool)
 def test_a_record_that_is_not_understood_leaves_it_unknown_until_a_newer_one_of_the_id_is() -> None:
     world = world_of(orders=1)
     stand(world, "orders")
-    world.write([LogRecord(0, 0, 0, encode_key("app-9"), b"\x00\x09")])
+    world.write([CoordinatorRecord(0, 0, 0, encode_key("app-9"), b"\x00\x09")])
     source = source_of(world)
     seen = go_on(world, source, 120)
     assert "is not understood" in steps(world, seen)
@@ -335,7 +337,7 @@ def test_a_log_of_many_reads_delays_nothing_but_the_proof() -> None:
     """The log takes longer than one read may: it is read on in the next ones, and no gauge waits for it."""
     world = world_of(orders=1)
     stand(world, "orders")
-    world.write([LogRecord(0, 0, 0, encode_key("app-9"), None)])
+    world.write([CoordinatorRecord(0, 0, 0, encode_key("app-9"), None)])
     world.tail_cut, world.poll_seconds = True, 0.5
     source = source_of(world)
     for _ in range(10):
@@ -351,7 +353,7 @@ def test_what_a_coordinator_knows_is_open_or_completing_and_never_aborted() -> N
     for state, kind in (("Ongoing", "open"), ("PrepareCommit", "completing"), ("PrepareAbort", "completing")):
         world = world_of(orders=1)
         stand(world, "orders")
-        world.transactions["app-1"] = Transaction(7, state, [("orders", 0)], 0, 60_000, 1)
+        world.transactions["app-1"] = FakeTransaction(7, state, [("orders", 0)], 0, 60_000, 1)
         seen = go_on(world, source_of(world), 60)
         assert [stall.blocker.kind.value for stall in stalls(seen)] == [kind]
         assert stalls(seen)[0].blocker.transactional_id == "app-1"
@@ -377,8 +379,8 @@ def test_every_stalled_partition_has_exactly_one_blocker_and_abort_is_for_hangin
     data: st.DataObject,
 ) -> None:
     world = world_of(orders=3, payments=2)
-    world.transactions["app-1"] = Transaction(7, "Ongoing", [("orders", 0), ("payments", 1)], 0, 60_000, 1)
-    world.transactions["app-2"] = Transaction(8, "PrepareCommit", [("orders", 1)], 0, 60_000, 1)
+    world.transactions["app-1"] = FakeTransaction(7, "Ongoing", [("orders", 0), ("payments", 1)], 0, 60_000, 1)
+    world.transactions["app-2"] = FakeTransaction(8, "PrepareCommit", [("orders", 1)], 0, 60_000, 1)
     source = source_of(world)
     for _ in range(12):
         for rows in (world.topics["orders"], world.topics["payments"]):
@@ -387,7 +389,7 @@ def test_every_stalled_partition_has_exactly_one_blocker_and_abort_is_for_hangin
                     each.high_watermark += data.draw(st.integers(0, 5))
                     each.stable = data.draw(st.none() | st.integers(0, each.high_watermark))
                     each.writers = [
-                        Writer(data.draw(st.sampled_from([7, 8, 9])), start)
+                        OpenWriter(data.draw(st.sampled_from([7, 8, 9])), start)
                         for start in data.draw(st.sets(st.integers(0, 8), max_size=2))
                     ]
         world.refuse = data.draw(
@@ -571,7 +573,7 @@ def test_topics_and_stalls_that_come_and_go_leave_nothing_behind() -> None:
 # --- Brokers that are cut off from the controller ---
 
 
-def stalled_at_a_deposed_leader(world: World) -> Partition:
+def stalled_at_a_deposed_leader(world: FakeKafka) -> Partition:
     """Broker 2 leads; broker 1 led before, does not know of it, and its LSO stands still."""
     partition = world.topics["orders"][0]
     partition.leader, partition.epoch, partition.deposed, partition.high_watermark = 2, 7, 1, 40
@@ -639,13 +641,13 @@ def test_all_brokers_are_asked_for_the_leaders_of_stalled_partitions_only_and_no
 # --- Decided transactions whose markers do not arrive ---
 
 
-def decided_transaction(world: World, *pending: tuple[str, int]) -> OpenTransactions:
+def decided_transaction(world: FakeKafka, *pending: tuple[str, int]) -> OpenTransactions:
     """As the log names it, with both partitions; its coordinator waits for the markers of ``pending``."""
-    world.transactions["app-7"] = Transaction(7, "PrepareCommit", pending)
+    world.transactions["app-7"] = FakeTransaction(7, "PrepareCommit", pending)
     return opened(open_transaction(("orders", 0), ("orders", 1), state=TransactionState.PREPARE_COMMIT))
 
 
-def unreplicated(world: World) -> Partition:
+def unreplicated(world: FakeKafka) -> Partition:
     """A partition of two replicas, one of them gone: its leader has the marker, and shows nothing open."""
     partition = stand(world, "orders")
     partition.writers, partition.replicas, partition.isr = [], (1, 2), (1,)

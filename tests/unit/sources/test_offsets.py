@@ -7,13 +7,13 @@ from typing import Any, cast
 
 from exporter.kafka.log.offset_commits import OffsetCommits
 from exporter.sources.offsets import HOUR, SPACING, OffsetsSource
-from tests.fakes.cluster import World
+from tests.fakes.cluster import FakeKafka
 
 NOW = 1_000_000.0
 
 
 def source() -> OffsetsSource:
-    holder = SimpleNamespace(name="demo", target="demo", shard=SimpleNamespace(holds=lambda _: True), world=World())
+    holder = SimpleNamespace(name="demo", target="demo", shard=SimpleNamespace(holds=lambda _: True), world=FakeKafka())
     made = OffsetsSource(cast("Any", holder), 1.0)
     made._began = NOW
     return made

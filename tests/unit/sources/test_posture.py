@@ -7,13 +7,13 @@ from exporter.model import TransactionUse
 from exporter.posture.check import CheckResult
 from exporter.posture.evidence import Posture
 from exporter.sources.posture import PostureSettings, PostureSource
-from tests.fakes.cluster import LOG, OFFSETS, World, partitions, read
+from tests.fakes.cluster import LOG, OFFSETS, FakeKafka, partitions, read
 
 OLD = TransactionUse(frozenset(), {"pay": {0: 3}, "ship": {2: 1}}, {})
 
 
-def world_of() -> World:
-    return World(topics={LOG: partitions(2), OFFSETS: partitions(1)}, levels={"transaction.version": 2})
+def world_of() -> FakeKafka:
+    return FakeKafka(topics={LOG: partitions(2), OFFSETS: partitions(1)}, levels={"transaction.version": 2})
 
 
 def test_what_no_setting_can_mend_is_information_and_not_a_check_that_failed() -> None:

@@ -18,7 +18,7 @@ CAPTURES = RECORDINGS / "jvms"
 LABELS = ("prod", "app:8778", "producer-pay-1")
 
 
-class Jvm:
+class ClientJvm:
     """A JVM that answers what it is given."""
 
     def __init__(self, answer: JvmAnswer) -> None:
@@ -29,12 +29,12 @@ class Jvm:
         return self.answer
 
 
-class Cluster:
+class ProducersCluster:
     name = "prod"
 
 
 def read(answer: JvmAnswer) -> list[object]:
-    source = ProducersSource(Cluster(), ProducerSettings("app:8778"), Jvm(answer))
+    source = ProducersSource(ProducersCluster(), ProducerSettings("app:8778"), ClientJvm(answer))
     return list(source.read(Deadline.after(1), Facts()))
 
 

@@ -24,9 +24,9 @@ from exporter.spark.queries import (
     merged,
 )
 from exporter.words import QueryState, TerminationReason
-from tests.fakes.cluster import Seen, World, partitions, read
+from tests.fakes.cluster import FakeKafka, SourceRead, partitions, read
 
-NOW = World().time.wall
+NOW = FakeKafka().time.wall
 WHO = ("spark", "billing", "orders")
 ORDERS = TopicPartition("orders", 0)
 
@@ -51,14 +51,14 @@ def checkpoint(**fields: object) -> StreamingQuery:
     return replace(query, uncommitted=1, offsets={ORDERS: 50}, **fields)  # type: ignore[arg-type]
 
 
-def world_of(stable: int = 80, end: int = 100) -> World:
-    world = World(topics={"orders": partitions(2)})
+def world_of(stable: int = 80, end: int = 100) -> FakeKafka:
+    world = FakeKafka(topics={"orders": partitions(2)})
     for each in world.topics["orders"]:
         each.high_watermark, each.stable = end, stable
     return world
 
 
-def seen(world: World, *told: StreamingQuery, source: SparkSource | None = None) -> Seen:
+def seen(world: FakeKafka, *told: StreamingQuery, source: SparkSource | None = None) -> SourceRead:
     return read(world, source or SparkSource(world.cluster()), SparkQueries(told))
 
 
@@ -171,7 +171,7 @@ def test_a_query_without_a_name_is_called_by_its_id() -> None:
 # --- Ends -------------------------------------------------------------------------------------------------------------
 
 
-def ended(source: SparkSource, world: World, *told: StreamingQuery) -> dict[str, float]:
+def ended(source: SparkSource, world: FakeKafka, *told: StreamingQuery) -> dict[str, float]:
     found = seen(world, *told, source=source).values(c.SPARK_QUERY_TERMINATIONS_TOTAL)
     return {key[3]: value for key, value in found.items() if value}
 
@@ -235,7 +235,7 @@ def test_queries_that_are_handed_in_are_told_like_those_of_folders() -> None:
 def test_a_folder_s_source_hands_on_what_it_can_read_and_says_what_it_cannot() -> None:
     fault = Fault(Reason.MALFORMED, "a line")
 
-    class Folder:
+    class SparkFolder:
         left_out = 0
 
         def read(self, deadline: Deadline, now: float) -> Iterator[Fault | StreamingQuery]:
@@ -243,6 +243,6 @@ def test_a_folder_s_source_hands_on_what_it_can_read_and_says_what_it_cannot() -
             yield fault
 
     world = world_of()
-    source = SparkFolderSource(world.cluster(), FolderSettings("/logs"), Folder(), world.time.clock)
+    source = SparkFolderSource(world.cluster(), FolderSettings("/logs"), SparkFolder(), world.time.clock)
     assert source.target == "/logs"
     assert list(source.read(Deadline.after(1), Facts())) == [fault, SparkQueries((listener(),))]

@@ -27,23 +27,23 @@ from exporter.model import (
 )
 from exporter.sources.transactions import TransactionsSettings, TransactionsSource
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
-from tests.fakes.cluster import LOG, OFFSETS, Partition, Transaction, World, partitions, places, read
+from tests.fakes.cluster import LOG, OFFSETS, FakeKafka, FakeTransaction, Partition, partitions, places, read
 
 TOPICS = catalogue.INTERNAL_TOPIC_PARTITIONS
 OPEN = catalogue.TRANSACTIONS_OPEN
 TAIL = LoggedTransactions(OpenTransactions("txnlog", (), complete=True), ClockBounds())
 
 
-def world_of() -> World:
-    world = World(topics={LOG: partitions(2), OFFSETS: partitions(1)}, levels={"transaction.version": 2})
+def world_of() -> FakeKafka:
+    world = FakeKafka(topics={LOG: partitions(2), OFFSETS: partitions(1)}, levels={"transaction.version": 2})
     world.settings = {LOG: {"min.insync.replicas": "2"}, OFFSETS: {"min.insync.replicas": "1"}}
     for each in world.topics[LOG]:
         each.replicas = each.isr = (1, 2, 3)
-    world.transactions["app-1"] = Transaction(7, "Ongoing", [("orders", 0)], 3, 60_000, 1_789_999_000_000)
+    world.transactions["app-1"] = FakeTransaction(7, "Ongoing", [("orders", 0)], 3, 60_000, 1_789_999_000_000)
     return world
 
 
-def source_of(world: World) -> TransactionsSource:
+def source_of(world: FakeKafka) -> TransactionsSource:
     return TransactionsSource(world.cluster(), TransactionsSettings())
 
 
@@ -138,7 +138,7 @@ def test_ids_are_unavailable_where_their_coordinator_cannot_write() -> None:
 
 
 def test_an_empty_cluster_has_no_transactions_and_no_fault() -> None:
-    world = World()
+    world = FakeKafka()
     seen = read(world, source_of(world))
     assert not seen.faults
     now = world.time.monotonic
@@ -212,7 +212,7 @@ def test_one_coordinator_of_two_that_is_down_leaves_the_others_answers() -> None
     world = world_of()
     world.brokers[2] = "k2:9092"
     world.topics[LOG][1] = Partition(2, replicas=(1, 2, 3), isr=(1, 2, 3))
-    world.transactions["app-2"] = Transaction(8, "Ongoing", [("orders", 1)], 0, 60_000, 1_789_999_000_000)
+    world.transactions["app-2"] = FakeTransaction(8, "Ongoing", [("orders", 1)], 0, 60_000, 1_789_999_000_000)
     source = source_of(world)
     assert read(world, source).value(OPEN, "app", "ongoing") == 2
     world.down = {2}
@@ -281,7 +281,7 @@ def test_while_the_tail_serves_them_an_open_id_is_described_once_in_five_minutes
         world.time.pass_(1.0)
     described = [request for _, name, request in world.asked if name == "DescribeTransactions"]
     assert [each.transactional_ids for each in described if "app-1" in each.transactional_ids] == [["app-1"]]
-    world.transactions["app-2"] = Transaction(8, "Ongoing", [("orders", 1)], 3, 60_000, 1_789_999_000_000)
+    world.transactions["app-2"] = FakeTransaction(8, "Ongoing", [("orders", 1)], 3, 60_000, 1_789_999_000_000)
     world.asked.clear()
     opened = read(world, source).facts[OpenTransactions]
     assert isinstance(opened, OpenTransactions)
@@ -294,18 +294,18 @@ LATE = catalogue.OVERDUE_TRANSACTIONS
 DISTANCE = catalogue.CLOCK_DISTANCE_SECONDS
 
 
-def open_for(world: World, seconds: float, *, skew: float) -> OpenTransaction:
+def open_for(world: FakeKafka, seconds: float, *, skew: float) -> OpenTransaction:
     """Open for so long by its coordinator, whose clock our clock is ``skew`` seconds ahead of; its timeout is 60 s."""
     began = world.time.wall - skew - seconds
     return OpenTransaction("app-1", "app", 7, 3, TransactionState.ONGOING, began, 60.0, None, places("orders", 0))
 
 
-def logged(world: World, each: OpenTransaction, bounds: ClockBounds, as_of: float = 0.0) -> LoggedTransactions:
+def logged(world: FakeKafka, each: OpenTransaction, bounds: ClockBounds, as_of: float = 0.0) -> LoggedTransactions:
     opened = OpenTransactions("txnlog", (each,), complete=True, as_of=world.time.monotonic - as_of)
     return LoggedTransactions(opened, bounds)
 
 
-def bounds_of(world: World, skew: float) -> ClockBounds:
+def bounds_of(world: FakeKafka, skew: float) -> ClockBounds:
     """What a record says that has just arrived from a coordinator whose clock ours is ``skew`` seconds ahead of."""
     ahead = world.time.wall - skew - world.time.monotonic
     return ClockBounds(ahead, ahead)

@@ -16,8 +16,8 @@ from exporter import catalogue
 from exporter.model import Fact, KnownIds, LoggedTransactions, Outcome, Reason, ReleaseTimes, UncleanEnds
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.transactions.records import Status, decode_key, decode_value
-from tests.fakes.cluster import LOG, Seen, Transaction, World, partitions, places, read
-from tests.fakes.coordinator import BEGIN_MS, History, Id, LogRecord, Written, histories, merge
+from tests.fakes.cluster import LOG, FakeKafka, FakeTransaction, SourceRead, partitions, places, read
+from tests.fakes.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord, GeneratedLog, Written, histories, merge
 from tests.strategies import encode_key
 
 F = TypeVar("F", bound=Fact)
@@ -25,18 +25,18 @@ COUNTED = catalogue.TRANSACTIONS_TOTAL
 KAFKAS_STATES = {1: "Ongoing", 2: "PrepareCommit", 3: "PrepareAbort"}
 
 
-def source_of(world: World, directory: Path | None = None) -> TxnlogSource:
+def source_of(world: FakeKafka, directory: Path | None = None) -> TxnlogSource:
     return TxnlogSource(world.cluster(directory), TxnlogSettings(), world.tail)
 
 
-def counts(seen: Seen) -> Counter[str]:
+def counts(seen: SourceRead) -> Counter[str]:
     found: Counter[str] = Counter()
     for (_, outcome), value in seen.values(COUNTED).items():
         found[outcome] += int(value)
     return +found
 
 
-def coordinate(world: World) -> None:
+def coordinate(world: FakeKafka) -> None:
     """Let the coordinators say what the log says."""
     world.transactions.clear()
     for rows in world.log.values():
@@ -47,7 +47,7 @@ def coordinate(world: World) -> None:
                 continue
             value = decode_value(record.value)
             state = KAFKAS_STATES.get(value.status, "Empty")
-            world.transactions[name] = Transaction(
+            world.transactions[name] = FakeTransaction(
                 value.producer_id,
                 state,
                 value.partitions or (),
@@ -57,27 +57,27 @@ def coordinate(world: World) -> None:
             )
 
 
-def go_to(world: World, ms: int) -> None:
+def go_to(world: FakeKafka, ms: int) -> None:
     world.time.pass_(max(0.0, ms / 1000 - world.time.wall))
 
 
-def world_of(log_partitions: int = 1) -> World:
-    world = World(topics={LOG: partitions(log_partitions)})
+def world_of(log_partitions: int = 1) -> FakeKafka:
+    world = FakeKafka(topics={LOG: partitions(log_partitions)})
     world.time.wall = BEGIN_MS / 1000
     return world
 
 
-class Story:
+class LogScript:
     """Ids that act, and whose records go to the log when told."""
 
-    def __init__(self, world: World, *names: str, level: int = 2, v2: bool = True) -> None:
+    def __init__(self, world: FakeKafka, *names: str, level: int = 2, v2: bool = True) -> None:
         self.world = world
         self._written: dict[str, int] = dict.fromkeys(names, 0)
         producer_ids = iter(range(100, 200))
-        self.ids = {name: Id(name, level, v2, BEGIN_MS, producer_ids) for name in names}
+        self.ids = {name: CoordinatorId(name, level, v2, BEGIN_MS, producer_ids) for name in names}
         self._offset = 0
 
-    def __getitem__(self, name: str) -> Id:
+    def __getitem__(self, name: str) -> CoordinatorId:
         each = self.ids[name]
         each.now = max(each.now, round(self.world.time.wall * 1000))
         return each
@@ -90,7 +90,7 @@ class Story:
         fresh.sort(key=lambda row: row[0].ms)
         records = []
         for record, _ in fresh:
-            records.append(LogRecord(0, self._offset, record.ms, record.key, record.value))
+            records.append(CoordinatorRecord(0, self._offset, record.ms, record.key, record.value))
             self._offset += 1
         self.world.write(records)
         if records:
@@ -109,10 +109,10 @@ class Story:
 @settings(max_examples=30, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(histories(), st.data())
 def test_over_all_restarts_every_transaction_is_counted_once_with_its_true_outcome(
-    history: History, data: st.DataObject
+    history: GeneratedLog, data: st.DataObject
 ) -> None:
     world = world_of(history.log_partitions)
-    anchor = Id("app-9", 2, True, BEGIN_MS, iter([5]))
+    anchor = CoordinatorId("app-9", 2, True, BEGIN_MS, iter([5]))
     anchor.initialise()
     world.write(merge([anchor], history.log_partitions).records)
     shift = {number: len(rows) for number, rows in world.log.items()}
@@ -122,11 +122,11 @@ def test_over_all_restarts_every_transaction_is_counted_once_with_its_true_outco
     for record in records[:begun]:
         first[record.partition] = record.offset + 1
     shown: Counter[tuple[str, ...]] = Counter()
-    seen: Seen | None = None
+    seen: SourceRead | None = None
     at = begun
     publish(world, records[:begun])
 
-    def look(source: TxnlogSource) -> Seen:
+    def look(source: TxnlogSource) -> SourceRead:
         """No counter is ever lower than it was shown before, by any process; it may be absent."""
         seen = read(world, source)
         assert not seen.faults
@@ -165,7 +165,7 @@ def test_over_all_restarts_every_transaction_is_counted_once_with_its_true_outco
     assert inits == sum(record.initialised and record.offset >= first[record.partition] for record in records)
 
 
-def publish(world: World, records: Iterable[LogRecord]) -> None:
+def publish(world: FakeKafka, records: Iterable[CoordinatorRecord]) -> None:
     for record in records:
         go_to(world, record.ms)
         world.write([record])
@@ -177,7 +177,7 @@ def publish(world: World, records: Iterable[LogRecord]) -> None:
 
 def test_a_first_start_dates_the_last_hour_and_counts_none_of_it() -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     story["app-1"].initialise()
     story.commit("app-1")
     story.ids["app-1"].add("orders", 0)
@@ -196,7 +196,7 @@ def test_a_first_start_dates_the_last_hour_and_counts_none_of_it() -> None:
 @pytest.mark.parametrize("jump", [7200.0, -7200.0, 30 * 86_400.0])
 def test_a_jump_of_our_wall_clock_moves_nothing_into_the_last_hour_or_out_of_it(jump: float) -> None:
     world = world_of()
-    story = Story(world, "app-1", "app-2")
+    story = LogScript(world, "app-1", "app-2")
     source = source_of(world)
     for name in ("app-1", "app-2"):
         story[name].initialise()
@@ -232,7 +232,7 @@ def test_a_jump_of_our_wall_clock_moves_nothing_into_the_last_hour_or_out_of_it(
 
 def test_an_abort_that_waited_at_the_first_start_is_not_counted_after_a_restart(tmp_path: Path) -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     story["app-1"].initialise()
     story["app-1"].add("orders", 0)
     story["app-1"].end(commit=False, markers_ms=5)
@@ -249,7 +249,7 @@ def test_a_partition_that_appears_later_is_read_from_its_beginning() -> None:
     source = source_of(world)
     read(world, source)
     world.topics[LOG] += partitions(1)
-    late = Id("app-1", 2, True, BEGIN_MS + 9_000, iter([7]))
+    late = CoordinatorId("app-1", 2, True, BEGIN_MS + 9_000, iter([7]))
     late.initialise()
     late.add("orders", 0)
     late.end(commit=True, markers_ms=1)
@@ -260,7 +260,7 @@ def test_a_partition_that_appears_later_is_read_from_its_beginning() -> None:
 
 
 def test_a_cluster_without_a_transaction_log_is_an_answer_and_what_comes_later_is_counted(tmp_path: Path) -> None:
-    world = World()
+    world = FakeKafka()
     world.time.wall = BEGIN_MS / 1000
     source = source_of(world, tmp_path)
     seen = read(world, source)
@@ -269,7 +269,7 @@ def test_a_cluster_without_a_transaction_log_is_an_answer_and_what_comes_later_i
     assert seen.value(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS) == 0
     source.close()
     world.topics[LOG] = partitions(1)
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     story["app-1"].initialise()
     story.commit("app-1")
     assert counts(read(world, source_of(world, tmp_path))) == {"committed": 1}
@@ -279,7 +279,7 @@ def test_a_partition_that_gave_no_answer_at_the_first_start_is_not_read_from_zer
     tmp_path: Path,
 ) -> None:
     world = world_of(2)
-    old = Id("app-1", 2, True, BEGIN_MS - 9_000_000, iter([7]))
+    old = CoordinatorId("app-1", 2, True, BEGIN_MS - 9_000_000, iter([7]))
     old.initialise()
     old.add("orders", 0)
     old.end(commit=True, markers_ms=1)
@@ -294,7 +294,7 @@ def test_a_partition_that_gave_no_answer_at_the_first_start_is_not_read_from_zer
 @pytest.mark.parametrize("saved", ["garbage", '{"partitions": 3}', '{"partitions": {"0": {"next": 999}}}', "[]"])
 def test_a_saved_position_that_cannot_be_trusted_is_as_good_as_none(tmp_path: Path, saved: str) -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     story["app-1"].initialise()
     story.commit("app-1")
     (tmp_path / "cluster-1").mkdir()
@@ -307,7 +307,7 @@ def test_a_saved_position_that_cannot_be_trusted_is_as_good_as_none(tmp_path: Pa
 
 def test_offsets_that_compaction_took_in_an_outage_are_counted_as_lost(tmp_path: Path) -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     story["app-1"].initialise()
     story.commit("app-1")
     read(world, source_of(world, tmp_path))
@@ -322,13 +322,13 @@ def test_offsets_that_compaction_took_in_an_outage_are_counted_as_lost(tmp_path:
 # --- Positions and counters over restarts ---
 
 
-def two_partitions() -> tuple[World, Story]:
+def two_partitions() -> tuple[FakeKafka, LogScript]:
     """A log whose partition 1 has nothing but an old initialisation; all that happens is in partition 0."""
     world = world_of(2)
-    other = Id("other-1", 2, True, BEGIN_MS - 9_000_000, iter([7]))
+    other = CoordinatorId("other-1", 2, True, BEGIN_MS - 9_000_000, iter([7]))
     other.initialise()
     world.write([record._replace(partition=1) for record in merge([other], 1).records])
-    return world, Story(world, "app-1")
+    return world, LogScript(world, "app-1")
 
 
 def test_a_partition_that_does_not_answer_keeps_its_position_through_any_number_of_restarts(tmp_path: Path) -> None:
@@ -368,7 +368,7 @@ def test_a_partition_without_a_leader_at_a_start_does_not_hide_the_counters_of_t
 
 def test_after_a_kill_the_counters_are_absent_until_the_log_is_read_and_then_go_on(tmp_path: Path) -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world, tmp_path)
     read(world, source)
     story["app-1"].initialise()
@@ -393,7 +393,7 @@ def test_after_a_kill_the_counters_are_absent_until_the_log_is_read_and_then_go_
 
 def test_counters_that_were_shown_are_kept_also_where_compaction_took_their_records(tmp_path: Path) -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world, tmp_path)
     read(world, source)
     story["app-1"].initialise()
@@ -409,7 +409,7 @@ def test_counters_that_were_shown_are_kept_also_where_compaction_took_their_reco
 
 def test_where_a_snapshot_cannot_be_written_the_journal_keeps_what_was_shown(tmp_path: Path) -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world, tmp_path)
     read(world, source)
     draft = tmp_path / "cluster-1" / "txnlog.new"
@@ -424,7 +424,7 @@ def test_where_a_snapshot_cannot_be_written_the_journal_keeps_what_was_shown(tmp
 
 def test_lost_records_stay_counted_over_a_restart(tmp_path: Path) -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world, tmp_path)
     read(world, source)
     story["app-1"].initialise()
@@ -438,7 +438,7 @@ def test_lost_records_stay_counted_over_a_restart(tmp_path: Path) -> None:
 def test_an_open_transaction_that_is_older_than_the_hour_is_known_after_a_restart(tmp_path: Path) -> None:
     """Its coordinator does not answer: only what was kept says when it began."""
     world = world_of()
-    story = Story(world, "app-1", "busy-1")
+    story = LogScript(world, "app-1", "busy-1")
     source = source_of(world, tmp_path)
     read(world, source)
     for name in story.ids:
@@ -459,7 +459,7 @@ def test_an_open_transaction_that_is_older_than_the_hour_is_known_after_a_restar
 
 def test_an_abort_that_waits_is_settled_once_whichever_process_settles_it(tmp_path: Path) -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world, tmp_path)
     story["app-1"].initialise()
     read(world, source)
@@ -478,7 +478,7 @@ def test_state_of_the_first_version_is_taken_over_with_a_word_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     story["app-1"].initialise()
     for _ in range(3):
         story.commit("app-1")
@@ -492,7 +492,7 @@ def test_state_that_cannot_be_used_begins_anew_with_a_word_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     story["app-1"].initialise()
     story.commit("app-1")
     (tmp_path / "cluster-1").mkdir()
@@ -506,7 +506,7 @@ def test_state_that_cannot_be_used_begins_anew_with_a_word_in_the_log(
 
 def test_end_offsets_of_a_broker_that_is_behind_are_no_truncation() -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world)
     read(world, source)
     story["app-1"].initialise()
@@ -525,7 +525,7 @@ def test_end_offsets_of_a_broker_that_is_behind_are_no_truncation() -> None:
     assert counts(read(world, source)) == {"committed": 11}
 
 
-def truncate(world: World, offset: int, epoch: int) -> None:
+def truncate(world: FakeKafka, offset: int, epoch: int) -> None:
     """An unclean election: the new leader has nothing from this offset on."""
     world.log[0] = [record for record in world.log[0] if record.offset < offset]
     partition = world.topics[LOG][0]
@@ -537,7 +537,7 @@ def test_a_truncated_log_is_read_on_from_where_its_leader_epoch_ended_and_counts
     tmp_path: Path, restart: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world, tmp_path)
     read(world, source)
     story["app-1"].initialise()
@@ -565,7 +565,7 @@ def test_a_truncated_log_is_read_on_from_where_its_leader_epoch_ended_and_counts
 
 def test_records_that_were_deleted_before_they_were_read_are_lost(caplog: pytest.LogCaptureFixture) -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world)
     read(world, source)
     story["app-1"].initialise()
@@ -588,7 +588,7 @@ def test_records_that_were_deleted_before_they_were_read_are_lost(caplog: pytest
 
 def test_a_leader_that_says_nothing_of_its_epochs_leaves_the_position_unread_and_known(tmp_path: Path) -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world, tmp_path)
     read(world, source)
     story["app-1"].initialise()
@@ -609,7 +609,7 @@ def test_a_leader_that_says_nothing_of_its_epochs_leaves_the_position_unread_and
 def test_a_leader_in_an_older_epoch_than_was_read_is_not_believed(tmp_path: Path) -> None:
     """A broker that was cut off before the election: its log is short and knows nothing of the newer epoch."""
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     world.topics[LOG][0].epoch = 4
     source = source_of(world, tmp_path)
     read(world, source)
@@ -641,7 +641,7 @@ def test_a_leader_in_an_older_epoch_than_was_read_is_not_believed(tmp_path: Path
 def test_an_abort_waits_while_records_wait_for_replication() -> None:
     """The new incarnation's record is in the log, and not below the high watermark: a follower is paused."""
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world)
     story["app-1"].initialise()
     read(world, source)
@@ -665,7 +665,7 @@ def test_an_abort_waits_while_records_wait_for_replication() -> None:
 
 def test_an_abort_waits_while_the_log_end_is_not_known() -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world)
     story["app-1"].initialise()
     read(world, source)
@@ -686,7 +686,7 @@ def test_an_abort_waits_while_the_log_end_is_not_known() -> None:
 
 def test_after_an_outage_nothing_is_said_of_what_is_open_until_the_log_was_read() -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world)
     story["app-1"].initialise()
     story["app-1"].add("orders", 0)
@@ -711,7 +711,7 @@ def test_after_an_outage_nothing_is_said_of_what_is_open_until_the_log_was_read(
 def test_what_is_open_is_known_as_of_the_log_end_and_not_of_the_high_watermark() -> None:
     """The coordinator's abort is in the log and waits for replication: nothing shows that the transaction is late."""
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world)
     story["app-1"].initialise()
     story["app-1"].add("orders", 0)
@@ -746,7 +746,7 @@ def test_the_lag_is_absent_while_the_end_of_a_partition_is_not_known() -> None:
 def test_where_reading_is_refused_there_are_no_counters_and_the_grant_is_named_and_they_come_after_it() -> None:
     world = world_of()
     world.read_refused = True
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world)
     for _ in range(3):
         seen = read(world, source)
@@ -766,7 +766,7 @@ def test_where_reading_is_refused_there_are_no_counters_and_the_grant_is_named_a
 
 def test_while_the_cluster_is_down_the_counters_stand_still_and_go_on_when_it_is_back() -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world)
     read(world, source)
     story["app-1"].initialise()
@@ -791,7 +791,7 @@ def test_while_the_cluster_is_down_the_counters_stand_still_and_go_on_when_it_is
 def test_behind_a_broken_connection_no_fence_is_settled_as_an_abort() -> None:
     """The new incarnation's record was written in time; we only see it when the network is back."""
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world)
     story["app-1"].initialise()
     story["app-1"].add("orders", 0)
@@ -815,7 +815,7 @@ def test_behind_a_broken_connection_no_fence_is_settled_as_an_abort() -> None:
 
 def test_an_abort_is_settled_by_the_clock_where_nothing_more_is_written() -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world)
     story["app-1"].initialise()
     read(world, source)
@@ -833,7 +833,7 @@ def test_an_abort_is_settled_by_the_clock_where_nothing_more_is_written() -> Non
 @pytest.mark.parametrize("jump", [86_400.0, -86_400.0])
 def test_a_wall_clock_that_jumps_a_day_neither_settles_nor_delays_anything(jump: float) -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world)
     story["app-1"].initialise()
     read(world, source)
@@ -853,7 +853,7 @@ def test_a_wall_clock_that_jumps_a_day_neither_settles_nor_delays_anything(jump:
 
 def test_a_missing_leader_is_a_fault_and_the_other_partitions_are_counted() -> None:
     world = world_of(2)
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world)
     read(world, source)
     world.topics[LOG][1].leader = None
@@ -868,13 +868,13 @@ def test_a_missing_leader_is_a_fault_and_the_other_partitions_are_counted() -> N
 
 def test_undecodable_records_are_counted_named_and_leave_the_others_alone() -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     source = source_of(world)
     read(world, source)
     story["app-1"].initialise()
     story.write()
     world.write(
-        LogRecord(0, offset, BEGIN_MS + 1, encode_key("odd-1"), value)
+        CoordinatorRecord(0, offset, BEGIN_MS + 1, encode_key("odd-1"), value)
         for offset, value in ((1, b"\x00\x02new"), (2, b"\x00\x01short"))
     )
     story._offset = 3
@@ -887,7 +887,7 @@ def test_undecodable_records_are_counted_named_and_leave_the_others_alone() -> N
     opened = fact(seen, LoggedTransactions).opened
     assert not opened.complete
     assert "offset 2" in " ".join(opened.missing)
-    world.write([LogRecord(0, story._offset, BEGIN_MS + 9, encode_key("odd-1"), None)])
+    world.write([CoordinatorRecord(0, story._offset, BEGIN_MS + 9, encode_key("odd-1"), None)])
     for _ in range(2):
         world.time.pass_(5.0)
         seen = read(world, source)
@@ -899,7 +899,7 @@ def test_a_flood_of_garbage_costs_neither_memory_nor_a_fault_each() -> None:
     world = world_of()
     source = source_of(world)
     read(world, source)
-    world.write(LogRecord(0, offset, BEGIN_MS, b"%d" % offset, b"garbage") for offset in range(5_000))
+    world.write(CoordinatorRecord(0, offset, BEGIN_MS, b"%d" % offset, b"garbage") for offset in range(5_000))
     seen = read(world, source)
     assert len(seen.faults) <= 10
     assert seen.value(catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL) == 5_000
@@ -911,7 +911,7 @@ def test_a_flood_of_garbage_costs_neither_memory_nor_a_fault_each() -> None:
 
 def test_the_state_at_the_start_comes_from_the_coordinators() -> None:
     world = world_of()
-    world.transactions["app-1"] = Transaction(7, "Ongoing", [("orders", 3)], 4, 60_000, BEGIN_MS - 7_200_000)
+    world.transactions["app-1"] = FakeTransaction(7, "Ongoing", [("orders", 3)], 4, 60_000, BEGIN_MS - 7_200_000)
     seen = read(world, source_of(world))
     opened = fact(seen, LoggedTransactions).opened
     assert [(each.transactional_id, each.partitions) for each in opened.transactions] == [
@@ -921,7 +921,7 @@ def test_the_state_at_the_start_comes_from_the_coordinators() -> None:
 
 def test_a_coordinator_that_is_loading_is_asked_again_and_until_then_nothing_is_complete() -> None:
     world = world_of()
-    world.transactions["app-1"] = Transaction(7, "Ongoing", [("orders", 3)], 4, 60_000, BEGIN_MS)
+    world.transactions["app-1"] = FakeTransaction(7, "Ongoing", [("orders", 3)], 4, 60_000, BEGIN_MS)
     world.refuse["ListTransactions"] = 14
     source = source_of(world)
     opened = fact(read(world, source), LoggedTransactions).opened
@@ -965,7 +965,7 @@ def test_a_tail_that_is_behind_says_nothing_of_what_is_open() -> None:
 
 def test_release_times_are_those_of_the_last_transaction_that_wrote_to_a_partition() -> None:
     world = world_of()
-    story = Story(world, "app-1")
+    story = LogScript(world, "app-1")
     story["app-1"].initialise()
     story.commit("app-1")
     ended = fact(read(world, source_of(world)), ReleaseTimes).ended
@@ -974,7 +974,7 @@ def test_release_times_are_those_of_the_last_transaction_that_wrote_to_a_partiti
 
 def test_an_application_that_appears_is_counted_among_the_ids_at_once() -> None:
     world = world_of()
-    story = Story(world, "old-1", "new-1")
+    story = LogScript(world, "old-1", "new-1")
     source = source_of(world)
     story["old-1"].initialise()
     story.write()
@@ -987,7 +987,7 @@ def test_an_application_that_appears_is_counted_among_the_ids_at_once() -> None:
 
 def test_ids_that_come_and_go_leave_nothing_behind() -> None:
     world = world_of()
-    story = Story(world)
+    story = LogScript(world)
     source = source_of(world)
     world.log[0] = []
     read(world, source)
@@ -1007,7 +1007,7 @@ def test_ids_that_come_and_go_leave_nothing_behind() -> None:
     for turn in range(5):
         names = [f"crowd-{turn}-x{number}" for number in range(2_000)]
         for name in names:
-            each = Id(name, 2, True, round(world.time.wall * 1000), iter(range(9_000)))
+            each = CoordinatorId(name, 2, True, round(world.time.wall * 1000), iter(range(9_000)))
             each.initialise()
             each.add("orders", 0)
             each.end_by_server(1)
@@ -1015,7 +1015,7 @@ def test_ids_that_come_and_go_leave_nothing_behind() -> None:
             each.expire()
             records = [(record.ms, record.key, record.value) for record in each.written]
             base = story._offset
-            world.log[0] += [LogRecord(0, base + at, *record) for at, record in enumerate(records)]
+            world.log[0] += [CoordinatorRecord(0, base + at, *record) for at, record in enumerate(records)]
             story._offset += len(records)
         world.topics[LOG][0].high_watermark = story._offset
         read(world, source)
@@ -1033,7 +1033,7 @@ def test_status_numbers_are_kafkas() -> None:
     assert [int(each) for each in Status] == [0, 1, 2, 3, 4, 5]
 
 
-def fact(seen: Seen, kind: type[F]) -> F:
+def fact(seen: SourceRead, kind: type[F]) -> F:
     found = seen.facts[kind]
     assert isinstance(found, kind)
     return found
@@ -1047,8 +1047,8 @@ def unread_of(source: TxnlogSource) -> Sized:
 # --- The coordinators' time ---
 
 
-def record(offset: int, ms: int) -> LogRecord:
-    return LogRecord(0, offset, ms, encode_key(f"app-{offset}"), None)
+def record(offset: int, ms: int) -> CoordinatorRecord:
+    return CoordinatorRecord(0, offset, ms, encode_key(f"app-{offset}"), None)
 
 
 @pytest.mark.parametrize("skew", [80.0, -80.0])

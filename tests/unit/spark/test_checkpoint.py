@@ -15,7 +15,7 @@ ID = "cbb8ccf7-68b1-441a-8a88-b5928436b904"
 CONF = '{"batchWatermarkMs":0,"batchTimestampMs":1795272548013,"conf":{}}'
 
 
-class Checkpoint:
+class WrittenCheckpoint:
     """A checkpoint as Spark 4.0.0 wrote one, checksums and all."""
 
     def __init__(self, folder: Path) -> None:
@@ -43,8 +43,8 @@ def orders(offset: int) -> str:
 
 
 @pytest.fixture
-def checkpoint(tmp_path: Path) -> Checkpoint:
-    return Checkpoint(tmp_path / "orders")
+def checkpoint(tmp_path: Path) -> WrittenCheckpoint:
+    return WrittenCheckpoint(tmp_path / "orders")
 
 
 def look(folder: Path) -> StreamingQuery | Fault:
@@ -52,7 +52,7 @@ def look(folder: Path) -> StreamingQuery | Fault:
     return item
 
 
-def query(checkpoint: Checkpoint) -> StreamingQuery:
+def query(checkpoint: WrittenCheckpoint) -> StreamingQuery:
     item = look(checkpoint.folder)
     assert isinstance(item, StreamingQuery), item
     return item
@@ -64,7 +64,7 @@ def fault(folder: Path) -> Fault:
     return item
 
 
-def test_the_last_commit_tells_how_far_the_query_is(checkpoint: Checkpoint) -> None:
+def test_the_last_commit_tells_how_far_the_query_is(checkpoint: WrittenCheckpoint) -> None:
     for number in range(12):
         checkpoint.begin(number)
         checkpoint.commit(number, 1_795_272_548.5 + number)
@@ -77,7 +77,7 @@ def test_the_last_commit_tells_how_far_the_query_is(checkpoint: Checkpoint) -> N
 
 
 def test_a_batch_that_was_begun_and_not_committed_is_told_and_its_offsets_are_not_reached(
-    checkpoint: Checkpoint,
+    checkpoint: WrittenCheckpoint,
 ) -> None:
     checkpoint.begin(0)
     checkpoint.commit(0)
@@ -87,14 +87,16 @@ def test_a_batch_that_was_begun_and_not_committed_is_told_and_its_offsets_are_no
     assert found.offsets[TopicPartition("orders", 0)] == 0
 
 
-def test_before_the_first_commit_the_query_stands_where_it_begins(checkpoint: Checkpoint) -> None:
+def test_before_the_first_commit_the_query_stands_where_it_begins(checkpoint: WrittenCheckpoint) -> None:
     checkpoint.begin(0)
     found = query(checkpoint)
     assert (found.batches, found.uncommitted, found.last_progress) == (0, 1, None)
     assert found.offsets == {TopicPartition("orders", 0): 5, TopicPartition("orders", 1): 0}
 
 
-def test_several_sources_are_put_together_and_those_that_are_not_kafka_are_passed_over(checkpoint: Checkpoint) -> None:
+def test_several_sources_are_put_together_and_those_that_are_not_kafka_are_passed_over(
+    checkpoint: WrittenCheckpoint,
+) -> None:
     checkpoint.begin(0, orders(3), '{"payments":{"0":7}}', "17", '{"logOffset":4}', "-", '[{"a":{"0":1}}]')
     checkpoint.commit(0)
     assert query(checkpoint).offsets == {
@@ -104,7 +106,7 @@ def test_several_sources_are_put_together_and_those_that_are_not_kafka_are_passe
     }
 
 
-def test_old_batches_that_spark_removed_are_not_missed(checkpoint: Checkpoint) -> None:
+def test_old_batches_that_spark_removed_are_not_missed(checkpoint: WrittenCheckpoint) -> None:
     for number in (100, 101):
         checkpoint.begin(number)
     checkpoint.commit(100)
@@ -112,7 +114,7 @@ def test_old_batches_that_spark_removed_are_not_missed(checkpoint: Checkpoint) -
     assert (found.batches, found.uncommitted) == (101, 1)
 
 
-def test_what_spark_writes_before_it_renames_it_is_not_looked_at(checkpoint: Checkpoint) -> None:
+def test_what_spark_writes_before_it_renames_it_is_not_looked_at(checkpoint: WrittenCheckpoint) -> None:
     checkpoint.begin(0)
     checkpoint.commit(0)
     checkpoint.write("offsets/.1.5e7b.tmp", "v1\nhalf")
@@ -120,7 +122,7 @@ def test_what_spark_writes_before_it_renames_it_is_not_looked_at(checkpoint: Che
     assert query(checkpoint).uncommitted == 0
 
 
-def test_a_query_that_has_only_just_been_made_is_there(checkpoint: Checkpoint) -> None:
+def test_a_query_that_has_only_just_been_made_is_there(checkpoint: WrittenCheckpoint) -> None:
     (checkpoint.folder / "sources/0/0").unlink()
     found = query(checkpoint)
     assert (found.batches, found.uncommitted, found.offsets) == (0, 0, {})
@@ -138,7 +140,7 @@ def test_a_query_that_has_only_just_been_made_is_there(checkpoint: Checkpoint) -
     ],
 )
 def test_a_file_that_is_not_as_spark_writes_it_is_a_fault_that_says_so(
-    checkpoint: Checkpoint, name: str, content: str, why: str
+    checkpoint: WrittenCheckpoint, name: str, content: str, why: str
 ) -> None:
     checkpoint.begin(3)
     checkpoint.commit(3)
@@ -165,7 +167,7 @@ def test_an_empty_folder_is_a_checkpoint_to_come(tmp_path: Path) -> None:
 
 
 def test_a_file_that_may_not_be_read_names_whom_to_let_in(
-    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+    checkpoint: WrittenCheckpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: Path) -> None:
         raise PermissionError(13, "Permission denied", str(path))

@@ -32,7 +32,7 @@ def frames(*lines: bytes) -> bytes:
     return b"".join(zstandard.compress(line) for line in lines)
 
 
-class Log:
+class RolledLog:
     """A rolled log that is written by a test."""
 
     def __init__(self, folder: Path, app: str = APP) -> None:
@@ -53,7 +53,7 @@ class Log:
         (self.folder / f"appstatus_{self.app}.inprogress").rename(self.folder / f"appstatus_{self.app}")
 
 
-class Look:
+class EventLogRead:
     """What one read gave."""
 
     def __init__(self, folder: EventLogFolder, now: float = NOW) -> None:
@@ -97,7 +97,7 @@ def capture(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """The capture in each layout."""
     plain = request.param.endswith("plain")
     if request.param.startswith("rolled"):
-        Log(tmp_path).write(*LINES, suffix="" if plain else ".zstd")
+        RolledLog(tmp_path).write(*LINES, suffix="" if plain else ".zstd")
         return tmp_path
     suffix = ("" if plain else ".zstd") + ("" if request.param.startswith("ended") else ".inprogress")
     path = tmp_path / f"{APP}{suffix}"
@@ -108,7 +108,7 @@ def capture(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_what_a_real_log_tells_is_told_whatever_its_layout(capture: Path) -> None:
-    look = Look(EventLogFolder(capture))
+    look = EventLogRead(EventLogFolder(capture))
     assert not look.faults
     assert look.queries.keys() == {"orders-copy", "bad", "0698d44d-fde9-4ef9-b6a8-3e5442555021"}
     copy = look.queries["orders-copy"]
@@ -125,62 +125,62 @@ def test_what_a_real_log_tells_is_told_whatever_its_layout(capture: Path) -> Non
 
 
 def test_a_log_is_followed_as_it_grows_and_nothing_is_counted_twice(tmp_path: Path) -> None:
-    log, folder = Log(tmp_path), EventLogFolder(tmp_path)
+    log, folder = RolledLog(tmp_path), EventLogFolder(tmp_path)
     log.write(START, event("QueryStartedEvent", name="orders", timestamp="2026-11-21T14:49:00.000Z"), progress(0))
-    assert Look(folder).queries["orders"].rows == 10
-    assert Look(folder).queries["orders"].rows == 10
+    assert EventLogRead(folder).queries["orders"].rows == 10
+    assert EventLogRead(folder).queries["orders"].rows == 10
     log.write(progress(1))
-    assert Look(folder).queries["orders"].rows == 20
+    assert EventLogRead(folder).queries["orders"].rows == 20
     log.write(event("QueryIdleEvent", timestamp="2026-11-21T14:50:00.000Z"))
-    assert Look(folder).queries["orders"].state is QueryState.IDLE
+    assert EventLogRead(folder).queries["orders"].state is QueryState.IDLE
 
 
 def test_half_a_frame_and_half_a_line_wait_for_the_rest(tmp_path: Path) -> None:
-    log, folder = Log(tmp_path), EventLogFolder(tmp_path)
+    log, folder = RolledLog(tmp_path), EventLogFolder(tmp_path)
     whole = frames(START, progress(0), progress(1))
     path = log.write()
     for end in range(0, len(whole) + 1, 7):
         path.write_bytes(whole[:end])
-        look = Look(folder)
+        look = EventLogRead(folder)
         assert not look.faults
         assert look.queries.keys() <= {"orders"}
     path.write_bytes(whole)
-    assert Look(folder).queries["orders"].rows == 20
+    assert EventLogRead(folder).queries["orders"].rows == 20
 
 
 def test_files_are_read_in_the_order_of_their_numbers_as_they_roll(tmp_path: Path) -> None:
-    log, folder = Log(tmp_path), EventLogFolder(tmp_path)
+    log, folder = RolledLog(tmp_path), EventLogFolder(tmp_path)
     log.write(START, progress(0), number=9)
-    assert Look(folder).queries["orders"].batches == 1
+    assert EventLogRead(folder).queries["orders"].batches == 1
     log.write(progress(1), number=9)
     log.write(progress(2), number=10)
     log.write(progress(3), number=11)
-    query = Look(folder).queries["orders"]
+    query = EventLogRead(folder).queries["orders"]
     assert (query.batches, query.rows) == (4, 40)
 
 
 def test_files_folded_by_the_history_server_are_not_read_twice(tmp_path: Path) -> None:
-    log, folder = Log(tmp_path), EventLogFolder(tmp_path)
+    log, folder = RolledLog(tmp_path), EventLogFolder(tmp_path)
     log.write(START, progress(0), number=1)
     log.write(progress(1), number=2)
-    assert Look(folder).queries["orders"].rows == 20
+    assert EventLogRead(folder).queries["orders"].rows == 20
     log.write(START, progress(0), number=1, suffix=".zstd.compact")
     (log.folder / f"events_1_{APP}.zstd").unlink()
     log.write(progress(2), number=3)
-    assert Look(folder).queries["orders"].rows == 30
+    assert EventLogRead(folder).queries["orders"].rows == 30
     # Whoever comes later begins with what was folded.
-    assert Look(EventLogFolder(tmp_path)).queries["orders"].rows == 30
+    assert EventLogRead(EventLogFolder(tmp_path)).queries["orders"].rows == 30
 
 
 def test_of_a_long_log_that_is_met_late_the_newest_part_is_read_and_who_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = Log(tmp_path)
+    log = RolledLog(tmp_path)
     log.write(START, progress(0), number=1)
     log.write(progress(1), number=2)
     newest = log.write(progress(2), number=3)
     monkeypatch.setattr(application_log, "MOST_CATCH_UP", newest.stat().st_size)
-    query = Look(EventLogFolder(tmp_path)).queries["orders"]
+    query = EventLogRead(EventLogFolder(tmp_path)).queries["orders"]
     assert (query.application, query.batches, query.rows) == ("billing", 3, 10)
 
 
@@ -199,35 +199,35 @@ def test_a_long_log_of_one_file_is_read_in_parts_and_told_of_once_its_end_is_rea
 
 
 def test_a_line_that_cannot_be_understood_is_a_fault_and_the_others_are_read(tmp_path: Path) -> None:
-    log, folder = Log(tmp_path), EventLogFolder(tmp_path)
+    log, folder = RolledLog(tmp_path), EventLogFolder(tmp_path)
     log.write(START, progress(0), b'{"Event":"' + PREFIX.encode() + b"QueryIdleEvent", b"}\n", progress(1))
     log.write(progress(2, batchId="two"), progress(3))
-    look = Look(folder)
+    look = EventLogRead(folder)
     assert look.reasons == [Reason.MALFORMED, Reason.MALFORMED]
     assert "batchId is no count" in look.faults[1].detail
     assert look.queries["orders"].batches == 4
-    assert not Look(folder).faults, "it is told once"
+    assert not EventLogRead(folder).faults, "it is told once"
 
 
 def test_a_damaged_frame_costs_what_was_in_it(tmp_path: Path) -> None:
-    log, folder = Log(tmp_path), EventLogFolder(tmp_path)
+    log, folder = RolledLog(tmp_path), EventLogFolder(tmp_path)
     path = log.write(START, progress(0))
     broken = bytearray(zstandard.compress(progress(1)))
     broken[8:40] = b"\xff" * 32
     with path.open("ab") as file:
         file.write(broken)
     log.write(progress(2))
-    look = Look(folder)
+    look = EventLogRead(folder)
     assert look.reasons == [Reason.MALFORMED]
     assert look.queries["orders"].batches == 3
     assert look.queries["orders"].rows == 20
 
 
 def test_several_applications_are_followed_and_one_that_cannot_be_read_costs_no_other(tmp_path: Path) -> None:
-    Log(tmp_path, "app-1").write(START, progress(0))
-    Log(tmp_path, "app-2").write(START.replace(b"billing", b"shipping"), progress(0, id="q2", name="parcels"))
-    Log(tmp_path, "app-3").write(START, suffix=".lz4")
-    look = Look(EventLogFolder(tmp_path))
+    RolledLog(tmp_path, "app-1").write(START, progress(0))
+    RolledLog(tmp_path, "app-2").write(START.replace(b"billing", b"shipping"), progress(0, id="q2", name="parcels"))
+    RolledLog(tmp_path, "app-3").write(START, suffix=".lz4")
+    look = EventLogRead(EventLogFolder(tmp_path))
     assert {name: query.application for name, query in look.queries.items()} == {
         "orders": "billing",
         "parcels": "shipping",
@@ -237,44 +237,44 @@ def test_several_applications_are_followed_and_one_that_cannot_be_read_costs_no_
 
 
 def test_an_application_that_ended_has_no_running_query_and_no_end_of_one_is_made_up(tmp_path: Path) -> None:
-    log, folder = Log(tmp_path), EventLogFolder(tmp_path)
+    log, folder = RolledLog(tmp_path), EventLogFolder(tmp_path)
     log.write(START, progress(0))
-    assert Look(folder).queries["orders"].state is QueryState.RUNNING
+    assert EventLogRead(folder).queries["orders"].state is QueryState.RUNNING
     log.write(b'{"Event":"SparkListenerApplicationEnd","Timestamp":1795272556366}\n')
     log.finish()
-    query = Look(folder).queries["orders"]
+    query = EventLogRead(folder).queries["orders"]
     assert query.state is QueryState.TERMINATED
     assert query.ends == ()
 
 
 def test_a_log_that_a_wrong_clock_made_old_is_read_when_the_clock_is_right_again(tmp_path: Path) -> None:
-    log, folder = Log(tmp_path), EventLogFolder(tmp_path)
+    log, folder = RolledLog(tmp_path), EventLogFolder(tmp_path)
     log.write(START, progress(0))
-    assert not Look(folder, NOW + KEEP_SILENT + 1).queries
-    assert Look(folder, NOW).queries.keys() == {"orders"}
+    assert not EventLogRead(folder, NOW + KEEP_SILENT + 1).queries
+    assert EventLogRead(folder, NOW).queries.keys() == {"orders"}
 
 
 def test_logs_of_long_ago_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ended, killed = Log(tmp_path, "ended"), Log(tmp_path, "killed")
+    ended, killed = RolledLog(tmp_path, "ended"), RolledLog(tmp_path, "killed")
     ended.write(START, progress(0))
     ended.finish()
     killed.write(START, progress(0, id="q2", name="dead"))
     folder = EventLogFolder(tmp_path)
-    assert Look(folder).queries.keys() == {"orders", "dead"}
-    assert Look(folder, NOW + KEEP_ENDED + 1).queries.keys() == {"dead"}
-    assert not Look(folder, NOW + KEEP_SILENT + 1).queries
+    assert EventLogRead(folder).queries.keys() == {"orders", "dead"}
+    assert EventLogRead(folder, NOW + KEEP_ENDED + 1).queries.keys() == {"dead"}
+    assert not EventLogRead(folder, NOW + KEEP_SILENT + 1).queries
     monkeypatch.setattr(Path, "open", lambda *_: pytest.fail("an old log is opened"))
-    assert not Look(folder, NOW + KEEP_SILENT + 2).faults
-    assert not Look(EventLogFolder(tmp_path), NOW + KEEP_SILENT + 2).faults
+    assert not EventLogRead(folder, NOW + KEEP_SILENT + 2).faults
+    assert not EventLogRead(EventLogFolder(tmp_path), NOW + KEEP_SILENT + 2).faults
 
 
 def test_an_end_that_is_seen_happen_has_its_time_and_one_of_the_past_the_last_that_is_known(tmp_path: Path) -> None:
-    log, folder = Log(tmp_path), EventLogFolder(tmp_path)
+    log, folder = RolledLog(tmp_path), EventLogFolder(tmp_path)
     log.write(START, progress(0))
-    Look(folder)
+    EventLogRead(folder)
     log.write(event("QueryTerminatedEvent", exception=None))
-    (live,) = Look(folder, NOW + 60).queries["orders"].ends
-    (past,) = Look(EventLogFolder(tmp_path), NOW + 60).queries["orders"].ends
+    (live,) = EventLogRead(folder, NOW + 60).queries["orders"].ends
+    (past,) = EventLogRead(EventLogFolder(tmp_path), NOW + 60).queries["orders"].ends
     assert live.at == NOW + 60
     assert past.at == 1_795_272_554.5, "its last batch ended then"
 
@@ -286,17 +286,17 @@ def test_what_else_lies_in_the_folder_is_let_be(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for path in tmp_path.iterdir():
         os.utime(path, (NOW, NOW))
-    look = Look(EventLogFolder(tmp_path))
+    look = EventLogRead(EventLogFolder(tmp_path))
     assert (look.faults, look.queries) == ([], {})
 
 
 def test_a_folder_that_is_not_there_is_a_fault_and_read_once_it_comes(tmp_path: Path) -> None:
     folder = EventLogFolder(tmp_path / "events")
-    look = Look(folder)
+    look = EventLogRead(folder)
     assert look.reasons == [Reason.UNREACHABLE]
     assert str(tmp_path / "events") in look.faults[0].detail
-    Log(tmp_path / "events").write(START, progress(0))
-    assert Look(folder).queries.keys() == {"orders"}
+    RolledLog(tmp_path / "events").write(START, progress(0))
+    assert EventLogRead(folder).queries.keys() == {"orders"}
 
 
 def test_a_log_that_is_replaced_by_a_shorter_one_is_read_anew(tmp_path: Path) -> None:
@@ -304,26 +304,26 @@ def test_a_log_that_is_replaced_by_a_shorter_one_is_read_anew(tmp_path: Path) ->
     path.write_bytes(START + progress(0) + progress(1))
     os.utime(path, (NOW, NOW))
     folder = EventLogFolder(tmp_path)
-    assert Look(folder).queries["orders"].rows == 20
+    assert EventLogRead(folder).queries["orders"].rows == 20
     path.write_bytes(START + progress(5))
     os.utime(path, (NOW, NOW))
-    Look(folder)
-    query = Look(folder).queries["orders"]
+    EventLogRead(folder)
+    query = EventLogRead(folder).queries["orders"]
     assert (query.batches, query.rows) == (6, 10)
 
 
 def test_offsets_of_other_sources_are_no_offsets_in_kafka(tmp_path: Path) -> None:
     lookalike = {"description": "MySource", "endOffset": '{"orders": {"0": 3}}', "numInputRows": 4}
-    Log(tmp_path).write(START, progress(0, sources=[lookalike]))
-    query = Look(EventLogFolder(tmp_path)).queries["orders"]
+    RolledLog(tmp_path).write(START, progress(0, sources=[lookalike]))
+    query = EventLogRead(EventLogFolder(tmp_path)).queries["orders"]
     assert query.offsets == {}
     assert query.rows == 4
 
 
 def test_an_idle_trigger_of_older_versions_of_spark_is_no_batch(tmp_path: Path) -> None:
     idle = progress(1, rows=0, durationMs={"triggerExecution": 3, "latestOffset": 2})
-    Log(tmp_path).write(START, progress(0), idle)
-    query = Look(EventLogFolder(tmp_path)).queries["orders"]
+    RolledLog(tmp_path).write(START, progress(0), idle)
+    query = EventLogRead(EventLogFolder(tmp_path)).queries["orders"]
     assert (query.batches, query.state) == (1, QueryState.IDLE)
     assert query.phases["add_batch"] == 0.4, "those of the last batch"
 
@@ -339,7 +339,7 @@ def bomb(megabytes: int, head: bytes = b'{"Event":"x","a":"') -> bytes:
 
 
 def test_a_bomb_takes_no_memory_and_costs_only_its_frame(tmp_path: Path) -> None:
-    log = Log(tmp_path)
+    log = RolledLog(tmp_path)
     path = log.write(START, progress(1))
     with path.open("ab") as file:
         file.write(bomb(200))
@@ -347,23 +347,23 @@ def test_a_bomb_takes_no_memory_and_costs_only_its_frame(tmp_path: Path) -> None
     folder = EventLogFolder(tmp_path)
     tracemalloc.start()
     try:
-        look = Look(folder)
+        look = EventLogRead(folder)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert peak < 30_000_000
     assert look.reasons == [Reason.MALFORMED]
     assert look.queries["orders"].batches == 3, "what stands behind the bomb is read"
-    assert not Look(folder).faults, "and the fault is told once"
+    assert not EventLogRead(folder).faults, "and the fault is told once"
 
 
 def test_what_one_read_decodes_is_bounded_and_the_next_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_files, "MOST_DECODED", 100_000)
-    log = Log(tmp_path)
+    log = RolledLog(tmp_path)
     log.write(START, *(progress(number) for number in range(1000)))
     folder = EventLogFolder(tmp_path)
     reads = 1
-    while not (look := Look(folder)).queries:
+    while not (look := EventLogRead(folder)).queries:
         assert not look.faults
         reads += 1
     assert look.queries["orders"].batches == 1000
@@ -374,37 +374,37 @@ def test_what_one_read_decodes_is_bounded_and_the_next_goes_on(tmp_path: Path, m
 @pytest.mark.parametrize("suffix", ["", ".zstd"])
 def test_a_line_without_an_end_costs_only_itself(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_files, "LONGEST_LINE", 300_000)
-    log = Log(tmp_path)
+    log = RolledLog(tmp_path)
     mark = b'{"Event":"' + PREFIX.encode() + b'QueryProgressEvent","a":"'
     log.write(START, progress(1), mark + b"x" * 1_000_000 + b'"}\n', progress(2), suffix=suffix)
     log.write(b'{"Event":"SparkListenerJobStart","a":"' + b"x" * 1_000_000, suffix=suffix)
     folder = EventLogFolder(tmp_path)
-    look = Look(folder)
+    look = EventLogRead(folder)
     assert [fault.detail.rpartition("has ")[2] for fault in look.faults] == [
         "a line of a query that is longer than 4 MB"
     ]
     assert look.queries["orders"].batches == 3
     log.write(b'"}\n', progress(3), suffix=suffix)
-    look = Look(folder)
+    look = EventLogRead(folder)
     assert (look.faults, look.queries["orders"].batches) == ([], 4)
 
 
 def test_a_file_without_any_frame_costs_a_bounded_time(tmp_path: Path) -> None:
-    log = Log(tmp_path)
+    log = RolledLog(tmp_path)
     path = log.write(START, progress(1))
     with path.open("ab") as file:
         file.write(b"\x28\xb5\x2f\xfd" * 100_000)
     folder = EventLogFolder(tmp_path)
-    assert Look(folder).reasons == [Reason.MALFORMED]
-    assert Look(folder).queries == {}, "it is not read to its end yet"
+    assert EventLogRead(folder).reasons == [Reason.MALFORMED]
+    assert EventLogRead(folder).queries == {}, "it is not read to its end yet"
 
 
 def test_a_pipe_named_as_a_log_blocks_nobody(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "application")
-    log = Log(tmp_path)
+    log = RolledLog(tmp_path)
     os.mkfifo(log.folder / f"events_1_{APP}")
     log.write(START, progress(1), number=2)
-    look = Look(EventLogFolder(tmp_path))
+    look = EventLogRead(EventLogFolder(tmp_path))
     assert look.queries["orders"].batches == 2
 
 
@@ -423,10 +423,10 @@ def test_of_very_many_queries_of_an_application_those_that_run_are_remembered() 
 
 @pytest.mark.parametrize("number", ["9" * 401, "1e999", "9" * 5000])
 def test_a_number_beyond_a_float_costs_its_line(tmp_path: Path, number: str) -> None:
-    log = Log(tmp_path)
+    log = RolledLog(tmp_path)
     wrong = progress(2).replace(b'"triggerExecution": 500', f'"triggerExecution": {number}'.encode())
     log.write(START, progress(1), wrong, progress(3))
-    look = Look(EventLogFolder(tmp_path))
+    look = EventLogRead(EventLogFolder(tmp_path))
     assert look.reasons == [Reason.MALFORMED]
     assert look.queries["orders"].batches == 4
 
@@ -436,9 +436,9 @@ def test_offsets_of_very_many_partitions_are_forgotten_where_there_are_most(
 ) -> None:
     monkeypatch.setattr(event_log, "MOST_PARTITIONS", 100)
     sources = [{"description": "KafkaV2[x]", "endOffset": {"t": {str(at): at for at in range(150)}}, "numInputRows": 1}]
-    Log(tmp_path, "a").write(START, progress(1, name="many", sources=sources))
-    Log(tmp_path, "b").write(START, progress(1))
-    look = Look(EventLogFolder(tmp_path))
+    RolledLog(tmp_path, "a").write(START, progress(1, name="many", sources=sources))
+    RolledLog(tmp_path, "b").write(START, progress(1))
+    look = EventLogRead(EventLogFolder(tmp_path))
     assert look.reasons == [Reason.UNSUPPORTED]
     assert (len(look.queries["many"].offsets), len(look.queries["orders"].offsets)) == (0, 1)
 
@@ -447,12 +447,12 @@ def test_a_log_that_is_never_read_to_its_end_takes_no_other_s_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_log, "MOST_BYTES", 4000)
-    flood = Log(tmp_path, "flood")
+    flood = RolledLog(tmp_path, "flood")
     flood.at = NOW + 100  # written to last
     flood.write(START, *(progress(number, name="flood") for number in range(5000)))
-    Log(tmp_path, "other").write(START, progress(1))
+    RolledLog(tmp_path, "other").write(START, progress(1))
     folder = EventLogFolder(tmp_path)
     reads = 0
-    while "orders" not in Look(folder).queries:
+    while "orders" not in EventLogRead(folder).queries:
         reads += 1
         assert reads < 5

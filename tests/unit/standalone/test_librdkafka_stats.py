@@ -16,7 +16,7 @@ import pytest
 
 from exporter.standalone import librdkafka_stats
 from exporter.standalone.librdkafka_stats import KEPT, EosStats
-from tests.fakes.agent_endpoint import StandIn
+from tests.fakes.agent_endpoint import StubEndpoint
 
 STATISTICS = {
     "name": "rdkafka#producer-1",
@@ -31,12 +31,12 @@ STATISTICS = {
 }
 
 
-Agent = StandIn[dict[str, object]]
+Agent = StubEndpoint[dict[str, object]]
 
 
 @pytest.fixture
 def agent() -> Iterator[Agent]:
-    with StandIn[dict[str, object]](json.loads) as agent:
+    with StubEndpoint[dict[str, object]](json.loads) as agent:
         yield agent
 
 

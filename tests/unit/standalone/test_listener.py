@@ -20,7 +20,7 @@ from exporter.spark.terminations import MOST_CLASSES
 from exporter.standalone import listener
 from exporter.standalone.listener import MOST_QUERIES, EosListener
 from exporter.words import QueryState, TerminationReason
-from tests.fakes.agent_endpoint import StandIn
+from tests.fakes.agent_endpoint import StubEndpoint
 from tests.unit.spark.test_event_log import LINES
 
 ID, RUN = "cbb8ccf7-68b1-441a-8a88-b5928436b904", "d2e81634-50b9-4725-a209-698961ae4b10"
@@ -43,20 +43,20 @@ def progress(number: int = 1, partitions: int = 1, query: str = ID) -> Any:
     return SimpleNamespace(progress=SimpleNamespace(json=json.dumps(document)))
 
 
-class Agent(StandIn[bytes]):
+class ReceivingAgent(StubEndpoint[bytes]):
     def next(self) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self.posts.get(timeout=10)[2])
         return document
 
 
 @pytest.fixture
-def agent() -> Iterator[Agent]:
-    with Agent(bytes) as agent:
+def agent() -> Iterator[ReceivingAgent]:
+    with ReceivingAgent(bytes) as agent:
         yield agent
 
 
 @pytest.fixture
-def eos(agent: Agent) -> Iterator[EosListener]:
+def eos(agent: ReceivingAgent) -> Iterator[EosListener]:
     made = EosListener(agent.url, application="billing")
     yield made
     made.close()
@@ -82,7 +82,7 @@ def test_it_uses_nothing_that_python_3_9_lacks() -> None:
     ast.parse(Path(listener.__file__).read_text(), feature_version=(3, 9))
 
 
-def test_each_event_is_handed_over_as_the_state_after_it(agent: Agent, eos: EosListener) -> None:
+def test_each_event_is_handed_over_as_the_state_after_it(agent: ReceivingAgent, eos: EosListener) -> None:
     states = []
     for call, event in (
         (eos.onQueryStarted, STARTED),
@@ -101,7 +101,7 @@ def test_each_event_is_handed_over_as_the_state_after_it(agent: Agent, eos: EosL
     assert (last.state, [end.reason for end in last.ends]) == (QueryState.TERMINATED, [TerminationReason.STOPPED])
 
 
-def test_of_an_exception_the_classes_are_handed_over_and_no_text(agent: Agent, eos: EosListener) -> None:
+def test_of_an_exception_the_classes_are_handed_over_and_no_text(agent: ReceivingAgent, eos: EosListener) -> None:
     trace = (
         "org.apache.spark.SparkException: the card 4711\nCaused by: org.apache.kafka.common.errors.TimeoutException: k1"
     )
@@ -117,7 +117,7 @@ def test_of_an_exception_the_classes_are_handed_over_and_no_text(agent: Agent, e
     assert listener.MOST_ENDS <= MOST_CLASSES
 
 
-def test_nothing_of_plans_sinks_and_records_is_handed_over(agent: Agent, eos: EosListener) -> None:
+def test_nothing_of_plans_sinks_and_records_is_handed_over(agent: ReceivingAgent, eos: EosListener) -> None:
     eos.onQueryProgress(progress())
     document = agent.next()
     assert document.keys() == {
@@ -128,7 +128,7 @@ def test_nothing_of_plans_sinks_and_records_is_handed_over(agent: Agent, eos: Eo
     assert document["progress"]["sources"][0].keys() == {"description", "endOffset", "numInputRows"}
 
 
-def test_the_token_and_the_cluster_go_along_and_are_not_in_the_repr(agent: Agent) -> None:
+def test_the_token_and_the_cluster_go_along_and_are_not_in_the_repr(agent: ReceivingAgent) -> None:
     eos = EosListener(f"{agent.url}/eos/", token="t0ken", cluster="prod", application="billing")
     eos.onQueryStarted(STARTED)
     path, headers, content = agent.posts.get(timeout=10)
@@ -140,7 +140,7 @@ def test_the_token_and_the_cluster_go_along_and_are_not_in_the_repr(agent: Agent
 
 
 def test_while_an_answer_is_awaited_events_return_at_once_and_only_the_last_state_waits(
-    agent: Agent, eos: EosListener
+    agent: ReceivingAgent, eos: EosListener
 ) -> None:
     agent.hold.clear()
     eos.onQueryStarted(STARTED)
@@ -158,7 +158,7 @@ def test_while_an_answer_is_awaited_events_return_at_once_and_only_the_last_stat
 
 
 def test_an_agent_that_is_away_gets_the_state_when_it_comes_back(
-    agent: Agent, eos: EosListener, monkeypatch: pytest.MonkeyPatch
+    agent: ReceivingAgent, eos: EosListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener, "WAIT_SECONDS", 0.05)
     agent.status = 503
@@ -170,7 +170,7 @@ def test_an_agent_that_is_away_gets_the_state_when_it_comes_back(
     assert (eos.posted, eos.skipped) == (1, 0)
 
 
-def test_what_the_agent_refuses_for_good_is_not_sent_again(agent: Agent, eos: EosListener) -> None:
+def test_what_the_agent_refuses_for_good_is_not_sent_again(agent: ReceivingAgent, eos: EosListener) -> None:
     agent.status = 400
     eos.onQueryStarted(STARTED)
     agent.next()
@@ -180,7 +180,7 @@ def test_what_the_agent_refuses_for_good_is_not_sent_again(agent: Agent, eos: Eo
         agent.posts.get_nowait()
 
 
-def test_a_redirect_is_not_followed(agent: Agent, eos: EosListener) -> None:
+def test_a_redirect_is_not_followed(agent: ReceivingAgent, eos: EosListener) -> None:
     agent.status = 302
     eos.onQueryStarted(STARTED)
     paths = {agent.posts.get(timeout=10)[0]}
@@ -192,7 +192,7 @@ def test_a_redirect_is_not_followed(agent: Agent, eos: EosListener) -> None:
 
 
 def test_a_query_in_a_long_batch_gives_a_sign_of_life_and_one_that_ended_does_not(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch
+    agent: ReceivingAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener, "SIGN_OF_LIFE_SECONDS", 0.05)
     eos = EosListener(agent.url, application="billing")
@@ -207,7 +207,9 @@ def test_a_query_in_a_long_batch_gives_a_sign_of_life_and_one_that_ended_does_no
     eos.close()
 
 
-def test_offsets_of_very_many_partitions_are_left_out_so_that_the_rest_comes_in(agent: Agent, eos: EosListener) -> None:
+def test_offsets_of_very_many_partitions_are_left_out_so_that_the_rest_comes_in(
+    agent: ReceivingAgent, eos: EosListener
+) -> None:
     eos.onQueryProgress(progress(partitions=20_000))
     content = agent.posts.get(timeout=10)[2]
     assert len(content) < MAX_BYTES
@@ -215,14 +217,14 @@ def test_offsets_of_very_many_partitions_are_left_out_so_that_the_rest_comes_in(
     assert (query.batches, query.offsets) == (2, {})
 
 
-def test_an_event_that_is_not_understood_costs_nothing_but_itself(agent: Agent, eos: EosListener) -> None:
+def test_an_event_that_is_not_understood_costs_nothing_but_itself(agent: ReceivingAgent, eos: EosListener) -> None:
     for call in (eos.onQueryStarted, eos.onQueryProgress, eos.onQueryIdle, eos.onQueryTerminated):
         call(object())  # type: ignore[arg-type]
     eos.onQueryStarted(STARTED)
     assert agent.next()["state"] == "running"
 
 
-def test_more_queries_than_are_known_at_once_push_out_those_that_ended(agent: Agent) -> None:
+def test_more_queries_than_are_known_at_once_push_out_those_that_ended(agent: ReceivingAgent) -> None:
     eos = EosListener(agent.url, application="billing")
     eos.onQueryStarted(STARTED)
     for number in range(MOST_QUERIES + 50):
@@ -233,7 +235,7 @@ def test_more_queries_than_are_known_at_once_push_out_those_that_ended(agent: Ag
     eos.close()
 
 
-def test_closing_hands_over_what_waits(agent: Agent) -> None:
+def test_closing_hands_over_what_waits(agent: ReceivingAgent) -> None:
     eos = EosListener(agent.url, application="billing")
     eos.onQueryTerminated(STOPPED)
     eos.close(10)

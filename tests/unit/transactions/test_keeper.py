@@ -16,7 +16,7 @@ from exporter.transactions.keeper import Keeper
 from exporter.transactions.saved import SavedPartition
 
 
-class Counted(Aggregates):
+class CountedApplication(Aggregates):
     """Counters of one application, as the journal and the snapshot have them."""
 
     def __init__(self) -> None:
@@ -44,8 +44,8 @@ DISK = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.booleans(), st.bo
 def test_counters_are_whole_as_of_the_last_write_that_was_taken(reads: list[tuple[str, bool, bool]]) -> None:
     """Each read counts a task; the disk takes the journal or not, and the snapshot or not."""
     files: dict[str, Any] = {}
-    disk = Disk(files)
-    keeper, counted = Keeper(disk, "txnlog"), Counted()
+    disk = MemoryState(files)
+    keeper, counted = Keeper(disk, "txnlog"), CountedApplication()
     keeper.load("c", counted)
     taken: dict[str, int] = {}
     for at, (task, journal, snapshot) in enumerate(reads):
@@ -55,12 +55,12 @@ def test_counters_are_whole_as_of_the_last_write_that_was_taken(reads: list[tupl
         keeper.save(None, counted, 1, {0: SavedPartition(0)}, at * 3.0)
         if disk.wrote and "snapshot" in files:
             taken = dict(counted.counts)
-        again = Counted()
-        Keeper(Disk(files), "txnlog").load("c", again)
+        again = CountedApplication()
+        Keeper(MemoryState(files), "txnlog").load("c", again)
         assert again.counts == taken
 
 
-class Disk(StateDir):
+class MemoryState(StateDir):
     """Documents and lines in memory. ``wrote`` says whether any was taken."""
 
     def __init__(self, files: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from exporter.transactions.last_hour import MOST_APPLICATIONS, FenceStorm, LastH
 
 
 @dataclass
-class Time:
+class HourClock:
     now: float = 6000.0
 
     def clock(self) -> Clock:
@@ -30,11 +30,11 @@ def committed(hour: LastHour) -> list[int]:
 
 
 def test_nothing_is_known_before_the_first_counters() -> None:
-    assert LastHour(Time().clock()).view() is None
+    assert LastHour(HourClock().clock()).view() is None
 
 
 def test_what_was_counted_before_the_start_is_not_of_this_hour() -> None:
-    time = Time()
+    time = HourClock()
     hour = LastHour(time.clock())
     hour.note([count(1000)])
     hour.note([count(1003)])
@@ -42,7 +42,7 @@ def test_what_was_counted_before_the_start_is_not_of_this_hour() -> None:
 
 
 def test_each_minute_has_its_own_count_and_the_hour_moves_on() -> None:
-    time = Time()
+    time = HourClock()
     hour = LastHour(time.clock())
     hour.note([count(0)])
     hour.note([count(5)])
@@ -57,7 +57,7 @@ def test_each_minute_has_its_own_count_and_the_hour_moves_on() -> None:
 
 
 def test_an_application_that_comes_later_counts_from_zero() -> None:
-    hour = LastHour(Time().clock())
+    hour = LastHour(HourClock().clock())
     hour.note([count(9)])
     hour.note([count(9), count(4, "bill", Outcome.FENCED)])
     view = hour.view()
@@ -67,7 +67,7 @@ def test_an_application_that_comes_later_counts_from_zero() -> None:
 
 
 def test_a_counter_that_goes_back_takes_nothing_away() -> None:
-    hour = LastHour(Time().clock())
+    hour = LastHour(HourClock().clock())
     hour.note([count(9)])
     hour.note([count(2)])
     hour.note([count(3)])
@@ -75,7 +75,7 @@ def test_a_counter_that_goes_back_takes_nothing_away() -> None:
 
 
 def test_beyond_the_most_applications_all_together_stays_true() -> None:
-    hour = LastHour(Time().clock())
+    hour = LastHour(HourClock().clock())
     hour.note([count(0)])
     names = [f"app-{number}" for number in range(MOST_APPLICATIONS + 50)]
     hour.note([count(1, name) for name in names])
@@ -87,7 +87,7 @@ def test_beyond_the_most_applications_all_together_stays_true() -> None:
 
 
 def test_three_fences_of_one_id_are_a_storm_and_two_are_none() -> None:
-    hour = LastHour(Time().clock())
+    hour = LastHour(HourClock().clock())
     hour.note([
         count(0),
         catalogue.RECENT_PRODUCER_FENCES(3.0, "prod", "pay", "pay-1"),

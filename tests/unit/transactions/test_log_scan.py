@@ -14,7 +14,7 @@ from exporter.kafka.log.tail import Polled
 from exporter.model import Deadline, Fault, Reason, TransactionState
 from exporter.transactions.log_scan import LogScan
 from exporter.transactions.records import NO_TIMEOUT_MS, Status
-from tests.fakes.cluster import FakeMessage, Time
+from tests.fakes.cluster import FakeMessage, ManualClock
 from tests.strategies import encode_key, encode_value, kafka_tags
 
 
@@ -31,7 +31,7 @@ def record(
     return FakeMessage(None, number, offset, 0, encode_key(name), value)
 
 
-class Log:
+class MemoryLog:
     """A reader of records in memory. Positions before ``first`` are gone; ``batch`` records come at a time."""
 
     def __init__(self, records: Sequence[FakeMessage], ends: Mapping[int, int], batch: int = 100) -> None:
@@ -41,7 +41,7 @@ class Log:
         self.first: dict[int, int] = {}
         self.refused = False
         self.silent = False
-        self.time = Time()
+        self.time = ManualClock()
         self.assigned: list[dict[int, int]] = []
         self.closed = 0
         self._at: dict[int, int] = {}
@@ -82,7 +82,7 @@ class Log:
 
 
 def test_what_is_open_at_the_end_is_known_by_its_producer_ids() -> None:
-    log = Log(
+    log = MemoryLog(
         [
             record(0, 0, "a-1", Status.ONGOING, 7),
             record(0, 1, "b-1", Status.ONGOING, 8),
@@ -108,13 +108,13 @@ def test_what_is_open_at_the_end_is_known_by_its_producer_ids() -> None:
 
 
 def test_an_empty_log_needs_no_connection() -> None:
-    log = Log([], {})
+    log = MemoryLog([], {})
     assert log.scan().read({0: 0, 1: 0}, log.deadline())
     assert log.assigned == []
 
 
 def test_records_that_compaction_took_are_not_waited_for() -> None:
-    log = Log([record(0, 5, "a-1", Status.ONGOING)], {0: 40})
+    log = MemoryLog([record(0, 5, "a-1", Status.ONGOING)], {0: 40})
     log.first = {0: 3}
     scan = log.scan()
     assert scan.read({0: 40}, log.deadline())
@@ -122,7 +122,7 @@ def test_records_that_compaction_took_are_not_waited_for() -> None:
 
 
 def test_an_end_that_comes_before_the_asked_offset_is_no_end() -> None:
-    log = Log([record(0, 0, "a-1", Status.ONGOING)], {0: 5})
+    log = MemoryLog([record(0, 0, "a-1", Status.ONGOING)], {0: 5})
     scan = log.scan()
     assert not scan.read({0: 9}, log.deadline(3.0))
     assert scan.reached == {0: 5}
@@ -131,7 +131,7 @@ def test_an_end_that_comes_before_the_asked_offset_is_no_end() -> None:
 
 
 def test_a_refusal_is_raised_with_the_grant_and_ends_the_connection() -> None:
-    log = Log([record(0, 0, "a-1", Status.ONGOING)], {0: 1})
+    log = MemoryLog([record(0, 0, "a-1", Status.ONGOING)], {0: 1})
     log.refused = True
     with pytest.raises(AskError, match="grant READ on Topic:__transaction_state"):
         log.scan().read({0: 1}, log.deadline())
@@ -139,14 +139,14 @@ def test_a_refusal_is_raised_with_the_grant_and_ends_the_connection() -> None:
 
 
 def test_silence_until_the_deadline_is_raised_where_the_client_knows_why() -> None:
-    log = Log([record(0, 0, "a-1", Status.ONGOING)], {0: 1})
+    log = MemoryLog([record(0, 0, "a-1", Status.ONGOING)], {0: 1})
     log.silent = True
     with pytest.raises(AskError, match="all brokers are down"):
         log.scan().read({0: 1}, log.deadline(2.0))
 
 
 def test_a_log_that_is_shorter_than_it_was_is_read_anew() -> None:
-    log = Log([record(0, n, "a-1", Status.COMPLETE_COMMIT) for n in range(9)], {0: 9})
+    log = MemoryLog([record(0, n, "a-1", Status.COMPLETE_COMMIT) for n in range(9)], {0: 9})
     scan = log.scan()
     assert scan.read({0: 9}, log.deadline())
     log.records, log.ends = [record(0, 0, "a-1", Status.ONGOING)], {0: 4}
@@ -158,7 +158,7 @@ def test_a_log_that_is_shorter_than_it_was_is_read_anew() -> None:
     "bad", [(b"\x00\x09", b""), (encode_key("a-1"), b"\x00\x09"), (encode_key("a-1"), b"\x00\x01")]
 )
 def test_a_record_that_is_not_understood_is_named_until_a_newer_one_of_its_key_is(bad: tuple[bytes, bytes]) -> None:
-    log = Log([FakeMessage(None, 0, 0, 0, *bad)], {0: 1})
+    log = MemoryLog([FakeMessage(None, 0, 0, 0, *bad)], {0: 1})
     scan = log.scan()
     assert scan.read({0: 1}, log.deadline())
     assert "__transaction_state-0 offset 0" in scan.undecodable[0]
@@ -179,7 +179,7 @@ def test_wherever_it_is_cut_the_scan_ends_with_the_newest_record_of_every_id(
     # An id lives on one partition, as in Kafka.
     records = [record(ord(name) % 3, offset, name, status) for offset, (_, name, status) in enumerate(story)]
     ends = dict.fromkeys(range(3), len(story))
-    log = Log(records, ends, batch)
+    log = MemoryLog(records, ends, batch)
     scan = log.scan()
     for cut in sorted(cuts):
         scan.read(dict.fromkeys(range(3), min(cut, len(story))), log.deadline())
@@ -190,7 +190,7 @@ def test_wherever_it_is_cut_the_scan_ends_with_the_newest_record_of_every_id(
 
 
 def test_it_goes_on_where_it_was_stopped_and_reads_nothing_twice() -> None:
-    log = Log([record(0, n, f"a-{n}", Status.ONGOING) for n in range(20)], {0: 20}, batch=3)
+    log = MemoryLog([record(0, n, f"a-{n}", Status.ONGOING) for n in range(20)], {0: 20}, batch=3)
     scan = log.scan()
     passed: list[int] = []
     while not scan.read({0: 20}, log.deadline(0.6), passed.append):

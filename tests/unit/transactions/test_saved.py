@@ -23,7 +23,7 @@ from exporter.transactions.saved import (
     read,
 )
 from exporter.transactions.state_machine import StateMachine
-from tests.fakes.coordinator import History, histories
+from tests.fakes.coordinator import GeneratedLog, histories
 
 
 def document(partitions: dict[str, Any], **counters: Any) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def document(partitions: dict[str, Any], **counters: Any) -> dict[str, Any]:
 
 
 @given(histories(), st.data())
-def test_open_ids_and_waiting_aborts_come_back_as_they_were(history: History, data: st.DataObject) -> None:
+def test_open_ids_and_waiting_aborts_come_back_as_they_were(history: GeneratedLog, data: st.DataObject) -> None:
     machine, progress = StateMachine(0), PartitionProgress(0, 0)
     for record in history.records[: data.draw(st.integers(0, len(history.records)))]:
         if record.partition == 0:

@@ -15,13 +15,13 @@ from exporter.transactions.entries import Entry, decode_section
 from exporter.transactions.events import Appeared, Ended, Event, Forgotten, Initialised
 from exporter.transactions.records import UndecodableRecord, decode_value
 from exporter.transactions.state_machine import StateMachine
-from tests.fakes.coordinator import BEGIN_MS, History, Id, LogRecord, histories
+from tests.fakes.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord, GeneratedLog, histories
 from tests.fakes.recorded_log import JAVA_ON_4_3_1, RDKAFKA_ON_3_9_2, RDKAFKA_ON_4_3_1
 from tests.strategies import encode_key, encode_value, kafka_tags, values
 
 
 @dataclass
-class Seen:
+class MachineEvents:
     """What the machines of a log gave, in order, with the partition of the log."""
 
     machines: dict[int, StateMachine] = field(default_factory=dict)
@@ -56,14 +56,14 @@ class Seen:
         return [each.outcome for each in self.ended]
 
 
-def read(records: Iterable[LogRecord]) -> Seen:
-    seen = Seen()
+def read(records: Iterable[CoordinatorRecord]) -> MachineEvents:
+    seen = MachineEvents()
     for record in records:
         seen.apply(record.offset, record.ms, record.key, record.value, record.partition)
     return seen
 
 
-def settle(seen: Seen, history: History) -> None:
+def settle(seen: MachineEvents, history: GeneratedLog) -> None:
     for number in seen.machines:
         seen.reached(history.last_ms + 6_000, number)
 
@@ -74,7 +74,7 @@ def partitions_of(ended: Ended) -> frozenset[TopicPartition]:
 
 @settings(max_examples=300)
 @given(histories())
-def test_every_transaction_ends_once_with_its_true_outcome(history: History) -> None:
+def test_every_transaction_ends_once_with_its_true_outcome(history: GeneratedLog) -> None:
     seen = read(history.records)
     settle(seen, history)
     found = {(each.entry.log_partition, each.offset): each for each in seen.ended}
@@ -96,7 +96,7 @@ def test_every_transaction_ends_once_with_its_true_outcome(history: History) -> 
 
 @given(histories(), st.data())
 def test_compaction_loses_transactions_but_never_counts_one_twice_or_invents_a_commit(
-    history: History, data: st.DataObject
+    history: GeneratedLog, data: st.DataObject
 ) -> None:
     last = {record.key: index for index, record in enumerate(history.records)}
     kept = [
@@ -120,12 +120,12 @@ def test_compaction_loses_transactions_but_never_counts_one_twice_or_invents_a_c
 @settings(max_examples=200)
 @given(histories(), st.data())
 def test_one_log_gives_the_same_outcomes_wherever_it_is_cut_and_whenever_its_end_is_reached(
-    history: History, data: st.DataObject
+    history: GeneratedLog, data: st.DataObject
 ) -> None:
     """Live, the end of a partition is reached again and again, before the next record comes; replayed, only at last."""
     whole = read(history.records)
     settle(whole, history)
-    live = Seen()
+    live = MachineEvents()
     for record in history.records:
         machine = live.machine(record.partition)
         if machine.log_ms >= 0 and data.draw(st.integers(0, 3), label="reached, cut") == 0:
@@ -138,11 +138,11 @@ def test_one_log_gives_the_same_outcomes_wherever_it_is_cut_and_whenever_its_end
 
 
 @given(histories(), st.data())
-def test_what_was_put_away_comes_back_as_it_was(history: History, data: st.DataObject) -> None:
+def test_what_was_put_away_comes_back_as_it_was(history: GeneratedLog, data: st.DataObject) -> None:
     """Whenever ids are put away, the log gives the same: every number of an entry may decide an outcome."""
     whole = read(history.records)
     settle(whole, history)
-    live = Seen()
+    live = MachineEvents()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(state_machine, "ROOM", 1)
         patch.setattr(state_machine, "IDLE_MS", -(10**15))
@@ -258,7 +258,7 @@ def test_what_real_brokers_wrote_is_told_as_it_happened(
     captured: tuple[tuple[int, int, int, str, str], ...], outcomes: list[str], inits: int
 ) -> None:
     records = [
-        LogRecord(number, offset, ms, bytes.fromhex(key), bytes.fromhex(value))
+        CoordinatorRecord(number, offset, ms, bytes.fromhex(key), bytes.fromhex(value))
         for number, offset, ms, key, value in captured
     ]
     seen = read(records)
@@ -270,7 +270,7 @@ def test_what_real_brokers_wrote_is_told_as_it_happened(
 
 
 def test_an_abort_waits_five_seconds_of_its_own_partitions_log_time() -> None:
-    seen = Seen()
+    seen = MachineEvents()
     for offset, record in enumerate(one_abort(v2=True)):
         seen.apply(offset, record[0], encode_key("app-1"), record[1])
     ended = seen.machine().log_ms
@@ -285,7 +285,7 @@ def test_an_abort_waits_five_seconds_of_its_own_partitions_log_time() -> None:
 
 def test_a_clock_that_was_set_back_a_day_leaves_the_fence_window_as_it_is() -> None:
     """The log's leader moves from a broker whose clock is a day ahead to one that is right."""
-    seen, day = Seen(), 86_400_000
+    seen, day = MachineEvents(), 86_400_000
     *before, complete = one_abort(v2=True)
     for offset, record in enumerate(before):
         seen.apply(offset, record[0] + day, encode_key("app-1"), record[1])
@@ -298,7 +298,7 @@ def test_a_clock_that_was_set_back_a_day_leaves_the_fence_window_as_it_is() -> N
 
 
 def test_a_wait_that_began_before_the_clock_was_set_back_ends_five_seconds_later() -> None:
-    seen, day = Seen(), 86_400_000
+    seen, day = MachineEvents(), 86_400_000
     for offset, record in enumerate(one_abort(v2=True)):
         seen.apply(offset, record[0] + day, encode_key("app-1"), record[1])
     now = seen.machine().log_ms - day
@@ -309,7 +309,7 @@ def test_a_wait_that_began_before_the_clock_was_set_back_ends_five_seconds_later
 
 
 def test_a_raised_epoch_before_the_timeout_proves_the_fence_of_an_older_client_without_waiting() -> None:
-    each = Id("app-1", 2, False, BEGIN_MS, iter([7]))
+    each = CoordinatorId("app-1", 2, False, BEGIN_MS, iter([7]))
     each.initialise()
     each.add("orders", 3)
     each.end_by_server(10)
@@ -318,7 +318,7 @@ def test_a_raised_epoch_before_the_timeout_proves_the_fence_of_an_older_client_w
 
 def test_an_init_after_the_timeout_and_before_the_scan_is_a_fence() -> None:
     for v2 in (False, True):
-        each = Id("app-1", 2, v2, BEGIN_MS, iter([7]), timeout_ms=3_000)
+        each = CoordinatorId("app-1", 2, v2, BEGIN_MS, iter([7]), timeout_ms=3_000)
         each.initialise()
         each.add("orders", 3)
         each.now += 5_000
@@ -329,7 +329,7 @@ def test_an_init_after_the_timeout_and_before_the_scan_is_a_fence() -> None:
 
 
 def test_a_timeout_after_which_the_client_comes_back_stays_a_timeout() -> None:
-    each = Id("app-1", 2, True, BEGIN_MS, iter([7]), timeout_ms=3_000)
+    each = CoordinatorId("app-1", 2, True, BEGIN_MS, iter([7]), timeout_ms=3_000)
     each.initialise()
     each.add("orders", 3)
     each.now += 5_000
@@ -340,21 +340,21 @@ def test_a_timeout_after_which_the_client_comes_back_stays_a_timeout() -> None:
 
 
 def test_an_older_clients_abort_whose_records_were_compacted_is_no_fence_when_it_restarts_soon() -> None:
-    each = Id("app-1", 2, False, BEGIN_MS, iter([7]))
+    each = CoordinatorId("app-1", 2, False, BEGIN_MS, iter([7]))
     each.initialise()
     each.add("orders", 3)
     each.end(commit=False, markers_ms=10)
     each.now += 1_000
     each.initialise()
     *_, complete, empty = each.written
-    seen = Seen()
+    seen = MachineEvents()
     for offset, record in ((8, complete), (9, empty)):
         seen.apply(offset, record.ms, record.key, record.value)
     assert seen.outcomes == [Outcome.ABORTED]
 
 
 def test_an_init_whose_append_timed_out_five_times_is_one_init() -> None:
-    each = Id("app-1", 2, True, BEGIN_MS, iter([7]))
+    each = CoordinatorId("app-1", 2, True, BEGIN_MS, iter([7]))
     each.initialise(again=5)
     assert len(each.written) == 6
     assert len(read_one(each).inits) == 1
@@ -373,7 +373,7 @@ def test_an_abort_that_is_written_twice_is_dated_by_the_first() -> None:
         (decided + 1_300, encode_value(0, 7, 2, 5_000, 3, topics, decided + 1_300, begun)),
         (decided + 1_400, encode_value(0, 7, 2, 5_000, 5, [], decided + 1_300, begun)),
     ]
-    seen = Seen()
+    seen = MachineEvents()
     for offset, (ms, value) in enumerate(rows):
         seen.apply(offset, ms, encode_key("app-1"), value)
     assert [(each.outcome, each.prepared_ms) for each in seen.ended] == [(Outcome.FENCED, decided)]
@@ -390,7 +390,7 @@ def test_a_clients_abort_that_the_coordinator_took_is_its_own_although_the_scans
         (begun + 17_847, encode_value(0, 7, 10, 6_000, 5, [], begun + 13_639, begun)),
         (begun + 18_318, encode_value(0, 7, 11, 6_000, 0, None, begun + 18_318, -1)),
     ]
-    seen = Seen()
+    seen = MachineEvents()
     for offset, (ms, value) in enumerate(rows):
         seen.apply(offset, ms, encode_key("app-1"), value)
     assert [(each.outcome, each.producer_epoch) for each in seen.ended] == [(Outcome.ABORTED, 10)]
@@ -407,7 +407,7 @@ def test_a_clients_abort_whose_append_timed_out_stays_its_own_when_the_server_ab
         (begun + 15_700, encode_value(0, 7, 2, 6_000, 5, [], begun + 15_600, begun)),
         (begun + 15_900, encode_value(0, 7, 3, 6_000, 0, None, begun + 15_900, -1)),
     ]
-    seen = Seen()
+    seen = MachineEvents()
     for offset, (ms, value) in enumerate(rows):
         seen.apply(offset, ms, encode_key("app-1"), value)
     assert [(each.outcome, each.producer_epoch) for each in seen.ended] == [(Outcome.ABORTED, 1)]
@@ -424,7 +424,7 @@ def test_a_commit_whose_append_failed_and_that_the_scan_aborted_is_timed_out() -
         (begun + 11_001, encode_value(0, 7, 2, 6_000, 5, [], begun + 11_000, begun)),
         (begun + 30_000, encode_value(0, 7, 3, 6_000, 0, None, begun + 30_000, -1)),
     ]
-    seen = Seen()
+    seen = MachineEvents()
     for offset, (ms, value) in enumerate(rows):
         seen.apply(offset, ms, encode_key("app-1"), value)
     assert [(each.outcome, each.prepared_ms) for each in seen.ended] == [(Outcome.TIMED_OUT, begun + 11_000)]
@@ -439,14 +439,14 @@ def test_a_completion_that_a_new_coordinator_writes_again_is_one_transaction() -
         encode_value(0, 7, 1, 5_000, 4, [], BEGIN_MS + 5, BEGIN_MS),
         encode_value(0, 7, 1, 5_000, 4, [], BEGIN_MS + 9_000, BEGIN_MS),
     ]
-    seen = Seen()
+    seen = MachineEvents()
     for offset, value in enumerate(rows):
         seen.apply(offset, BEGIN_MS + offset, encode_key("app-1"), value)
     assert seen.outcomes == [Outcome.COMMITTED]
 
 
 def test_what_the_coordinator_said_at_the_start_yields_to_what_the_log_says() -> None:
-    seen = Seen()
+    seen = MachineEvents()
     said = OpenTransaction(
         "app-1",
         "",
@@ -467,8 +467,8 @@ def test_what_the_coordinator_said_at_the_start_yields_to_what_the_log_says() ->
     assert not seen.machine().open
 
 
-def read_one(each: Id) -> Seen:
-    seen = Seen()
+def read_one(each: CoordinatorId) -> MachineEvents:
+    seen = MachineEvents()
     for offset, record in enumerate(each.written):
         seen.apply(offset, record.ms, record.key, record.value)
     return seen
@@ -476,7 +476,7 @@ def read_one(each: Id) -> Seen:
 
 def one_abort(*, v2: bool) -> list[tuple[int, bytes]]:
     """Ongoing, PrepareAbort and CompleteAbort of one transaction: times and values."""
-    each = Id("app-1", 2, v2, BEGIN_MS, iter([7]))
+    each = CoordinatorId("app-1", 2, v2, BEGIN_MS, iter([7]))
     each.initialise()
     each.add("orders", 3)
     each.now += 100

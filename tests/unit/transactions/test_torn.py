@@ -20,7 +20,7 @@ PID = 7
 
 
 @dataclass
-class Cluster:
+class TornCluster:
     """What one producer's transactions leave in the log and in the partitions. ``v2``: every one has an epoch."""
 
     v2: bool = True
@@ -73,8 +73,8 @@ class Cluster:
 
 
 @pytest.fixture(params=[True, False], ids=["v2", "older"])
-def cluster(request: pytest.FixtureRequest) -> Cluster:
-    return Cluster(v2=request.param)
+def cluster(request: pytest.FixtureRequest) -> TornCluster:
+    return TornCluster(v2=request.param)
 
 
 def places(judged: MarkerComparison) -> list[tuple[str, TopicPartition, bool | None]]:
@@ -85,7 +85,7 @@ def places(judged: MarkerComparison) -> list[tuple[str, TopicPartition, bool | N
 
 @given(v2=st.booleans(), skew=st.integers(-2000, 2000), ends=st.lists(st.tuples(st.booleans(), st.integers(1, 3))))
 def test_nothing_is_torn_in_what_a_healthy_cluster_writes(v2: bool, skew: int, ends: list[tuple[bool, int]]) -> None:
-    cluster = Cluster(v2=v2, skew=skew)
+    cluster = TornCluster(v2=v2, skew=skew)
     for commit, which in ends:
         partitions = [each for bit, each in ((1, A), (2, B)) if which & bit]
         cluster.end(cluster.begin(*partitions), *partitions, commit=commit)
@@ -94,7 +94,7 @@ def test_nothing_is_torn_in_what_a_healthy_cluster_writes(v2: bool, skew: int, e
     assert judged == MarkerComparison((), len(ends), ())
 
 
-def test_an_abort_by_hand_into_an_open_transaction_that_commits_is_found_in_its_partition(cluster: Cluster) -> None:
+def test_an_abort_by_hand_into_an_open_transaction_that_commits_is_found_in_its_partition(cluster: TornCluster) -> None:
     cluster.end(cluster.begin(A, B), A, B)
     cluster.now += 60_000
     started = cluster.begin(A, B)
@@ -109,7 +109,7 @@ def test_an_abort_by_hand_into_an_open_transaction_that_commits_is_found_in_its_
     assert torn.found == f"ABORT at offset {by_hand.offset}"
 
 
-def test_an_abort_by_hand_before_the_clients_own_abort_tears_nothing(cluster: Cluster) -> None:
+def test_an_abort_by_hand_before_the_clients_own_abort_tears_nothing(cluster: TornCluster) -> None:
     started = cluster.begin(A, B)
     cluster.mark(A, commit=False)
     cluster.now += 10
@@ -117,33 +117,35 @@ def test_an_abort_by_hand_before_the_clients_own_abort_tears_nothing(cluster: Cl
     assert cluster.judged().torn == ()
 
 
-def test_a_marker_that_was_never_written_is_found(cluster: Cluster) -> None:
+def test_a_marker_that_was_never_written_is_found(cluster: TornCluster) -> None:
     cluster.end(cluster.begin(A, B), A, B, left_out=(B,))
     (torn,) = cluster.judged().torn
     assert (torn.partition, torn.marker, torn.found) == (B, None, "no marker")
 
 
-def test_a_marker_that_is_written_twice_after_a_failover_is_no_finding(cluster: Cluster) -> None:
+def test_a_marker_that_is_written_twice_after_a_failover_is_no_finding(cluster: TornCluster) -> None:
     cluster.end(cluster.begin(A, B), A, B)
     cluster.mark(A, commit=True)
     assert cluster.judged().torn == ()
 
 
-def test_markers_of_another_producer_or_of_a_transaction_the_log_does_not_know_accuse_nobody(cluster: Cluster) -> None:
+def test_markers_of_another_producer_or_of_a_transaction_the_log_does_not_know_accuse_nobody(
+    cluster: TornCluster,
+) -> None:
     cluster.mark(A, commit=False, epoch=99)
     cluster.now += 60_000
     cluster.end(cluster.begin(A), A)
     assert cluster.judged().torn == ()
 
 
-def test_a_transaction_that_is_not_completed_or_before_the_window_is_not_judged(cluster: Cluster) -> None:
+def test_a_transaction_that_is_not_completed_or_before_the_window_is_not_judged(cluster: TornCluster) -> None:
     cluster.end(cluster.begin(A), A, left_out=(A,))
     started = cluster.begin(A)
     cluster.log.take("pay-1", cluster.value(Status.PREPARE_COMMIT, 1, started, (A,)), cluster.now)
     assert judge(cluster.log.decisions(), {A: PartitionMarkers(0)}, cluster.now) == MarkerComparison((), 0, ())
 
 
-def test_what_was_not_read_in_full_is_a_question_and_no_missing_marker(cluster: Cluster) -> None:
+def test_what_was_not_read_in_full_is_a_question_and_no_missing_marker(cluster: TornCluster) -> None:
     cluster.end(cluster.begin(A, B), A, B)
     refused = Fault(Reason.AUTHORIZATION, "grant READ on Topic:payments")
     judged = cluster.judged(b=PartitionMarkers(0, fault=refused))
@@ -153,7 +155,7 @@ def test_what_was_not_read_in_full_is_a_question_and_no_missing_marker(cluster: 
     assert "retention" in cut.open_questions[0]
 
 
-def test_a_missing_marker_in_a_compacted_topic_proves_nothing(cluster: Cluster) -> None:
+def test_a_missing_marker_in_a_compacted_topic_proves_nothing(cluster: TornCluster) -> None:
     cluster.end(cluster.begin(A), A, left_out=(A,))
     judged = judge(cluster.log.decisions(), {A: PartitionMarkers(0)}, 0, frozenset({"orders"}))
     assert judged.torn == ()
@@ -161,7 +163,7 @@ def test_a_missing_marker_in_a_compacted_topic_proves_nothing(cluster: Cluster) 
 
 
 def test_a_prepare_that_is_written_twice_with_a_raised_epoch_may_be_marked_with_either() -> None:
-    cluster = Cluster(v2=False)
+    cluster = TornCluster(v2=False)
     started = cluster.begin(A)
     cluster.log.take("pay-1", cluster.value(Status.PREPARE_ABORT, 1, started, (A,)), cluster.now)
     cluster.end(started, A, commit=False)
@@ -169,13 +171,13 @@ def test_a_prepare_that_is_written_twice_with_a_raised_epoch_may_be_marked_with_
 
 
 def test_a_complete_record_whose_prepare_was_compacted_is_counted() -> None:
-    cluster = Cluster()
+    cluster = TornCluster()
     cluster.log.take("pay-1", cluster.value(Status.COMPLETE_COMMIT, 1, START, None), START)
     assert cluster.log.decisions() == ()
     assert cluster.log.without_partitions == 1
 
 
-def test_what_is_found_has_one_row_for_each_place(cluster: Cluster) -> None:
+def test_what_is_found_has_one_row_for_each_place(cluster: TornCluster) -> None:
     started = cluster.begin(A, B)
     cluster.mark(A, commit=False)
     cluster.mark(B, commit=False)

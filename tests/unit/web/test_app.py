@@ -41,7 +41,7 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 @dataclass
-class Behind:
+class AppInputs:
     """What stands behind the server: settable by a test."""
 
     exposition: Exposition = field(default_factory=Exposition)
@@ -68,7 +68,7 @@ class Behind:
 
 
 @dataclass
-class Answer:
+class EndpointAnswer:
     status: int
     headers: dict[str, str]
     body: bytes
@@ -78,34 +78,34 @@ class Answer:
         return self.body.decode()
 
 
-class Client:
+class EndpointClient:
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
         self.port, self.host = port, host
 
-    def __call__(self, method: str, path: str, **headers: str) -> Answer:
+    def __call__(self, method: str, path: str, **headers: str) -> EndpointAnswer:
         connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
         try:
             connection.request(method, path, headers={key.replace("_", "-"): value for key, value in headers.items()})
             response = connection.getresponse()
             names = {key.lower(): value for key, value in response.getheaders()}
-            return Answer(response.status, names, response.read())
+            return EndpointAnswer(response.status, names, response.read())
         finally:
             connection.close()
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[tuple[Behind, Client]]:
-    behind = Behind()
+def served() -> Iterator[tuple[AppInputs, EndpointClient]]:
+    behind = AppInputs()
     server = Server([("127.0.0.1", 0)], behind.app())
     server.open()
-    yield behind, Client(server.ports[0])
+    yield behind, EndpointClient(server.ports[0])
     server.close()
 
 
 @pytest.fixture
-def behind(served: tuple[Behind, Client]) -> Behind:
+def behind(served: tuple[AppInputs, EndpointClient]) -> AppInputs:
     behind = served[0]
-    vars(behind).update(vars(Behind(behind.exposition)))
+    vars(behind).update(vars(AppInputs(behind.exposition)))
     behind.exposition.drop([("big",)])
     sample = SOURCE_UP(1, "prod", "lso", "prod")
     now = Clock().monotonic()
@@ -114,11 +114,11 @@ def behind(served: tuple[Behind, Client]) -> Behind:
 
 
 @pytest.fixture
-def ask(behind: Behind, served: tuple[Behind, Client]) -> Client:
+def ask(behind: AppInputs, served: tuple[AppInputs, EndpointClient]) -> EndpointClient:
     return served[1]
 
 
-def test_metrics_are_text_for_whoever_asks_for_nothing_else(ask: Client) -> None:
+def test_metrics_are_text_for_whoever_asks_for_nothing_else(ask: EndpointClient) -> None:
     answer = ask("GET", "/metrics")
     assert answer.status == 200
     assert answer.headers["content-type"] == TEXT
@@ -147,14 +147,14 @@ def test_metrics_are_text_for_whoever_asks_for_nothing_else(ask: Client) -> None
         (";;;,,=", TEXT),
     ],
 )
-def test_the_accept_header_chooses_the_format(ask: Client, accept: str, content_type: str) -> None:
+def test_the_accept_header_chooses_the_format(ask: EndpointClient, accept: str, content_type: str) -> None:
     answer = ask("GET", "/metrics", Accept=accept)
     assert answer.status == 200
     assert answer.headers["content-type"] == content_type
     assert answer.text.endswith("# EOF\n") is content_type.startswith("application/openmetrics")
 
 
-def test_a_header_of_many_choices_is_read_up_to_a_bound(ask: Client) -> None:
+def test_a_header_of_many_choices_is_read_up_to_a_bound(ask: EndpointClient) -> None:
     for header in ("text/plain," * 600, ";" * 7_000, "text/plain" + ";q=1" * 1_500):
         assert ask("GET", "/metrics", Accept=header, Accept_Encoding=header).headers["content-type"] == TEXT
     many = ",".join(["text/html"] * MOST_CHOICES + ["application/openmetrics-text"])
@@ -163,12 +163,12 @@ def test_a_header_of_many_choices_is_read_up_to_a_bound(ask: Client) -> None:
 
 
 @pytest.mark.parametrize("query", ["?refresh=off", "?a=b&refresh=off", "?" + "a&" * 5000 + "refresh=off"])
-def test_the_page_does_not_refresh_itself_where_the_query_says_so(ask: Client, query: str) -> None:
+def test_the_page_does_not_refresh_itself_where_the_query_says_so(ask: EndpointClient, query: str) -> None:
     assert b'http-equiv="refresh"' in ask("GET", "/").body
     assert b'http-equiv="refresh"' not in ask("GET", f"/{query}").body
 
 
-def test_openmetrics_from_the_socket_parses(ask: Client) -> None:
+def test_openmetrics_from_the_socket_parses(ask: EndpointClient) -> None:
     families = list(text_string_to_metric_families(ask("GET", "/metrics", Accept=PROMETHEUS_3).text))  # type: ignore[no-untyped-call]
     assert [family.name for family in families] == ["kafka_eos_source_up"]
 
@@ -177,7 +177,7 @@ def test_openmetrics_from_the_socket_parses(ask: Client) -> None:
     ("accepted", "compressed"),
     [("gzip", True), ("gzip, deflate, br", True), ("*", True), ("br", False), ("gzip;q=0", False), ("identity", False)],
 )
-def test_the_body_is_compressed_for_who_accepts_it(ask: Client, accepted: str, compressed: bool) -> None:
+def test_the_body_is_compressed_for_who_accepts_it(ask: EndpointClient, accepted: str, compressed: bool) -> None:
     answer = ask("GET", "/metrics", Accept_Encoding=accepted)
     assert ("content-encoding" in answer.headers) is compressed
     assert answer.headers["vary"] == "Accept, Accept-Encoding"
@@ -185,7 +185,7 @@ def test_the_body_is_compressed_for_who_accepts_it(ask: Client, accepted: str, c
     assert body == ask("GET", "/metrics").body
 
 
-def test_head_says_the_length_and_sends_nothing(ask: Client) -> None:
+def test_head_says_the_length_and_sends_nothing(ask: EndpointClient) -> None:
     whole = ask("GET", "/metrics")
     head = ask("HEAD", "/metrics")
     assert head.status == 200
@@ -193,7 +193,7 @@ def test_head_says_the_length_and_sends_nothing(ask: Client) -> None:
     assert head.headers["content-length"] == str(len(whole.body))
 
 
-def test_several_requests_go_over_one_connection(ask: Client) -> None:
+def test_several_requests_go_over_one_connection(ask: EndpointClient) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", ask.port, timeout=20)
     for path in ("/metrics", "/-/healthy", "/metrics", "/nothing", "/metrics"):
         connection.request("GET", path)
@@ -204,7 +204,7 @@ def test_several_requests_go_over_one_connection(ask: Client) -> None:
     connection.close()
 
 
-def test_a_body_larger_than_any_buffer_arrives_whole(ask: Client, behind: Behind) -> None:
+def test_a_body_larger_than_any_buffer_arrives_whole(ask: EndpointClient, behind: AppInputs) -> None:
     now = Clock().monotonic()
     samples = tuple(SOURCE_UP(number, "prod", "lso", f"target-{number}") for number in range(50_000))
     behind.exposition.swap({("big",): Snapshot("lso", "prod", "prod", 60.0, samples, (), (), 0.1, now, 0.0)})
@@ -213,7 +213,7 @@ def test_a_body_larger_than_any_buffer_arrives_whole(ask: Client, behind: Behind
     assert answer.body == behind.exposition.body(Format.TEXT)
 
 
-def test_readiness_follows_the_fleet_and_health_does_not(ask: Client, behind: Behind) -> None:
+def test_readiness_follows_the_fleet_and_health_does_not(ask: EndpointClient, behind: AppInputs) -> None:
     behind.ready = False
     assert ask("GET", "/-/ready").status == 503
     assert ask("GET", "/-/healthy").status == 200
@@ -221,7 +221,7 @@ def test_readiness_follows_the_fleet_and_health_does_not(ask: Client, behind: Be
     assert ask("GET", "/-/ready").status == 200
 
 
-def test_reload_is_for_post_only(ask: Client, behind: Behind) -> None:
+def test_reload_is_for_post_only(ask: EndpointClient, behind: AppInputs) -> None:
     for method in ("GET", "HEAD", "PUT", "DELETE"):
         answer = ask(method, "/-/reload")
         assert answer.status == 405
@@ -231,14 +231,14 @@ def test_reload_is_for_post_only(ask: Client, behind: Behind) -> None:
     assert behind.reloads == 1
 
 
-def test_a_refused_reload_says_every_problem(ask: Client, behind: Behind) -> None:
+def test_a_refused_reload_says_every_problem(ask: EndpointClient, behind: AppInputs) -> None:
     behind.problems = ["clusters[0].name: is required", "web: unknown key"]
     answer = ask("POST", "/-/reload")
     assert answer.status == 400
     assert all(problem in answer.text for problem in behind.problems)
 
 
-def test_a_flood_of_reloads_shares_one_a_second(behind: Behind) -> None:
+def test_a_flood_of_reloads_shares_one_a_second(behind: AppInputs) -> None:
     app = behind.app()
 
     async def post() -> int:
@@ -274,13 +274,13 @@ def test_a_flood_of_reloads_shares_one_a_second(behind: Behind) -> None:
     assert behind.reloads == 2
 
 
-def test_the_status_document_is_json(ask: Client, behind: Behind) -> None:
+def test_the_status_document_is_json(ask: EndpointClient, behind: AppInputs) -> None:
     answer = ask("GET", "/api/v1/status")
     assert answer.headers["content-type"] == "application/json"
     assert json.loads(answer.body) == behind.document
 
 
-def test_a_lone_surrogate_in_a_name_is_a_replacement_character(ask: Client, behind: Behind) -> None:
+def test_a_lone_surrogate_in_a_name_is_a_replacement_character(ask: EndpointClient, behind: AppInputs) -> None:
     behind.document["version"] = "1.2.3-\ud800-\U0001f600-\udc80"
     for path in ("/", "/api/v1/status"):
         answer = ask("GET", path)
@@ -289,7 +289,7 @@ def test_a_lone_surrogate_in_a_name_is_a_replacement_character(ask: Client, behi
 
 
 def test_an_answer_that_fails_is_a_500_that_shows_and_logs_nothing_of_the_document(
-    ask: Client, behind: Behind, caplog: pytest.LogCaptureFixture
+    ask: EndpointClient, behind: AppInputs, caplog: pytest.LogCaptureFixture
 ) -> None:
     behind.document = {"clusters": ["a-secret-name" * 1000]}
     answer = ask("GET", "/")
@@ -304,12 +304,12 @@ def test_many_readers_of_the_page_cost_what_one_costs() -> None:
 
     def status() -> dict[str, Any]:
         made.append(1)
-        return Behind().document
+        return AppInputs().document
 
     server = Server([("127.0.0.1", 0)], App(Exposition(), status, lambda: True, list, page_seconds=3600.0))
     server.open()
     try:
-        ask = Client(server.ports[0])
+        ask = EndpointClient(server.ports[0])
         pages = {ask("GET", "/").body for _ in range(10)}
         others = {ask("GET", "/?refresh=off").body for _ in range(10)}
         documents = {ask("GET", "/api/v1/status").body for _ in range(10)}
@@ -321,7 +321,7 @@ def test_many_readers_of_the_page_cost_what_one_costs() -> None:
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/metrics/x", "/../etc/passwd", "/%00", "/metrics%0d%0aX-Evil: 1"])
-def test_what_is_not_there_is_a_plain_404_that_repeats_nothing(ask: Client, path: str) -> None:
+def test_what_is_not_there_is_a_plain_404_that_repeats_nothing(ask: EndpointClient, path: str) -> None:
     connection = socket.create_connection(("127.0.0.1", ask.port), timeout=20)
     connection.sendall(
         f"GET {path.replace(' ', '%20')} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
@@ -335,13 +335,13 @@ def test_what_is_not_there_is_a_plain_404_that_repeats_nothing(ask: Client, path
     assert body == "404 Not Found\n"
 
 
-def test_writing_methods_are_refused_everywhere_else(ask: Client) -> None:
+def test_writing_methods_are_refused_everywhere_else(ask: EndpointClient) -> None:
     for path in ("/", "/metrics", "/api/v1/status", "/-/healthy", "/-/ready"):
         for method in ("POST", "PUT", "DELETE", "OPTIONS"):
             assert ask(method, path).status == 405
 
 
-def test_every_answer_has_the_security_headers(ask: Client) -> None:
+def test_every_answer_has_the_security_headers(ask: EndpointClient) -> None:
     for path in ("/", "/metrics", "/api/v1/status", "/-/ready", "/nothing"):
         headers = ask("GET", path).headers
         policy = headers["content-security-policy"]
@@ -354,11 +354,11 @@ def test_every_answer_has_the_security_headers(ask: Client) -> None:
         assert headers["server"] == "kafka-eos-exporter"
 
 
-def test_a_route_prefix_goes_before_every_path(behind: Behind) -> None:
+def test_a_route_prefix_goes_before_every_path(behind: AppInputs) -> None:
     server = Server([("127.0.0.1", 0)], behind.app("/eos"))
     server.open()
     try:
-        ask = Client(server.ports[0])
+        ask = EndpointClient(server.ports[0])
         for path in ("/metrics", "/", "/api/v1/status", "/-/healthy", "/-/ready"):
             assert ask("GET", f"/eos{path}").status == 200
         assert ask("POST", "/eos/-/reload").status == 200
@@ -373,39 +373,39 @@ def test_a_route_prefix_goes_before_every_path(behind: Behind) -> None:
         server.close()
 
 
-def test_several_addresses_are_served_with_ipv6_among_them(behind: Behind) -> None:
+def test_several_addresses_are_served_with_ipv6_among_them(behind: AppInputs) -> None:
     server = Server([("127.0.0.1", 0), ("::1", 0), ("", 0)], behind.app())
     server.open()
     try:
         four, six, both = server.ports
         for port, host in ((four, "127.0.0.1"), (six, "::1"), (both, "127.0.0.1"), (both, "::1")):
-            assert Client(port, host)("GET", "/-/healthy").status == 200
+            assert EndpointClient(port, host)("GET", "/-/healthy").status == 200
     finally:
         server.close()
 
 
-def test_a_port_in_use_is_said_clearly_and_nothing_is_left_listening(behind: Behind) -> None:
+def test_a_port_in_use_is_said_clearly_and_nothing_is_left_listening(behind: AppInputs) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         server = Server([("127.0.0.1", 0), ("127.0.0.1", port)], behind.app())
         with pytest.raises(ListenError, match=f"cannot listen on 127.0.0.1:{port}: address already in use"):
             server.open()
     with pytest.raises(ConnectionRefusedError):
-        Client(server.ports[0])("GET", "/-/healthy")
+        EndpointClient(server.ports[0])("GET", "/-/healthy")
 
 
-def test_an_address_of_another_machine_is_said_clearly(behind: Behind) -> None:
+def test_an_address_of_another_machine_is_said_clearly(behind: AppInputs) -> None:
     server = Server([("192.0.2.1", 0)], behind.app())
     with pytest.raises(ListenError, match=r"cannot listen on 192\.0\.2\.1:0: cannot assign requested address"):
         server.open()
 
 
-def test_close_ends_every_thread_and_lets_the_port_go(behind: Behind) -> None:
+def test_close_ends_every_thread_and_lets_the_port_go(behind: AppInputs) -> None:
     before = set(threading.enumerate())
     server = Server([("127.0.0.1", 0)], behind.app())
     server.open()
     port = server.ports[0]
-    assert Client(port)("GET", "/-/healthy").status == 200
+    assert EndpointClient(port)("GET", "/-/healthy").status == 200
     server.close()
     for thread in set(threading.enumerate()) - before:
         thread.join(5)
@@ -413,7 +413,7 @@ def test_close_ends_every_thread_and_lets_the_port_go(behind: Behind) -> None:
     socket.create_server(("127.0.0.1", port)).close()
 
 
-def test_requests_are_logged_for_those_who_debug_only(ask: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_requests_are_logged_for_those_who_debug_only(ask: EndpointClient, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     ask("GET", "/metrics")
     requests = [record for record in caplog.records if "/metrics" in record.getMessage()]

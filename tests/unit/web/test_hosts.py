@@ -36,7 +36,7 @@ class Inbox:
         self.taken += 1
 
 
-class Behind:
+class EndpointOnAllAddresses:
     """An agent's endpoint on loopback, and on every address as well."""
 
     def __init__(self, hosts: tuple[str, ...] = ()) -> None:
@@ -64,25 +64,25 @@ class Behind:
             connection.close()
 
 
-def behind(*hosts: str) -> Iterator[Behind]:
-    made = Behind(hosts)
+def behind(*hosts: str) -> Iterator[EndpointOnAllAddresses]:
+    made = EndpointOnAllAddresses(hosts)
     made.server.open()
     yield made
     made.server.close()
 
 
 @pytest.fixture
-def loopback() -> Iterator[Behind]:
+def loopback() -> Iterator[EndpointOnAllAddresses]:
     yield from behind()
 
 
 @pytest.fixture
-def named() -> Iterator[Behind]:
+def named() -> Iterator[EndpointOnAllAddresses]:
     yield from behind("eos.example", "2001:db8::7")
 
 
 @pytest.mark.parametrize("path", ["/", "/api/v1/status", "/runbooks", "/nothing", "/metrics"])
-def test_a_page_whose_name_was_bound_to_loopback_reads_no_names(loopback: Behind, path: str) -> None:
+def test_a_page_whose_name_was_bound_to_loopback_reads_no_names(loopback: EndpointOnAllAddresses, path: str) -> None:
     served = 404 if path == "/nothing" else 200
     assert loopback("GET", path, {"Host": f"{REBOUND}:10618", **BROWSER}) == 403
     assert loopback("GET", path, {"Host": "localhost:10618", **BROWSER}) == served
@@ -90,7 +90,7 @@ def test_a_page_whose_name_was_bound_to_loopback_reads_no_names(loopback: Behind
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/-/healthy", "/-/ready"])
-def test_a_scraper_and_a_probe_may_use_any_host(loopback: Behind, path: str) -> None:
+def test_a_scraper_and_a_probe_may_use_any_host(loopback: EndpointOnAllAddresses, path: str) -> None:
     assert loopback("GET", path, {"Host": "proxied.example"}) == 200
 
 
@@ -100,7 +100,7 @@ def test_a_browser_is_known_by_headers_that_a_page_cannot_leave_out(header: str)
     assert not from_browser(Request("GET", "/metrics", headers={"host": "x", "user-agent": "Prometheus/3.5.0"}))
 
 
-def test_a_page_whose_name_was_bound_to_loopback_hands_nothing_in(loopback: Behind) -> None:
+def test_a_page_whose_name_was_bound_to_loopback_hands_nothing_in(loopback: EndpointOnAllAddresses) -> None:
     headers = {"Content-Type": "application/json", "Host": REBOUND, "Origin": f"http://{REBOUND}"}
     assert loopback("POST", "/ingest/librdkafka", headers) == 403
     assert loopback("POST", "/ingest/librdkafka", {**headers, "Host": "127.0.0.1"}) == 403
@@ -122,14 +122,14 @@ def test_a_page_whose_name_was_bound_to_loopback_hands_nothing_in(loopback: Behi
         {"Host": REBOUND},
     ],
 )
-def test_no_browser_reloads_the_settings(loopback: Behind, headers: dict[str, str]) -> None:
+def test_no_browser_reloads_the_settings(loopback: EndpointOnAllAddresses, headers: dict[str, str]) -> None:
     for everywhere in (False, True):
         expected = 200 if everywhere and "Host" in headers else 403
         assert loopback("POST", "/-/reload", headers, everywhere=everywhere) == expected
     assert loopback.reloads == ("Host" in headers)
 
 
-def test_who_is_no_browser_reloads_the_settings(loopback: Behind) -> None:
+def test_who_is_no_browser_reloads_the_settings(loopback: EndpointOnAllAddresses) -> None:
     assert loopback("POST", "/-/reload", {}) == 200
     assert loopback("POST", "/-/reload", {"Host": "localhost:1"}) == 200
     assert loopback.reloads == 2
@@ -148,12 +148,14 @@ def test_who_is_no_browser_reloads_the_settings(loopback: Behind) -> None:
         ("eos.example.evil.example", 403, 403),
     ],
 )
-def test_names_that_are_set_are_taken_and_then_no_others(named: Behind, host: str, here: int, everywhere: int) -> None:
+def test_names_that_are_set_are_taken_and_then_no_others(
+    named: EndpointOnAllAddresses, host: str, here: int, everywhere: int
+) -> None:
     assert named("GET", "/", {"Host": host}) == here
     assert named("GET", "/", {"Host": host}, everywhere=True) == everywhere
 
 
-def test_a_link_from_another_site_opens_the_page(loopback: Behind) -> None:
+def test_a_link_from_another_site_opens_the_page(loopback: EndpointOnAllAddresses) -> None:
     headers = {**BROWSER, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     assert loopback("GET", "/", headers) == 200
 

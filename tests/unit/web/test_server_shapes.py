@@ -29,7 +29,7 @@ DOOR = PATH.encode()
 JSON = b"Content-Type: application/json\r\n"
 
 
-class Anything:
+class AcceptingInbox:
     """Takes whatever is handed in."""
 
     def take(self, body: bytes) -> None:
@@ -46,7 +46,7 @@ def listener() -> Iterator[Server]:
 
 def guarded(*, token: str) -> Server:
     """Asks for users, and takes statistics with this token, "" for none."""
-    door = IngestApp(Anything(), lambda: token)
+    door = IngestApp(AcceptingInbox(), lambda: token)
     guard = Guard(lambda: WebConfig(users=USERS))
     app = App(Exposition(), dict, lambda: True, list, "", {PATH: door}, guard, doors_have_keys=bool(token))
     listener = Server([("127.0.0.1", 0)], app)

@@ -38,7 +38,7 @@ from exporter.model import (
     UncleanEnd,
     UncleanEnds,
 )
-from exporter.posture.check import Check, CheckResult
+from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
 from exporter.transactions.last_hour import LastHour
 from exporter.web.instants import instant
@@ -254,8 +254,8 @@ def test_a_fence_storm_is_said_before_other_failures() -> None:
 
 
 def test_checks_that_fail_are_a_warning_and_unknown_ones_are_not() -> None:
-    failed = Check("transaction_log_min_isr", "cluster", CheckResult.FAILED, "1", EVIL, EVIL)
-    unknown = Check("transaction_log_min_isr", "cluster", CheckResult.UNKNOWN, "", "", "", "no answer")
+    failed = PostureCheck("transaction_log_min_isr", "cluster", CheckResult.FAILED, "1", EVIL, EVIL)
+    unknown = PostureCheck("transaction_log_min_isr", "cluster", CheckResult.UNKNOWN, "", "", "", "no answer")
     found = verdict(status(*FINE, Posture((failed, failed, unknown))))
     assert (found.level, found.text) == ("warn", "2 checks of the settings fail")
     assert verdict(status(*FINE, Posture((unknown,)))).level == "good"
@@ -324,7 +324,7 @@ def evil_facts() -> tuple[Fact, ...]:
             catalogue.TRANSACTIONS_TOTAL(1.0, EVIL, EVIL, "fenced"),
             catalogue.RECENT_PRODUCER_FENCES(9.0, EVIL, EVIL, EVIL),
         ),
-        Posture((Check(EVIL, EVIL, CheckResult.FAILED, EVIL, EVIL, EVIL),)),
+        Posture((PostureCheck(EVIL, EVIL, CheckResult.FAILED, EVIL, EVIL, EVIL),)),
     )
 
 

@@ -28,7 +28,7 @@ CLIENT = "192.0.2.1"
 GUESSERS = [f"198.51.100.{number}" for number in range(6)]
 
 
-class Counted:
+class CountedBcrypt:
     """bcrypt, counted, and held up while ``go`` is not set."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Counted:
         return bcrypt.checkpw(password, hashed)
 
 
-class Watch:
+class UsersClock:
     """A clock that a test sets."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ def test_what_is_no_usable_hash_is_said(text: str) -> None:
 
 
 def test_a_password_is_checked_once_whether_right_or_wrong() -> None:
-    matches = Counted()
+    matches = CountedBcrypt()
     logins = Logins(matches)
     for _ in range(5):
         assert check(logins, USERS, "ann", b"right") is Login.RIGHT
@@ -99,11 +99,11 @@ def test_a_password_is_checked_once_whether_right_or_wrong() -> None:
 def test_a_user_that_does_not_exist_costs_what_some_user_costs_and_always_the_same() -> None:
     costs = {}
     for name in map(str, range(30)):
-        matches = Counted()
+        matches = CountedBcrypt()
         check(Logins(matches), {"ann": ANN}, name, b"right")
         costs[name] = matches.hashes
     assert all(hashes == [ANN] for hashes in costs.values())
-    matches = Counted()
+    matches = CountedBcrypt()
     logins = Logins(matches)
     for password in (b"1", b"2", b"3"):
         check(logins, USERS, "eve", password)
@@ -118,7 +118,7 @@ def test_a_new_hash_of_the_user_ends_the_old_password_at_once() -> None:
 
 
 def test_guesses_do_not_push_out_who_is_known() -> None:
-    matches = Counted()
+    matches = CountedBcrypt()
     logins = Logins(matches)
     check(logins, USERS, "ann", b"right")
     for number in range(MOST_REMEMBERED + 50):
@@ -136,7 +136,7 @@ def test_a_password_longer_than_bcrypt_looks_is_no_error() -> None:
 
 
 def test_one_address_has_a_budget_of_guesses_that_is_filled_again_in_time() -> None:
-    watch, matches = Watch(), Counted()
+    watch, matches = UsersClock(), CountedBcrypt()
     logins = Logins(matches, watch)
     found = [check(logins, USERS, "ann", b"%d" % number) for number in range(GUESSES + 3)]
     assert found == [Login.WRONG] * GUESSES + [Login.BUSY] * 3
@@ -150,7 +150,7 @@ def test_one_address_has_a_budget_of_guesses_that_is_filled_again_in_time() -> N
 
 
 def test_right_passwords_cost_nothing_of_the_budget() -> None:
-    logins = Logins(Counted(), Watch())
+    logins = Logins(CountedBcrypt(), UsersClock())
     users = {str(number): ANN for number in range(3 * GUESSES)}
     assert {check(logins, users, name, b"right") for name in users} == {Login.RIGHT}
 
@@ -167,8 +167,8 @@ def test_right_passwords_cost_nothing_of_the_budget() -> None:
     ],
 )
 def test_addresses_that_one_sender_can_take_share_a_budget(addresses: list[str], budgets: int) -> None:
-    matches = Counted()
-    logins = Logins(matches, Watch())
+    matches = CountedBcrypt()
+    logins = Logins(matches, UsersClock())
     for number in range(2 * GUESSES):
         for address in addresses:
             check(logins, {"ann": ANN}, "ann", b"%d %a" % (number, address), address)
@@ -176,7 +176,7 @@ def test_addresses_that_one_sender_can_take_share_a_budget(addresses: list[str],
 
 
 def test_the_addresses_that_are_counted_are_bounded() -> None:
-    logins = Logins(lambda password, hashed: False, Watch())
+    logins = Logins(lambda password, hashed: False, UsersClock())
     for number in range(MOST_ADDRESSES + 10):
         logins._guesses.add(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", 1)
     assert len(logins._guesses._counts) == MOST_ADDRESSES
@@ -208,7 +208,7 @@ async def with_guessers(logins: Logins, work: Callable[[], Awaitable[None]]) -> 
 
 
 def test_a_right_user_who_is_not_remembered_comes_in_while_six_addresses_guess() -> None:
-    matches = Counted()
+    matches = CountedBcrypt()
     logins = Logins(matches)
 
     async def come() -> None:
@@ -227,8 +227,8 @@ def test_a_right_user_who_is_not_remembered_comes_in_while_six_addresses_guess()
 
 def test_who_guessed_least_is_checked_next() -> None:
     async def run() -> None:
-        matches = Counted()
-        logins = Logins(matches, Watch())
+        matches = CountedBcrypt()
+        logins = Logins(matches, UsersClock())
         for number in range(3):
             await logins.check(USERS, "ann", b"first %d" % number, "192.0.2.66")
         matches.go.clear()
@@ -247,8 +247,8 @@ def test_who_guessed_least_is_checked_next() -> None:
 
 def test_when_too_many_wait_those_who_guessed_most_are_told_to_come_back() -> None:
     async def run() -> None:
-        matches = Counted()
-        logins = Logins(matches, Watch())
+        matches = CountedBcrypt()
+        logins = Logins(matches, UsersClock())
         matches.go.clear()
         clients = [f"203.0.113.{number}" for number in range(MOST_WAITING // 2 + 1)]
         checks = [
@@ -270,7 +270,7 @@ def test_when_too_many_wait_those_who_guessed_most_are_told_to_come_back() -> No
 
 def test_the_same_password_is_checked_once_for_all_who_show_it_at_once() -> None:
     async def run() -> None:
-        matches = Counted()
+        matches = CountedBcrypt()
         logins = Logins(matches)
         shown = [logins.check(USERS, "ann", b"right", f"192.0.2.{number}") for number in range(30)]
         assert set(await asyncio.gather(*shown)) == {Login.RIGHT}
@@ -284,7 +284,7 @@ def test_the_same_password_is_checked_once_for_all_who_show_it_at_once() -> None
 
 def test_who_is_known_comes_in_while_guesses_are_being_checked() -> None:
     async def run() -> None:
-        matches = Counted()
+        matches = CountedBcrypt()
         logins = Logins(matches)
         await logins.check(USERS, "ann", b"right", CLIENT)
         matches.go.clear()

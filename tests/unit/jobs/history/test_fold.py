@@ -20,7 +20,7 @@ from exporter.transactions.aggregates import Aggregates, Caps
 from exporter.transactions.applications import Grouping
 from exporter.transactions.entries import Entry
 from exporter.transactions.state_machine import StateMachine
-from tests.fakes.coordinator import BEGIN_MS, History, Id, LogRecord, histories, merge
+from tests.fakes.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord, GeneratedLog, histories, merge
 from tests.fakes.recorded_log import JAVA_ON_4_3_1, RDKAFKA_ON_3_9_2, RDKAFKA_ON_4_3_1
 
 QUIET_MS = 6_001
@@ -31,7 +31,7 @@ def group(transactional_id: str) -> str:
 
 
 def fold_in_batches(
-    records: Sequence[LogRecord], cuts: Iterable[int], *, quiet_ms: int = QUIET_MS, through_files: bool = True
+    records: Sequence[CoordinatorRecord], cuts: Iterable[int], *, quiet_ms: int = QUIET_MS, through_files: bool = True
 ) -> list[Row]:
     """All rows of a log of one or more partitions, cut at these places; what is kept goes through files between."""
     edges = [0, *sorted(cuts), len(records)]
@@ -59,7 +59,7 @@ def fold_in_batches(
 
 @settings(max_examples=60, deadline=None)
 @given(histories(), st.data())
-def test_rows_are_the_true_transactions_however_the_log_is_cut(history: History, data: st.DataObject) -> None:
+def test_rows_are_the_true_transactions_however_the_log_is_cut(history: GeneratedLog, data: st.DataObject) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(history.records)), max_size=4))
     rows = fold_in_batches(history.records, cuts)
     found = {(row.log_partition, row.log_offset): row for row in rows}
@@ -75,7 +75,7 @@ def test_rows_are_the_true_transactions_however_the_log_is_cut(history: History,
 
 @settings(max_examples=150, deadline=None)
 @given(histories(), st.data())
-def test_rows_do_not_depend_on_the_cuts(history: History, data: st.DataObject) -> None:
+def test_rows_do_not_depend_on_the_cuts(history: GeneratedLog, data: st.DataObject) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(history.records)), max_size=8))
     assert sorted(fold_in_batches(history.records, cuts, through_files=False)) == sorted(
         fold_in_batches(history.records, (), through_files=False)
@@ -87,7 +87,7 @@ def test_rows_do_not_depend_on_the_cuts(history: History, data: st.DataObject) -
 )
 def test_rows_of_real_logs_agree_with_the_agents_counters(captured: Sequence[tuple[int, int, int, str, str]]) -> None:
     records = [
-        LogRecord(0, at, ms, bytes.fromhex(key), bytes.fromhex(value))
+        CoordinatorRecord(0, at, ms, bytes.fromhex(key), bytes.fromhex(value))
         for at, (_, _, ms, key, value) in enumerate(captured)
     ]
     aggregates, machine = Aggregates(Grouping(), Caps()), StateMachine(0)
@@ -104,8 +104,8 @@ def test_rows_of_real_logs_agree_with_the_agents_counters(captured: Sequence[tup
     assert Counter((row.application, row.outcome) for row in rows) == counted
 
 
-def one_id(*, v2: bool = True) -> Id:
-    return Id("pay-1", 2, v2, BEGIN_MS, iter(range(7, 100)))
+def one_id(*, v2: bool = True) -> CoordinatorId:
+    return CoordinatorId("pay-1", 2, v2, BEGIN_MS, iter(range(7, 100)))
 
 
 def test_an_abort_that_could_be_a_fence_waits_over_a_batch_for_the_new_incarnation() -> None:
@@ -175,12 +175,12 @@ def test_an_undecodable_record_is_counted_named_and_passed_over() -> None:
 
 
 def test_an_id_that_is_idle_for_an_hour_is_forgotten_and_an_open_one_never() -> None:
-    idle, busy = one_id(), Id("pay-2", 2, True, BEGIN_MS, iter(range(50, 99)))
+    idle, busy = one_id(), CoordinatorId("pay-2", 2, True, BEGIN_MS, iter(range(50, 99)))
     for each in (idle, busy):
         each.initialise()
         each.add("orders", 0)
     idle.end(commit=True, markers_ms=1)
-    other = Id("pay-3", 2, True, BEGIN_MS + KEEP_MS + 60_000, iter(range(200, 300)))
+    other = CoordinatorId("pay-3", 2, True, BEGIN_MS + KEEP_MS + 60_000, iter(range(200, 300)))
     other.initialise()
     fold = PartitionFold(0, FoldState(), (), group)
     for record in merge([idle, busy, other], 1).records:

@@ -18,7 +18,7 @@ from exporter.jobs.history.store import ROWS, HistoryError, TaskResult
 from exporter.jobs.history.transaction_source import ARROW, BEGIN, END, RECORD, LogAccess, TaskPlan, read_pieces
 from exporter.kafka.properties.client import Properties
 from exporter.transactions.log_range import Range
-from tests.fakes.coordinator import BEGIN_MS, Id, merge
+from tests.fakes.coordinator import BEGIN_MS, CoordinatorId, merge
 
 Marked = tuple[int, int, int, int, bytes | None, bytes | None]
 
@@ -32,7 +32,7 @@ def batches(rows: Sequence[Marked], size: int) -> list[pa.RecordBatch]:
 
 def log() -> list[Marked]:
     """Two partitions' marks around the records of the first: a commit, and an abort that is not settled yet."""
-    each = Id("pay-1", 2, True, BEGIN_MS, iter(range(7, 100)))
+    each = CoordinatorId("pay-1", 2, True, BEGIN_MS, iter(range(7, 100)))
     each.initialise()
     for commit in (True, False):
         each.now += 100

@@ -143,7 +143,7 @@ class Message:
         return b"v"
 
 
-class Reader:
+class ScriptedReader:
     """Gives these messages, a poll each, and then nothing."""
 
     def __init__(self, *polls: list[Message], trouble: Fault | None = None) -> None:
@@ -166,7 +166,7 @@ class Reader:
         return self._trouble
 
 
-def offsets(reader: Reader, *ranges: Range) -> list[tuple[int, int]]:
+def offsets(reader: ScriptedReader, *ranges: Range) -> list[tuple[int, int]]:
     clock = Clock(monotonic=lambda: reader.now)
     read = read_ranges(reader, {each.partition: each for each in ranges}, 5.0, clock)
     return [(message.partition(), message.offset()) for messages in read for message in messages]
@@ -176,30 +176,30 @@ END = KafkaError._PARTITION_EOF
 
 
 def test_a_range_ends_at_its_planned_end_though_more_is_there() -> None:
-    reader = Reader([Message(0, 4), Message(0, 5), Message(0, 6)])
+    reader = ScriptedReader([Message(0, 4), Message(0, 5), Message(0, 6)])
     assert offsets(reader, Range(0, 4, 6)) == [(0, 4), (0, 5)]
     assert reader.left == [0]
 
 
 def test_a_range_ends_where_compaction_took_its_last_offsets() -> None:
-    beyond = Reader([Message(0, 4), Message(0, 9)])
+    beyond = ScriptedReader([Message(0, 4), Message(0, 9)])
     assert offsets(beyond, Range(0, 4, 8)) == [(0, 4)]
-    at_the_end = Reader([Message(0, 4), Message(0, 8, END)])
+    at_the_end = ScriptedReader([Message(0, 4), Message(0, 8, END)])
     assert offsets(at_the_end, Range(0, 4, 8)) == [(0, 4)]
 
 
 def test_records_before_the_start_are_passed_over_when_the_position_was_gone() -> None:
-    assert offsets(Reader([Message(0, 0), Message(0, 4), Message(0, 5)]), Range(0, 4, 6)) == [(0, 4), (0, 5)]
+    assert offsets(ScriptedReader([Message(0, 0), Message(0, 4), Message(0, 5)]), Range(0, 4, 6)) == [(0, 4), (0, 5)]
 
 
 def test_each_partition_ends_by_itself_and_an_empty_range_is_not_read() -> None:
-    reader = Reader([Message(0, 0), Message(1, 0, END)], [Message(0, 1)])
+    reader = ScriptedReader([Message(0, 0), Message(1, 0, END)], [Message(0, 1)])
     assert offsets(reader, Range(0, 0, 2), Range(1, 0, 3), Range(2, 7, 7)) == [(0, 0), (0, 1)]
     assert (reader.positions, reader.left) == ({0: 0, 1: 0}, [1, 0])
 
 
 def test_a_refusal_names_the_grant() -> None:
-    reader = Reader([Message(0, -1001, KafkaError.TOPIC_AUTHORIZATION_FAILED)])
+    reader = ScriptedReader([Message(0, -1001, KafkaError.TOPIC_AUTHORIZATION_FAILED)])
     with pytest.raises(AskError, match="grant READ on Topic:__transaction_state"):
         offsets(reader, Range(0, 0, 2))
 
@@ -207,7 +207,7 @@ def test_a_refusal_names_the_grant() -> None:
 def test_a_connection_that_brings_nothing_is_given_up_with_the_reason() -> None:
     down = Fault(Reason.UNREACHABLE, "all brokers are down")
     with pytest.raises(AskError, match="all brokers are down"):
-        offsets(Reader(trouble=down), Range(0, 0, 2))
+        offsets(ScriptedReader(trouble=down), Range(0, 0, 2))
     with pytest.raises(AskError, match="nothing came from 1 partitions"):
-        offsets(Reader(), Range(0, 0, 2))
+        offsets(ScriptedReader(), Range(0, 0, 2))
     assert BATCH > 1

@@ -69,7 +69,7 @@ def test_a_key_that_ends_early_is_refused(broken: bytes) -> None:
         decode_commit_key(broken)
 
 
-class Client:
+class FetchClient:
     """Answers each Fetch with the next of these."""
 
     def __init__(self, *answers: Any) -> None:
@@ -97,7 +97,7 @@ def test_reading_goes_on_to_the_end_and_counts_nothing_twice() -> None:
     first = batch((key("pay", "orders"), b"x"), base=0)
     second = batch((key("pay", "orders"), b"x"), base=9, transactional=True)
     own = reader()
-    client = Client(answer(first), answer(first + second))
+    client = FetchClient(answer(first), answer(first + second))
     assert [each.transactional for each in own.read(client, METADATA, ENDS, Deadline.after(5))] == [False, True]
     assert own.positions == {0: 10}
     assert list(own.read(client, METADATA, ENDS, Deadline.after(5))) == []
@@ -105,20 +105,20 @@ def test_reading_goes_on_to_the_end_and_counts_nothing_twice() -> None:
 
 def test_a_refusal_names_the_grant_and_keeps_the_position() -> None:
     own = reader(3)
-    assert list(own.read(Client(answer(b"", 29)), METADATA, ENDS, Deadline.after(5))) == []
+    assert list(own.read(FetchClient(answer(b"", 29)), METADATA, ENDS, Deadline.after(5))) == []
     assert "grant READ on Topic:__consumer_offsets" in own.faults[0].detail
     assert own.positions == {0: 3}
 
 
 def test_what_retention_took_is_lost_and_counted() -> None:
     own = reader(3)
-    assert list(own.read(Client(answer(b"", 1)), METADATA, ENDS, Deadline.after(5))) == []
+    assert list(own.read(FetchClient(answer(b"", 1)), METADATA, ENDS, Deadline.after(5))) == []
     assert (own.lost, own.positions) == (7, {0: 10})
 
 
 def test_bytes_that_are_no_batch_are_a_fault_and_do_not_stop_the_reading_for_ever() -> None:
     own = reader()
-    list(own.read(Client(answer(b"\xff" * 100)), METADATA, ENDS, Deadline.after(5)))
+    list(own.read(FetchClient(answer(b"\xff" * 100)), METADATA, ENDS, Deadline.after(5)))
     assert "cannot be read" in own.faults[0].detail
     assert (own.lost, own.positions) == (10, {0: 10})
 
@@ -127,7 +127,7 @@ def test_a_batch_that_cannot_be_read_costs_that_batch_and_one_fault() -> None:
     own = reader()
     good = batch((key("pay", "orders"), b"x"), base=9)
     broken = [batch((b"\0", b"x"), base=at) for at in (4, 5)]
-    found = list(own.read(Client(answer(b"".join([*broken, good]))), METADATA, ENDS, Deadline.after(5)))
+    found = list(own.read(FetchClient(answer(b"".join([*broken, good]))), METADATA, ENDS, Deadline.after(5)))
     assert [each.group for each in found] == ["pay"]
     assert [each.detail.split(" a batch")[0] for each in own.faults] == ["__consumer_offsets-0 at 4:"]
     assert (own.lost, own.positions) == (2, {0: 10})
@@ -138,14 +138,14 @@ def test_what_the_deadline_leaves_is_read_next_time() -> None:
     times = iter([0.0, 0.0, 0.0, 10.0])
     deadline = Deadline(5.0, lambda: next(times, 10.0))
     data = b"".join(batch((key("pay", "orders"), b"x"), base=at) for at in (8, 9))
-    first = list(own.read(Client(answer(data)), METADATA, ENDS, deadline))
-    rest = list(own.read(Client(answer(data)), METADATA, ENDS, Deadline.after(5)))
+    first = list(own.read(FetchClient(answer(data)), METADATA, ENDS, deadline))
+    rest = list(own.read(FetchClient(answer(data)), METADATA, ENDS, Deadline.after(5)))
     assert (len(first), len(rest), own.lost, own.positions) == (1, 1, 0, {0: 10})
 
 
 def test_a_partition_that_was_left_out_of_a_full_answer_is_read_next_time() -> None:
     own = reader()
-    assert list(own.read(Client(answer(b"")), METADATA, ENDS, Deadline.after(5))) == []
+    assert list(own.read(FetchClient(answer(b"")), METADATA, ENDS, Deadline.after(5))) == []
     assert (own.lost, own.positions) == (0, {0: 0})
     again = batch((key("pay", "orders"), b"x"), base=9)
-    assert len(list(own.read(Client(answer(again)), METADATA, ENDS, Deadline.after(5)))) == 1
+    assert len(list(own.read(FetchClient(answer(again)), METADATA, ENDS, Deadline.after(5)))) == 1

@@ -19,7 +19,7 @@ from demo.workloads.producers import Producer, ProducerClass, ProducerError, Rdk
 from exporter import catalogue
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline
-from tests.e2e.conftest import Keep, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent
 
 OPTIONS = ("--cluster.name", "weather", "--lso.stall-after", "4s")
 OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "5s", "KAFKA_EOS_CLUSTERS__0__GROUPS__INTERVAL": "5s"}
@@ -50,7 +50,7 @@ def test_counters_carry_on_when_the_coordinator_moves(
     how: str,
     three: KafkaCluster,
     start_agent: StartAgent,
-    keep: Keep,
+    keep: EnterContext,
     fresh: Callable[[str], str],
     make_producer: ProducerClass,
 ) -> None:
@@ -87,13 +87,13 @@ def test_counters_carry_on_when_the_coordinator_moves(
         outcome: metrics.value(catalogue.TRANSACTIONS_TOTAL, application=application, outcome=outcome)
         for outcome in catalogue.OUTCOMES
     }
-    assert found == producer.books.outcomes()
+    assert found == producer.counts.outcomes()
     assert metrics.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 0
     agent.wait_until(lambda seen: all(sample.value == 1 for sample in seen.samples(catalogue.SOURCE_UP)), timeout=60)
 
 
 def test_a_transaction_whose_markers_cannot_be_written_is_completing_and_never_hanging(
-    three: KafkaCluster, start_agent: StartAgent, keep: Keep, fresh: Callable[[str], str]
+    three: KafkaCluster, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     topic, application = fresh("orders"), fresh("decided")
     three.create_topic(topic, 1, min_insync_replicas="3")
@@ -160,7 +160,7 @@ def test_a_paused_broker_costs_its_own_samples_only(
 
 
 def test_with_one_coordinator_stopped_the_kind_is_unknown_until_it_is_back(
-    start_agent: StartAgent, keep: Keep, fresh: Callable[[str], str]
+    start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     alone = {"transaction.state.log.replication.factor": "1", "transaction.state.log.min.isr": "1"}
     with KafkaCluster("4.3.1", 2, properties=alone) as kafka:
@@ -195,7 +195,7 @@ def test_an_agent_that_was_away_counts_what_it_missed(
     ending: str,
     kafka_4: KafkaCluster,
     start_agent: StartAgent,
-    keep: Keep,
+    keep: EnterContext,
     fresh: Callable[[str], str],
     make_producer: ProducerClass,
     tmp_path: Path,
@@ -234,7 +234,7 @@ def test_an_agent_that_was_away_counts_what_it_missed(
 
 
 def test_a_first_start_dates_the_last_hour_and_counts_none_of_it(
-    kafka_4: KafkaCluster, start_agent: StartAgent, keep: Keep, fresh: Callable[[str], str]
+    kafka_4: KafkaCluster, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     topic, application = fresh("orders"), fresh("before")
     kafka_4.create_topic(topic)
@@ -243,7 +243,7 @@ def test_a_first_start_dates_the_last_hour_and_counts_none_of_it(
     zombie.begin()
     zombie.send(topic)
     zombie.flush()
-    successor = keep(RdkafkaProducer(kafka_4, f"{application}-1", books=zombie.books))
+    successor = keep(RdkafkaProducer(kafka_4, f"{application}-1", counts=zombie.counts))
     successor.init()
     successor.run(1, topic)
     agent = start_agent("--bootstrap-server", kafka_4.bootstrap, *OPTIONS)
@@ -279,7 +279,7 @@ def test_an_empty_cluster_is_no_fault_and_stays_empty(start_agent: StartAgent) -
 
 
 def test_starting_before_kafka_and_with_a_dead_cluster_beside_it(
-    start_agent: StartAgent, tmp_path: Path, keep: Keep, fresh: Callable[[str], str]
+    start_agent: StartAgent, tmp_path: Path, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     nobody = free_ports(1)[0]
     with KafkaCluster("4.3.1") as kafka:

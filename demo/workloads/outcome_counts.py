@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 
 
 @dataclass
-class Books:
+class OutcomeCounts:
     """Counts of what the coordinator did, kept by the clients themselves. One thread at a time.
 
     Only transactions that wrote something count: an empty one never reaches the coordinator. Rivals that share a
-    transactional.id share these books, since a fence is seen by the one and done by the other.
+    transactional.id share these counts, since a fence is seen by the one and done by the other.
     """
 
     transactional_id: str

@@ -18,7 +18,7 @@ from demo.processes import poll
 from exporter.model import Deadline
 from tests.chaos.agent import AgentUnderTest
 from tests.chaos.cluster import BROKERS, MIN_ISR, TRANSACTION_LOG, ChaosCluster
-from tests.chaos.nemesis import Deed, Fault
+from tests.chaos.nemesis import FaultAction, InjectedFault
 from tests.chaos.workloads import Workload
 
 MOVED_AT_ONCE = 8
@@ -26,7 +26,7 @@ OUT_OF_ISR_SECONDS = 30.0
 TRUNCATED_BYTES = 4096
 
 
-class Deeds:
+class FaultActions:
     """``by_kind`` has one deed for every kind.
 
     Of the faults of one broker, of one client or of the agent, a second one waits for the first.
@@ -36,9 +36,9 @@ class Deeds:
         self._cluster = cluster
         self._workload = workload
         self._agent = agent
-        self._lots = random.Random(f"{seed}/deeds")
+        self._lots = random.Random(f"{seed}/actions")
         self._locks = {name: threading.Lock() for name in (*map(str, BROKERS), *workload.names, "agent", "leaders")}
-        self.by_kind: dict[str, Deed] = {
+        self.by_kind: dict[str, FaultAction] = {
             "broker killed": self._kill_broker,
             "broker stopped": self._stop_brokers,
             "two brokers stopped": self._stop_brokers,
@@ -70,14 +70,14 @@ class Deeds:
 
     # --- Brokers ---
 
-    def _kill_broker(self, fault: Fault) -> None:
+    def _kill_broker(self, fault: InjectedFault) -> None:
         broker = self._cluster.brokers[int(fault.target)]
         with self._alone(fault.target):
             broker.kill()
             time.sleep(fault.seconds)
             broker.start()
 
-    def _kill_broker_and_agent(self, fault: Fault) -> None:
+    def _kill_broker_and_agent(self, fault: InjectedFault) -> None:
         broker = self._cluster.brokers[int(fault.target)]
         with self._alone(fault.target):
             broker.kill()
@@ -88,14 +88,14 @@ class Deeds:
             time.sleep(max(0.0, fault.seconds - 2))
             broker.start()
 
-    def _restart_broker(self, fault: Fault) -> None:
+    def _restart_broker(self, fault: InjectedFault) -> None:
         broker = self._cluster.brokers[int(fault.target)]
         with self._alone(fault.target):
             broker.stop(Deadline.after(20))
             time.sleep(fault.seconds)
             broker.start()
 
-    def _stop_brokers(self, fault: Fault) -> None:
+    def _stop_brokers(self, fault: InjectedFault) -> None:
         names = fault.target.split()
         with self._alone(*names):
             for name in names:
@@ -104,7 +104,7 @@ class Deeds:
             for name in names:
                 self._cluster.brokers[int(name)].resume()
 
-    def _truncate(self, fault: Fault) -> None:
+    def _truncate(self, fault: InjectedFault) -> None:
         """What a machine that lost its power leaves: the end of logs that was never written to the disk is gone."""
         number = int(fault.target)
         broker = self._cluster.brokers[number]
@@ -138,26 +138,26 @@ class Deeds:
 
     # --- The network ---
 
-    def _cut_controller(self, fault: Fault) -> None:
+    def _cut_controller(self, fault: InjectedFault) -> None:
         with self._alone(fault.target):
             self._cluster.part_from_controller(int(fault.target))
             time.sleep(fault.seconds)
             self._cluster.join_controller(int(fault.target))
 
-    def _hold_metadata(self, fault: Fault) -> None:
+    def _hold_metadata(self, fault: InjectedFault) -> None:
         with self._alone(fault.target):
             self._cluster.hold_metadata(int(fault.target))
             time.sleep(fault.seconds)
             self._cluster.join_controller(int(fault.target))
 
-    def _cut_peers(self, fault: Fault) -> None:
+    def _cut_peers(self, fault: InjectedFault) -> None:
         with self._alone(*map(str, BROKERS)):
             self._cluster.part_from_peers(int(fault.target))
             time.sleep(fault.seconds)
             for proxy in self._cluster.to_broker.values():
                 proxy.heal()
 
-    def _cut_pair(self, fault: Fault) -> None:
+    def _cut_pair(self, fault: InjectedFault) -> None:
         one, other = map(int, fault.target.split())
         with self._alone(*map(str, BROKERS)):
             self._cluster.part_pair(one, other)
@@ -167,7 +167,7 @@ class Deeds:
 
     # --- Leaderships ---
 
-    def _move_leaders(self, _: Fault) -> None:
+    def _move_leaders(self, _: InjectedFault) -> None:
         """Make another replica that is in sync the preferred leader of some partitions, and elect it."""
         with self._alone("leaders"):
             topics = self._cluster.admin().list_topics(timeout=5).topics
@@ -202,31 +202,31 @@ class Deeds:
 
     # --- Clients and the agent ---
 
-    def _kill_client(self, fault: Fault) -> None:
+    def _kill_client(self, fault: InjectedFault) -> None:
         with self._alone(fault.target):
             self._workload.kill(fault.target)
             time.sleep(max(fault.seconds, self._workload.gap(fault.target)))
             self._workload.start_client(fault.target)
 
-    def _stop_client(self, fault: Fault) -> None:
+    def _stop_client(self, fault: InjectedFault) -> None:
         with self._alone(fault.target):
             self._workload.pause(fault.target)
             time.sleep(fault.seconds)
             self._workload.resume(fault.target)
 
-    def _kill_agent(self, fault: Fault) -> None:
+    def _kill_agent(self, fault: InjectedFault) -> None:
         with self._alone("agent"):
             self._agent.kill()
             time.sleep(fault.seconds)
             self._agent.start()
 
-    def _stop_agent(self, fault: Fault) -> None:
+    def _stop_agent(self, fault: InjectedFault) -> None:
         with self._alone("agent"):
             self._agent.pause()
             time.sleep(fault.seconds)
             self._agent.resume()
 
-    def _start_with_wrong_clock(self, fault: Fault) -> None:
+    def _start_with_wrong_clock(self, fault: InjectedFault) -> None:
         with self._alone("agent"):
             self._agent.kill()
             self._agent.start(clock=int(fault.target))

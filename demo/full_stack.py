@@ -1,7 +1,7 @@
-"""Everything at once, watched by a real Prometheus: what dashboards are tried on.
+"""Everything at once, scraped by a real Prometheus: the data with which dashboards are tested.
 
-``python -m demo.panorama`` starts a broker, the demo's applications, Connect, Kafka Streams, Spark, two replicas of the
-agent and Prometheus, prints where Prometheus is, and keeps them until Ctrl-C.
+``python -m demo.full_stack`` starts a broker, the demo's applications, Connect, Kafka Streams, Spark, two replicas of
+the agent and Prometheus, prints where Prometheus is, and keeps them until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ import yaml
 from confluent_kafka import KafkaException, Producer
 
 from demo import jars
-from demo.agent import Agent
+from demo.agent import AgentProcess
+from demo.application_runner import TOPICS, ApplicationRunner
 from demo.cluster import KafkaCluster, StartError
 from demo.connect import ConnectCluster, ConnectError
 from demo.jvm_agents import JvmAgents
 from demo.orphan import make_orphan
-from demo.pipelines import Pipelines
+from demo.pipelines import DemoPipelines
 from demo.processes import Child, ProcessGroup, poll
 from demo.scenes import ORPHAN_TOPIC
 from demo.settings import free_ports
 from demo.spark import SparkError
-from demo.stage import TOPICS, Stage
 from demo.streams import StreamsApp
 from demo.workloads.producers import JavaProducer, ProducerError
 from exporter.alerts.files import generated
@@ -98,7 +98,7 @@ class PrometheusServer:
                 raise TimeoutError(f"no answer to {query}: {found}")
 
 
-class Panorama:
+class FullStack:
     """The whole stack, as a context manager. ``prometheus`` may be asked at once; things show up within a minute.
 
     With ``shards``, as many further agents share the stack, and ``others`` are two more servers: one that scrapes one
@@ -126,14 +126,14 @@ class Panorama:
     def _start(self) -> None:
         enter = self._stack.enter_context
         # The agents of the JVMs keep their rules beside the cluster's own files, which exist before its processes.
-        folder = Path(enter(_Folder("kafka-eos-panorama-")))
+        folder = Path(enter(_Folder("kafka-eos-full_stack-")))
         jvms = JvmAgents(folder)
         cluster = enter(KafkaCluster(jvm_options=jvms.options, progress=self._progress))
         jars.classes(cluster.version)
         for topic, partitions in {**TOPICS, WORDS: 2}.items():
             cluster.create_topic(topic, partitions)
         self._progress("starting Spark, Connect and Kafka Streams")
-        pipelines = Pipelines(cluster, folder)
+        pipelines = DemoPipelines(cluster, folder)
         self._connect = connect = enter(ConnectCluster(cluster, "etl", workers=1, jvm_options=jvms.options))
         self.failing = folder / "fail"
         connect.create_step_source("steps", WORDS, 2)
@@ -152,9 +152,9 @@ class Panorama:
         settings.write_text(yaml.safe_dump(made))
         self._progress("starting the agents, Prometheus and the applications")
         options = ("--config", str(settings))
-        agents = [enter(Agent(cluster.processes, *options, name=f"agent-{replica}")) for replica in (1, 2)]
+        agents = [enter(AgentProcess(cluster.processes, *options, name=f"agent-{replica}")) for replica in (1, 2)]
         shards = [
-            enter(Agent(cluster.processes, *options, "--shard", f"{at}/{self._shards}", name=f"shard-{at}"))
+            enter(AgentProcess(cluster.processes, *options, "--shard", f"{at}/{self._shards}", name=f"shard-{at}"))
             for at in range(self._shards)
         ]
         self.prometheus = self._scrape(cluster.processes, folder, agents, "prometheus")
@@ -165,7 +165,7 @@ class Panorama:
             # Prometheus does not see an increase before its first scrape: scraping begins before anything goes wrong.
             server.wait_for(str(BROKER_TRANSACTION_VERSION), SHOWN_SECONDS)
         make_orphan(cluster, ORPHAN_TOPIC)
-        self._stage = enter(Stage(cluster))
+        self._stage = enter(ApplicationRunner(cluster))
         pipelines.fail()
         self._over = over = threading.Event()
         tell = [EosStats(agent.url, client_id="metered-1") for agent in (*agents, *shards[:1])]
@@ -174,7 +174,7 @@ class Panorama:
         self._stack.callback(over.set)
 
     @staticmethod
-    def _scrape(processes: ProcessGroup, folder: Path, agents: list[Agent], name: str) -> PrometheusServer:
+    def _scrape(processes: ProcessGroup, folder: Path, agents: list[AgentProcess], name: str) -> PrometheusServer:
         return PrometheusServer(processes, folder, [agent.url.removeprefix("http://") for agent in agents], name)
 
     def fail_a_task(self) -> None:
@@ -266,11 +266,11 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: over.set())
     try:
-        with Panorama() as panorama:
-            print(panorama.prometheus.url, flush=True)
+        with FullStack() as full_stack:
+            print(full_stack.prometheus.url, flush=True)
             over.wait(120)
-            panorama.fail_a_task()
-            panorama.restore()
+            full_stack.fail_a_task()
+            full_stack.restore()
             over.wait()
     except (StartError, ConnectError, SparkError, jars.JarsError, TimeoutError) as error:
         jars.say(f"cannot go on: {error}")

@@ -19,7 +19,7 @@ from demo.workloads.actors import (
     reads_committed,
     times_out,
 )
-from demo.workloads.books import Books
+from demo.workloads.outcome_counts import OutcomeCounts
 from demo.workloads.producers import JavaProducer, Producer, ProducerClass, ProducerError, RdkafkaProducer
 from exporter.model import Deadline
 
@@ -28,8 +28,8 @@ TIMEOUT_SECONDS = 3.0
 STUCK_SECONDS = 900.0
 
 
-class Stage:
-    """Starts the applications and keeps their books. One thread each; ``failures`` names those that broke down."""
+class ApplicationRunner:
+    """Starts the applications and keeps their counts. One thread each; ``failures`` names those that broke down."""
 
     def __init__(self, cluster: KafkaCluster, jvm_options: JvmOptions = lambda _: (), report_to: str = "") -> None:
         """The healthy applications can be asked: the Java ones by ``jvm_options``, librdkafka's reports to an agent."""
@@ -38,7 +38,7 @@ class Stage:
         self._report_to = report_to
         self._stop = Event()
         self._threads: list[Thread] = []
-        self.books: list[Books] = []
+        self.counts: list[OutcomeCounts] = []
         self.failures: list[str] = []
 
     def start(self) -> None:
@@ -83,12 +83,12 @@ class Stage:
         return self._booked(make(self._cluster, transactional_id, timeout=timeout))
 
     def _booked(self, producer: Producer) -> Producer:
-        self.books.append(producer.books)
+        self.counts.append(producer.counts)
         return producer
 
     def _rivals(self, make: ProducerClass, transactional_id: str) -> tuple[Producer, Producer]:
         first = self._producer(make, transactional_id)
-        return first, make(self._cluster, transactional_id, books=first.books)
+        return first, make(self._cluster, transactional_id, counts=first.counts)
 
     def _act(self, actor: Callable[..., None], *arguments: object) -> None:
         def run() -> None:

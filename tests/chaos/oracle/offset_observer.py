@@ -15,7 +15,7 @@ EVERY_SECONDS = 1.0
 LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
-class Look(NamedTuple):
+class OffsetObservation(NamedTuple):
     """Both ends of a partition at Unix seconds ``at``; None where it was not answered."""
 
     at: float
@@ -23,7 +23,7 @@ class Look(NamedTuple):
     high: int | None
 
 
-class Standing(NamedTuple):
+class UnmovedOffset(NamedTuple):
     """A last stable offset that stood below the high watermark from ``began`` until it was last seen there.
 
     It was seen elsewhere, or at the high watermark, at ``before`` and at ``after``: 0 and infinity when never.
@@ -37,14 +37,14 @@ class Standing(NamedTuple):
     answered: tuple[float, ...]
 
 
-class Eyes:
+class OffsetObserver:
     """``watch`` is the loop of a thread; ``looks`` are by (topic, partition), in the order of time."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
         self._admin = self._client()
         self._known: list[tuple[str, int]] = []
-        self.looks: dict[tuple[str, int], list[Look]] = defaultdict(list)
+        self.looks: dict[tuple[str, int], list[OffsetObservation]] = defaultdict(list)
 
     def watch(self, stop: threading.Event) -> None:
         while not stop.is_set():
@@ -63,7 +63,7 @@ class Eyes:
         stable = self._ends(IsolationLevel.READ_COMMITTED)
         high = self._ends(IsolationLevel.READ_UNCOMMITTED)
         for place in self._known:
-            self.looks[place].append(Look(at, stable.get(place), high.get(place)))
+            self.looks[place].append(OffsetObservation(at, stable.get(place), high.get(place)))
 
     def _ends(self, level: IsolationLevel) -> dict[tuple[str, int], int]:
         if not self._known:
@@ -85,15 +85,15 @@ class Eyes:
         return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0, "socket.timeout.ms": 4000})
 
 
-def standings(looks: list[Look]) -> list[Standing]:
+def standings(looks: list[OffsetObservation]) -> list[UnmovedOffset]:
     """Where the last stable offset stood below the high watermark, and for how long it was seen to.
 
     It never goes back: an answer below one that came earlier is that of a broker which no longer leads, and no answer.
     """
-    found: list[Standing] = []
+    found: list[UnmovedOffset] = []
     top = -1
     previous = 0.0
-    now: Standing | None = None
+    now: UnmovedOffset | None = None
     for look in looks:
         if look.stable is None or look.stable < top:
             continue
@@ -104,19 +104,19 @@ def standings(looks: list[Look]) -> list[Standing]:
             if now is not None:
                 found.append(now._replace(after=look.at))
             lags = look.high is not None and look.stable < look.high
-            now = Standing(look.stable, previous, look.at, look.at, float("inf"), (look.at,)) if lags else None
+            now = UnmovedOffset(look.stable, previous, look.at, look.at, float("inf"), (look.at,)) if lags else None
         previous = look.at
     if now is not None:
         found.append(now)
     return found
 
 
-def moved_at(looks: list[Look], offset: int) -> float:
+def moved_at(looks: list[OffsetObservation], offset: int) -> float:
     """When the last stable offset was first seen beyond this one; infinity if it never was."""
     return next((look.at for look in looks if look.stable is not None and look.stable > offset), float("inf"))
 
 
-def reached_at(looks: list[Look], offset: int) -> float:
+def reached_at(looks: list[OffsetObservation], offset: int) -> float:
     """The last look before the last stable offset reached this one; the first look if it was there from the begin."""
     last = 0.0
     for look in looks:
