@@ -11,6 +11,7 @@ import logging
 import math
 import re
 from collections.abc import Iterable, Iterator
+from re import _parser  # type: ignore[attr-defined]  # the tree of a pattern, of which re has no public name
 
 import regex
 
@@ -21,6 +22,11 @@ log = logging.getLogger(__name__)
 
 MOST_SECONDS = 0.05
 """Processor time of the whole process while one name is tried. A usual pattern takes 0.000001 s on a usual name."""
+
+MOST_CHARACTERS = 10_000
+"""Of a pattern. Compiling takes 0.3 s at most, and grows with the square of the groups: 1 MB of ``()`` took minutes."""
+MOST_STEPS = 20_000
+"""Of a pattern, each as often as a repetition must at least be there: ``regex`` compiles as many copies of it."""
 
 KEPT_NAMES = 20_000
 KEPT_CHARACTERS = 249
@@ -43,13 +49,21 @@ class BoundedPattern:
 
     def __init__(self, pattern: str, setting: str, *, whole: bool = False) -> None:
         """``whole`` patterns match a name as a whole, others anywhere in it. Raises PatternError."""
+        if len(pattern) > MOST_CHARACTERS:
+            raise PatternError(f"has more than {MOST_CHARACTERS} characters")
         try:
             re.compile(pattern)  # regex knows more than re; what re does not know is no promise
+            if _steps(_parser.parse(pattern)) > MOST_STEPS:
+                raise PatternError("repeats too much: a number in braces, or + in + many times")
             self._compiled = regex.compile(pattern, regex.VERSION0)
         except re.error as error:
             raise PatternError(f"is no regular expression: {error.msg} at position {error.pos}") from None
         except regex.error as error:
             raise PatternError(f"is no regular expression: {error}") from None
+        except RecursionError:
+            raise PatternError("is nested too deeply") from None
+        except OverflowError:
+            raise PatternError("is no regular expression: a number in it is too large") from None
         self.pattern = pattern
         self._setting = setting
         self._whole = whole
@@ -111,3 +125,14 @@ class BoundedPattern:
 def given_up(patterns: Iterable[BoundedPattern]) -> Iterator[Fault]:
     """Return a fault for each pattern that was not tried on every name since the last call."""
     return (fault for each in patterns if (fault := each.given_up()) is not None)
+
+
+def _steps(tree: object) -> int:
+    """How many single steps ``regex`` compiles of a pattern, or of a part of one, as ``re`` parses it."""
+    if not isinstance(tree, (_parser.SubPattern, tuple, list)):
+        return 0
+    match tuple(tree):
+        case (operation, (int(least), _, part)) if str(operation).endswith("_REPEAT"):
+            return (int(least) + 1) * _steps(part)
+        case parts:
+            return 1 + sum(map(_steps, parts))

@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from exporter.bounds.text import cut
+
 Path: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = dict[Any, Any]
 
@@ -21,6 +23,9 @@ Tree: TypeAlias = dict[Any, Any]
 Shape: TypeAlias = "Mapping[str, Shape] | tuple[Shape] | str"
 PROPERTIES, LIST, TEXT = "properties", "list", "text"
 
+MOST_PROBLEMS = 200
+LONGEST_PROBLEM = 2000
+"""Characters."""
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 
 
@@ -34,15 +39,22 @@ class Problem(NamedTuple):
     def __str__(self) -> str:
         where = dotted(self.path)
         origin = f" (from {self.origin})" if self.origin else ""
-        return f"{where}{origin}: {self.text}" if where else f"{self.origin or 'config'}: {self.text}"
+        text = cut(self.text, LONGEST_PROBLEM)
+        return f"{where}{origin}: {text}" if where else f"{self.origin or 'config'}: {text}"
 
 
 class ConfigError(Exception):
-    """The settings cannot be used. ``problems`` are all of them, each with its path; none holds a secret."""
+    """The settings cannot be used. ``problems`` are the first of them, each with its path; none holds a secret.
+
+    Beyond ``MOST_PROBLEMS`` the last one is how many more there are.
+    """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(map(str, problems)))
-        self.problems = tuple(problems)
+        shown = tuple(problems[:MOST_PROBLEMS])
+        if len(problems) > MOST_PROBLEMS:
+            shown += (Problem((), f"and {len(problems) - MOST_PROBLEMS} more problems"),)
+        super().__init__("\n".join(map(str, shown)))
+        self.problems = shown
 
 
 class Layer(NamedTuple):

@@ -136,7 +136,6 @@ ELSEWHERE = {
 OF_OTHER_ROOMS = ("exporter.jobs.", "exporter.web.", "exporter.commands.", "exporter.alerts.", "exporter.dashboards.")
 
 
-OF_THE_OPERATOR = ("exporter.settings.", "exporter.jvm.rule_files")
 METHODS = ("match", "search", "fullmatch", "sub", "finditer")
 
 
@@ -144,7 +143,7 @@ def inline() -> Iterator[tuple[str, str]]:
     """The patterns that are written where they are used: method and pattern; not those that are put together."""
     for file in sorted((ROOT / "exporter").rglob("*.py")):
         where = ".".join(file.relative_to(ROOT).with_suffix("").parts)
-        if where.startswith((*OF_OTHER_ROOMS, *OF_THE_OPERATOR)):
+        if where.startswith(OF_OTHER_ROOMS):
             continue
         for node in ast.walk(ast.parse(file.read_text())):
             match node:
