@@ -8,6 +8,7 @@ from exporter.catalogue import (
     AUDIT_FINDINGS,
     AUDIT_LAST_RUN_TIMESTAMP_SECONDS,
     AUDIT_RECORDS,
+    AUDIT_THRESHOLD_SECONDS,
     AUDIT_VERDICT,
     AUDIT_VERDICTS,
 )
@@ -16,7 +17,6 @@ from exporter.dashboards.engines import topics_of, topics_with_findings
 from exporter.dashboards.panels import (
     GREEN,
     NEUTRAL,
-    ORANGE,
     PURPLE,
     RED,
     YELLOW,
@@ -27,15 +27,13 @@ from exporter.dashboards.panels import (
     table,
     timeline,
 )
-from exporter.dashboards.queries import age, now, total
-from exporter.dashboards.shared import AUDIT, TO_TOPIC
+from exporter.dashboards.queries import age, now, of_threshold, total
+from exporter.dashboards.shared import AUDIT, OF_THRESHOLD, TO_TOPIC
 
 _OF = ('audit=~"$audit"', 'topic=~"$topic"')
 _BY = "audit, topic"
 _NAME = "{{audit}} / {{topic}}"
 _COLOURS = dict(zip(AUDIT_VERDICTS, (GREEN, RED, PURPLE), strict=True))
-_DAY = 86_400.0
-_AGE_STEPS = ((None, GREEN), (2 * _DAY, YELLOW), (8 * _DAY, ORANGE))
 
 
 def board() -> Board:
@@ -58,6 +56,11 @@ def board() -> Board:
     )
 
 
+def _overdue() -> str:
+    ran = age(now(AUDIT_LAST_RUN_TIMESTAMP_SECONDS, *_OF))
+    return of_threshold(ran, AUDIT_THRESHOLD_SECONDS, "overdue_warning", 'audit=~"$audit"')
+
+
 def _now() -> tuple[core.Panel, ...]:
     return (
         topics_with_findings(*_OF),
@@ -77,11 +80,11 @@ def _now() -> tuple[core.Panel, ...]:
             none="no audit",
         ),
         stat(
-            "Oldest last run",
-            "Of the audit that has not run for longest: what it says is that old.",
-            f"max({age(now(AUDIT_LAST_RUN_TIMESTAMP_SECONDS, *_OF))})",
-            "s",
-            _AGE_STEPS,
+            "Oldest last run, of its threshold",
+            "How much of the time after which an audit is overdue has passed since it ran, of the one where most has.",
+            f"max({_overdue()})",
+            "percentunit",
+            OF_THRESHOLD,
             none="no audit",
         ),
         stat(
@@ -100,6 +103,7 @@ def _audits() -> core.Panel:
         f"max by ({_BY}) ({age(now(AUDIT_LAST_RUN_TIMESTAMP_SECONDS, *_OF))})",
         total(now(AUDIT_FINDINGS, *_OF), _BY),
         f"max by ({_BY}) ({now(AUDIT_RECORDS, *_OF)})",
+        f"max by ({_BY}) ({_overdue()})",
     )
     return table(
         "Last run of each audit",
@@ -111,7 +115,8 @@ def _audits() -> core.Panel:
             Column("verdict", "Verdict", colours=_COLOURS, width=110),
             Column("Value #B", "Findings", "short", width=110),
             Column("Value #C", "Records", "short", width=120),
-            Column("Value #A", "Ended, ago", "s", steps=_AGE_STEPS, width=130),
+            Column("Value #A", "Ended, ago", "s", width=130),
+            Column("Value #D", "Of its threshold", "percentunit", steps=OF_THRESHOLD, width=130),
         ],
         sort=["Findings"],
         none="no audit has run",

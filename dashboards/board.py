@@ -21,7 +21,26 @@ WIDTH = 24
 TAG = "kafka-eos"
 ANY = ".+"
 AGENT_PAGE = "http://kafka-eos-exporter:10618"
+SAYS = '/says="([^"]*)"/'
 _ON_TIME_RANGE_CHANGE = 2
+
+
+class Needs(NamedTuple):
+    """What is there only where the agent is set up to read it: the families that show it, and the setting.
+
+    A hidden variable asks whether one of these families exists, and the row's title has its answer. Grafana cannot
+    leave the row out: a row that is repeated by a variable without values is shown once (RowRepeaterBehavior of
+    Grafana 11 and 12).
+    """
+
+    name: str
+    metrics: tuple[Metric, ...]
+    setting: str
+
+    @property
+    def missing(self) -> str:
+        """What is said while nothing of it is there."""
+        return f"- no data: {self.setting}"
 
 
 class PanelRow(NamedTuple):
@@ -31,6 +50,7 @@ class PanelRow(NamedTuple):
 
     title: str
     lines: tuple[Line, ...]
+    needs: Needs | None = None
 
 
 class Line(NamedTuple):
@@ -77,7 +97,9 @@ class Board:
             refresh="30s",
             timezone="browser",
             time=core.Time(self.since, "now"),
-            templating=core.Templating([_datasource(), *_variables(self.variables), _agent_page()]),
+            templating=core.Templating(
+                [_datasource(), *_variables(self.variables), _agent_page(), *map(_existence, self._needs())]
+            ),
             annotations=core.Annotations(_annotations({each.name for each in self.variables})),
             links=[
                 core.DashboardLink(
@@ -87,17 +109,23 @@ class Board:
             panels=list(_placed(self.rows)),
         ).auto_panel_ids()
 
+    def _needs(self) -> list[Needs]:
+        return list(dict.fromkeys(row.needs for row in self.rows if row.needs is not None))
+
 
 def _placed(rows: Sequence[PanelRow]) -> Iterator[core.Panel]:
     y = 0
     for row in rows:
-        yield core.RowPanel(title=row.title, gridPos=core.GridPos(h=1, w=WIDTH, x=0, y=y))
+        title = row.title if row.needs is None else f"{row.title} ${{{row.needs.name}}}"
+        yield core.RowPanel(title=title, gridPos=core.GridPos(h=1, w=WIDTH, x=0, y=y))
         y += 1
         for line in row.lines:
             widths = line.widths or _shares(len(line.panels))
             x = 0
             for panel, width in zip(line.panels, widths, strict=True):
                 panel.gridPos = core.GridPos(h=line.height, w=width, x=x, y=y)
+                if row.needs is not None:
+                    panel.extraJson["fieldConfig"]["defaults"].setdefault("noValue", row.needs.setting)
                 yield panel
                 x += width
             y += line.height
@@ -106,6 +134,21 @@ def _placed(rows: Sequence[PanelRow]) -> Iterator[core.Panel]:
 def _shares(panels: int) -> tuple[int, ...]:
     each, rest = divmod(WIDTH, panels)
     return tuple(each + (1 if index < rest else 0) for index in range(panels))
+
+
+def _existence(needs: Needs) -> core.Template:
+    """Hidden: empty where one of the families exists, else what is missing, for the title of a row."""
+    found = " or ".join(series(metric) for metric in needs.metrics)
+    said = f'label_replace(absent({found}), "says", "{needs.missing}", "__name__", ".*")'
+    return core.Template(
+        name=needs.name,
+        label=needs.name,
+        query=f"query_result({said})",
+        regex=SAYS,
+        dataSource="${datasource}",
+        hide=core.HIDE_VARIABLE,
+        refresh=_ON_TIME_RANGE_CHANGE,
+    )
 
 
 def _datasource() -> core.Template:

@@ -20,7 +20,7 @@ from exporter.catalogue import (
     POSTURE_INFORMATION,
     TRANSACTIONAL_IDS_UNAVAILABLE,
 )
-from exporter.dashboards.board import Board, Line, PanelRow, Variable
+from exporter.dashboards.board import Board, Line, Needs, PanelRow, Variable
 from exporter.dashboards.engines import failed_checks
 from exporter.dashboards.mend import MEND
 from exporter.dashboards.panels import BLUE, GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
@@ -28,6 +28,7 @@ from exporter.dashboards.queries import gained, now, per_second, total
 from exporter.dashboards.shared import BROKERS, TRANSACTIONS, WINDOW
 
 OF_BROKER = 'broker=~"$broker"'
+_JMX = Needs("no_jmx", (BROKER_PRODUCER_IDS, BROKER_REQUEST_ERRORS_TOTAL), "needs JMX (clusters: brokers)")
 _FENCING = 'error=~"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH"'
 _UNSOUND = 'condition=~"offline|under_min_isr"'
 
@@ -45,15 +46,17 @@ def board() -> Board:
                 "What exactly-once rests on", (Line(8, (_posture(),)), Line(8, (_internal(), _unavailable()), (16, 8)))
             ),
             PanelRow(
-                "Requests of the transaction protocol (needs JMX)",
+                "Requests of the transaction protocol",
                 (Line(8, (_errors(), _requests())), Line(8, (_durations(), _versions()))),
+                _JMX,
             ),
             PanelRow(
-                "Coordinators and partitions (needs JMX)",
+                "Coordinators and partitions",
                 (
                     Line(7, (_queues(), _loads(), _late())),
                     Line(7, (_verification(), _verification_time(), _producer_ids())),
                 ),
+                _JMX,
             ),
         ),
     )

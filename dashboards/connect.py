@@ -13,9 +13,10 @@ from exporter.catalogue import (
     CONNECT_TASK_RECORDS_WRITTEN_TOTAL,
     CONNECT_TASK_STATE,
     CONNECT_TASK_TRANSACTION_SIZE_RECORDS,
+    CONNECTOR_THRESHOLD_RATIO,
     TASK_STATES,
 )
-from exporter.dashboards.board import Board, Line, PanelRow, Variable
+from exporter.dashboards.board import Board, Line, Needs, PanelRow, Variable
 from exporter.dashboards.engines import failed_tasks
 from exporter.dashboards.panels import (
     BLUE,
@@ -33,10 +34,11 @@ from exporter.dashboards.panels import (
     table,
     timeline,
 )
-from exporter.dashboards.queries import gained, now, per_second, total
-from exporter.dashboards.shared import CONNECT, WINDOW
+from exporter.dashboards.queries import gained, now, of_threshold, per_second, total
+from exporter.dashboards.shared import CONNECT, OF_THRESHOLD, WINDOW
 
 _OF = ('connect=~"$connect"', 'connector=~"$connector"')
+_JMX = Needs("no_jmx", (CONNECT_TASK_RECORDS_WRITTEN_TOTAL,), "needs JMX of the workers (connect: workers)")
 _TASK = "{{connect}} {{connector}}-{{task}}"
 _COLOURS = dict(zip(TASK_STATES, (GREEN, YELLOW, GREY, RED, ORANGE, BLUE, PURPLE), strict=True))
 
@@ -61,8 +63,11 @@ def board() -> Board:
                     Line(7, (_connectors(),)),
                 ),
             ),
+            PanelRow("Transactions and commits", (Line(8, (_commits(),)),)),
             PanelRow(
-                "Transactions and commits", (Line(8, (_commits(), _size(), _written())), Line(8, (_ratio(), _time())))
+                "Size of transactions, offset commits of sinks",
+                (Line(8, (_size(), _written())), Line(8, (_ratio(), _time()))),
+                _JMX,
             ),
         ),
     )
@@ -73,6 +78,7 @@ def _tasks(state: str) -> str:
 
 
 def _now() -> tuple[core.Panel, ...]:
+    failed = now(CONNECT_TASK_OFFSET_COMMIT_RATIO, *_OF, 'result="failure"')
     return (
         failed_tasks(*_OF),
         stat(
@@ -91,11 +97,12 @@ def _now() -> tuple[core.Panel, ...]:
             none="no EOS source or sink",
         ),
         stat(
-            "Worst offset commits",
-            "Share of recent offset commits that failed, of the task where it is largest. Needs JMX of the workers.",
-            "max(" + now(CONNECT_TASK_OFFSET_COMMIT_RATIO, *_OF, 'result="failure"') + ")",
+            "Worst offset commits, of their threshold",
+            "How much of the share of offset commits that may fail did fail, of the task where most did. Needs JMX of"
+            " the workers.",
+            f"max({of_threshold(failed, CONNECTOR_THRESHOLD_RATIO, 'commit_failures', *_OF)})",
             "percentunit",
-            ((None, GREEN), (0.01, ORANGE), (0.2, RED)),
+            OF_THRESHOLD,
             none="no JMX",
         ),
     )

@@ -37,7 +37,7 @@ from exporter.dashboards.panels import (
     timeline,
 )
 from exporter.dashboards.queries import now, per_second, series, total
-from exporter.dashboards.shared import LSO, STALL_STEPS, groups_held_up, holders, stalled_partitions
+from exporter.dashboards.shared import LSO, groups_held_up, holders, longest_stall, stalled_partitions
 
 OF_TOPIC = 'topic=~"$topic"'
 OF_GROUP = 'group=~"$group"'
@@ -79,14 +79,7 @@ def _now() -> tuple[core.Panel, ...]:
             "Open in a partition's log and unknown to every coordinator: nobody will ever end them.",
             total(now(HANGING_TRANSACTIONS, OF_TOPIC)),
         ),
-        stat(
-            "Longest stall",
-            "Time since the last stable offset of the partition that waits longest has moved.",
-            f"max(time() - {now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, OF_TOPIC)})",
-            "s",
-            STALL_STEPS,
-            none="no stall",
-        ),
+        longest_stall(OF_TOPIC),
         stat(
             "Largest LSO lag",
             "Offsets between last stable offset and high watermark in the partition where most are: a busy topic "
@@ -141,7 +134,6 @@ def _stalled_for() -> core.Panel:
             Query(now(TOPIC_THRESHOLD_SECONDS, OF_TOPIC), "{{kafka_cluster}} {{topic}} {{threshold}}"),
         ],
         "s",
-        steps=((None, GREEN), (300, ORANGE), (900, RED)),
     )
 
 

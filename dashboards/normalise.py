@@ -111,6 +111,22 @@ def _variable(raw: Mapping[str, Any]) -> dict[str, Any]:
         text = raw["query"]
         chosen = {"selected": True, "text": text, "value": text}
         return {**common, "current": chosen, "options": [chosen], "query": text}
+    if raw["hide"]:
+        nothing = {"selected": False, "text": "", "value": ""}
+        return {
+            **common,
+            "current": nothing,
+            "datasource": SOURCE,
+            "hide": raw["hide"],
+            "includeAll": False,
+            "multi": False,
+            "options": [],
+            "query": {"qryType": 3, "query": raw["query"], "refId": f"{raw['name']}-values"},
+            "refresh": 2,
+            "regex": raw["regex"],
+            "skipUrlSync": True,
+            "sort": 0,
+        }
     return {
         **common,
         "allValue": raw["allValue"],

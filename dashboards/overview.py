@@ -5,9 +5,9 @@ from __future__ import annotations
 from grafanalib import core
 
 from exporter.catalogue import (
+    APPLICATION_THRESHOLD_SECONDS,
     GROUP_BLOCKED_OFFSETS,
     HANGING_TRANSACTIONS,
-    LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
     OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
     OVERDUE_TRANSACTIONS,
     TRANSACTIONAL_IDS_UNAVAILABLE,
@@ -23,12 +23,13 @@ from exporter.dashboards.engines import (
     starved_queries,
     topics_with_findings,
 )
-from exporter.dashboards.panels import BLUE, GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
-from exporter.dashboards.queries import answered, gained, now, per_second, total
+from exporter.dashboards.panels import BLUE, GREEN, NEUTRAL, ORANGE, RED, Column, Query, lines, stat, table
+from exporter.dashboards.queries import answered, gained, now, of_threshold, per_second, total
 from exporter.dashboards.shared import (
     AUDIT,
     BROKERS,
     CONNECT,
+    OF_THRESHOLD,
     OVERVIEW,
     SPARK,
     STREAMS,
@@ -39,6 +40,8 @@ from exporter.dashboards.shared import (
     firing,
     groups_held_up,
     holders,
+    longest_open,
+    longest_stall,
     not_committed,
     outcomes,
     stalled_partitions,
@@ -103,22 +106,8 @@ def _health() -> tuple[core.Panel, ...]:
 
 def _figures() -> tuple[core.Panel, ...]:
     return (
-        stat(
-            "Longest stall",
-            "Time since the last stable offset of the partition that waits longest has moved.",
-            f"max(time() - {now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS)})",
-            "s",
-            steps=((None, YELLOW), (300, ORANGE), (900, RED)),
-            none="no stall",
-        ),
-        stat(
-            "Oldest open transaction",
-            "Age of the transaction that has been open longest.",
-            f"max(time() - {now(OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS)})",
-            "s",
-            steps=((None, GREEN), (60, YELLOW), (900, RED)),
-            none="none open",
-        ),
+        longest_stall(),
+        longest_open(),
         stat(
             "Overdue transactions",
             "Open for longer than their own timeout and 15 seconds: the coordinator should have ended them.",
@@ -164,10 +153,11 @@ def _by_application() -> core.Panel:
         name: total(gained(TRANSACTIONS_TOTAL, WINDOW, f'outcome="{name}"'), "application")
         for name in ("committed", "aborted", "timed_out", "fenced")
     }
-    oldest = f"max by (application) (time() - {now(OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS)})"
+    opened = f"time() - {now(OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS)}"
+    oldest = f"max by (application) ({of_threshold(opened, APPLICATION_THRESHOLD_SECONDS, 'open_warning')})"
     return table(
         f"Applications, {WINDOW}",
-        "What became of each application's transactions, and how old its oldest open one is.",
+        "What became of each application's transactions, and the age of its oldest open one by its threshold.",
         [
             f"round({gains['fenced']})",
             f"round({gains['timed_out']})",
@@ -185,7 +175,7 @@ def _by_application() -> core.Panel:
             Column("Value #C", "Aborted", "none", steps=((None, GREEN), (1, BLUE)), width=100),
             Column("Value #D", "Committed", "none", width=110),
             Column("Value #E", "Open now", "none", width=100),
-            Column("Value #F", "Oldest open", "s", steps=((None, GREEN), (60, YELLOW), (900, RED)), width=120),
+            Column("Value #F", "Oldest open, of its threshold", "percentunit", steps=OF_THRESHOLD, width=210),
         ],
         sort=["Fenced", "Timed out", "Aborted", "Committed"],
     )

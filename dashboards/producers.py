@@ -14,12 +14,14 @@ from exporter.catalogue import (
     PRODUCER_TXN_STATE,
     PRODUCER_TXN_STATE_SINCE_TIMESTAMP_SECONDS,
 )
-from exporter.dashboards.board import Board, Line, PanelRow, Variable
+from exporter.dashboards.board import Board, Line, Needs, PanelRow, Variable
 from exporter.dashboards.panels import GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
 from exporter.dashboards.queries import age, gained, now, per_second, total
 from exporter.dashboards.shared import PRODUCERS, WINDOW
 from exporter.model import Metric
 
+_JAVA = Needs("no_java", (PRODUCER_TXN_SECONDS_TOTAL,), "needs JMX of Java producers (producers)")
+_LIBRDKAFKA = Needs("no_librdkafka", (PRODUCER_TXN_STATE,), "needs statistics of librdkafka clients (ingest)")
 _OF = 'client_id=~"$client_id"'
 _BAD = {"abortable_error": ORANGE, "aborting_transaction": ORANGE, "fatal_error": RED, "in_transaction": GREEN}
 
@@ -33,9 +35,9 @@ def board() -> Board:
         variables=(Variable("client_id", "Client", PRODUCER_RECORDS_SENT_TOTAL),),
         rows=(
             PanelRow("Now", (Line(4, _now()),)),
-            PanelRow("Time in the transactional API (Java)", (Line(8, (_share(), _slowest())),)),
+            PanelRow("Time in the transactional API (Java)", (Line(8, (_share(), _slowest())),), _JAVA),
             PanelRow("Records", (Line(8, (_sent(), _retries(), _errors())),)),
-            PanelRow("States (librdkafka)", (Line(8, (_states(), _idempotence())),)),
+            PanelRow("States (librdkafka)", (Line(8, (_states(), _idempotence())),), _LIBRDKAFKA),
         ),
     )
 

@@ -84,6 +84,13 @@ def total(inner: str, by: str = "") -> str:
     return f"sum by ({by}) ({inner})" if by else f"sum({inner})"
 
 
+def of_threshold(value: str, metric: Metric, threshold: str, *matchers: str) -> str:
+    """How much of the threshold of its subject a value has reached, by the settings: 1 is all of it, 0 is never."""
+    subject = ", ".join(label for label in metric.labels if label != "threshold")
+    limit = now(metric, f'threshold="{threshold}"', *matchers)
+    return f"({value}) / on ({subject}) group_left () {limit}"
+
+
 def age(instant: str) -> str:
     """Seconds since an instant."""
     return f"time() - {instant}"

@@ -5,12 +5,14 @@ from __future__ import annotations
 from grafanalib import core
 
 from exporter.catalogue import (
+    APPLICATION_THRESHOLD_SECONDS,
     GROUP_BLOCKED_OFFSETS,
     LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
     LSO_BLOCKER_INFO,
     LSO_LAG_OFFSETS,
     LSO_STALLED_LEADER_ID,
     LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
+    OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
     OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
     OPEN_TRANSACTION_TIMEOUT_SECONDS,
     PRODUCER_FENCES_TOTAL,
@@ -20,6 +22,7 @@ from exporter.catalogue import (
     TRANSACTIONS_TOTAL,
 )
 from exporter.dashboards.panels import (
+    GREEN,
     GREY,
     KIND_COLOURS,
     ORANGE,
@@ -33,7 +36,7 @@ from exporter.dashboards.panels import (
     table,
     timeline,
 )
-from exporter.dashboards.queries import age, gained, now, per_second, total
+from exporter.dashboards.queries import age, gained, now, of_threshold, per_second, total
 
 WINDOW = "15m"
 OVERVIEW, TRANSACTIONS, LSO = "kafka-eos-overview", "kafka-eos-transactions", "kafka-eos-lso"
@@ -45,7 +48,7 @@ BROKERS, CONNECT, STREAMS, PRODUCERS, SPARK, AUDIT = (
     "kafka-eos-spark",
     "kafka-eos-audit",
 )
-STALL_STEPS = ((None, YELLOW), (300, ORANGE), (900, RED))
+OF_THRESHOLD = ((None, GREEN), (0.5, YELLOW), (1, RED))
 
 _TO_APPLICATION = (TRANSACTIONS, "application", "Transactions of this application")
 TO_TOPIC = (LSO, "topic", "Last stable offset of this topic")
@@ -60,6 +63,30 @@ def stalled_partitions() -> core.Panel:
         "Partitions whose last stable offset has stood still below the high watermark for longer than the threshold: "
         "read_committed consumers wait there.",
         total(now(STALLED_PARTITIONS)),
+    )
+
+
+def longest_stall(*matchers: str) -> core.Panel:
+    stalled = f"time() - {now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, *matchers)}"
+    return stat(
+        "Longest stall, of its threshold",
+        "How much of the time after which a stall of its topic is a ticket has passed, of the worst partition.",
+        f"max({of_threshold(stalled, TOPIC_THRESHOLD_SECONDS, 'stall_warning', *matchers)})",
+        "percentunit",
+        ((None, YELLOW), (1, RED)),
+        none="no stall",
+    )
+
+
+def longest_open(*matchers: str) -> core.Panel:
+    opened = f"time() - {now(OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, *matchers)}"
+    return stat(
+        "Oldest open, of its threshold",
+        "How much of the time for which a transaction of its application may be open has passed, of the worst one.",
+        f"max({of_threshold(opened, APPLICATION_THRESHOLD_SECONDS, 'open_warning', *matchers)})",
+        "percentunit",
+        OF_THRESHOLD,
+        none="none open",
     )
 
 

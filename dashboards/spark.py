@@ -5,6 +5,7 @@ from __future__ import annotations
 from grafanalib import core
 
 from exporter.catalogue import (
+    QUERY_THRESHOLD_SECONDS,
     SPARK_BATCH_DURATION_SECONDS,
     SPARK_BATCHES_TOTAL,
     SPARK_INPUT_ROWS_TOTAL,
@@ -33,14 +34,13 @@ from exporter.dashboards.panels import (
     table,
     timeline,
 )
-from exporter.dashboards.queries import age, gained, now, per_second, total
-from exporter.dashboards.shared import SPARK, WINDOW
+from exporter.dashboards.queries import age, gained, now, of_threshold, per_second, total
+from exporter.dashboards.shared import OF_THRESHOLD, SPARK, WINDOW
 
 _OF = ('spark_application=~"$spark_application"', 'query=~"$query"')
 _BY = "spark_application, query"
 _NAME = "{{spark_application}} / {{query}}"
 _COLOURS = dict(zip(SPARK_QUERY_STATES, (GREEN, BLUE, GREY, RED), strict=True))
-_SILENT_STEPS = ((None, GREEN), (120, YELLOW), (600, RED))
 _WHOLE = 'phase="trigger_execution"'
 _ERROR = 'reason!="stopped"'
 
@@ -70,8 +70,13 @@ def board() -> Board:
 def _silence() -> str:
     """Seconds without progress of each query that has not ended."""
     over = " or ".join(now(SPARK_QUERY_STATE, *_OF, f'state="{state}"') for state in ("terminated", "failed"))
-    since = f"max by ({_BY}) ({now(SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS, *_OF)})"
-    return f"time() - ({since} unless on ({_BY}) ({over}))"
+    since = f"max by (kafka_cluster, {_BY}) ({now(SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS, *_OF)})"
+    return f"time() - ({since} unless on (kafka_cluster, {_BY}) ({over}))"
+
+
+def _of_threshold(silence: str) -> str:
+    by = f"max by (kafka_cluster, {_BY}) ({silence})"
+    return of_threshold(by, QUERY_THRESHOLD_SECONDS, "stalled_warning", *_OF)
 
 
 def _now() -> tuple[core.Panel, ...]:
@@ -84,11 +89,12 @@ def _now() -> tuple[core.Panel, ...]:
             steps=((None, GREEN), (1, ORANGE), (3, RED)),
         ),
         stat(
-            "Longest without progress",
-            "Of the queries that have not ended: neither a batch completed nor a word that there is nothing to do.",
-            f"max({_silence()})",
-            "s",
-            _SILENT_STEPS,
+            "Longest without progress, of its threshold",
+            "Of the queries that have not ended: neither a batch completed nor a word that there is nothing to do. How"
+            " much of the time after which that is a ticket has passed.",
+            f"max({_of_threshold(_silence())})",
+            "percentunit",
+            OF_THRESHOLD,
             none="no query",
         ),
         starved_queries(*_OF),
@@ -137,11 +143,13 @@ def _queries() -> core.Panel:
             total(now(SPARK_SOURCE_BLOCKED_OFFSETS, *_OF), _BY),
             f"max by ({_BY}) ({now(SPARK_BATCH_DURATION_SECONDS, *_OF, _WHOLE)})",
             f"round({total(gained(SPARK_QUERY_TERMINATIONS_TOTAL, '1h', *_OF, _ERROR), _BY)})",
+            f"max by ({_BY}) ({_of_threshold(_silence())})",
         ],
         [
             Column("spark_application", "Application"),
             Column("query", "Query", link=(SPARK, "query", "This query alone")),
-            Column("Value #A", "Without progress", "s", steps=_SILENT_STEPS, width=150),
+            Column("Value #A", "Without progress", "s", width=150),
+            Column("Value #G", "Of its threshold", "percentunit", steps=OF_THRESHOLD, width=130),
             Column("Value #B", "Uncommitted batches", "none", steps=((None, GREEN), (1, BLUE)), width=170),
             Column("Value #C", "Offsets behind", "short", width=130),
             Column("Value #D", "Withheld offsets", "short", steps=((None, GREEN), (1, YELLOW)), width=150),

@@ -26,7 +26,6 @@ from exporter.dashboards.panels import (
     BLUE,
     GREEN,
     NEUTRAL,
-    ORANGE,
     RED,
     STATE_COLOURS,
     YELLOW,
@@ -38,7 +37,16 @@ from exporter.dashboards.panels import (
     table,
 )
 from exporter.dashboards.queries import OF_APPLICATION, age, buckets, now, per_second, quantile, series, total
-from exporter.dashboards.shared import TRANSACTIONS, fenced_ids, fences, not_committed, outcomes, timeouts, unclean_ends
+from exporter.dashboards.shared import (
+    TRANSACTIONS,
+    fenced_ids,
+    fences,
+    longest_open,
+    not_committed,
+    outcomes,
+    timeouts,
+    unclean_ends,
+)
 
 
 def board() -> Board:
@@ -68,7 +76,6 @@ def board() -> Board:
 
 def _now() -> tuple[core.Panel, ...]:
     committed = per_second(TRANSACTIONS_TOTAL, 'outcome="committed"', OF_APPLICATION)
-    oldest = now(OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, OF_APPLICATION)
     return (
         stat("Commits per second", "Transactions that committed.", total(committed), "ops", NEUTRAL),
         not_committed(OF_APPLICATION),
@@ -81,14 +88,7 @@ def _now() -> tuple[core.Panel, ...]:
             "none",
             NEUTRAL,
         ),
-        stat(
-            "Oldest open",
-            "Age of the transaction that has been open longest.",
-            f"max(time() - {oldest})",
-            "s",
-            ((None, GREEN), (60, YELLOW), (900, RED)),
-            none="none open",
-        ),
+        longest_open(OF_APPLICATION),
         stat(
             "Overdue",
             "Open for longer than their own timeout and 15 seconds: the coordinator should have ended them.",
@@ -141,7 +141,7 @@ def _open_table() -> core.Panel:
         "have none. Every holder of a stalled partition is listed.",
         [age(start), timeout, f"({age(start)}) / {timeout}"],
         [
-            Column("Value #A", "Open for", "s", steps=((None, GREEN), (60, YELLOW), (900, RED)), width=120),
+            Column("Value #A", "Open for", "s", width=120),
             Column("Value #B", "Timeout", "s", width=110),
             Column(
                 "Value #C",
@@ -256,7 +256,7 @@ def _applications() -> core.Panel:
         "When each application last committed. A steady pipeline that stands still shows here before anything fails.",
         [f"{kind} * on (kafka_cluster, application) group_left () ({age(last)})"],
         [
-            Column("Value #A", "Last commit ago", "s", steps=((None, GREEN), (300, YELLOW), (3600, ORANGE)), width=140),
+            Column("Value #A", "Last commit ago", "s", width=140),
             Column("application", "Application"),
             Column("kind", "Kind", width=130),
         ],

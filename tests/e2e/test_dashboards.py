@@ -94,12 +94,27 @@ def test_the_panels_that_may_be_empty_exist() -> None:
 def test_every_choice_has_values(prometheus: PrometheusServer) -> None:
     for dashboard in _dashboards():
         for variable in dashboard["templating"]["list"]:
-            if variable["type"] == "query":
+            if variable["type"] == "query" and not variable["hide"]:
                 match = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
                 assert match
                 found = prometheus.ask(f"label/{match[2]}/values", **{"match[]": _plain(match[1])})
                 assert found["status"] == "success", found
                 assert found["data"], variable["query"]["query"]
+
+
+def test_a_row_says_what_is_missing_only_where_it_is_missing(prometheus: PrometheusServer) -> None:
+    asked = 0
+    for dashboard in _dashboards():
+        for variable in dashboard["templating"]["list"]:
+            if variable["type"] == "query" and variable["hide"]:
+                asked += 1
+                match = re.fullmatch(r"query_result\((.+)\)", variable["query"]["query"])
+                assert match
+                assert _result(prometheus, PanelQuery(variable["name"], match[1])) == []
+                elsewhere = match[1].replace('job=~"$job"', 'job="nowhere"')
+                (missing,) = _result(prometheus, PanelQuery(variable["name"], elsewhere))
+                assert missing["metric"]["says"].startswith("- no data: needs ")
+    assert asked == 4
 
 
 def test_annotations_are_at_the_instants_of_the_transaction_log(prometheus: PrometheusServer) -> None:

@@ -180,6 +180,79 @@ def test_a_number_that_links_leads_to_a_dashboard_that_exists_and_keeps_the_choi
         assert kept.startswith("${__url_time_range}&${datasource:queryparam}&${job:queryparam}")
 
 
+def test_a_row_that_needs_a_source_says_so_in_its_title_and_in_each_panel(board: Board, dashboard: Json) -> None:
+    places = [at for at, panel in enumerate(dashboard["panels"]) if panel["type"] == "row"]
+    ends = [*places[1:], len(dashboard["panels"])]
+    for row, at, end in zip(board.rows, places, ends, strict=True):
+        title = dashboard["panels"][at]["title"]
+        if row.needs is None:
+            assert title == row.title
+            continue
+        assert title == f"{row.title} ${{{row.needs.name}}}"
+        for panel in dashboard["panels"][at + 1 : end]:
+            said = panel["fieldConfig"]["defaults"]["noValue"]
+            assert said == row.needs.setting or (panel["type"] == "table" and said)  # a table may say it in its words
+
+
+def test_a_hidden_variable_is_empty_or_what_is_missing(board: Board, dashboard: Json) -> None:
+    hidden = {each["name"]: each for each in dashboard["templating"]["list"] if each["hide"]}
+    assert hidden.keys() == {row.needs.name for row in board.rows if row.needs is not None}
+    for row in board.rows:
+        if row.needs is not None:
+            asks = hidden[row.needs.name]
+            assert (asks["multi"], asks["includeAll"], asks["skipUrlSync"]) == (False, False, True)
+            assert asks["query"]["query"].startswith("query_result(label_replace(absent(")
+            answer = f'{{says="{row.needs.missing}"}} 1 1763809200000'  # as Grafana writes it
+            found = re.search(asks["regex"].strip("/"), answer)
+            assert found is not None
+            assert found[1] == row.needs.missing
+
+
+JUDGED = {
+    "kafka_eos_lso_stalled_since_timestamp_seconds",
+    "kafka_eos_oldest_open_transaction_start_timestamp_seconds",
+    "kafka_eos_spark_last_progress_timestamp_seconds",
+    "kafka_eos_audit_last_run_timestamp_seconds",
+    "kafka_eos_connect_task_offset_commit_ratio",
+}
+"""What the settings have thresholds for, by subject."""
+
+
+def test_what_has_a_threshold_by_subject_is_coloured_by_its_share_of_it(dashboard: Json) -> None:
+    for panel in panels(dashboard):
+        field = panel["fieldConfig"]
+        judged = [  # one query: the panel's own steps; a table: those of the column of a query
+            (target["expr"], field["defaults"]["thresholds"]["steps"])
+            for target in panel["targets"]
+            if panel["type"] != "heatmap"
+        ]
+        if panel["type"] == "table":
+            names = panel["transformations"][-1]["options"]["renameByName"]
+            steps = {
+                names.get(f"Value #{target['refId']}", names.get("Value", "")): target["expr"]
+                for target in panel["targets"]
+            }
+            judged = [
+                (steps[each["matcher"]["options"]], property_["value"]["steps"])
+                for each in field["overrides"]
+                for property_ in each["properties"]
+                if property_["id"] == "thresholds" and each["matcher"]["options"] in steps
+            ]
+        for expr, levels in judged:
+            if any(name in expr for name in JUDGED) and len(levels) > 1:
+                assert re.search(r"/ on \([^)]*\) group_left \(\) max by \([^)]*\) \(\w+_threshold_", expr), panel[
+                    "title"
+                ]
+
+
+def test_some_rows_need_a_source() -> None:
+    assert {board.uid for board in boards() if any(row.needs for row in board.rows)} == {
+        "kafka-eos-brokers",
+        "kafka-eos-producers",
+        "kafka-eos-connect",
+    }
+
+
 def test_fences_timeouts_and_coordinator_moves_are_marked(dashboard: Json) -> None:
     assert [note["name"] for note in notes_of(dashboard)] == ["Fences", "Timeouts", "Coordinator moves"]
     assert all(note["enable"] for note in notes_of(dashboard))
