@@ -122,9 +122,20 @@ SPARK_BATCH_PHASES = (
     "commit_offsets",
 )
 """``durationMs`` of a progress event (ProgressReporter); trigger_execution is the whole of a trigger."""
-AUDIT_KINDS = ("duplicate", "gap", "reordered", "aborted_visible", "missing", "repeated", "ahead")
+AUDIT_KINDS = (
+    "duplicate",
+    "gap",
+    "reordered",
+    "aborted_visible",
+    "missing",
+    "repeated",
+    "ahead",
+    "stale",
+    "phantom",
+)
 """Findings of an audit. In a topic: a record twice, a number missing or out of order, an aborted record that a reader
-took as committed. In a sink compared with its topic: a record missing, twice, or not stable yet.
+took as committed. In a sink compared with its topic: a record missing, twice, or not stable yet; a row of an older
+record of its key, or of none.
 """
 AUDIT_VERDICTS = AuditVerdict.values()
 APPLICATION_KINDS = ("connect_leader", "connect_task", "streams", "flink", "producer", "other")

@@ -56,6 +56,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     )
     add_cluster_flags(parser)
     _add_questions(parser)
+    _add_tables(parser)
     _add_outputs(parser)
     add_spark_flags(parser)
     parser.set_defaults(command=_command)
@@ -71,10 +72,16 @@ def _add_questions(parser: argparse.ArgumentParser) -> None:
     add("--source-topic", default="", metavar="NAME", help="each record of this topic must be in --topic, by --id")
     add("--source-id", default="", metavar="EXPR", help="the id of a record of the source topic (as --id)")
     add("--source-group", default="", metavar="GROUP", help="what this group committed of the source must be there")
-    add("--sink", default="", metavar="URL", help="a JDBC URL, or a folder of Parquet files, that stores the topic")
-    add("--sink-table", default="", metavar="TABLE", help="with kafka_topic, kafka_partition and kafka_offset")
-    add("--sink-user", default="", metavar="USER", help="who reads the table")
-    add("--sink-password-file", type=Path, metavar="FILE", help="their password")
+    add("--where", default="", metavar="EXPR", help="only the records for which this is true")
+    add("--source-where", default="", metavar="EXPR", help="the same for the source topic")
+    add("--sparse", action="store_true", help="numbers of --sequence grow, and may leave some out: no gaps")
+    add(
+        "--null-id",
+        choices=("skip", "count", "fail"),
+        default="fail",
+        help="records without id, key or number: ignored, a note, or the result is unknown (fail)",
+    )
+    add("--format", choices=("plain", "debezium"), default="plain", help="what the values are (plain)")
     add("--from", dest="begin", default="beginning", metavar="BOUND", help="beginning, earliest, offset(s) or instant")
     add("--to", dest="end", default=None, metavar="BOUND", help="before this; the last stable offset unless given")
     add("--value-schema", type=Path, metavar="FILE", help="the values are Avro, by this schema")
@@ -84,6 +91,31 @@ def _add_questions(parser: argparse.ArgumentParser) -> None:
         default="confluent",
         help="Avro with Confluent's 5 bytes before it, or plain (confluent)",
     )
+
+
+def _add_tables(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("tables").add_argument
+    add("--sink", default="", metavar="URL", help="a JDBC URL, or a folder of Parquet files, that stores the topic")
+    add(
+        "--sink-table",
+        default="",
+        metavar="TABLE",
+        help="with each record's kafka_topic, _partition and _offset, or --sink-key",
+    )
+    add("--sink-user", default="", metavar="USER", help="who reads the table")
+    add("--sink-password-file", type=Path, metavar="FILE", help="their password")
+    add("--sink-key", default="", metavar="EXPR", help="the sink keeps one row of each --key: its key, of the table")
+    add("--sink-version", default="", metavar="EXPR", help="the number in a row that --version is in a record")
+    add("--sink-content", default="", metavar="EXPR", help="what of a row must be equal to --content of its record")
+    add("--version", default="", metavar="EXPR", help="a number that grows with each record of a key")
+    add("--content", default="", metavar="EXPR", help="what of a record must be equal to --sink-content of its row")
+    add("--deleted", default="", metavar="EXPR", help="true for a record that deletes its key's row (a null value)")
+    add("--outbox", default="", metavar="URL", help="a table, or Parquet files, of which each row must be in --topic")
+    add("--outbox-table", default="", metavar="TABLE", help="the table of a JDBC URL")
+    add("--outbox-user", default="", metavar="USER", help="who reads it")
+    add("--outbox-password-file", type=Path, metavar="FILE", help="their password")
+    add("--outbox-id", default="", metavar="EXPR", help="the --id of a row, of the table's columns")
+    add("--outbox-where", default="", metavar="EXPR", help="only rows for which this is true, of the table's columns")
 
 
 def _add_outputs(parser: argparse.ArgumentParser) -> None:
@@ -143,7 +175,7 @@ def _audit(
     access = read.TopicAccess(cluster.client, cluster.properties, options.timeout)
     for topic in filter(None, (audit.topic, audit.source_topic)):
         offset_range.described(cluster.client, topic, access.deadline())
-    packages = [connector, *(() if audit.sink is None else audit.sink.packages)]
+    packages = [connector, *{package for table in audit.tables for package in table.packages}]
     if audit.shape.avro_schema is not None:
         packages.append(f"{AVRO}:{connector.rpartition(':')[2]}")
     # A value that is not a number becomes null, and is counted, instead of failing the job.

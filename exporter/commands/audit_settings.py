@@ -10,20 +10,31 @@ from typing import TYPE_CHECKING, NamedTuple
 from exporter.commands.settings import UsageError
 
 if TYPE_CHECKING:
-    from exporter.jobs.audit.definition import Audit
+    from exporter.jobs.audit.definition import Audit, KeyedSink, Outbox
     from exporter.jobs.audit.follow import Following
     from exporter.jobs.audit.offset_range import Bound
     from exporter.jobs.audit.outcome import AuditSettings
+    from exporter.jobs.audit.tables import SinkTable
 
 _NEEDS = (
     ("source_topic", ("id",), "--source-topic needs --id: by what its records are known in --topic"),
     ("source_id", ("source_topic",), "--source-id needs --source-topic"),
     ("source_group", ("source_topic",), "--source-group needs --source-topic"),
-    ("key", ("sequence",), "--key needs --sequence"),
     ("sequence", ("key",), "--sequence needs --key"),
     ("follow", ("checkpoint",), "--follow needs --checkpoint"),
     ("checkpoint", ("follow",), "--checkpoint needs --follow"),
+    ("source_where", ("source_topic",), "--source-where needs --source-topic"),
     ("sink_table", ("sink",), "--sink-table needs --sink"),
+    ("sink_key", ("sink", "key"), "--sink-key needs --sink, and --key: what its rows are known by in --topic"),
+    ("version", ("sink_version",), "--version needs --sink-version"),
+    ("sink_version", ("version", "sink_key"), "--sink-version needs --version and --sink-key"),
+    ("content", ("sink_content",), "--content needs --sink-content"),
+    ("sink_content", ("content", "sink_key"), "--sink-content needs --content and --sink-key"),
+    ("deleted", ("sink_key",), "--deleted needs --sink-key"),
+    ("outbox", ("outbox_id", "id"), "--outbox needs --outbox-id, and --id: what its rows are known by in --topic"),
+    ("outbox_id", ("outbox",), "--outbox-id needs --outbox"),
+    ("outbox_where", ("outbox",), "--outbox-where needs --outbox"),
+    ("outbox_table", ("outbox",), "--outbox-table needs --outbox"),
 )
 
 
@@ -39,39 +50,103 @@ class AgentAddress(NamedTuple):
 
 def audit_of(options: argparse.Namespace) -> Audit:
     """Return the audit of these flags. Raises UsageError for a contradiction or a file that cannot be read."""
-    from exporter.jobs.audit.columns import Shape  # noqa: PLC0415 -- these need pyspark, an extra
-    from exporter.jobs.audit.definition import Audit  # noqa: PLC0415 -- as above
-    from exporter.jobs.audit.sink import SinkTable  # noqa: PLC0415 -- as above
+    from exporter.jobs.audit import debezium  # noqa: PLC0415 -- these need pyspark, an extra
+    from exporter.jobs.audit.columns import Shape  # noqa: PLC0415 -- as above
+    from exporter.jobs.audit.definition import Audit, NullId  # noqa: PLC0415 -- as above
 
-    for name, needed, text in _NEEDS:
-        if getattr(options, name) and not all(getattr(options, each) for each in needed):
-            raise UsageError(text)
-    if options.source_topic and options.source_topic == options.topic:
-        raise UsageError("--source-topic is --topic itself")
-    if options.source_topic and options.sink:
-        raise UsageError("--source-topic and --sink are two audits: ask for one at a time")
-    if options.follow and (options.source_topic or options.sink or options.end or not (options.id or options.key)):
-        raise UsageError("--follow is for --id, or --key with --sequence; without --to, --sink and --source-topic")
-    sink = None
-    if options.sink:
-        if options.sink.startswith("jdbc:") != bool(options.sink_table):
-            raise UsageError("--sink is a JDBC URL with --sink-table, or a folder of Parquet files without")
-        password = _secret("--sink-password-file", options.sink_password_file)
-        sink = SinkTable(options.sink, options.sink_table, options.sink_user, password)
+    envelope = options.format == "debezium"
+    if envelope:
+        _fill_in(options)
+    _check(options, envelope=envelope)
+    sink, keyed = _sinks(options)
     schema = None if options.value_schema is None else _schema(options.value_schema)
+    deleted = options.deleted or (debezium.DELETED if envelope else "value_bytes IS NULL")
     return Audit(
         topic=options.topic,
         id=options.id,
         key=options.key,
         sequence=options.sequence,
-        shape=Shape(schema, options.value_framing == "confluent"),
+        shape=Shape(schema, options.value_framing == "confluent", envelope),
         begin=_bound("--from", options.begin),
         end=None if options.end is None else _bound("--to", options.end),
         source_topic=options.source_topic,
         source_id=options.source_id,
         source_group=options.source_group,
         sink=sink,
+        where=options.where,
+        source_where=options.source_where,
+        null_id=NullId(options.null_id),
+        sparse=options.sparse,
+        version=options.version,
+        content=options.content,
+        deleted=deleted,
+        keyed=keyed,
+        outbox=_outbox(options),
     )
+
+
+def _fill_in(options: argparse.Namespace) -> None:
+    """What Debezium's change events are known by, where the flags do not say it."""
+    from exporter.jobs.audit import debezium  # noqa: PLC0415 -- as above
+
+    if not options.id and not options.key:
+        options.id, options.key, options.sequence = debezium.EVENT, debezium.ROW_KEY, debezium.SOURCE_POSITION
+    options.sparse = options.sparse or options.sequence == debezium.SOURCE_POSITION
+
+
+def _check(options: argparse.Namespace, *, envelope: bool) -> None:
+    for name, needed, text in _NEEDS:
+        if getattr(options, name) and not all(getattr(options, each) for each in needed):
+            raise UsageError(text)
+    if options.key and not (options.sequence or options.sink_key):
+        raise UsageError("--key needs --sequence, or --sink-key")
+    if options.sparse and not options.sequence:
+        raise UsageError("--sparse needs --sequence")
+    if envelope and options.value_schema is not None:
+        raise UsageError("--format debezium reads JSON; for Avro, name the fields: value.op, value.source.lsn")
+    if options.source_topic and options.source_topic == options.topic:
+        raise UsageError("--source-topic is --topic itself")
+    if sum(map(bool, (options.source_topic, options.sink, options.outbox))) > 1:
+        raise UsageError("--source-topic, --sink and --outbox are different audits: ask for one at a time")
+    whole = options.source_topic or options.sink or options.outbox or options.end
+    if options.follow and (whole or not (options.id or options.key)):
+        raise UsageError(
+            "--follow is for --id, or --key with --sequence; without --to, --sink, --source-topic, --outbox"
+        )
+
+
+def _sinks(options: argparse.Namespace) -> tuple[SinkTable | None, KeyedSink | None]:
+    """The sink by the positions of its rows, or by key."""
+    from exporter.jobs.audit.definition import KeyedSink  # noqa: PLC0415 -- as above
+
+    table = _table(options, "sink")
+    if table is None:
+        return None, None
+    if options.sink_key:
+        return None, KeyedSink(table, options.sink_key, options.sink_version, options.sink_content)
+    if options.where:
+        raise UsageError("--where and --sink need --sink-key: by positions, each record must be in the sink")
+    return table, None
+
+
+def _outbox(options: argparse.Namespace) -> Outbox | None:
+    from exporter.jobs.audit.definition import Outbox  # noqa: PLC0415 -- as above
+
+    table = _table(options, "outbox")
+    return None if table is None else Outbox(table, options.outbox_id, options.outbox_where)
+
+
+def _table(options: argparse.Namespace, flag: str) -> SinkTable | None:
+    from exporter.jobs.audit.tables import SinkTable  # noqa: PLC0415 -- as above
+
+    given = vars(options)
+    url, table = given[flag], given[f"{flag}_table"]
+    if not url:
+        return None
+    if url.startswith("jdbc:") != bool(table):
+        raise UsageError(f"--{flag} is a JDBC URL with --{flag}-table, or a folder of Parquet files without")
+    password = _secret(f"--{flag}-password-file", given[f"{flag}_password_file"])
+    return SinkTable(url, table, given[f"{flag}_user"], password)
 
 
 def settings_of(options: argparse.Namespace) -> AuditSettings:

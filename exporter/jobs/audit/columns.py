@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
+from pyspark.sql.types import BooleanType
 
+from exporter.jobs.audit import debezium
 from exporter.jobs.audit.fold import OFFSET_BITS
 from exporter.jobs.session import SessionError
 
@@ -43,10 +46,18 @@ class ExpressionError(SessionError):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How ``value`` is read: as text, or by this Avro schema (JSON), with Confluent's 5 bytes before it or without."""
+    """How ``value`` is read: as text, or by this Avro schema (JSON), with Confluent's 5 bytes before it or without.
+
+    With ``envelope``, values are Debezium's change events, and ``debezium.COLUMNS`` are columns too.
+    """
 
     avro_schema: str | None = None
     confluent: bool = True
+    envelope: bool = False
+
+    @property
+    def columns(self) -> str:
+        return f"{COLUMNS}, {debezium.COLUMNS}" if self.envelope else COLUMNS
 
 
 def named(raw: DataFrame, shape: Shape) -> DataFrame:
@@ -67,7 +78,8 @@ def named(raw: DataFrame, shape: Shape) -> DataFrame:
         pairs = f.transform("headers", lambda each: f.struct(each["key"], each["value"].cast("string")))
         columns.append(f.map_from_entries(pairs).alias("headers"))
     try:
-        return raw.select(*columns)
+        frame = raw.select(*columns)
+        return debezium.with_envelope(frame) if shape.envelope else frame
     except PySparkException as error:
         if shape.avro_schema is None:
             raise
@@ -114,6 +126,22 @@ def checked(frame: DataFrame, flag: str, text: str) -> Column:
     if not chosen.deterministic():
         raise ExpressionError(_refused(flag, text, "not the same at every reading"))
     return f.expr(text)
+
+
+def condition(frame: DataFrame, flag: str, text: str) -> Column:
+    """As ``checked``, for an expression that must be true or false."""
+    column = checked(frame, flag, text)
+    if not isinstance(frame.select(column).schema.fields[0].dataType, BooleanType):
+        raise ExpressionError(f"{flag} {text!r} is no condition: it must be true or false for a record")
+    return column
+
+
+def chosen_by(frame: DataFrame, shape: Shape, where: str) -> Column | None:
+    """Which records count, None for all. A tombstone of Debezium repeats the deletion before it, and does not."""
+    columns = [f.expr(where)] if where else []
+    if shape.envelope:
+        columns.append(frame["value_bytes"].isNotNull())
+    return functools.reduce(lambda one, other: one & other, columns) if columns else None
 
 
 def _refuse(flag: str, text: str, root: Any) -> None:  # noqa: ANN401 -- an expression of the JVM
@@ -164,9 +192,15 @@ def identity(column: Column) -> Column:
     return column.cast("string")
 
 
-def hash_columns(id_column: Column | None, key: Column | None, sequence: Column | None) -> list[Column]:
+def hash_columns(
+    id_column: Column | None, key: Column | None, sequence: Column | None, chosen: Column | None = None
+) -> list[Column]:
     """The columns that the fold takes: hashes are null where the expression is."""
     columns = [position_column()]
+    if chosen is not None:
+        columns.append(chosen.alias("chosen"))
+    if id_column is not None or key is not None:
+        columns.append(f.col("value_bytes").isNull().alias("tombstone"))
     if id_column is not None:
         columns.append(_hash(id_column, "id_hash"))
     if key is not None and sequence is not None:

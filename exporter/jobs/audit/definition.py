@@ -9,10 +9,45 @@ from typing import TYPE_CHECKING
 from exporter.jobs.audit.columns import Shape
 from exporter.jobs.audit.fold import OffsetSpan
 from exporter.jobs.audit.offset_range import BEGINNING, Bound
-from exporter.jobs.audit.sink import SinkTable
+from exporter.jobs.audit.tables import SinkTable
+from exporter.jobs.audit.upsert import KINDS
+from exporter.model import Word
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+class NullId(Word):
+    """What a record does whose id, key or number is null: nothing, a note, or the result is unknown."""
+
+    SKIP = "skip"
+    COUNT = "count"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedSink:
+    """A table with the latest row of each key: expressions over its columns; "" where one is not compared."""
+
+    table: SinkTable
+    key: str
+    version: str = ""
+    content: str = ""
+
+    @property
+    def expressions(self) -> dict[str, str]:
+        """By flag."""
+        given = {"--sink-key": self.key, "--sink-version": self.version, "--sink-content": self.content}
+        return {flag: text for flag, text in given.items() if text}
+
+
+@dataclass(frozen=True, slots=True)
+class Outbox:
+    """A table of which each row (that ``where`` is true for) must be in the topic, by ``id``."""
+
+    table: SinkTable
+    id: str
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +65,58 @@ class Audit:
     source_id: str = ""
     source_group: str = ""
     sink: SinkTable | None = None
+    where: str = ""
+    source_where: str = ""
+    null_id: NullId = NullId.FAIL
+    sparse: bool = False
+    """Numbers of a key grow, and may leave some out."""
+    version: str = ""
+    content: str = ""
+    deleted: str = "value_bytes IS NULL"
+    keyed: KeyedSink | None = None
+    outbox: Outbox | None = None
     hash_bits: int = 64
     """Bits of the hashes. Fewer make hashes collide, which changes only the duration."""
 
     @property
     def expressions(self) -> dict[str, str]:
         """The topic's own, by flag."""
-        given = {"--id": self.id, "--key": self.key, "--sequence": self.sequence}
+        given = {
+            "--id": self.id,
+            "--key": self.key,
+            "--sequence": self.sequence,
+            "--version": self.version,
+            "--content": self.content,
+        }
         return {flag: text for flag, text in given.items() if text}
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """What must be true or false of a record of the topic, by flag."""
+        given = {"--where": self.where, "--deleted": self.deleted if self.keyed is not None else ""}
+        return {flag: text for flag, text in given.items() if text}
+
+    @property
+    def tables(self) -> tuple[SinkTable, ...]:
+        """All tables that are read."""
+        keyed = None if self.keyed is None else self.keyed.table
+        outbox = None if self.outbox is None else self.outbox.table
+        return tuple(each for each in (self.sink, keyed, outbox) if each is not None)
 
     @property
     def checks(self) -> tuple[str, ...]:
         """The kinds of finding that are searched for."""
-        kinds = ["duplicate"] if self.id or self.key else []
-        if self.key:
-            kinds += ["gap", "reordered"]
+        kinds = ["duplicate"] if self.id or self.sequence else []
+        if self.sequence:
+            kinds += ["reordered"] if self.sparse else ["gap", "reordered"]
         if self.source_topic:
             kinds += ["missing", "aborted_visible", "ahead"]
         if self.sink is not None:
             kinds += ["missing", "repeated", "aborted_visible", "ahead"]
+        if self.keyed is not None:
+            kinds += [*KINDS, "aborted_visible"]
+        if self.outbox is not None:
+            kinds.append("missing")
         return tuple(dict.fromkeys(kinds))
 
     @property

@@ -30,9 +30,12 @@ EVIDENCE = {
     "first_partition": "int",
     "first_offset": "bigint",
     "before_sequence": "bigint",
+    "expected": "string",
+    "stored": "string",
 }
 """Columns of a finding: its kind and place; of a repetition the record that it repeats and the number of repetitions;
-of a gap the number before it and how many are missing. ``key`` is the record's, or the value of ``--key``.
+of a gap the number before it and how many are missing; of a sink's row what it should be, and what it is. ``key`` is
+the record's, or the value of ``--key``.
 """
 
 ALL = "true"

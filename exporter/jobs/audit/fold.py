@@ -59,6 +59,9 @@ class Fold(IntEnum):
     SINK_MISSING = 18
     SINK_STRANGE = 19  # positions at which the topic holds no record
     WAITING = 20  # records that the sink may still get, in ``place``
+    # Of the first stage:
+    BLANK_TOMBSTONE = 21  # as BLANK, of records without a value
+    LEFT_OUT = 22  # records that the condition leaves out, in ``place``
 
 
 class OffsetSpan(NamedTuple):
@@ -72,7 +75,8 @@ class OffsetSpan(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Parameters of the first stage. Its columns are position, then those that are needed: id_hash;
-    key_hash, key_hash_2 and sequence. Null is the value of an expression for a record that has none.
+    key_hash, key_hash_2 and sequence; ``chosen`` (false or null: its id and number do not count) and ``tombstone``.
+    Null is the value of an expression for a record that has none. With ``sparse``, numbers of a key only have to grow.
 
     ``parts`` are the values of ``part`` that lead to each task of the second stage (``parts_of``). ``mask`` keeps fewer
     bits of the hashes, for tests: with a few, everything collides, and the result must be the same.
@@ -83,6 +87,7 @@ class Plan:
     keys: bool = False
     offsets: Fold | None = None
     mask: int = -1
+    sparse: bool = False
 
 
 def parts_of(count: int) -> tuple[int, ...]:
@@ -154,6 +159,11 @@ def _fold(plan: Plan, kept: Bitmaps, batches: list[pa.RecordBatch]) -> Iterator[
     table = pa.Table.from_batches(batches).combine_chunks()
     positions = table["position"].to_numpy()
     yield from kept.add(positions)
+    if "chosen" in table.column_names:
+        there = table["chosen"].fill_null(False).to_numpy()
+        if not there.all():
+            yield rows([(int(Fold.LEFT_OUT), 0, len(there) - int(there.sum()), b"")])
+            table, positions = table.filter(pa.array(there)), positions[there]
     if plan.ids is not None:
         yield from _fold_ids(plan, plan.ids, table, positions)
     if plan.keys:
@@ -164,7 +174,7 @@ def _fold_ids(plan: Plan, kind: Fold, table: pa.Table, positions: Array) -> Iter
     hashes = table["id_hash"]
     if hashes.null_count:
         there = hashes.is_valid().to_numpy()
-        yield _blank(kind, positions[~there])
+        yield from _blanks(kind, table, positions, ~there)
         hashes, positions = hashes.drop_null(), positions[there]
     values = hashes.to_numpy() & plan.mask
     yield from _dealt(kind, plan.parts, values, (values, positions))
@@ -173,18 +183,18 @@ def _fold_ids(plan: Plan, kind: Fold, table: pa.Table, positions: Array) -> Iter
 def _fold_runs(plan: Plan, table: pa.Table, positions: Array) -> Iterator[pa.RecordBatch]:
     if table["sequence"].null_count or table["key_hash"].null_count:
         there = table["sequence"].is_valid().to_numpy() & table["key_hash"].is_valid().to_numpy()
-        yield _blank(Fold.RUNS, positions[~there])
+        yield from _blanks(Fold.RUNS, table, positions, ~there)
         table, positions = table.filter(pa.array(there)), positions[there]
     key, key_2, sequence = (table[name].to_numpy() for name in ("key_hash", "key_hash_2", "sequence"))
-    runs = runs_of(key & plan.mask, key_2 & plan.mask, sequence, positions)
+    runs = runs_of(key & plan.mask, key_2 & plan.mask, sequence, positions, sparse=plan.sparse)
     yield from _dealt(Fold.RUNS, plan.parts, runs[0], runs)
 
 
-def runs_of(key: Array, key_2: Array, sequence: Array, positions: Array) -> tuple[Array, ...]:
+def runs_of(key: Array, key_2: Array, sequence: Array, positions: Array, *, sparse: bool = False) -> tuple[Array, ...]:
     """Maximal runs in which a key's sequence grows by one from record to record, in the order of the log.
 
-    Returns key, key_2, first and last sequence number, first and last position. A topic without an anomaly has one for
-    each key, however hot that key is.
+    With ``sparse`` it only has to grow. Returns key, key_2, first and last sequence number, first and last position. A
+    topic without an anomaly has one for each key, however hot that key is.
     """
     if not len(key):
         empty = np.empty(0, dtype=np.int64)
@@ -196,7 +206,7 @@ def runs_of(key: Array, key_2: Array, sequence: Array, positions: Array) -> tupl
     new[1:] = (
         (key[1:] != key[:-1])
         | (key_2[1:] != key_2[:-1])
-        | (sequence[1:] != sequence[:-1] + 1)
+        | ((sequence[1:] <= sequence[:-1]) if sparse else (sequence[1:] != sequence[:-1] + 1))
         | (positions[1:] >> OFFSET_BITS != positions[:-1] >> OFFSET_BITS)
     )
     first = np.flatnonzero(new)
@@ -233,9 +243,12 @@ class Bitmaps:
         return rows([(int(kind or 0), parts[chunk % len(parts)], chunk, np.packbits(bits).tobytes())])
 
 
-def _blank(kind: Fold, positions: Array) -> pa.RecordBatch:
-    # Which expression gave null, how often, and at which first positions.
-    return rows([(int(Fold.BLANK), int(kind), len(positions), positions[:8].astype(np.int64).tobytes())])
+def _blanks(kind: Fold, table: pa.Table, positions: Array, blank: Array) -> Iterator[pa.RecordBatch]:
+    # Which expression gave null, how often, and at which first positions; records without a value apart.
+    empty = table["tombstone"].to_numpy() if "tombstone" in table.column_names else np.zeros(len(blank), dtype=bool)
+    for fold, chosen in ((Fold.BLANK, positions[blank & ~empty]), (Fold.BLANK_TOMBSTONE, positions[blank & empty])):
+        if len(chosen):
+            yield rows([(int(fold), int(kind), len(chosen), chosen[:8].astype(np.int64).tobytes())])
 
 
 def _dealt(kind: Fold, parts: tuple[int, ...], by: Array, columns: Iterable[Array]) -> Iterator[pa.RecordBatch]:

@@ -110,6 +110,9 @@ class Follow:
         covered = cover(self._access.client, self._audit.topic, self._audit.begin, None, self._access.deadline())
         self._starts = {number: span.start for number, span in covered.spans.items()}
         self._unknown = covered.unknown
+        if covered.compacted:
+            compacted = f"{self._audit.topic} is compacted: records may be removed before they are read"
+            self._unknown = (*self._unknown, compacted)
         try:
             query = self._start()
             try:

@@ -13,8 +13,9 @@ from pyspark.storagelevel import StorageLevel
 
 from exporter.jobs.audit import fold as audit_fold
 from exporter.jobs.audit import search as audit_search
-from exporter.jobs.audit.columns import checked, hash_columns, named, reason, uses_headers
-from exporter.jobs.audit.definition import Audit, AuditOutcome, FindingFrame, Portion
+from exporter.jobs.audit.columns import checked, chosen_by, condition, hash_columns, named, reason, uses_headers
+from exporter.jobs.audit.compaction import markers_in, sentence
+from exporter.jobs.audit.definition import Audit, AuditOutcome, FindingFrame, NullId, Portion
 from exporter.jobs.audit.evidence import ALL, duplicates, located, rows, sequence_findings
 from exporter.jobs.audit.fold import SCHEMA, Fold, OffsetSpan, Plan, folder, parts_of
 from exporter.jobs.audit.offset_range import Bound, Covered, cover, described, lost_since
@@ -22,6 +23,7 @@ from exporter.jobs.audit.read import Reader, TopicAccess, exploded
 from exporter.jobs.audit.search import Comparison, Search, comparer, fold_sink, searcher
 from exporter.jobs.audit.sink import stored
 from exporter.jobs.audit.summary import Summary, before, dealt, newest_of, spans_between, up_to, within
+from exporter.jobs.audit.tables_compared import AuditedTables
 from exporter.jobs.session import SessionError
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.groups import committed_offsets
@@ -56,6 +58,9 @@ def check_expressions(reader: Reader, audit: Audit) -> None:
     empty = named(reader.nothing(), audit.shape)
     for flag, text in {**audit.expressions, **({"--source-id": audit.source_id} if audit.source_id else {})}.items():
         checked(empty, flag, text)
+    for flag, text in {**audit.conditions, "--source-where": audit.source_where}.items():
+        if text:
+            condition(empty, flag, text)
 
 
 def run(
@@ -93,11 +98,14 @@ class _Run:
         self._fresh = ALL if portion is None else within(portion.fresh)
         self._session, self._access, self._audit = session, access, audit
         self._deliver, self._say = deliver, say
-        headers = uses_headers({**audit.expressions, "--source-id": audit.source_id})
+        more = {"--source-id": audit.source_id, "--source-where": audit.source_where}
+        headers = uses_headers({**audit.expressions, **audit.conditions, **more})
         self._reader = Reader(session, access, audit.topic, headers)
         self._source = Reader(session, access, audit.source_topic, headers) if audit.source_topic else None
         self._unknown: list[str] = []
         self._notes: list[str] = []
+        self._taken = 0
+        """Records of the topic that compaction took, at most."""
         self._covered: Mapping[int, OffsetSpan] = {}
         self._kept = contextlib.ExitStack()
 
@@ -111,10 +119,12 @@ class _Run:
         # Downstream is read first: it then never has more than its source. But the source topic's end is taken before
         # its output's: the output then has every record that the source's end requires.
         sink = self._sink_folded() if audit.sink is not None else None
+        tables = AuditedTables(self._reader, audit, self._keep, self._found_here, self._say)
+        tables.read()
         source = self._source_covered() if self._source is not None else None
         covered = self._topic_covered(whole=source is not None)
         total = covered.offsets + (source.offsets if source is not None else 0)
-        if not total and sink is None and self._portion is None:
+        if not total and not audit.tables and self._portion is None:
             self._unknown.append(self._empty())
             return AuditOutcome(0, 0, covered.spans, tuple(self._unknown), tuple(self._notes))
         parts = self._portion.parts if self._portion else parts_of(self._reader.tasks(total, PART_RECORDS))
@@ -123,16 +133,22 @@ class _Run:
         summary = Summary(folded)
         if not summary.records and self._portion is None:
             self._unknown.append(self._empty())
-        self._unknown += summary.blanks()
+        self._left_out(summary)
+        aborted = self._offsets(folded, summary, covered, sink, parts)
+        self._compacted(covered, summary.records + aborted)
         self._duplicates(folded, summary)
         self._sequences(folded, summary)
-        aborted = self._offsets(folded, summary, covered, sink, parts)
+        for compared in tables.compare(covered, holes=self._taken > 0):
+            self._unknown += compared.unknown
+            self._notes += compared.notes
         if self._source is not None and source is not None:
             self._sourced(self._source, source, folded, summary)
         lost = lost_since(access.client, audit.topic, covered.spans, access.deadline())
         self._unknown += lost
         if not audit.checks:
-            self._unknown.append("nothing was asked: give --id, --key with --sequence, --source-topic or --sink")
+            self._unknown.append(
+                "nothing was asked: give --id, --key with --sequence, --source-topic, --sink or --outbox"
+            )
         return AuditOutcome(summary.records, aborted, covered.spans, tuple(self._unknown), tuple(self._notes))
 
     def _topic_covered(self, *, whole: bool) -> Covered:
@@ -153,33 +169,65 @@ class _Run:
     def _empty(self) -> str:
         return f"there are no records of {self._audit.topic} between these offsets"
 
+    def _left_out(self, summary: Summary) -> None:
+        """What --where and --null-id leave out."""
+        blanks = tuple(summary.blanks())
+        if self._audit.null_id is NullId.FAIL:
+            self._unknown += blanks
+        elif self._audit.null_id is NullId.COUNT:
+            self._notes += blanks
+        if out := summary.counts[Fold.LEFT_OUT]:
+            self._notes.append(f"{out:,} of {summary.records:,} records are left out, by --where or as tombstones")
+            if out == summary.records and self._portion is None:
+                self._unknown.append("all records are left out: nothing was compared")
+
+    def _compacted(self, covered: Covered, there: int) -> None:
+        if not covered.compacted:
+            return
+        holes = covered.offsets - there
+        if holes:
+            self._say("counting what compaction took")
+            holes -= markers_in(self._access, self._audit.topic, covered.spans)
+        self._taken = max(0, holes)
+        known = not self._taken or self._audit.begin.earliest
+        (self._notes if known else self._unknown).append(sentence(self._audit.topic, self._taken))
+
     # --- First and second stage ---
 
     def _folded(self, covered: Covered, source: Covered | None, parts: tuple[int, ...]) -> DataFrame:
         audit = self._audit
-        plan = Plan(parts, Fold.IDS if audit.id else None, bool(audit.key), Fold.KEPT, audit.mask)
-        folded = self._fold(self._reader, covered.spans, audit.expressions, plan)
+        plan = Plan(parts, Fold.IDS if audit.id else None, bool(audit.sequence), Fold.KEPT, audit.mask, audit.sparse)
+        folded = self._fold(self._reader, covered.spans, audit.expressions, plan, audit.where)
         if source is not None and self._source is not None:
             source_plan = Plan(parts, Fold.SOURCE_IDS, mask=audit.mask)
             expressions = {"--id": audit.source_id or audit.id}
-            folded = folded.unionAll(self._fold(self._source, source.spans, expressions, source_plan))
-        search = Search(covered.spans, source is not None)
+            folded = folded.unionAll(
+                self._fold(self._source, source.spans, expressions, source_plan, audit.source_where)
+            )
+        search = Search(covered.spans, source is not None, audit.sparse)
         if self._portion is not None:
             folded.write.mode("overwrite").parquet(self._portion.store)
             folded = self._session.read.parquet(self._portion.store)
             if self._portion.past:
                 known = f"kind IN ({int(Fold.IDS)}, {int(Fold.RUNS)})"
                 folded = folded.unionAll(self._session.read.parquet(*self._portion.past).where(known))
-            search = Search(covered.spans, fresh=self._portion.fresh)
+            search = Search(covered.spans, sparse=audit.sparse, fresh=self._portion.fresh)
         return folded.repartition(len(parts), "part").mapInArrow(searcher(search), SCHEMA)  # type: ignore[arg-type]
 
     def _fold(
-        self, reader: Reader, spans: Mapping[int, OffsetSpan], expressions: Mapping[str, str], plan: Plan
+        self, reader: Reader, spans: Mapping[int, OffsetSpan], expressions: Mapping[str, str], plan: Plan, where: str
     ) -> DataFrame:
         frame = named(reader.records(spans), self._audit.shape)
         columns = {flag: checked(frame, flag, text) for flag, text in expressions.items()}
-        hashed = hash_columns(columns.get("--id"), columns.get("--key"), columns.get("--sequence"))
+        chosen = chosen_by(frame, self._audit.shape, where)
+        hashed = hash_columns(columns.get("--id"), columns.get("--key"), columns.get("--sequence"), chosen)
         return frame.select(*hashed).mapInArrow(folder(plan), SCHEMA)  # type: ignore[arg-type]
+
+    def _read(self, frame: DataFrame) -> DataFrame:
+        """Keep a frame, and read it now: a frame is otherwise read when it is first used."""
+        kept = self._keep(frame)
+        kept.count()
+        return kept
 
     def _keep(self, frame: DataFrame) -> DataFrame:
         kept = frame.persist(StorageLevel.DISK_ONLY)
@@ -209,14 +257,20 @@ class _Run:
         spans = spans_between(suspects, self._covered)
         self._say(f"comparing the records of {summary.counts[Fold.SUSPECT_KEYS]:,} keys")
         frame = named(self._reader.records(spans), self._audit.shape)
+        if (chosen := chosen_by(frame, self._audit.shape, self._audit.where)) is not None:
+            frame = frame.where(chosen)
         key, sequence = checked(frame, "--key", self._audit.key), checked(frame, "--sequence", self._audit.sequence)
-        _, key_hash, key_hash_2, _ = hash_columns(None, key, sequence)
+        *_, key_hash, key_hash_2, _ = hash_columns(None, key, sequence)
         mask = self._audit.mask
         hashed = frame.withColumns(
             {"key_hash": key_hash.bitwiseAND(mask), "key_hash_2": key_hash_2.bitwiseAND(mask)}
         ).join(suspects.select("key_hash", "key_hash_2"), ["key_hash", "key_hash_2"], "left_semi")
         hashed = self._keep(hashed)
         for kind, found in sequence_findings(hashed, key, sequence, self._fresh).items():
+            if kind == "gap" and (self._audit.sparse or self._taken):
+                if not self._audit.sparse and (count := found.count()):
+                    self._unknown.append(f"{count:,} gaps may be numbers that compaction took")
+                continue
             # A repeated number of a key is reported by --id where there is one: never twice.
             if kind != "duplicate" or not self._audit.id:
                 self._found(kind, self._audit.topic, found)
@@ -230,7 +284,7 @@ class _Run:
         self._say(f"reading {sink.name}")
         rows_of = stored(self._session, sink, self._audit.topic)
         # One part for each chunk of offsets, whatever the number of tasks will be.
-        return self._keep(rows_of.mapInArrow(fold_sink((0,)), SCHEMA))  # type: ignore[arg-type]
+        return self._read(rows_of.mapInArrow(fold_sink((0,)), SCHEMA))  # type: ignore[arg-type]
 
     def _offsets(
         self, folded: DataFrame, summary: Summary, covered: Covered, sink: DataFrame | None, parts: tuple[int, ...]
@@ -295,6 +349,11 @@ class _Run:
             }
         covered = cover(access.client, audit.source_topic, audit.begin, audit.end, access.deadline(), at_most)
         self._take(covered)
+        if covered.compacted:
+            (self._notes if audit.begin.earliest else self._unknown).append(
+                f"{audit.source_topic} is compacted: its records that are still there were compared"
+                " (--from earliest asks about those alone)"
+            )
         return covered
 
     def _sourced(self, source: Reader, covered: Covered, folded: DataFrame, summary: Summary) -> None:
@@ -309,7 +368,12 @@ class _Run:
                 self._notes.append(
                     f"{late:,} records of {source.topic} are newer than all that {self._audit.topic} has of it"
                 )
-            if absent - late:
+            if absent - late and self._taken:
+                self._unknown.append(
+                    f"{absent - late:,} records of {source.topic} are not in {self._audit.topic}: compaction may have"
+                    " taken them there"
+                )
+            elif absent - late:
                 records = named(source.at(due, absent - late), self._audit.shape)
                 self._found("missing", source.topic, located(records, due))
         if strange:
@@ -349,8 +413,13 @@ class _Run:
 
     def _ids(self, source: Reader, spans: Mapping[int, OffsetSpan], *, committed: bool) -> DataFrame:
         frame = named(source.records(spans, committed=committed), self._audit.shape)
+        if (chosen := chosen_by(frame, self._audit.shape, self._audit.source_where)) is not None:
+            frame = frame.where(chosen)
         column: Column = checked(frame, "--source-id", self._audit.source_id or self._audit.id)
         return frame.select(column.cast("string").alias("it"), "partition", "offset")
+
+    def _found_here(self, kind: str, frame: DataFrame) -> None:
+        self._found(kind, self._audit.topic, frame)
 
     def _found(self, kind: str, topic: str, frame: DataFrame) -> None:
         self._deliver(FindingFrame(kind, topic, rows(frame, kind, topic)))

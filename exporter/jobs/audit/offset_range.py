@@ -78,13 +78,14 @@ def _offset(text: str) -> int:
 
 class Covered(NamedTuple):
     """``spans`` and high watermarks by partition. ``unknown`` has sentences on what was asked for and cannot be
-    determined, ``notes`` other remarks.
+    determined, ``notes`` other remarks. ``compacted``: records may have been removed.
     """
 
     spans: Mapping[int, OffsetSpan]
     high: Mapping[int, int]
     unknown: tuple[str, ...]
     notes: tuple[str, ...]
+    compacted: bool = False
 
     @property
     def offsets(self) -> int:
@@ -115,7 +116,11 @@ def cover(
             stop = min(stop, at_most.get(each.partition, 0))
         start = max(asked_start[each], starts[each])
         spans[each.partition] = OffsetSpan(each.partition, start, max(start, stop))
-    unknown = [*_retention(begin, asked_start, starts), *_policy(client, topic, deadline)]
+    config = client.config("topic", topic, (POLICY,), deadline)
+    unknown = [*_retention(begin, asked_start, starts)]
+    if isinstance(config, Fault):
+        unknown.append(f"whether {topic} is compacted could not be asked: {config.detail}")
+    compacted = not isinstance(config, Fault) and "compact" in config.get(POLICY, "")
     undecided = sum(max(0, high[each] - stable[each]) for each in partitions)
     notes = []
     if end is not None and (beyond := [each for each in partitions if asked_end[each] > stable[each]]):
@@ -124,7 +129,8 @@ def cover(
         )
     elif undecided:
         notes.append(f"{undecided} offsets at the end are not decided yet, and not audited")
-    return Covered(spans, {each.partition: high[each] for each in partitions}, tuple(unknown), tuple(notes))
+    heads = {each.partition: high[each] for each in partitions}
+    return Covered(spans, heads, tuple(unknown), tuple(notes), compacted)
 
 
 def lost_since(
@@ -176,14 +182,6 @@ def _retention(
             f"{some(gone)}: the log begins later than {begin.text}: what retention took cannot be compared"
             " (--from earliest asks about what is still there)"
         )
-
-
-def _policy(client: ClusterClient, topic: str, deadline: Deadline) -> Iterable[str]:
-    config = client.config("topic", topic, (POLICY,), deadline)
-    if isinstance(config, Fault):
-        yield f"whether {topic} is compacted could not be asked: {config.detail}"
-    elif "compact" in config.get(POLICY, ""):
-        yield f"{topic} is compacted: records may have been removed, so no result covers all of them"
 
 
 def _all(answers: Answers[TopicPartition, int]) -> Mapping[TopicPartition, int]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from exporter import __version__
 from exporter.audit_result.result import AuditResult, Finding, TopicResult, dump_result
-from exporter.jobs.audit.definition import Audit, AuditOutcome
+from exporter.jobs.audit.definition import Audit, AuditOutcome, NullId
 from exporter.jobs.audit.findings import Findings, WhoWrote
 from exporter.jobs.audit.job import Say, run
 from exporter.jobs.audit.page import page_of
@@ -146,11 +146,25 @@ def described(audit: Audit) -> dict[str, str]:
         "--source-topic": audit.source_topic,
         "--source-id": audit.source_id,
         "--source-group": audit.source_group,
-        "--sink": "" if audit.sink is None else audit.sink.name,
+        "--where": audit.where,
+        "--source-where": audit.source_where,
+        "--null-id": "" if audit.null_id is NullId.FAIL else audit.null_id,
+        "--format": "debezium" if audit.shape.envelope else "",
+        "--sparse": "yes" if audit.sparse else "",
+        "--sink": next((each.name for each in (audit.sink, audit.keyed and audit.keyed.table) if each), ""),
+        **({} if audit.keyed is None else {**audit.keyed.expressions, "--deleted": audit.deleted}),
+        **_outbox(audit),
         "--from": audit.begin.text,
         "--to": "" if audit.end is None else audit.end.text,
     }
     return {flag: text for flag, text in given.items() if text}
+
+
+def _outbox(audit: Audit) -> dict[str, str]:
+    outbox = audit.outbox
+    if outbox is None:
+        return {}
+    return {"--outbox": outbox.table.name, "--outbox-id": outbox.id, "--outbox-where": outbox.where}
 
 
 @contextmanager

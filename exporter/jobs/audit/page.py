@@ -20,6 +20,8 @@ MEANING = {
     "missing": "a committed record did not arrive downstream",
     "repeated": "the sink stored a record more than once",
     "ahead": "downstream has a record that is not decided yet: the last stable offset is before it",
+    "stale": "the sink has an older record of the key than the topic",
+    "phantom": "the sink has a row that no committed record explains",
 }
 """What each kind of finding means, in one line; docs/audit.md has the names of the literature."""
 
@@ -31,6 +33,8 @@ _NOUNS = {
     "missing": ("missing record", "missing records"),
     "repeated": ("repeated record", "repeated records"),
     "ahead": ("record ahead of the LSO", "records ahead of the LSO"),
+    "stale": ("stale row", "stale rows"),
+    "phantom": ("phantom row", "phantom rows"),
 }
 
 NUMBERS = frozenset(

@@ -22,11 +22,13 @@ _COLUMNS = {Fold.IDS: 2, Fold.SOURCE_IDS: 2, Fold.RUNS: 6}
 class Search:
     """What to search for. ``spans`` are the audited offsets by partition; ``fresh`` those that are new.
 
-    Without ``fresh`` all are new; with it (``--follow``) older records alone are no suspects.
+    With ``sparse``, numbers of a key may leave some out. Without ``fresh`` all are new; with it (``--follow``) older
+    records alone are no suspects.
     """
 
     spans: Mapping[int, OffsetSpan] = field(default_factory=dict)
     source: bool = False
+    sparse: bool = False
     fresh: Mapping[int, OffsetSpan] | None = None
 
     def is_fresh(self, positions: Array) -> Array:
@@ -89,7 +91,8 @@ def broken(runs: list[Array], search: Search) -> tuple[Array, ...]:
     # By sequence number: runs that leave a gap, or overlap.
     order = np.lexsort((begin, first, key_2, key))
     same = _same(key[order], key_2[order])
-    bad[order[1:]] = same & (first[order][1:] != last[order][:-1] + 1)
+    # Sparse runs may lie within each other: only those of one partition are compared, below.
+    bad[order[1:]] = same & (first[order][1:] != last[order][:-1] + 1) & (not search.sparse)
     # By position in one partition: runs that go back.
     order = np.lexsort((begin, key_2, key))
     here = _same(key[order], key_2[order]) & (begin[order][1:] >> OFFSET_BITS == begin[order][:-1] >> OFFSET_BITS)

@@ -12,6 +12,7 @@ from exporter.jobs.audit.fold import CHUNK, CHUNK_BITS, OFFSET_BITS, Fold, Offse
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_SMALL = frozenset({Fold.COUNT, Fold.BLANK, Fold.BLANK_TOMBSTONE, Fold.MATCHED})
 _BLANK = {Fold.IDS: "--id", Fold.SOURCE_IDS: "--source-id", Fold.RUNS: "--key or --sequence"}
 
 
@@ -19,13 +20,13 @@ class Summary:
     """The small rows of a stage: counts of all kinds, chunks, blanks."""
 
     def __init__(self, frame: DataFrame) -> None:
-        small = ", ".join(str(int(kind)) for kind in (Fold.COUNT, Fold.BLANK, Fold.MATCHED))
+        small = ", ".join(str(int(kind)) for kind in _SMALL)
         self.counts: dict[Fold, int] = dict.fromkeys(Fold, 0)
         self._small: list[tuple[Fold, int, int, bytes]] = []
         data = f"CASE WHEN kind IN ({small}) THEN data END AS data"
         for kind, part, where, blob in frame.selectExpr("kind", "part", "place", data).collect():
             fold = Fold(kind)
-            if fold in {Fold.COUNT, Fold.BLANK, Fold.MATCHED}:
+            if fold in _SMALL:
                 self._small.append((fold, part, where, bytes(blob)))
             self.counts[fold] += where
 
@@ -51,11 +52,16 @@ class Summary:
     def blanks(self) -> Iterator[str]:
         """Records without id, key or number, in sentences."""
         for kind in (Fold.IDS, Fold.RUNS, Fold.SOURCE_IDS):
-            mine = [(where, data) for fold, part, where, data in self._small if fold is Fold.BLANK and part == kind]
-            if mine:
-                number, offset = place(int(min(np.frombuffer(data, dtype=np.int64)[0] for _, data in mine)))
-                count = sum(where for where, _ in mine)
-                yield f"{_BLANK[kind]} gives null for {count:,} records, as at partition {number} offset {offset}"
+            mine = {
+                blank: [(where, data) for fold, part, where, data in self._small if fold is blank and part == kind]
+                for blank in (Fold.BLANK, Fold.BLANK_TOMBSTONE)
+            }
+            if every := [each for blank in mine.values() for each in blank]:
+                number, offset = place(int(min(np.frombuffer(data, dtype=np.int64)[0] for _, data in every)))
+                count = sum(where for where, _ in every)
+                empty = sum(where for where, _ in mine[Fold.BLANK_TOMBSTONE])
+                them = f" ({empty:,} of them tombstones)" if empty else ""
+                yield f"{_BLANK[kind]} gives null for {count:,} records{them}, as at partition {number} offset {offset}"
 
     def matched(self) -> dict[int, int]:
         """The newest offset of each source partition whose id the topic has."""

@@ -14,7 +14,7 @@ from demo.cluster import KafkaCluster
 from demo.connect import ConnectCluster
 from demo.processes import poll
 from demo.workloads.producers import EndedError, JavaProducer, RdkafkaProducer
-from exporter.jobs.audit.sink import SinkTable
+from exporter.jobs.audit.tables import SinkTable
 from exporter.model import Deadline
 from tests.e2e.conftest import EnterContext
 from tests.e2e.spark.auditing import Auditor, auditor, by_kind, places

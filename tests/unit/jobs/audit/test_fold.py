@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from exporter.jobs.audit import fold as audit_fold
 from exporter.jobs.audit.fold import Fold, OffsetSpan, Plan, folder, parts_of, place, position, rows, runs_of, unpack
-from exporter.jobs.audit.search import Comparison, Search, comparer, fold_sink, searcher
+from exporter.jobs.audit.search import Comparison, Search, broken, comparer, fold_sink, searcher
 
 PARTS = (0,)
 SPANS = {0: OffsetSpan(0, 0, 40)}
@@ -142,3 +142,34 @@ def test_a_sink_is_told_apart_offset_by_offset(log: list[str], stored: list[int]
 def test_rows_of_a_sink_without_a_position_are_counted() -> None:
     found = [row for batch in fold_sink(PARTS)(batches({"position": [3, None, None]}, 9)) for row in batch.to_pylist()]
     assert [row["place"] for row in found if row["kind"] == Fold.BLANK] == [2]
+
+
+def test_numbers_that_may_leave_some_out_break_a_run_only_where_they_go_back() -> None:
+    zeros = np.zeros(6, dtype=np.int64)
+    numbers = np.array([3, 7, 9, 8, 8, 20])
+    runs = runs_of(zeros, zeros, numbers, np.arange(6), sparse=True)
+    assert [(int(first), int(last)) for first, last in zip(runs[2], runs[3], strict=True)] == [(3, 9), (8, 8), (8, 20)]
+    suspects = broken(list(runs), Search(sparse=True))
+    assert len(suspects[0]) == 1
+    growing = runs_of(zeros, zeros, np.array([1, 5, 6, 7, 90, 91]), np.arange(6), sparse=True)
+    assert not len(broken(list(growing), Search(sparse=True))[0])
+    assert len(broken(list(growing), Search())[0]) == 0  # one run, which says nothing of what it leaves out
+
+
+def test_records_left_out_keep_their_offsets_and_lose_their_ids() -> None:
+    table = pa.RecordBatch.from_pydict(
+        {
+            "position": pa.array([0, 1, 2, 3], pa.int64()),
+            "chosen": pa.array([True, False, None, True]),
+            "tombstone": pa.array([False, False, False, True]),
+            "id_hash": pa.array([7, 8, 9, None], pa.int64()),
+        }
+    )
+    plan = Plan(parts_of(1), Fold.IDS, offsets=Fold.KEPT)
+    found = [row for batch in folder(plan)(iter([table])) for row in zip(*(c.to_pylist() for c in batch), strict=True)]
+    by_kind = {Fold(kind): (where, data) for kind, _, where, data in found}
+    assert by_kind[Fold.LEFT_OUT][0] == 2
+    assert by_kind[Fold.IDS][0] == 1
+    assert by_kind[Fold.BLANK_TOMBSTONE][0] == 1
+    assert Fold.BLANK not in by_kind
+    assert np.unpackbits(np.frombuffer(by_kind[Fold.KEPT][1], dtype=np.uint8)).sum() == 4

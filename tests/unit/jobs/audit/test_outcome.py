@@ -12,7 +12,8 @@ import pytest
 
 from exporter.audit_result.result import Finding, dump_result, parse_result
 from exporter.cli import main
-from exporter.commands.audit_settings import AgentAddress, agent_of
+from exporter.commands.audit import add_to
+from exporter.commands.audit_settings import AgentAddress, agent_of, audit_of
 from exporter.commands.settings import UsageError
 from exporter.jobs.audit.definition import Audit, AuditOutcome
 from exporter.jobs.audit.findings import merged, worst_of
@@ -21,7 +22,7 @@ from exporter.jobs.audit.follow import planned
 from exporter.jobs.audit.job import failure
 from exporter.jobs.audit.offset_range import BoundError, parse_bound
 from exporter.jobs.audit.outcome import AuditSettings, is_name, report_of, unfinished
-from exporter.jobs.audit.sink import SinkTable
+from exporter.jobs.audit.tables import SinkTable
 from exporter.jobs.session import SessionError
 from exporter.words import AuditVerdict
 from tests.schemas import conform
@@ -162,6 +163,16 @@ def test_a_failure_on_the_way_is_one_sentence(trace: str, said: str) -> None:
         (["--follow", "--id", "key"], "--follow needs --checkpoint"),
         (["--follow", "--checkpoint", "c", "--sink", "d"], "--follow is for --id"),
         (["--id", "key", "--name", "../x"], "--name"),
+        (["--key", "key"], "--key needs --sequence, or --sink-key"),
+        (["--sparse", "--id", "key"], "--sparse needs --sequence"),
+        (["--sink", "d", "--sink-key", "id"], "--sink-key needs --sink, and --key"),
+        (["--sink", "d", "--sink-key", "id", "--key", "key", "--version", "offset"], "--version needs --sink-version"),
+        (["--sink", "d", "--where", "true"], "--where and --sink need --sink-key"),
+        (["--outbox", "d", "--id", "key"], "--outbox needs --outbox-id"),
+        (["--outbox", "jdbc:postgresql://x/y", "--id", "key", "--outbox-id", "id"], "with --outbox-table"),
+        (["--outbox", "d", "--id", "key", "--outbox-id", "id", "--sink", "d"], "different audits"),
+        (["--source-where", "true", "--id", "key"], "--source-where needs --source-topic"),
+        (["--format", "debezium", "--value-schema", "x.avsc"], "reads JSON"),
         (["--id", "key", "--agent", "agent:1"], "must begin with http"),
         (["--id", "key", "--value-schema", "no.avsc"], "--value-schema no.avsc: cannot be read"),
     ],
@@ -192,3 +203,27 @@ def test_the_result_has_what_was_covered() -> None:
     document = conform("audit", json.loads(dump_result(report(id="key").result)))
     assert document["offsets"] == {"orders": {"0": [10, 20]}}
     assert datetime.fromtimestamp(document["finished_at"], UTC).year == 2026
+
+
+def audit_of_flags(*flags: str) -> Audit:
+    parser = argparse.ArgumentParser()
+    add_to(parser.add_subparsers())
+    return audit_of(parser.parse_args(["audit", "--topic", "orders", *flags]))
+
+
+def test_change_events_of_debezium_are_audited_by_event_row_and_source_position_unless_asked_otherwise() -> None:
+    audit = audit_of_flags("--format", "debezium")
+    assert (audit.id, audit.key, audit.sequence, audit.sparse) == ("event", "row_key", "source_position", True)
+    assert audit.checks == ("duplicate", "reordered")
+    own = audit_of_flags("--format", "debezium", "--id", "concat(op, key)")
+    assert (own.id, own.key, own.checks) == ("concat(op, key)", "", ("duplicate",))
+
+
+def test_a_sink_by_key_is_asked_for_by_its_key_and_searched_for_what_it_can_lack() -> None:
+    audit = audit_of_flags("--key", "key", "--sink", "/data", "--sink-key", "id")
+    assert audit.sink is None
+    assert audit.keyed is not None
+    assert audit.checks == ("stale", "missing", "ahead", "phantom", "repeated", "aborted_visible")
+    assert audit_of_flags("--id", "key", "--outbox", "/d", "--outbox-id", "id").checks == ("duplicate", "missing")
+    settings = report(key="key", keyed=audit.keyed).result.more["settings"]
+    assert (settings["--sink"], settings["--sink-key"], settings["--deleted"]) == ("/data", "id", "value_bytes IS NULL")
