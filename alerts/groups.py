@@ -1,4 +1,4 @@
-"""Rows about consumer groups: the lag that a read_committed reader has, against the threshold of its group."""
+"""Rows about consumer groups: the lag of a read_committed reader, and offsets committed outside of transactions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from exporter.alerts.evidence import each
 from exporter.alerts.rule import BRIDGE, Alert, Severity
 from exporter.alerts.settings import Settings
-from exporter.catalogue import GROUP_BLOCKED_OFFSETS, GROUP_READ_COMMITTED_LAG_OFFSETS, GROUP_THRESHOLD_OFFSETS
+from exporter.catalogue import (
+    GROUP_BLOCKED_OFFSETS,
+    GROUP_OFFSET_COMMITS_TOTAL,
+    GROUP_READ_COMMITTED_LAG_OFFSETS,
+    GROUP_THRESHOLD_OFFSETS,
+)
 
 _GROUP = "kafka_cluster, group"
 _TOPIC = "kafka_cluster, group, topic"
@@ -15,7 +20,10 @@ _TOPIC_LABELS = ("kafka_cluster", "group", "topic")
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
-    """A lag beyond a group's threshold, as a ticket and as a page; no group has one that the settings do not give."""
+    """A lag beyond a group's threshold, as a ticket and as a page; no group has one that the settings do not give.
+
+    Then groups that commit offsets in transactions and outside of them.
+    """
     for severity, threshold in ((Severity.WARNING, "lag_warning"), (Severity.CRITICAL, "lag_critical")):
         yield Alert(
             "KafkaEosGroupLagHigh",
@@ -41,3 +49,37 @@ max by ({_TOPIC}) (last_over_time({GROUP_READ_COMMITTED_LAG_OFFSETS}[{BRIDGE}]))
             hold="5m",
             when=f"a group's read_committed lag on a topic is above its threshold (group: {threshold}, never) for 5m",
         )
+    yield _outside()
+
+
+def _outside() -> Alert:
+    """A group of which only a part of the offsets is committed with the results."""
+
+    def commits(transactional: str, window: str) -> str:
+        return f'increase({GROUP_OFFSET_COMMITS_TOTAL}{{transactional="{transactional}"}}[{window}])'
+
+    return Alert(
+        "KafkaEosOffsetsOutsideTransaction",
+        Severity.WARNING,
+        f"""\
+group by ({_GROUP}) ({commits("false", "10m")} > 0)
+and on ({_GROUP})
+  {commits("true", "1h")} > 0""",
+        "A consumer group commits offsets in transactions and outside of them: its results are not exactly-once.",
+        "Group {{ $labels.group }} on {{ $labels.kafka_cluster }} commits offsets outside of any transaction, and"
+        " others in transactions: the batches of __consumer_offsets prove both. After a crash, what was read since the"
+        " last commit of either kind is processed twice or skipped. Outside, in 10 minutes:"
+        + each(
+            f"topk(5, max by (topic) (increase({GROUP_OFFSET_COMMITS_TOTAL}"
+            f'{{kafka_cluster=%q, group=%q, transactional="false"}}[10m])) > 0)',
+            "\n- {{ .Labels.topic }}: {{ .Value | humanize }}",
+            "kafka_cluster",
+            "group",
+        )
+        + "\nenable.auto.commit, or a commitSync beside sendOffsetsToTransaction?",
+        "kafka-eos-lso",
+        ("kafka_cluster", "group"),
+        hold="15m",
+        keeps=False,
+        when="a group that commits offsets in transactions (1h) commits offsets outside of any (10m) for 15m",
+    )

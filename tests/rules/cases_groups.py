@@ -1,13 +1,14 @@
-"""Lag of consumer groups, against the thresholds that the settings give them."""
+"""Lag of consumer groups, against the thresholds that the settings give them, and offsets outside of transactions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.catalogue import GROUP_READ_COMMITTED_LAG_OFFSETS, GROUP_THRESHOLD_OFFSETS
+from exporter.catalogue import GROUP_OFFSET_COMMITS_TOTAL, GROUP_READ_COMMITTED_LAG_OFFSETS, GROUP_THRESHOLD_OFFSETS
 from tests.rules.promtool import Case, Series, case, scraped, spread
 
 LAG = "KafkaEosGroupLagHigh"
+OUTSIDE = "KafkaEosOffsetsOutsideTransaction"
 WHO = ("prod", "billing", "orders")
 
 
@@ -25,7 +26,62 @@ def of(severity: str, who: tuple[str, ...] = WHO) -> dict[str, str]:
     return {"severity": severity, "kafka_cluster": who[0], "group": who[1], "topic": who[2]}
 
 
+def commits(transactional: str, values: str, who: tuple[str, ...] = WHO, agent: str = "a") -> Series:
+    return scraped(GROUP_OFFSET_COMMITS_TOTAL, *who, transactional, values=values, agent=agent)
+
+
+def outside(*who: str) -> dict[str, str]:
+    cluster, group = who or WHO[:2]
+    return {"severity": "warning", "kafka_cluster": cluster, "group": group}
+
+
+def _outside_cases() -> Iterator[Case]:
+    inside, plain = commits("true", "0+60x90"), commits("false", "0+12x90")
+    yield case(OUTSIDE, "both ways, for a quarter of an hour", [inside, plain], {"15m": [], "16m": [outside()]})
+    yield case(OUTSIDE, "in transactions only", [inside, commits("false", "7x90")], {"30m": []})
+    yield case(OUTSIDE, "outside only: no group of transactions", [plain, commits("true", "7x90")], {"30m": []})
+    yield case(OUTSIDE, "a reset once", [inside, commits("false", "0x20 12x90")], {f"{at}m": [] for at in (29, 31, 36)})
+    yield case(
+        OUTSIDE,
+        "until ten minutes after the last one",
+        [inside, commits("false", "0+1x20 20x90")],
+        {"29m": [outside()], "31m": []},
+    )
+    yield case(
+        OUTSIDE,
+        "an application that commits once in an hour",
+        [plain, commits("true", "0x4 0.5x120")],
+        {"21m": [outside()], "63m": [outside()], "67m": []},
+    )
+    others = ("other", WHO[1], WHO[2]), (WHO[0], "other", WHO[2])
+    yield case(
+        OUTSIDE,
+        "two groups, and two clusters, are not one",
+        [inside, *(commits("false", "0+12x90", who) for who in others)],
+        {"30m": []},
+    )
+    yield case(
+        OUTSIDE,
+        "each by itself",
+        [commits(each, "0+5x90", who) for each in ("true", "false") for who in ((*WHO,), *others)],
+        {"16m": [outside(), outside("other", WHO[1]), outside(WHO[0], "other")]},
+    )
+    yield case(
+        OUTSIDE,
+        "another topic, and another agent, count as well",
+        [inside, commits("false", "0x90"), commits("false", "0+1x90", (*WHO[:2], "refunds"), agent="b")],
+        {"16m": [outside()]},
+    )
+    yield case(
+        OUTSIDE,
+        "a failed scrape does not begin anew",
+        [inside, commits("false", "0 12 24 stale stale 60+12x90")],
+        {"16m": [outside()]},
+    )
+
+
 def cases() -> Iterator[Case]:
+    yield from _outside_cases()
     for severity in ("warning", "critical"):
         name = f"lag_{severity}"
         ours = of(severity)
