@@ -84,7 +84,7 @@ def _command(options: argparse.Namespace) -> int:
     with opened(options) as clusters:
         for cluster, _ in clusters:
             try:
-                reports.append(_look(cluster, options.since, Deadline.after(options.timeout)))
+                reports.append(look(cluster, options.since, Deadline.after(options.timeout)))
             except AskError as error:
                 say(f"could not ask {cluster.target}: {error.fault.detail}")
                 reports.append(MarkerReport(cluster.name, MarkerComparison((), 0, ()), error=error.fault.detail))
@@ -97,13 +97,14 @@ def _command(options: argparse.Namespace) -> int:
     return 1 if "findings" in verdicts else 2 if "unknown" in verdicts else 0
 
 
-def _look(cluster: Cluster, since: float, deadline: Deadline) -> MarkerReport:
+def look(cluster: Cluster, since: float, deadline: Deadline) -> MarkerReport:
+    """Compare the transactions that completed in the last ``since`` seconds. Raises AskError."""
     since_ms = round((time.time() - since) * 1000)
     metadata = cluster.metadata(deadline)
     log = _read_log(cluster, metadata, since_ms - BEFORE_MS, deadline)
     decisions = log.decisions()
-    partitions = _partitions(decisions, since_ms)
-    ranges, faults = _ranges(cluster, metadata, partitions, since_ms - CLOCK_SLACK_MS, deadline)
+    partitions = partitions_of(decisions, since_ms)
+    ranges, faults = _ranges(cluster, metadata, partitions, deadline)
     offsets = sum(each.end - each.start for each in ranges.values())
     say(f"reading {offsets:,} offsets of {len(ranges)} partitions ...")
     with progress(f"reading the markers of {cluster.target}", offsets) as advance:
@@ -156,24 +157,27 @@ def _read_log(cluster: Cluster, metadata: Metadata, since_ms: int, deadline: Dea
     return log
 
 
-def _partitions(decisions: Iterable[Decision], since_ms: int) -> list[TopicPartition]:
-    return sorted(
-        {
-            place
-            for each in decisions
-            if each.completed_ms is not None and each.completed_ms >= since_ms
-            for place in each.partitions
-        }
-    )
+def partitions_of(decisions: Iterable[Decision], since_ms: int) -> dict[TopicPartition, int]:
+    """The partitions of the transactions to compare, with the instant from which on markers of these may be there.
+
+    A marker by hand may be as old as its transaction: it is written while that is open.
+    """
+    found: dict[TopicPartition, int] = {}
+    for each in decisions:
+        if each.completed_ms is not None and each.completed_ms >= since_ms:
+            begun_ms = each.begun_ms if each.begun_ms >= 0 else since_ms
+            for place in each.partitions:
+                found[place] = min(found.get(place, since_ms), begun_ms)
+    return {place: found[place] - CLOCK_SLACK_MS for place in sorted(found)}
 
 
 def _ranges(
-    cluster: Cluster, metadata: Metadata, partitions: list[TopicPartition], since_ms: int, deadline: Deadline
+    cluster: Cluster, metadata: Metadata, partitions: Mapping[TopicPartition, int], deadline: Deadline
 ) -> tuple[Mapping[TopicPartition, OffsetRange], tuple[Fault, ...]]:
     """Offsets to read in each partition: from an instant to its high watermark, requested after the log was read."""
     client = cluster.client
     ends = end_offsets(client, metadata, partitions, Isolation.READ_UNCOMMITTED, deadline)
-    first = list_offsets(client, metadata, dict.fromkeys(partitions, since_ms), deadline)
+    first = list_offsets(client, metadata, partitions, deadline)
     earliest = start_offsets(client, metadata, partitions, deadline)
     ranges = {}
     for place, end in ends.values.items():
@@ -185,7 +189,9 @@ def _ranges(
     return ranges, tuple(dict.fromkeys((*ends.faults, *first.faults, *earliest.faults)))
 
 
-def _compacted(cluster: Cluster, partitions: list[TopicPartition], since_ms: int, deadline: Deadline) -> frozenset[str]:
+def _compacted(
+    cluster: Cluster, partitions: Iterable[TopicPartition], since_ms: int, deadline: Deadline
+) -> frozenset[str]:
     """Topics whose cleaner may have taken markers of the window: compacted, and kept for a shorter time than it is.
 
     A marker stays for delete.retention.ms (a day) after the cleaner first passed it (KIP-98).

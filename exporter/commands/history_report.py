@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import exporter
-from exporter.commands.output import print_advice, print_json, print_table, say
+from exporter.commands.output import print_advice, print_json, print_table, printable, say
 from exporter.core.durations import parse_duration
 from exporter.jobs.session import SessionError, check_installed
 
@@ -25,8 +25,8 @@ examples:
 
 Needs no Java and no Spark. Instants are UTC unless they carry a zone.
 
-exit codes: 0 every transaction ended by its own client's will, 1 some were fenced, timed out or aborted by the server,
-2 could not read the history
+exit codes: 0 every transaction ended by its own client's will, 1 some were fenced, timed out, torn or aborted by the
+server, 2 could not read the history
 """
 
 
@@ -113,6 +113,13 @@ def _print(found: HistoryReport) -> None:
     if found.holds:
         _heading("Who held the last stable offset of a partition longest")
         print_table(shown.HOLD_COLUMNS, map(shown.hold_row, found.holds[:MOST_LISTED]))
+    if found.markers is not None:
+        _heading("Torn transactions")
+        say(shown.compared(found.markers))
+        if found.markers.torn:
+            print_table(shown.TORN_COLUMNS, map(shown.torn_row, found.markers.torn))
+        for question in found.markers.questions:
+            say(printable(f"not compared: {question}"))
     _heading("Longest transactions")
     print_table(shown.TRANSACTION_COLUMNS, map(shown.transaction_row, found.longest[:MOST_LISTED]))
     print_advice("--output json or html has more of each, and the timelines.")

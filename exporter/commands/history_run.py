@@ -7,12 +7,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from exporter.commands.clusters import duration, opened
+from exporter.commands.history_markers import MarkerSearch
 from exporter.commands.output import say
 from exporter.commands.settings import UsageError, add_cluster_flags
 from exporter.commands.spark import add_spark_flags, spark_conf
@@ -65,6 +66,12 @@ def add_to(jobs: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
     )
     parser.add_argument(
         "--max-records-per-batch", type=_count, default=1_000_000, metavar="N", help="at most in one batch (1000000)"
+    )
+    parser.add_argument(
+        "--markers",
+        type=duration,
+        metavar="DURATION",
+        help="search for torn transactions too: at the start so far back, then in what completed since",
     )
     add_spark_flags(parser)
     parser.set_defaults(command=_command)
@@ -125,15 +132,25 @@ def _run(options: argparse.Namespace, cluster: Cluster, over: threading.Event) -
                 tasks = spark.sparkContext.defaultParallelism
                 access = LogAccess(cluster.properties, cluster.cluster_id, tasks, options.max_records_per_batch)
                 job = history_job.HistoryJob(spark, access, store, checkpoint, cluster.grouping.patterns, on_batch)
+                markers = _markers(options, cluster, output)
                 if options.once:
                     job.run_once(ends or {}, over)
+                    if markers is not None:
+                        markers.compare()
                 else:
-                    job.run(options.interval, over)
+                    with nullcontext() if markers is None else markers.running():
+                        job.run(options.interval, over)
             _conclude(store.last, options.output, time.monotonic() - started)
     except history_store.HistoryError as error:
         say(str(error))
         return 2
     return 0
+
+
+def _markers(options: argparse.Namespace, cluster: Cluster, output: Path) -> MarkerSearch | None:
+    if options.markers is None:
+        return None
+    return MarkerSearch(cluster, output, options.markers, options.interval)
 
 
 def _ends(cluster: Cluster) -> dict[int, int] | None:

@@ -15,6 +15,7 @@ from exporter.jobs.history.report import (
     HistoryReport,
     TransactionSummary,
 )
+from exporter.jobs.history.torn import MarkerRecord, TornPlace
 from exporter.jobs.report.page import Block, Note, PageSection, Plot, ReportPage, Table
 from exporter.jobs.report.plots import PlotSpan, bars, lanes
 from exporter.model import Outcome, TopicPartition
@@ -38,6 +39,7 @@ def verdict(found: HistoryReport) -> tuple[str, str]:
         (found.counts.fenced, "fenced"),
         (found.counts.timed_out, "timed out"),
         (found.by_server, "aborted by the server"),
+        (len(found.markers.torn) if found.markers else 0, "torn"),
     )
     return "bad", ", ".join(f"{count:,} {what}" for count, what in parts if count)
 
@@ -75,7 +77,39 @@ def _sections(found: HistoryReport) -> Sequence[PageSection]:
         PageSection("Ends that no client asked for, newest first", [_transactions(found.unclean, "none")]),
         PageSection("Ids that were fenced", [_fenced(found)]),
         PageSection("Longest transactions", [_transactions(found.longest, "none whose begin is known")]),
+        *([] if found.markers is None else [PageSection("Torn transactions", _torn(found.markers))]),
     ]
+
+
+TORN_COLUMNS = ("transactional.id", "pid", "decided", "topic", "partition", "found", "completed")
+
+
+def torn_row(each: TornPlace) -> tuple[object, ...]:
+    """A partition whose marker is not that of the transaction's decision."""
+    return (
+        each.transactional_id,
+        each.producer_id,
+        each.decided,
+        each.topic,
+        each.partition,
+        each.found,
+        instant(each.completed_ms),
+    )
+
+
+def compared(record: MarkerRecord) -> str:
+    """What was compared, in one sentence."""
+    span = f"from {instant(record.from_ms)} to {instant(record.until_ms)}"
+    return f"The markers of {record.compared:,} transactions were compared, {span}."
+
+
+def _torn(record: MarkerRecord) -> list[Block]:
+    blocks: list[Block] = [Note(compared(record))]
+    if record.torn:
+        rows = [torn_row(each) for each in record.torn]
+        blocks.append(Table(TORN_COLUMNS, rows, frozenset({"pid", "partition"}), ["bad"] * len(rows)))
+    blocks += [Note(f"Not compared: {each}.") for each in record.questions]
+    return blocks
 
 
 def _plot(

@@ -18,6 +18,7 @@ import pyarrow.dataset as ds
 from exporter.jobs.history.holders import Hold, Lasting, holds_of
 from exporter.jobs.history.store import BATCH_FILE, TABLE, HistoryError, Index, identity
 from exporter.jobs.history.table import BATCH, DAY, SCHEMA
+from exporter.jobs.history.torn import MarkerRecord, read_torn
 from exporter.jobs.report.plots import bucket_ms
 from exporter.model import Outcome, TopicPartition
 
@@ -115,11 +116,14 @@ class HistoryReport:
     holds_found: int
     held_seconds: tuple[tuple[TopicPartition, float], ...]
     caveats: tuple[str, ...]
+    markers: MarkerRecord | None = None
+    """What `history run --markers` compared; None where it did not. ``torn`` are those of the time range alone."""
 
     @property
     def unclean_found(self) -> int:
         """How many did not end by their own client's will."""
-        return self.counts.timed_out + self.counts.fenced + self.by_server
+        torn = 0 if self.markers is None else len(self.markers.torn)
+        return self.counts.timed_out + self.counts.fenced + self.by_server + torn
 
 
 def report(folder: Path, span: ReportRange) -> HistoryReport:
@@ -162,7 +166,17 @@ def report(folder: Path, span: ReportRange) -> HistoryReport:
         len(holds),
         tuple(sorted(held.items(), key=lambda item: -item[1])[:MOST]),
         caveats,
+        _markers(folder, span, begin_ms, end_ms),
     )
+
+
+def _markers(folder: Path, span: ReportRange, begin_ms: int, end_ms: int) -> MarkerRecord | None:
+    """Torn places of the time range, whatever the application: readers of the topic see them all."""
+    record = read_torn(folder)
+    if record is None:
+        return None
+    until_ms = end_ms if span.end_ms is not None else record.until_ms + 1
+    return record._replace(torn=tuple(each for each in record.torn if begin_ms <= each.completed_ms < until_ms))
 
 
 def _read(folder: Path, span: ReportRange) -> pa.Table:

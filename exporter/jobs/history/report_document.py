@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from exporter.documents.commands import HistoryCounts, HistoryOutput, HistoryTransaction
+from exporter.documents.commands import HistoryCounts, HistoryMarkers, HistoryOutput, HistoryTransaction
 from exporter.jobs.history.report import Counts, HistoryReport, TransactionSummary
+from exporter.jobs.history.torn import MarkerRecord
 
 
 def document(found: HistoryReport) -> HistoryOutput:
@@ -66,6 +67,28 @@ def document(found: HistoryReport) -> HistoryOutput:
             for partition, seconds in found.held_seconds
         ],
         "caveats": list(found.caveats),
+        "markers": None if found.markers is None else _markers(found.markers),
+    }
+
+
+def _markers(record: MarkerRecord) -> HistoryMarkers:
+    return {
+        "from": record.from_ms / 1000,
+        "until": record.until_ms / 1000,
+        "transactions": record.compared,
+        "torn": [
+            {
+                "transactional_id": each.transactional_id,
+                "producer_id": each.producer_id,
+                "decided": each.decided.lower(),
+                "topic": each.topic,
+                "partition": each.partition,
+                "found": each.found,
+                "completed": each.completed_ms / 1000,
+            }
+            for each in record.torn
+        ],
+        "not_compared": list(record.questions),
     }
 
 

@@ -132,7 +132,13 @@ def test_change_events_of_debezium_are_clean_and_a_repeated_one_or_a_late_one_is
     clean = audits.report(history([good, gone]), **CDC)
     assert (clean.result.verdict, clean.result.records) == ("clean", 6)
     assert "1 of 6 records are left out" in clean.notes[0]
-    wrong = [good[2], change("r", 2, 170), change("c", 3, 150), change("u", 3, 145), PlannedRecord(0, "k", '{"ts_ms": 5}')]
+    wrong = [
+        good[2],
+        change("r", 2, 170),
+        change("c", 3, 150),
+        change("u", 3, 145),
+        PlannedRecord(0, "k", '{"ts_ms": 5}'),
+    ]
     topic = history([good, wrong])
     result = audits.audit(topic, **CDC)
     found = by_kind(result)
@@ -166,7 +172,9 @@ def wait_until_compacted(kafka: KafkaCluster, topic: str) -> None:
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": topic, "enable.partition.eof": True})
     try:
         for number in count():
-            write(kafka, topic, [([PlannedRecord(0, "roll", json.dumps({"id": f"roll-{number}", "seq": number}))], True)])
+            write(
+                kafka, topic, [([PlannedRecord(0, "roll", json.dumps({"id": f"roll-{number}", "seq": number}))], True)]
+            )
             consumer.assign([Position(topic, 0, 0)])
             found = 0
             while (message := consumer.poll(5.0)) is not None and message.error() is None:
