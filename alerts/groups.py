@@ -20,10 +20,7 @@ _TOPIC_LABELS = ("kafka_cluster", "group", "topic")
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
-    """A lag beyond a group's threshold, as a ticket and as a page; no group has one that the settings do not give.
-
-    Then groups that commit offsets in transactions and outside of them.
-    """
+    """A lag beyond a group's threshold, as a ticket and as a page; no group has one that the settings do not give."""
     for severity, threshold in ((Severity.WARNING, "lag_warning"), (Severity.CRITICAL, "lag_critical")):
         yield Alert(
             "KafkaEosGroupLagHigh",
@@ -49,16 +46,15 @@ max by ({_TOPIC}) (last_over_time({GROUP_READ_COMMITTED_LAG_OFFSETS}[{BRIDGE}]))
             hold="5m",
             when=f"a group's read_committed lag on a topic is above its threshold (group: {threshold}, never) for 5m",
         )
-    yield _outside()
 
 
-def _outside() -> Alert:
+def offset_alerts(_: Settings) -> Iterator[Alert]:
     """A group of which only a part of the offsets is committed with the results."""
 
     def commits(transactional: str, window: str) -> str:
         return f'increase({GROUP_OFFSET_COMMITS_TOTAL}{{transactional="{transactional}"}}[{window}])'
 
-    return Alert(
+    yield Alert(
         "KafkaEosOffsetsOutsideTransaction",
         Severity.WARNING,
         f"""\

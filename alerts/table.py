@@ -48,6 +48,7 @@ SUBJECTS = (
     Subject("audits", audits.alerts),
     Subject("coverage", coverage.alerts),
     Subject("agent", agent.alerts, agent.records),
+    Subject("offsets", groups.offset_alerts),
 )
 
 
