@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 
 from demo import jars, monitoring
 from demo.agent import COMMAND, AgentError, AgentProcess, Metrics
-from demo.application_runner import TOPICS, ApplicationRunner
+from demo.application_runner import TOPICS, TORN_TOPIC, ApplicationRunner
 from demo.cluster import KafkaCluster, StartError
 from demo.connect import ConnectError
 from demo.engines import SCENES as ENGINE_SCENES
@@ -31,6 +31,7 @@ from demo.orphan import Orphan, OrphanError, make_orphan
 from demo.processes import poll
 from demo.scenes import ORPHAN_TOPIC, SCENES, Scene, abort_line, next_steps, torn
 from demo.settings import free_ports
+from demo.torn import TornTransaction
 from demo.workloads.outcome_counts import OutcomeCounts
 from exporter.alerts.settings import Settings
 from exporter.catalogue import OUTCOMES, TRANSACTIONS_TOTAL
@@ -43,23 +44,27 @@ SETTLE_SECONDS = 25.0
 # a minute and every 30 seconds by default, which is long to look at a checklist.
 HURRY = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "10s", "KAFKA_EOS_CLUSTERS__0__GROUPS__INTERVAL": "10s"}
 REMIND_SECONDS = 15.0
+TORN = "audit markers finds the transaction that was torn, and no other"
 ABORT_LINE = "the status page gives the line that ends the hanging one"
 
 
 class Checklist:
     """What was seen, when first, and what is still awaited."""
 
-    def __init__(self, orphan: Orphan, scenes: Sequence[Scene] = SCENES) -> None:
+    def __init__(self, orphan: Orphan, torn_one: TornTransaction, scenes: Sequence[Scene] = SCENES) -> None:
         self._orphan = orphan
+        self._torn = torn_one
         self._scenes = tuple(scenes)
         self._began = time.monotonic()
-        self._awaited = {scene.title for scene in scenes} | {ABORT_LINE}
+        self._awaited = {scene.title for scene in scenes} | {ABORT_LINE, TORN}
         self.wrong: str | None = None
 
     @property
     def awaited(self) -> list[str]:
         """Titles not seen yet, in the order of the scenes."""
-        return [title for title in (*(scene.title for scene in self._scenes), ABORT_LINE) if title in self._awaited]
+        return [
+            title for title in (*(scene.title for scene in self._scenes), ABORT_LINE, TORN) if title in self._awaited
+        ]
 
     def look(self, agent: AgentProcess) -> Metrics:
         """Look at /metrics and the status once, and tell of what is seen for the first time."""
@@ -72,6 +77,8 @@ class Checklist:
         line = abort_line(steps, self._orphan.start_offset)
         if line is not None:
             self._tick(ABORT_LINE, line)
+        if self._torn.evidence is not None:
+            self._tick(TORN, self._torn.evidence)
         self.wrong = self.wrong or torn(steps)
         return metrics
 
@@ -80,6 +87,8 @@ class Checklist:
         lines = [f"{s.title}: {s.instead(metrics)}" for s in self._scenes if s.title in self._awaited]
         if ABORT_LINE in self._awaited:
             lines.append(f"{ABORT_LINE}: it does not, for start offset {self._orphan.start_offset}")
+        if TORN in self._awaited:
+            lines.append(f"{TORN}: {self._torn.wrong or 'no answer yet'}")
         if self.wrong is not None:
             lines.append(f"an abort line where it would tear a transaction: {self.wrong}")
         return lines
@@ -125,8 +134,11 @@ def _play(cluster: KafkaCluster, jvms: JvmAgents, over: threading.Event, seconds
             full.enter_context(engines)
             scenes, environment = (*SCENES, *ENGINE_SCENES), {**environment, **engines.environment}
         agent = full.enter_context(AgentProcess(cluster.processes, *arguments, port=port, environment=environment))
-        checklist = Checklist(make_orphan(cluster, ORPHAN_TOPIC), scenes)
+        orphan = make_orphan(cluster, ORPHAN_TOPIC)
         with ApplicationRunner(cluster, jvms.options, agent.url) as runner:
+            torn_one = TornTransaction(cluster, runner.torn_producer(), TORN_TOPIC)
+            torn_one.start()
+            checklist = Checklist(orphan, torn_one, scenes)
             _invite(cluster, agent, _alerts(cluster, agent))
             if engines:
                 engines.play(agent.url)
@@ -250,6 +262,7 @@ def _invite(cluster: KafkaCluster, agent: AgentProcess, alerts: list[str]) -> No
         "    pay-3, ship-3   two processes each with one transactional.id, fencing each other",
         "    reports-1, nightly-1   transactions that time out; importer-1, crawler-1   half of them aborted",
         "    checkout-1, billing-1, payouts-1   healthy",
+        "    till-1     a transaction torn by hand, which `audit markers` finds",
         "",
     ]
     print("\n".join(lines), flush=True)

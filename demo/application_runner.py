@@ -23,7 +23,8 @@ from demo.workloads.outcome_counts import OutcomeCounts
 from demo.workloads.producers import JavaProducer, Producer, ProducerClass, ProducerError, RdkafkaProducer
 from exporter.model import Deadline
 
-TOPICS = {STALLED_TOPIC: 3, ORPHAN_TOPIC: 1, "payments": 3, "imports": 2, "reports": 1}
+TORN_TOPIC = "receipts"
+TOPICS = {STALLED_TOPIC: 3, ORPHAN_TOPIC: 1, "payments": 3, "imports": 2, "reports": 1, TORN_TOPIC: 2}
 TIMEOUT_SECONDS = 3.0
 STUCK_SECONDS = 900.0
 
@@ -62,6 +63,10 @@ class ApplicationRunner:
         stalled = (STALLED_TOPIC, STALLED_PARTITION, reading)
         self._act(reads_committed, self._cluster.bootstrap, GROUP, *stalled)
         self._act(holds_open, self._producer(v1, "stuck-1", STUCK_SECONDS), *stalled)
+
+    def torn_producer(self) -> Producer:
+        """Whose transaction is torn; no actor has it."""
+        return self._producer(RdkafkaProducer, "till-1")
 
     def finish(self, deadline: Deadline) -> None:
         """Tell all to finish what they are at, and wait for them."""

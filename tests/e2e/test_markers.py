@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from demo.cluster import KafkaCluster
+from demo.torn import abort_by_hand
 from demo.workloads.producers import JavaProducer, RdkafkaProducer
 from tests.schemas import conform
+
+COMMAND = [sys.executable, "-m", "exporter"]
 
 
 class MarkersResult(NamedTuple):
@@ -22,14 +26,15 @@ class MarkersResult(NamedTuple):
 
 
 def audit(kafka: KafkaCluster) -> MarkersResult:
-    argv = [sys.executable, "-m", "exporter", "audit", "markers", "--bootstrap-server", kafka.bootstrap]
+    argv = [*COMMAND, "audit", "markers", "--bootstrap-server", kafka.bootstrap]
     done = subprocess.run([*argv, "--output", "json"], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout, done.stderr
     return MarkersResult(done.returncode, conform("audit-markers", json.loads(done.stdout))["clusters"][0])
 
 
 @pytest.mark.parametrize("version", ["4.3.1", "3.9.2"])
-def test_only_what_was_torn_on_purpose_is_found(version: str) -> None:
+@pytest.mark.timeout(400)
+def test_only_what_was_torn_on_purpose_is_found(version: str, tmp_path: Path) -> None:
     with KafkaCluster(version) as kafka:
         for topic in ("orders", "payments"):
             kafka.create_topic(topic, 2)
@@ -57,7 +62,7 @@ def test_only_what_was_torn_on_purpose_is_found(version: str) -> None:
                 producer.send("payments", 3, 0)
                 producer.send("payments", 2, 1)
                 producer.flush()
-                _abort_by_hand(kafka, "payments", 1)
+                abort_by_hand(kafka, "payments", 1)
                 producer.commit()
                 producer.run(2, "payments")
         torn = audit(kafka)
@@ -70,13 +75,25 @@ def test_only_what_was_torn_on_purpose_is_found(version: str) -> None:
         assert len(torn.cluster["torn"]) == 2
         assert all(each["decided"] == "commit" for each in torn.cluster["torn"])
         assert torn.cluster["not_compared"] == []
+        if version == "4.3.1":
+            _the_history_has_them(kafka, tmp_path)
 
 
-def _abort_by_hand(kafka: KafkaCluster, topic: str, partition: int) -> None:
-    """What must never be done: a marker by hand into a transaction that its coordinator knows."""
-    place = ("--topic", topic, "--partition", str(partition))
-    described = kafka.transactions_tool("describe-producers", *place)
-    rows = [line.split() for line in described.stdout.splitlines()]
-    start = next(row[-1] for row in rows[1:] if row and row[-1].isdigit())
-    done = kafka.transactions_tool("abort", *place, "--start-offset", start)
-    assert done.returncode == 0, done.stdout + done.stderr
+def _the_history_has_them(kafka: KafkaCluster, folder: Path) -> None:
+    """``history run --markers`` keeps what it finds beside its rows, and a report of it has them."""
+    output = str(folder / "history")
+    run = ["history", "run", "--bootstrap-server", kafka.bootstrap, "--output", output, "--once", "--markers", "1h"]
+    spark = ["--checkpoint", str(folder / "checkpoint"), "--master", "local[1]", "--conf", "spark.driver.memory=512m"]
+    done = subprocess.run([*COMMAND, *run, *spark], capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("TORN: ") == 2
+    report = [*COMMAND, "history", "report", "--input", output, "--output", "json"]
+    told = subprocess.run(report, capture_output=True, text=True, timeout=60, check=False)
+    assert told.returncode == 1, told.stderr
+    markers = conform("history-report", json.loads(told.stdout))["markers"]
+    assert {(each["transactional_id"], each["partition"]) for each in markers["torn"]} == {
+        ("java-torn", 1),
+        ("rdkafka-torn", 1),
+    }
+    assert markers["transactions"] == 2 * (30 + 5 + 1 + 5) + 2 * 5
+    assert markers["not_compared"] == []
