@@ -25,6 +25,8 @@ DEFAULT_VERSION = "4.3.1"
 JMX_EXPORTER = "1.0.1"
 POM = Path(__file__).parent / "jars" / "pom.xml"
 AGENTS_POM = POM.with_name("agents.xml")
+DEBEZIUM = "3.1.3.Final"
+DEBEZIUM_POM = POM.with_name("debezium.xml")
 FLINK = "2.0.0"
 FLINK_POM = POM.with_name("flink.xml")
 FLINK_SOURCE = Path(__file__).parent / "java" / "FlinkJob.java"
@@ -78,13 +80,27 @@ def flink(version: str = FLINK, progress: Progress = say) -> Path:
     return _fetched(f"flink-{version}", FLINK_POM, {"flink.version": version}, what, progress)
 
 
-def _fetched(name: str, pom: Path, properties: Mapping[str, str], what: str, progress: Progress) -> Path:
+def debezium(version: str = DEBEZIUM, progress: Progress = say) -> Path:
+    """A folder for ``plugin.path``: Debezium's PostgreSQL connector with all its jars."""
+    what = f"fetching Debezium {version} with Maven (5 MB)"
+    properties = {"debezium.version": version}
+    return _fetched(f"debezium-{version}", DEBEZIUM_POM, properties, what, progress, goal="unpack-dependencies")
+
+
+def _fetched(
+    name: str,
+    pom: Path,
+    properties: Mapping[str, str],
+    what: str,
+    progress: Progress,
+    goal: str = "copy-dependencies",
+) -> Path:
     """The folder of this name and these dependencies; they are downloaded, after ``what``, if it is not there yet."""
     target = cache_root() / "jars" / f"{name}-{_digest(pom.read_bytes())}"
     with _prepared(target) as staging:
         if staging is not None:
             progress(what)
-            _download(pom, properties, staging, progress)
+            _download(pom, properties, staging, progress, goal)
     return target
 
 
@@ -139,7 +155,13 @@ def _prepared(target: Path) -> Iterator[Path | None]:
             raise
 
 
-def _download(pom: Path, versions: Mapping[str, str], staging: Path, progress: Progress) -> None:
+def _download(pom: Path, versions: Mapping[str, str], staging: Path, progress: Progress, goal: str) -> None:
+    # Maven notes beside the POM what it unpacked: a copy keeps that out of the sources.
+    with tempfile.TemporaryDirectory(prefix="kafka-eos-pom-") as folder:
+        _run_maven(shutil.copy(pom, folder), versions, staging, progress, goal)
+
+
+def _run_maven(pom: str, versions: Mapping[str, str], staging: Path, progress: Progress, goal: str) -> None:
     maven = require("mvn", "maven")
     command = [
         maven,
@@ -148,7 +170,7 @@ def _download(pom: Path, versions: Mapping[str, str], staging: Path, progress: P
         *(f"-D{name}={version}" for name, version in versions.items()),
         f"-DoutputDirectory={staging}",
         "-Dstyle.color=never",
-        "dependency:copy-dependencies",
+        f"dependency:{goal}",
     ]
     began = last = time.monotonic()
     output: list[str] = []
@@ -166,8 +188,8 @@ def _download(pom: Path, versions: Mapping[str, str], staging: Path, progress: P
             run.kill()
             raise
     if run.returncode != 0:
-        raise JarsError(f"Maven could not fetch what {pom.name} lists:\n{''.join(output[-25:])}")
-    jars = list(staging.glob("*.jar"))
+        raise JarsError(f"Maven could not fetch what {Path(pom).name} lists:\n{''.join(output[-25:])}")
+    jars = list(staging.rglob("*.jar"))
     size = sum(jar.stat().st_size for jar in jars) / 1e6
     progress(f"  {len(jars)} jars, {size:.0f} MB, {time.monotonic() - began:.0f} s")
 

@@ -11,7 +11,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -35,7 +35,9 @@ class PostgresError(RuntimeError):
 class Postgres:
     """A server in a temporary folder, as a context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        """``settings`` are those of postgresql.conf, such as ``wal_level``."""
+        self._settings = dict(settings or {})
         self._bin = _programs()
         # A socket's path may not have more than 107 bytes: a folder at the top of the temporary ones.
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-pg-"))
@@ -69,7 +71,8 @@ class Postgres:
         if made.returncode:
             raise PostgresError(f"initdb failed: {made.stderr.strip()}")
         # Nothing here has to survive a power cut.
-        quick = ["-c", "fsync=off", "-c", "full_page_writes=off"]
+        given = {"fsync": "off", "full_page_writes": "off", **self._settings}
+        quick = [word for name, value in given.items() for word in ("-c", f"{name}={value}")]
         address = ["-p", str(self.port), "-k", str(data), "-c", "listen_addresses=127.0.0.1"]
         return self._group.start("postgres", self._argv(["postgres", "-D", str(data), *address, *quick]))
 
