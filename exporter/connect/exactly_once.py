@@ -98,6 +98,27 @@ def other_readings(
     )
 
 
+def shared_ids(connector: Connector, state: ConnectState, others: Sequence[ConnectState]) -> tuple[str, ...]:
+    """Ids of the connector's tasks that a task of another group that is read has too, each as a message with both.
+
+    Tasks whose MBeans show that they write without transactions have no id.
+    """
+    found = []
+    for task in connector.tasks:
+        name = _id(state, connector.name, task.task)
+        if state.transactional.get((connector.name, task.task)) is False:
+            continue
+        for rival in _rivals(name, state, others, frozenset()):
+            if any(
+                _runs(one, rival.connector, rival.task)
+                and one.transactional.get((rival.connector, rival.task)) is not False
+                for one in rival.known
+            ):
+                other = f"task {rival.task} of connector {rival.connector} of group {rival.group}"
+                found.append(f"{name} is the id of its task {task.task} and of {other}")
+    return tuple(found)
+
+
 def counts_for(
     connector: str, task: str, state: ConnectState, others: Sequence[ConnectState], groups: frozenset[str]
 ) -> bool:

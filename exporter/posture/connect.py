@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from exporter.connect.exactly_once import Guarantee, LoggedIds, SourceEvidence, source_evidence, timeouts
+from exporter.connect.exactly_once import Guarantee, LoggedIds, SourceEvidence, shared_ids, source_evidence, timeouts
 from exporter.connect.facts import ConnectState
 from exporter.connect.preflight import PluginSupport
 from exporter.connect.rest import Connector
@@ -36,6 +36,11 @@ SINK = Rule(
     "connect_sink_isolation",
     "A sink that does not read committed copies records of aborted transactions into the other system.",
     "consumer.override.isolation.level=read_committed on the connector, or consumer.isolation.level on the workers",
+)
+COLLISION = Rule(
+    "connect_transactional_ids",
+    "Two source tasks with one transactional.id fence each other: the start of one ends the transactions of the other.",
+    "another name for one of the two connectors: ids are <group.id>-<connector>-<task>",
 )
 OFFSETS_TOPIC = Rule(
     "connect_offsets_topic",
@@ -72,7 +77,7 @@ def connect_checks(
                 if seen.guarantee is Guarantee.UNKNOWN and log is None and log_error:
                     seen = seen._replace(found=f"{seen.found} ({log_error})")
                 yield _worker(subject, connector, state, seen)
-                yield from _transactions(subject, connector, state, seen, log)
+                yield from _transactions(subject, connector, state, connects, seen, log)
 
 
 def _worker(subject: str, connector: Connector, state: ConnectState, seen: SourceEvidence) -> PostureCheck:
@@ -99,11 +104,23 @@ _PLAIN = frozenset({PluginSupport.SUPPORTED, PluginSupport.UNSUPPORTED})
 
 
 def _transactions(
-    subject: str, connector: Connector, state: ConnectState, seen: SourceEvidence, log: LoggedIds | None
+    subject: str,
+    connector: Connector,
+    state: ConnectState,
+    others: Sequence[ConnectState],
+    seen: SourceEvidence,
+    log: LoggedIds | None,
 ) -> Iterator[PostureCheck]:
     """Settings that matter to a connector that writes in transactions."""
     if seen.guarantee is Guarantee.AT_LEAST_ONCE:
         return
+    for shared in shared_ids(connector, state, others):
+        found = f"{shared}; {seen.found}"
+        yield (
+            COLLISION.says(subject, passed=False, found=found)
+            if seen.guarantee is not Guarantee.UNKNOWN
+            else COLLISION.cannot(subject, f"{shared}, if both write in transactions: {seen.found}")
+        )
     settings = connector.settings or {}
     if connector.transaction_boundary == "interval":
         yield _boundary(subject, settings, tuple(timeouts(connector, state, log)))

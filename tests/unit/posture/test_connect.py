@@ -15,8 +15,9 @@ from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.connect import connect_checks
 
 RECENT, OLD = ConnectTaskId(recent=True, timeout=15.0), ConnectTaskId(recent=False, timeout=15.0)
-WORKER, OFFSETS, SINK, BOUNDARY = (
-    f"connect_{name}" for name in ("worker_exactly_once", "offsets_topic", "sink_isolation", "boundary_interval")
+WORKER, OFFSETS, SINK, BOUNDARY, COLLISION = (
+    f"connect_{name}"
+    for name in ("worker_exactly_once", "offsets_topic", "sink_isolation", "boundary_interval", "transactional_ids")
 )
 
 
@@ -57,6 +58,23 @@ def test_an_id_that_two_groups_can_have_settles_nothing(read: bool) -> None:
     check = found[WORKER, "etl/eu-stock"]
     assert check.verdict is CheckResult.UNKNOWN
     assert "may also be that of task 0 of connector stock of group etl-eu" in check.error
+
+
+def test_two_tasks_that_write_in_transactions_with_one_id_fail_and_name_each_other() -> None:
+    writes, plain = {("eu-stock", "0"): True}, {("stock", "0"): False}
+    ours = group("etl", source("eu-stock"), transactional=writes)
+    theirs = group("etl-eu", source("stock"), transactional={("stock", "0"): True})
+    found = judge(ours, theirs)
+    check = found[COLLISION, "etl/eu-stock"]
+    assert check.verdict is CheckResult.FAILED
+    both = "etl-eu-stock-0 is the id of its task 0 and of task 0 of connector stock of group etl-eu"
+    assert both in check.found
+    assert "task 0 of connector eu-stock of group etl" in found[COLLISION, "etl-eu/stock"].found
+    assert (COLLISION, "etl/eu-stock") not in judge(ours, group("etl-eu", source("stock"), transactional=plain))
+    assert (COLLISION, "etl/eu-stock") not in judge(ours, group("etl-eu", source("other")))
+    unsure = judge(group("etl", source("eu-stock")), group("etl-eu", source("stock")))[COLLISION, "etl/eu-stock"]
+    assert unsure.verdict is CheckResult.UNKNOWN
+    assert both in unsure.error
 
 
 def test_an_id_that_no_connector_of_the_other_group_can_have_is_ours() -> None:
