@@ -22,7 +22,7 @@ from confluent_kafka import TopicPartition as Position
 
 from demo import jars, lab_cost
 from demo.cluster import KafkaCluster
-from demo.connect import ConnectCluster, ConnectWorker
+from demo.connect import ConnectCluster, WorkerProcess
 from demo.postgres import Postgres
 from exporter.model import Deadline
 
@@ -76,7 +76,7 @@ class Run:
     def topic(self) -> str:
         return f"{self.name}.public.{self.name}"
 
-    def worker(self) -> ConnectWorker:
+    def worker(self) -> WorkerProcess:
         """The worker that runs the task."""
         (task,) = self.connect.call("GET", f"/connectors/{self.name}/status")["tasks"]
         return next(each for each in self.connect.workers if str(task["worker_id"]).endswith(f":{each.port}"))
