@@ -41,15 +41,15 @@ _DATABASE = {"wal_level": "logical", "max_replication_slots": "20", "max_wal_sen
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
-class Fault(NamedTuple):
+class LabFault(NamedTuple):
     """What is done while records flow; ``snapshot``: while the snapshot does."""
 
     name: str
     snapshot: bool
-    strike: Callable[[Run], None]
+    strike: Callable[[LabRun], None]
 
 
-class Outcome(NamedTuple):
+class LabOutcome(NamedTuple):
     """A row of the table. ``duplicates`` and ``missing`` are the audit's, ``seconds`` until every row was there."""
 
     support: str
@@ -63,7 +63,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass(slots=True)
-class Run:
+class LabRun:
     """One connector with its table and topic."""
 
     kafka: KafkaCluster
@@ -87,14 +87,14 @@ class Run:
         )
 
 
-def kill(run: Run) -> None:
+def kill(run: LabRun) -> None:
     """SIGKILL to the worker that runs the task; it is started again."""
     victim = run.worker()
     victim.kill()
     victim.start()
 
 
-def terminate(run: Run) -> None:
+def terminate(run: LabRun) -> None:
     """The database ends the connector's connections."""
     run.postgres.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -103,9 +103,9 @@ def terminate(run: Run) -> None:
 
 
 FAULTS = (
-    Fault("worker killed in the snapshot", True, kill),
-    Fault("worker killed while streaming", False, kill),
-    Fault("database connections terminated while streaming", False, terminate),
+    LabFault("worker killed in the snapshot", True, kill),
+    LabFault("worker killed while streaming", False, kill),
+    LabFault("database connections terminated while streaming", False, terminate),
 )
 
 
@@ -135,7 +135,7 @@ def debezium(postgres: Postgres, name: str, *, exactly_once: bool) -> dict[str, 
     }
 
 
-def play(run: Run, fault: Fault, *, exactly_once: bool) -> float:
+def play(run: LabRun, fault: LabFault, *, exactly_once: bool) -> float:
     """Fill, start, strike in the middle, and wait until every row is in the topic. Returns seconds from the strike."""
     rows = ROWS if fault.snapshot else BATCH
     run.postgres.execute(f"CREATE TABLE {run.name} (id int PRIMARY KEY, content text)")
@@ -162,7 +162,7 @@ def play(run: Run, fault: Fault, *, exactly_once: bool) -> float:
         return time.monotonic() - began
 
 
-def revive(run: Run, read: Callable[[], None]) -> None:
+def revive(run: LabRun, read: Callable[[], None]) -> None:
     """Read to the end; a task that failed is restarted, as an operator would."""
     if "FAILED" in run.connect.task_states(run.name):
         run.connect.restart_task(run.name)
@@ -170,7 +170,7 @@ def revive(run: Run, read: Callable[[], None]) -> None:
 
 
 @contextmanager
-def reading(run: Run) -> Iterator[Callable[[int], None]]:
+def reading(run: LabRun) -> Iterator[Callable[[int], None]]:
     """A function that reads until so many ids were seen by a read_committed consumer. Raises TimeoutError."""
     consumer = Consumer(
         {"bootstrap.servers": run.kafka.bootstrap, "group.id": run.name, "isolation.level": "read_committed"}
@@ -193,7 +193,7 @@ def reading(run: Run) -> Iterator[Callable[[int], None]]:
         consumer.close()
 
 
-def audited(session: SparkSession, run: Run) -> AuditResult:
+def audited(session: SparkSession, run: LabRun) -> AuditResult:
     """Each row has one event: what is there twice, and which rows are not there."""
     from exporter.jobs.audit.columns import Shape  # noqa: PLC0415 -- pyspark is an extra
     from exporter.jobs.audit.definition import Audit, NullId, Outbox  # noqa: PLC0415 -- as above
@@ -220,7 +220,7 @@ def audited(session: SparkSession, run: Run) -> AuditResult:
         client.close()
 
 
-def pipelines() -> list[Outcome]:
+def pipelines() -> list[LabOutcome]:
     """Every fault with exactly-once source support on and off."""
     from exporter.jobs.session import POSTGRESQL, kafka_connector, spark_session  # noqa: PLC0415 -- as above
 
@@ -241,7 +241,7 @@ def pipelines() -> list[Outcome]:
             }
             with ConnectCluster(kafka, f"eos-{support}", properties=properties) as connect:
                 for number, fault in enumerate(FAULTS):
-                    run = Run(kafka, postgres, connect, f"{support}_{number}")
+                    run = LabRun(kafka, postgres, connect, f"{support}_{number}")
                     jars.say(f"{support}: {fault.name}")
                     seconds = play(run, fault, exactly_once=support == "enabled")
                     outcomes.append(outcome_of(support, fault, run, audited(session, run), seconds))
@@ -250,7 +250,7 @@ def pipelines() -> list[Outcome]:
     return outcomes
 
 
-def outcome_of(support: str, fault: Fault, run: Run, result: AuditResult, seconds: float) -> Outcome:
+def outcome_of(support: str, fault: LabFault, run: LabRun, result: AuditResult, seconds: float) -> LabOutcome:
     """Raises RuntimeError for an audit that is not sure."""
     if result.unknown:
         raise RuntimeError(f"the audit of {run.topic} is not sure: {'; '.join(result.unknown)}")
@@ -258,10 +258,10 @@ def outcome_of(support: str, fault: Fault, run: Run, result: AuditResult, second
     rows = len(run.seen)
     aborted = result.aborted_records or 0
     found = counts.get("duplicate", 0), counts.get("missing", 0)
-    return Outcome(support, fault.name, rows, result.records or 0, aborted, *found, seconds)
+    return LabOutcome(support, fault.name, rows, result.records or 0, aborted, *found, seconds)
 
 
-def pipeline_table(outcomes: Sequence[Outcome]) -> str:
+def pipeline_table(outcomes: Sequence[LabOutcome]) -> str:
     head = "| exactly.once.source.support | fault | rows | records | aborted | duplicates | missing | complete after |"
     lines = [head, "|---|---|---:|---:|---:|---:|---:|---:|"]
     for each in outcomes:

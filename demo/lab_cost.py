@@ -25,7 +25,7 @@ PARTITIONS = 2
 HEAP_MB = 512
 
 
-class Way(NamedTuple):
+class CostWay(NamedTuple):
     """A row: the path of CostProbe, its records in a transaction or commit interval, and how the table calls it."""
 
     name: str
@@ -34,35 +34,35 @@ class Way(NamedTuple):
     size: int = 0
 
 
-class Cost(NamedTuple):
+class MeasuredCost(NamedTuple):
     """What was measured; milliseconds."""
 
-    way: Way
+    way: CostWay
     per_second: float
     p50_ms: int
     p99_ms: int
 
 
 PRODUCERS = (
-    Way("producer, at least once", "acks=all, enable.idempotence=false", "plain"),
-    Way("producer, idempotent", "acks=all, enable.idempotence=true", "idempotent"),
+    CostWay("producer, at least once", "acks=all, enable.idempotence=false", "plain"),
+    CostWay("producer, idempotent", "acks=all, enable.idempotence=true", "idempotent"),
     *(
-        Way("producer, transactional", f"{size:,} records in a transaction", "transactional", size)
+        CostWay("producer, transactional", f"{size:,} records in a transaction", "transactional", size)
         for size in (1, 10, 100, 1_000)
     ),
 )
 STREAMS = tuple(
-    Way(f"Streams, {guarantee}", f"commit.interval.ms={interval}", guarantee, interval)
+    CostWay(f"Streams, {guarantee}", f"commit.interval.ms={interval}", guarantee, interval)
     for guarantee, interval in (("at_least_once", 100), ("exactly_once_v2", 100), ("exactly_once_v2", 1_000))
 )
 CONNECT = (
-    Way("Connect source, at least once", "exactly.once.source.support=disabled", "read"),
-    Way("Connect source, exactly once", "transaction.boundary=poll", "read"),
-    Way("Connect source, exactly once", "transaction.boundary=interval, 1000 ms", "read"),
+    CostWay("Connect source, at least once", "exactly.once.source.support=disabled", "read"),
+    CostWay("Connect source, exactly once", "transaction.boundary=poll", "read"),
+    CostWay("Connect source, exactly once", "transaction.boundary=interval, 1000 ms", "read"),
 )
 
 
-def measured(say: Callable[[str], None]) -> list[Cost]:
+def measured(say: Callable[[str], None]) -> list[MeasuredCost]:
     """All ways on one broker, one after the other."""
     costs = []
     with KafkaCluster(progress=say) as kafka:
@@ -72,13 +72,13 @@ def measured(say: Callable[[str], None]) -> list[Cost]:
     return costs
 
 
-def _probes(kafka: KafkaCluster) -> Iterator[Cost]:
+def _probes(kafka: KafkaCluster) -> Iterator[MeasuredCost]:
     for number, way in enumerate((*PRODUCERS, *STREAMS)):
         full, slow = (_topics(kafka, f"cost-{number}-{speed}") for speed in ("full", "slow"))
         yield _cost(way, _probe(kafka, way, full, 0), _probe(kafka, way, slow, RATE))
 
 
-def _connects(kafka: KafkaCluster) -> Iterator[Cost]:
+def _connects(kafka: KafkaCluster) -> Iterator[MeasuredCost]:
     for number, way in enumerate(CONNECT):
         exactly_once = way is not CONNECT[0]
         properties = {"exactly.once.source.support": "enabled" if exactly_once else "disabled"}
@@ -101,7 +101,7 @@ def _topics(kafka: KafkaCluster, name: str) -> str:
     return name
 
 
-def _probe(kafka: KafkaCluster, way: Way, topic: str, rate: int) -> dict[str, int]:
+def _probe(kafka: KafkaCluster, way: CostWay, topic: str, rate: int) -> dict[str, int]:
     """One measurement. Raises RuntimeError with what the program said when it failed."""
     with ExitStack() as full:
         state = full.enter_context(tempfile.TemporaryDirectory(prefix="kafka-eos-cost-"))
@@ -116,11 +116,11 @@ def _probe(kafka: KafkaCluster, way: Way, topic: str, rate: int) -> dict[str, in
     return found
 
 
-def _cost(way: Way, full: dict[str, int], slow: dict[str, int]) -> Cost:
-    return Cost(way, full["records"] / full["seconds"], slow["p50_ms"], slow["p99_ms"])
+def _cost(way: CostWay, full: dict[str, int], slow: dict[str, int]) -> MeasuredCost:
+    return MeasuredCost(way, full["records"] / full["seconds"], slow["p50_ms"], slow["p99_ms"])
 
 
-def table(costs: Sequence[Cost]) -> str:
+def table(costs: Sequence[MeasuredCost]) -> str:
     lines = ["| way | setting | records/s | p50 | p99 |", "|---|---|---:|---:|---:|"]
     for each in costs:
         speed = f"{each.per_second:,.0f}"
