@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from tests.image.engine import BASE, Kafka, container, engine, get, inspect, port_of, wait
 
+ROOT = Path(__file__).parents[2]
 IMAGE = "kafka-eos-exporter-agent:test"
 START_SECONDS = 2.0
 STOP_SECONDS = 5.0
@@ -55,6 +58,25 @@ def cpu_seconds(name: str) -> float:
 
 def python(code: str, *options: str) -> str:
     return engine("run", "--rm", *CONFINED, *options, "--entrypoint", "python", IMAGE, "-c", code).stdout.strip()
+
+
+def test_the_bill_of_materials_lists_all_packages_of_the_image_and_no_others() -> None:
+    made = json.loads((ROOT / "build/image/kafka-eos-exporter-agent.cdx.json").read_text())
+    listed = {each["purl"].partition("?")[0] for each in made["components"]}
+    packages = python(
+        "import re\nfrom importlib.metadata import distributions\n"
+        "from sys import path\npath.append('/usr/local/lib/python3.11/site-packages')\n"
+        "for each in distributions(): print(re.sub('[-_.]+', '-', each.name).lower(), each.version)"
+    )
+    of_python = {f"pkg:pypi/{name}@{quote(version)}" for name, version in map(str.split, packages.splitlines())}
+    assert {each for each in listed if each.startswith("pkg:pypi/")} == of_python
+    pinned = re.findall(r"(?m)^([A-Za-z0-9_.-]+)==([^ ;\\]+)", (ROOT / "docker/requirements.txt").read_text())
+    assert {f"pkg:pypi/{re.sub('[-_.]+', '-', name).lower()}@{version}" for name, version in pinned} <= of_python
+    query = ("--entrypoint", "dpkg-query", IMAGE, "--show", "--showformat", "${Package} ${Version} ${Status}\n")
+    installed = re.findall(r"(?m)^(\S+) (\S+) install ok installed$", engine("run", "--rm", *query).stdout)
+    of_debian = {f"pkg:deb/debian/{name}@{quote(version, safe='')}" for name, version in installed}
+    assert len(of_debian) > 50
+    assert {each for each in listed if each.startswith("pkg:deb/")} == of_debian
 
 
 def test_the_image_is_at_most_150_mb_beyond_its_base() -> None:
