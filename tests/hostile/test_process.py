@@ -272,6 +272,7 @@ def test_no_attack_ends_the_agent_in_256_mb(attack: str, tmp_path: Path, hostile
             _until(agent, lambda: Hostile.asked.count(attack) > 2)
         agent.page("/")
         json.loads(agent.page("/api/v1/status"))
+        print(f"{agent.peak_mb:.0f} MB, in a cgroup: {agent.group is not None}")
         assert agent.peak_mb < MEMORY_MB
     finally:
         code = agent.stop()
@@ -301,6 +302,7 @@ def test_all_attacks_at_once_do_not_end_the_agent_in_256_mb(tmp_path: Path, host
         assert "kafka_eos_exporter_build_info" in agent.page()
         agent.page("/")
         json.loads(agent.page("/api/v1/status"))
+        print(f"{agent.peak_mb:.0f} MB, in a cgroup: {agent.group is not None}")
         assert agent.peak_mb < MEMORY_MB
     finally:
         code = agent.stop()
