@@ -52,7 +52,8 @@ ACCEPTS_AT_ONCE = 16
 STOP_SECONDS = 1.0
 TLS_READ_BYTES = 16 * 1024
 
-_HANDSHAKE = b"\x16"
+_HELLO_BYTES = 6
+_LONGEST_RECORD = 1 << 14
 _PLAIN_ON_TLS = (
     b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
     b"This port speaks HTTPS only.\n"
@@ -209,12 +210,12 @@ class Server:
             self._begin_tls(conn, sock)
 
     def _begin_tls(self, conn: Connection, sock: socket.socket) -> None:
-        """Make a session of TLS once there is a byte for it, and the byte begins a handshake."""
+        """Make a session of TLS once there are bytes for it, and they begin a handshake."""
         assert self._loop is not None  # noqa: S101 -- as above
         self._loop.remove_reader(sock)
         try:
-            first = sock.recv(1, socket.MSG_PEEK)
-            if first.isupper():  # a method of HTTP
+            first = sock.recv(_HELLO_BYTES, socket.MSG_PEEK)
+            if first[:1].isupper():  # a method of HTTP
                 sock.send(_PLAIN_ON_TLS)
                 sock.shutdown(socket.SHUT_WR)
         except BlockingIOError:
@@ -222,7 +223,7 @@ class Server:
             return
         except OSError:
             first = b""
-        if first == _HANDSHAKE:
+        if _may_be_hello(first):
             self._enter(conn, sock)
         else:
             conn.drop()
@@ -295,6 +296,14 @@ class Server:
             self._open.pop(connection.address, None)
         if self._all_left and not self._open:
             self._all_left.set()
+
+
+def _may_be_hello(first: bytes) -> bool:
+    """Whether these bytes, of up to six, begin a ClientHello in a record of its own (RFC 8446, sections 4 and 5.1)."""
+    begins = first[:1] == b"\x16" and first[1:2] in {b"", b"\3"}
+    if not begins or len(first) < _HELLO_BYTES:
+        return begins
+    return 0 < int.from_bytes(first[3:5]) <= _LONGEST_RECORD and first[5:] == b"\1"
 
 
 def _bound(host: str, port: int) -> socket.socket:

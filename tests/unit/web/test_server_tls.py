@@ -229,6 +229,47 @@ def test_only_the_curve_of_the_file_is_spoken(serve: Serve, authority: Authority
     assert is_turned_away(serve(TLS + "  curve_preferences: [CurveP384]\n"), context) is not comes_in
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\xff\xff\x01",
+        b"\x16\x03\x01\x00\x00\x01",
+        b"\x16\x03\x01\x02\x00\x02",
+        b"\x16\x02",
+        b"\x15\x03\x01",
+        b"\x80",
+    ],
+)
+def test_bytes_that_begin_no_handshake_cost_no_session(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    begun: list[object] = []
+    monkeypatch.setattr(Server, "_enter", lambda _, conn, sock: begun.append((conn, sock)))
+    with plain(serve()) as client:
+        client.sendall(sent)
+        with contextlib.suppress(ConnectionResetError):
+            assert client.recv(1) == b""
+    assert begun == []
+
+
+@pytest.mark.parametrize("at", [1, 2, 5, 6])
+def test_a_handshake_whose_first_bytes_come_alone_is_one(serve: Serve, authority: Authority, at: int) -> None:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    hello = trusting(authority).wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        hello.do_handshake()
+    content = outgoing.read()
+    with plain(serve()) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        client.sendall(content[:at])
+        with contextlib.suppress(TimeoutError):
+            client.settimeout(0.3)
+            assert client.recv(1) == b"", "nothing comes yet"
+        client.settimeout(20)
+        client.sendall(content[at:])
+        assert client.recv(1) == b"\x16"
+
+
 def test_old_versions_and_nonsense_are_turned_away_without_an_error_of_ours(
     serve: Serve, authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
