@@ -92,7 +92,7 @@ dist: $(READY) ## wheel, source and bill of materials, installed in an empty env
 	scripts/build-dist $(PY)
 	$(BIN)/pytest tests/release $(ARGS)
 
-# What goes wrong is drawn from SEED; the same seed plans the same faults. Reports and logs: build/chaos.
+# The faults are drawn from SEED; the same seed plans the same faults. Reports and logs: build/chaos.
 SEED ?= 1
 MINUTES ?= 10
 
@@ -129,7 +129,7 @@ fuzz: $(READY) ## every reader fuzzed for FUZZ_SECONDS (60); what fails stays in
 
 test: check unit hostile golden rules deploy dist e2e spark ## all of the above
 
-demo: $(READY) ## a real Kafka that goes wrong on purpose; Ctrl-C ends it, or DEMO_SECONDS=120
+demo: $(READY) ## a real Kafka that fails on purpose; Ctrl-C ends it, or DEMO_SECONDS=120
 	@exec $(PY) -m demo
 
 bench: $(READY) ## the speed tables, side by side with Kafka's own tools and Spark's raw read

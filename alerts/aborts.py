@@ -59,7 +59,7 @@ GAP = Record(
 time() - max by ({_BY}) ({LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome="committed"}})
 unless on ({_BY}) label_replace({IGNORED_INFO}{{kind="application"}}, "application", "$1", "subject", "(.+)")""",
 )
-"""For how long an application has not committed; absent while no agent knows it, and where it is ignored."""
+"""For how long an application has not committed; absent while no agent has seen it, and where it is ignored."""
 
 _LIMIT = "kafka_cluster_application:kafka_eos_commit_gap_seconds:limit"
 GAP_LIMIT = Record(

@@ -84,7 +84,7 @@ def _absent() -> Iterator[Alert]:
         " less than half of the time, as in a crash loop."
         + _GONE
         + "\nIs it running, was it killed for memory, does Prometheus find it (its target page), and does GET"
-        " /-/healthy answer? Until then no other alert of this cluster can fire. A cluster that nobody watches now is"
+        " /-/healthy answer? Until then no other alert of this cluster can fire. A cluster that is no longer watched is"
         " forgotten after a day: silence this alert.",
         hold="2m",
         when="a cluster that was watched in the last day has no agent for 4m, or for less than half of them, for 2m",
@@ -95,7 +95,7 @@ def _absent() -> Iterator[Alert]:
         # Running shards, each by the share of time that it runs, compared with their configured number.
         f"sum by (kafka_cluster) (clamp_max({_THERE}, 1)) < max by (kafka_cluster) ({SHARDS}) - 0.5",
         "A shard of the agent is missing: nothing watches exactly-once on a part of the cluster.",
-        "Of the shards that watch {{ $labels.kafka_cluster }}, not all are there. The topics, applications and groups"
+        "Some of the shards that watch {{ $labels.kafka_cluster }} are missing. The topics, applications and groups"
         " of a missing shard are on no page and in no alert. Those that are there:"
         + each(
             f'topk(20, group by (shard, instance) ({_WATCHES[:-1]}, shard!="", kafka_cluster=%q}}))',
@@ -128,7 +128,7 @@ def _absent() -> Iterator[Alert]:
         Severity.WARNING,
         f"group by (kafka_cluster) ({_USUAL} - {_THERE} > 0.5 and {AGENTS} > 0)",
         "Fewer agents watch a cluster than usual: the next failure leaves it unwatched.",
-        "Of the agents that watched {{ $labels.kafka_cluster }} in the last day some are gone, and others are there."
+        "Some of the agents that watched {{ $labels.kafka_cluster }} in the last day are gone, and others are there."
         + _GONE
         + "\nFewer on purpose: silence it, it is forgotten within a day.",
         hold="2m",

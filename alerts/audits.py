@@ -54,7 +54,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "unknown",
         f'group by ({_AUDIT}) ({AUDIT_VERDICT}{{verdict="unknown"}} and ignoring (verdict) {_NEWEST})',
         "An audit could not tell whether a topic is exactly-once.",
-        _WHAT + " ended without a verdict." + _RAN + "\nIts report says what could not be told, and why.",
+        _WHAT + " ended without a verdict." + _RAN + "\nIts report has what could not be determined, and why.",
         "the last run of an audit could not tell",
     )
     yield _alert(

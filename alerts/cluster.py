@@ -25,7 +25,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
     yield Alert(
         "KafkaEosTransactionLogUnderMinIsr",
         Severity.CRITICAL,
-        # The age of one partition's gap, whose start the agent knows: three short gaps do not add up to a long one.
+        # The age of one partition's gap, whose start is exposed: three short gaps do not add up to a long one.
         f"time() - min by (kafka_cluster) ({INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS}{broken}) > {LOG_SECONDS}",
         "Partitions of __transaction_state take no writes: their transactions can neither begin nor end.",
         "__transaction_state of {{ $labels.kafka_cluster }}:"
@@ -64,7 +64,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
             "check",
         )
         + "\nNothing has to be wrong yet: the guarantee does not hold when the next broker, client or worker fails."
-        " `kafka-eos-exporter check posture` tells each value and what it should be.",
+        " `kafka-eos-exporter check posture` shows each value and what it should be.",
         "kafka-eos-overview",
         hold="15m",
         when="a check of the EOS posture fails for 15m, with all its subjects",

@@ -42,7 +42,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
     yield Alert(
         "KafkaEosLsoStalled",
         Severity.CRITICAL,
-        # Not as hanging while another replica reports that a coordinator knows it.
+        # Not as hanging while another replica reports that a coordinator has it.
         f"""\
 time() - min by ({_HOLDER}) (
   {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical", kind!="hanging"}}
@@ -64,8 +64,8 @@ time() - min by ({_HOLDER}) (
 group by ({_HOLDER}) ({LSO_HOLDER_PARTITIONS}{{kind="hanging"}})
 unless on ({_HOLDER})
   {LSO_HOLDER_PARTITIONS}{{{_KNOWN}}}""",
-        "A transaction that no coordinator knows blocks partitions, and will never end by itself.",
-        _WHO + " hangs: no coordinator knows it." + HELD + WAITING + NEXT_STEP,
+        "A transaction that no coordinator has blocks partitions, and will never end by itself.",
+        _WHO + " hangs: no coordinator has it." + HELD + WAITING + NEXT_STEP,
         DASHBOARD,
-        when="at once: no coordinator knows the transaction that holds stalled partitions",
+        when="at once: no coordinator has the transaction that holds stalled partitions",
     )

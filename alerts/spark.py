@@ -95,7 +95,7 @@ and on (kafka_cluster, topic)
 unless on ({_QUERY}) {_OVER}""",
         "A Spark streaming query looks idle: what it should read is withheld by a transaction that does not end.",
         _WHICH
-        + " cannot read on in {{ $labels.topic }}: the last stable offset of a partition of it stands still."
+        + " cannot read on in {{ $labels.topic }}: the last stable offset of one of its partitions does not move."
         + each(
             f"max by (topic) ({SPARK_SOURCE_BLOCKED_OFFSETS}"
             "{kafka_cluster=%q, spark_application=%q, query=%q, topic=%q})",
@@ -116,7 +116,7 @@ unless on ({_QUERY}) {_OVER}""",
         DASHBOARD,
         _LABELS,
         labels=(("reason", "blocked"),),
-        when="a query looks idle, behind a last stable offset that stands still for more than 10m",
+        when="a query looks idle, behind a last stable offset that has not moved for more than 10m",
     )
 
 

@@ -44,7 +44,7 @@ class Needs(NamedTuple):
 
 
 class PanelRow(NamedTuple):
-    """A heading and what stands under it: lines of panels, each with its height; a line shares the width evenly unless
+    """A heading with its panels: lines of panels, each with its height; a line shares the width evenly unless
     ``widths`` says otherwise.
     """
 
@@ -198,7 +198,7 @@ def _unclean(name: str, outcome: str, colour: str, text: str, *matchers: str) ->
 
 
 def _annotations(chosen: Collection[str]) -> list[dict[str, Any]]:
-    """Marks of what happened; where an application can be chosen, its own only."""
+    """Annotations of events; where an application can be chosen, only those of that application."""
     own = ('application=~"$application"',) if "application" in chosen else ()
     loads = series(BROKER_TXN_COORDINATOR_LOAD_SECONDS, 'stat="max"')
     return [

@@ -182,7 +182,7 @@ def _durations() -> core.Panel:
 def _versions() -> core.Panel:
     return table(
         "Request versions in use",
-        "Who still speaks an old version: Transactions V2 begins with EndTxn 5 and Produce 12.",
+        "Requests of clients with an old protocol version: Transactions V2 needs EndTxn 5 and Produce 12.",
         [f"{total(per_second(BROKER_REQUESTS_TOTAL, OF_BROKER), 'request, version')} > 0"],
         [
             Column("request", "Request"),

@@ -41,7 +41,7 @@ def records_to_restore(*matchers: str, link: str = "") -> core.Panel:
 def failed_queries(*matchers: str, link: str = "") -> core.Panel:
     return stat(
         "Failed Spark queries",
-        "Ended by an error, and not started again. One that ended an hour ago is not told of any more.",
+        "Ended by an error, and not started again. One that ended more than an hour ago is not shown.",
         in_state(SPARK_QUERY_STATE, "failed", *matchers),
         none="no Spark",
         link=link,
@@ -53,7 +53,7 @@ def starved_queries(*matchers: str, link: str = "") -> core.Panel:
     stalled = f"on (kafka_cluster, topic) group_left () ({now(STALLED_PARTITIONS)} > bool 0)"
     return stat(
         "Spark queries starved",
-        "They look idle and healthy, and cannot read on: the last stable offset of one of their topics stands still.",
+        "They look idle and healthy, and cannot read on: the last stable offset of one of their topics does not move.",
         f"sum(max by (kafka_cluster, spark_application, query) (({waits} > bool 0) * {stalled}))",
         steps=((None, GREEN), (1, ORANGE)),
         none="no Spark",

@@ -49,7 +49,7 @@ def board() -> Board:
     return Board(
         uid=LSO,
         title="Kafka EOS / Last stable offset and consumers",
-        description="Where the last stable offset stands still, who holds it, and which consumer groups wait.",
+        description="Last stable offsets that do not move, their holders, and the consumer groups that wait.",
         variables=(
             Variable("topic", "Topic", STALLED_PARTITIONS),
             Variable("group", "Consumer group", GROUP_READ_COMMITTED_LAG_OFFSETS),
@@ -76,7 +76,7 @@ def _now() -> tuple[core.Panel, ...]:
         stalled_partitions(),
         stat(
             "Hanging transactions",
-            "Open in a partition's log and unknown to every coordinator: nobody will ever end them.",
+            "Open in a partition's log and unknown to every coordinator: no coordinator will end them.",
             total(now(HANGING_TRANSACTIONS, OF_TOPIC)),
         ),
         longest_stall(OF_TOPIC),
@@ -96,7 +96,7 @@ def _now() -> tuple[core.Panel, ...]:
         ),
         stat(
             "Offsets held up",
-            "Sum over all groups of what they cannot read yet because a transaction is open.",
+            "Sum over all groups of the records that they cannot read yet because a transaction is open.",
             total(now(GROUP_BLOCKED_OFFSETS, OF_TOPIC, OF_GROUP)),
             "short",
             ((None, GREEN), (1, YELLOW)),

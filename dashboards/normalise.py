@@ -1,6 +1,6 @@
 """From grafanalib's JSON to what a current Grafana writes itself: nothing it would have to guess, migrate or drop.
 
-grafanalib speaks the dialect of Grafana 5 to 8 and fills in hundreds of nulls and defaults of its own. What may stand
+grafanalib speaks the dialect of Grafana 5 to 8 and fills in hundreds of nulls and defaults of its own. What may be
 in a dashboard is listed here; everything else goes.
 """
 
@@ -74,7 +74,7 @@ def _target(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _annotation(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """``expr`` stands in ``target``, where Grafana moves it; the formats are Prometheus's and stay beside it."""
+    """``expr`` is in ``target``, where Grafana moves it; the formats are Prometheus's and stay beside it."""
     return {
         **{key: value for key, value in raw.items() if key != "expr"},
         "datasource": SOURCE,

@@ -69,7 +69,7 @@ def board() -> Board:
             ),
             PanelRow("What rests on it", (Line(3, _engines()),)),
             PanelRow(
-                "What becomes of transactions",
+                "Outcomes of transactions",
                 (
                     Line(8, (outcomes(), _by_application()), (10, 14)),
                     Line(8, (unclean_ends(), fenced_ids()), (14, 10)),
@@ -84,7 +84,7 @@ def _health() -> tuple[core.Panel, ...]:
         stalled_partitions(),
         stat(
             "Hanging transactions",
-            "Open in a partition's log and unknown to every coordinator: nobody will ever end them.",
+            "Open in a partition's log and unknown to every coordinator: no coordinator will end them.",
             total(now(HANGING_TRANSACTIONS)),
         ),
         stat(
@@ -157,7 +157,7 @@ def _by_application() -> core.Panel:
     oldest = f"max by (application) ({of_threshold(opened, APPLICATION_THRESHOLD_SECONDS, 'open_warning')})"
     return table(
         f"Applications, {WINDOW}",
-        "What became of each application's transactions, and the age of its oldest open one by its threshold.",
+        "The outcomes of each application's transactions, and the age of its oldest open one by its threshold.",
         [
             f"round({gains['fenced']})",
             f"round({gains['timed_out']})",

@@ -30,7 +30,7 @@ class Query(NamedTuple):
 class Column:
     """A column of a table: the label or, for a query's result, ``Value #A``, ``Value #B`` and so on.
 
-    ``link`` is a dashboard to go to, with the variable that takes the cell's value; ``empty`` stands for an empty text.
+    ``link`` is a dashboard to go to, with the variable that takes the cell's value; ``empty`` replaces an empty text.
     """
 
     field: str
@@ -65,7 +65,7 @@ def stat(
     none: str = "unknown",
     link: str = "",
 ) -> core.Panel:
-    """One number as it is now. ``none`` is what stands there when nobody knows: never an old value, never 0. ``link``
+    """One number as it is now. ``none`` is shown when the value is not known: never an old value, never 0. ``link``
     is the uid of the dashboard that says more.
     """
     links = {"links": [{"title": "The dashboard that says more", "url": _url(link)}]} if link else {}

@@ -119,7 +119,7 @@ def _records(title: str, metric: Metric) -> core.Panel:
 def _states() -> core.Panel:
     return table(
         "Transactional states",
-        "What each client is in, and for how long; in_transaction for long is a transaction that does not end.",
+        "The state of each client, and for how long; in_transaction for long is a transaction that does not end.",
         [age(now(PRODUCER_TXN_STATE_SINCE_TIMESTAMP_SECONDS, _OF)), now(PRODUCER_TXN_STATE, _OF)],
         [
             Column("Value #A", "In it for", "s", steps=((None, GREEN), (60, YELLOW), (900, RED)), width=120),

@@ -41,7 +41,7 @@ def per_second(metric: Metric, *matchers: str) -> str:
 
 
 def gained(metric: Metric, window: str, *matchers: str) -> str:
-    """The one truth of what a counter gained in a window such as ``15m``."""
+    """The increase of a counter in a window such as ``15m``; every panel uses this expression."""
     return _by("max", metric.labels, f"increase({series(metric, *matchers)}[{window}])")
 
 

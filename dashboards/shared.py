@@ -60,7 +60,7 @@ _WARNING = 'threshold="stall_warning"'
 def stalled_partitions() -> core.Panel:
     return stat(
         "Stalled partitions",
-        "Partitions whose last stable offset has stood still below the high watermark for longer than the threshold: "
+        "Partitions whose last stable offset has stayed below the high watermark for longer than the threshold: "
         "read_committed consumers wait there.",
         total(now(STALLED_PARTITIONS)),
     )
@@ -140,7 +140,7 @@ _RUNBOOK = "https://github.com/kafka-eos-exporter/kafka-eos-exporter/blob/main/a
 
 
 def holders(*matchers: str) -> core.Panel:
-    """Where it stands, and who holds it: one row a stalled partition."""
+    """Stalled partitions with their holders, one row each."""
     blockers = f'label_replace({now(LSO_BLOCKER_INFO, *matchers)}, "next_step", "$1", "kind", "(.*)")'
     since = age(f"({blockers} * {_ON_PARTITION} {now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, *matchers)})")
     lag = f"{blockers} * {_ON_PARTITION} {now(LSO_LAG_OFFSETS, *matchers)}"

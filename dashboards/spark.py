@@ -90,8 +90,8 @@ def _now() -> tuple[core.Panel, ...]:
         ),
         stat(
             "Longest without progress, of its threshold",
-            "Of the queries that have not ended: neither a batch completed nor a word that there is nothing to do. How"
-            " much of the time after which that is a ticket has passed.",
+            "Queries that have not ended, for which neither a completed batch nor an idle event was reported, as a share"
+            " of the time after which that is a ticket.",
             f"max({_of_threshold(_silence())})",
             "percentunit",
             OF_THRESHOLD,
@@ -157,7 +157,7 @@ def _queries() -> core.Panel:
             Column("Value #F", "Errors, 1 h", "none", steps=((None, GREEN), (1, RED)), width=110),
         ],
         sort=["Without progress"],
-        none="no query is told of",
+        none="no query is reported",
     )
 
 
@@ -200,8 +200,8 @@ def _lag() -> core.Panel:
 def _blocked() -> core.Panel:
     return lines(
         "Offsets withheld by open transactions, by topic",
-        "What a read_committed query is not shown yet. A line that only rises is a transaction that does not end: the "
-        "dashboard of the last stable offset names it.",
+        "Records that a read_committed query cannot read yet. A line that only rises is a transaction that does not "
+        "end: the dashboard of the last stable offset names it.",
         [Query(total(now(SPARK_SOURCE_BLOCKED_OFFSETS, *_OF), "query, topic"), "{{query}} / {{topic}}")],
     )
 

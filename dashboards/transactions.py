@@ -1,4 +1,4 @@
-"""What becomes of transactions, per application: rates and outcomes, durations, what is open, who offends."""
+"""Outcomes of transactions by application: rates, durations, open transactions, ids with the most fences."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def _applications() -> core.Panel:
     kind = "max by (kafka_cluster, application, kind) (" + now(APPLICATION_INFO, OF_APPLICATION) + ")"
     return table(
         "Last commit",
-        "When each application last committed. A steady pipeline that stands still shows here before anything fails.",
+        "When each application last committed. A steady pipeline that has stopped shows here before anything fails.",
         [f"{kind} * on (kafka_cluster, application) group_left () ({age(last)})"],
         [
             Column("Value #A", "Last commit ago", "s", width=140),

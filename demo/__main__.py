@@ -67,7 +67,7 @@ class Checklist:
         ]
 
     def look(self, agent: AgentProcess) -> Metrics:
-        """Look at /metrics and the status once, and tell of what is seen for the first time."""
+        """Read /metrics and the status once, and print what is seen for the first time."""
         metrics = agent.metrics()
         for scene in self._scenes:
             evidence = scene.evidence(metrics)
@@ -258,7 +258,7 @@ def _invite(cluster: KafkaCluster, agent: AgentProcess, alerts: list[str]) -> No
         "",
         f"  A partition is called stalled after {STALL_AFTER_SECONDS} s here (30 s by default). Look for",
         "    orders-0   held by stuck-1, an open transaction, so the group orders-reader waits",
-        "    ledger-0   held by a hanging transaction that no coordinator knows, and the line that ends it",
+        "    ledger-0   held by a hanging transaction that no coordinator has, and the line that ends it",
         "    pay-3, ship-3   two processes each with one transactional.id, fencing each other",
         "    reports-1, nightly-1   transactions that time out; importer-1, crawler-1   half of them aborted",
         "    checkout-1, billing-1, payouts-1   healthy",

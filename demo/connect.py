@@ -127,7 +127,7 @@ class ConnectCluster:
         self.create(name, {"connector.class": kind, "tasks.max": 1, "file": file, "topics": topic, **dotted})
 
     def create_step_source(self, name: str, topic: str, tasks: int = 1, **config: object) -> None:
-        """Our own source, which counts, can define its own transactions, and fails when told to by a file."""
+        """Our own source, which counts, can define its own transactions, and fails when a file exists."""
         dotted = {key.replace("_", "."): value for key, value in config.items()}
         self.create(name, {"connector.class": "StepSource", "tasks.max": tasks, "topic": topic, **dotted})
 
@@ -261,7 +261,7 @@ def _plugins(version: str, folder: Path) -> Path:
 
 
 def _request(port: int, method: str, path: str, body: object | None) -> tuple[int, str]:
-    """Status and text of one request; status 0 when nobody answers."""
+    """Status and text of one request; status 0 without an answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=CALL_SECONDS)
     try:
         data = None if body is None else json.dumps(body)
@@ -269,13 +269,13 @@ def _request(port: int, method: str, path: str, body: object | None) -> tuple[in
         response = connection.getresponse()
         return response.status, response.read().decode()
     except (OSError, http.client.HTTPException):
-        return 0, "nobody answers"
+        return 0, "no answer"
     finally:
         connection.close()
 
 
 class _Elsewhere:
-    """Brokers that somebody else started."""
+    """Brokers of a cluster that runs already."""
 
     version = jars.DEFAULT_VERSION
 

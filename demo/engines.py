@@ -82,7 +82,7 @@ class DemoEngines:
         }
 
     def play(self, agent_url: str) -> None:
-        """Begin with what goes wrong; Spark reports to the agent. What breaks down unasked is in ``failures``."""
+        """Start the failures; Spark reports to the agent. Failures that were not planned are in ``failures``."""
         Thread(target=self._play, args=(agent_url,), name="engines", daemon=True).start()
 
     def __enter__(self) -> Self:

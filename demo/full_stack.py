@@ -147,7 +147,7 @@ class FullStack:
         settings = folder / "agent.yml"
         pipelines.start()
         made = {**_settings(cluster, connect, jvms), **pipelines.settings}
-        if self._shards:  # each has caps of its own: together they would tell of more than one agent
+        if self._shards:  # each has caps of its own: together they would expose more than one agent
             made["clusters"][0]["transactions"] = {"unclean_ends": 1000}
         settings.write_text(yaml.safe_dump(made))
         self._progress("starting the agents, Prometheus and the applications")
@@ -162,7 +162,7 @@ class FullStack:
         for name, watched in {"one-replica": agents[:1], "shards": shards}.items() if shards else ():
             self.others[name] = self._scrape(cluster.processes, folder, watched, name)
         for server in (self.prometheus, *self.others.values()):
-            # Prometheus does not see an increase before its first scrape: scraping begins before anything goes wrong.
+            # Prometheus does not see an increase before its first scrape: scraping begins before the first failure.
             server.wait_for(str(BROKER_TRANSACTION_VERSION), SHOWN_SECONDS)
         make_orphan(cluster, ORPHAN_TOPIC)
         self._stage = enter(ApplicationRunner(cluster))
@@ -182,7 +182,7 @@ class FullStack:
         self.failing.touch()
 
     def rest(self) -> None:
-        """Nobody writes any more: what was scraped at different instants comes to be the same."""
+        """Stop all writers, so that scrapes at different instants become equal."""
         self._over.set()
         self._stage.finish(Deadline.after(REST_SECONDS))
         for connector in ("steps", "ledger-feed"):

@@ -66,7 +66,7 @@ def library(version: str = DEFAULT_VERSION, progress: Progress = say) -> Path:
 
 
 def agents(jmx_exporter: str = JMX_EXPORTER, progress: Progress = say) -> Path:
-    """The folder that holds the JVM agents of Jolokia and of this version of the jmx_exporter; ``jvm_agents`` knows how
+    """The folder that holds the JVM agents of Jolokia and of this version of the jmx_exporter; ``jvm_agents`` has how
     to use them.
     """
     what = "fetching Jolokia and the jmx_exporter with Maven (4 MB)"

@@ -32,7 +32,7 @@ class JvmAgents:
     """Gives every process that asks its two agents. ``folder`` takes the rule files that the agents watch.
 
     ``credentials`` are user and password of every Jolokia; without, it lets anybody in, on loopback. ``key_store`` is a
-    PKCS#12 file and its password, with which it speaks TLS. ``jmx_exporter`` is the version of that one.
+    PKCS#12 file and its password, for TLS. ``jmx_exporter`` is the version of that one.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ TOKEN_SECONDS = 60
 
 
 class IdentityProvider:
-    """Knows clients by id and secret; ``clients`` may be changed while it runs. A context manager.
+    """An identity provider with clients by id and secret; ``clients`` may be changed while it runs. A context manager.
 
     The key set is on plain HTTP, where a broker's JVM needs no trust store; tokens are too, or on HTTPS with ``tls``.
     """

@@ -1,4 +1,4 @@
-"""A true orphan: an open transaction in a partition's log that no coordinator knows, so that no coordinator ends it.
+"""A true orphan: an open transaction in a partition's log that no coordinator has, so that no coordinator ends it.
 
 Kafka makes them by itself when a late Produce arrives after its transaction ended (before 3.6, or with verification
 off). Here: verification off (``transaction.partition.verification.enable``, KIP-890), then a Produce request of
@@ -103,7 +103,7 @@ def _request(topic: str, partition: int, producer_id: int, transactional_id: str
         base_sequence=0,
         batch_size=1024,
     )
-    batch.append(0, timestamp=round(time.time() * 1000), key=b"0", value=b"nobody will ever commit this", headers=[])
+    batch.append(0, timestamp=round(time.time() * 1000), key=b"0", value=b"never committed", headers=[])
     data = ProduceRequest.TopicProduceData
     records = data.PartitionProduceData(index=partition, records=bytes(batch.build()))
     request = ProduceRequest(

@@ -75,7 +75,7 @@ SCENES = (
     Scene("a hanging transaction is found", LSO_BLOCKER_INFO, {"topic": ORPHAN_TOPIC, "kind": "hanging"}),
     Scene("hanging transactions are counted", HANGING_TRANSACTIONS, {"topic": ORPHAN_TOPIC}),
     Scene("a consumer group is blocked", GROUP_BLOCKED_OFFSETS, {"group": GROUP, "topic": STALLED_TOPIC}),
-    Scene("the broker tells of fenced producers (Jolokia)", BROKER_REQUEST_ERRORS_TOTAL, {"request": "EndTxn"}),
+    Scene("the broker counts fenced requests (Jolokia)", BROKER_REQUEST_ERRORS_TOTAL, {"request": "EndTxn"}),
     Scene(
         "a Java producer's commits take their time (Jolokia)",
         PRODUCER_TXN_SECONDS_TOTAL,
@@ -87,7 +87,7 @@ SCENES = (
         PRODUCER_RECORDS_SENT_TOTAL,
         {"client_id": "producer-payouts-1"},
     ),
-    Scene("a librdkafka producer tells its state", PRODUCER_TXN_STATE, {"client_id": "checkout-1"}),
+    Scene("a librdkafka producer reports its state", PRODUCER_TXN_STATE, {"client_id": "checkout-1"}),
 )
 
 
@@ -115,5 +115,5 @@ def abort_line(steps: Sequence[PrintedStep], start_offset: int) -> str | None:
 
 
 def torn(steps: Sequence[PrintedStep]) -> str | None:
-    """An abort line where it would tear a transaction that its coordinator knows. Must never be."""
+    """An abort line where it would tear a transaction that its coordinator has. Must not occur."""
     return next((step.command for step in steps if step.kind != "hanging" and " abort " in step.command), None)

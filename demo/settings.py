@@ -34,10 +34,10 @@ class BrokerTls(NamedTuple):
 class Security:
     """A listener with SASL, and StandardAuthorizer on the cluster.
 
-    The PLAINTEXT listener stays for the brokers and for whoever prepares a test: its principal, User:ANONYMOUS, is the
+    The PLAINTEXT listener stays for the brokers and for the setup of a test: its principal, User:ANONYMOUS, is the
     super user. ``users`` are the names on the SASL listener, with made-up passwords; they may do nothing until allowed.
 
-    With ``tls`` the listener is SASL_SSL, and there are two more with SSL: MTLS wants a client certificate, whose CN is
+    With ``tls`` the listener is SASL_SSL, and there are two more with SSL: MTLS requires a client certificate with
     the user's name, and EXPIRED shows a certificate of the day before yesterday. OAUTHBEARER takes the tokens that the
     key set at ``jwks_url`` has signed; their subject is the user's name.
     """

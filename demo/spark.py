@@ -26,7 +26,7 @@ class SparkError(RuntimeError):
 class SparkDriver:
     """A driver on one cluster. It ends with the cluster's processes.
 
-    ``reports`` are the agents that its listeners tell, each with what that one calls the cluster.
+    ``reports`` are the agents that its listeners report to, each with its name of the cluster.
 
     It writes an event log to ``event_log``, and to ``checkpoints`` those of its queries, each in a folder of its name.
     Methods raise SparkError.

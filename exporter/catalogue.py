@@ -162,7 +162,7 @@ SOURCE_UP = Metric(
 SOURCE_BLIND = Metric(
     "kafka_eos_source_blind",
     Kind.GAUGE,
-    "1 when the last read of the source had a fault and gave no gauge: of what it reads nothing is known now. 0 when "
+    "1 when the last read of the source had a fault and gave no gauge: nothing that it reads is known now. 0 when "
     "it gave some or all.",
     (*K, "source", "target"),
 )
@@ -200,7 +200,7 @@ CLUSTER_INFO = Metric(
 APPLICATION_INFO = Metric(
     "kafka_eos_application_info",
     Kind.GAUGE,
-    "What an application is, and for Connect the group and connector that joins it to Connect's metrics; always 1.",
+    "The kind of an application, and for Connect the group and connector that join it to Connect's metrics; always 1.",
     (*A, "kind", "connect", "connector"),
     "txnlog",
 )
@@ -419,7 +419,7 @@ TOPIC_LSO_LAG_OFFSETS = Metric(
 STALLED_PARTITIONS = Metric(
     "kafka_eos_stalled_partitions",
     Kind.GAUGE,
-    "Partitions of the topic whose last stable offset has stood still below the high watermark for the threshold.",
+    "Partitions of the topic whose last stable offset has stayed below the high watermark for the threshold.",
     (*K, "topic"),
     "lso",
 )
@@ -478,7 +478,7 @@ All other metrics are exposed by one shard.
 HANGING_TRANSACTIONS = Metric(
     "kafka_eos_hanging_transactions",
     Kind.GAUGE,
-    "Transactions open in the logs of the topic's stalled partitions that no coordinator knows; absent where that "
+    "Transactions open in the logs of the topic's stalled partitions that no coordinator has; absent where that "
     "could not be asked.",
     (*K, "topic"),
     "lso",
@@ -704,7 +704,7 @@ INGEST_SENDERS = ("clients", "queries", "audits")
 INGEST_KEPT_BYTES = Metric(
     "kafka_eos_ingest_kept_bytes",
     Kind.GAUGE,
-    "Memory that all that is kept of what was posted takes, estimated; at most ingest.memory.",
+    "Estimated memory of all posted data that is kept; at most ingest.memory.",
     (),
     "ingest",
 )

@@ -182,7 +182,7 @@ class OpenTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpenTransactions(Fact):
-    """Every open transaction that the origin knows, and whether that is all there are.
+    """Every open transaction that the origin has, and whether they are complete.
 
     ``complete`` is True only when nothing can be missing: the tail of the log is at its end and the state at its start
     was read in full, or every coordinator answered and DESCRIBE on all transactional ids is proven. ``missing`` says in
@@ -354,7 +354,7 @@ class Evidence:
 class Blocker(NamedTuple):
     """The transaction that holds the LSO of a stalled partition: the one with the lowest open start at or below it.
 
-    ``transactional_id`` is "" when no coordinator knows it (hanging) or it could not be asked (unknown).
+    ``transactional_id`` is "" when no coordinator has it (hanging) or it could not be asked (unknown).
     ``producer_id`` and ``producer_epoch`` are None when DescribeProducers could not be asked. ``start_offset`` is the
     LSO itself where no start is known. ``started`` is Unix seconds, None when unknown. ``missing`` says what could not
     be asked, for kind unknown; ``completion`` what it waits for, for kind completing. ``unmarked`` are the partitions

@@ -2,7 +2,7 @@
 
     python3 scripts/kubernetes_schemas.py WHEEL DIRECTORY
 
-kubeconform wants one file for each kind and references that are relative; the wheel's name a server.
+kubeconform needs one file for each kind and references that are relative; the wheel's name a server.
 """
 
 from __future__ import annotations

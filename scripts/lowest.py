@@ -1,6 +1,6 @@
 """Print the oldest versions that pyproject.toml allows, as constraints for pip: ``python -m scripts.lowest``.
 
-A library without a lower bound is an error: nobody could say which of its versions were tried.
+A library without a lower bound is an error: the versions that were tested would not be known.
 """
 
 from __future__ import annotations

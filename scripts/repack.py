@@ -1,6 +1,6 @@
 """Write a .tar.gz anew so that its bytes depend on its files only: ``python -m scripts.repack FILE SECONDS``.
 
-Members are sorted; owners, times and modes are those of nobody's machine. SECONDS is the Unix time that all get.
+Members are sorted; owners, times and modes do not depend on the machine. SECONDS is the Unix time that all get.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import org.apache.kafka.connect.source.SourceTask.TransactionBoundary;
 
 /**
  * A source connector that counts: {@code batch} records a step, a step every {@code pause.ms}. It can define its own
- * transactions (transaction.boundary=connector), one for every two steps, and fails when told to by a file: while
+ * transactions (transaction.boundary=connector), one for every two steps, and fails when a file exists: while
  * {@code fail.start.file} exists its tasks do not start, while {@code fail.file} exists they fail at their next step.
  */
 public final class StepSource extends SourceConnector {
@@ -56,7 +56,7 @@ public final class StepSource extends SourceConnector {
             .define("pause.ms", ConfigDef.Type.LONG, 200L, ConfigDef.Importance.LOW, "Time between steps.")
             .define("fail.file", ConfigDef.Type.STRING, "", ConfigDef.Importance.LOW, "Fail while it exists.")
             .define("fail.start.file", ConfigDef.Type.STRING, "", ConfigDef.Importance.LOW, "Do not start while it exists.")
-            .define("source.password", ConfigDef.Type.PASSWORD, "", ConfigDef.Importance.LOW, "A secret nobody needs.");
+            .define("source.password", ConfigDef.Type.PASSWORD, "", ConfigDef.Importance.LOW, "A secret that is not used.");
     }
 
     @Override

@@ -156,7 +156,7 @@ public final class TransactionalClient {
             if (cause instanceof ProducerFencedException || cause instanceof InvalidProducerEpochException) {
                 return failure("fenced", cause);
             }
-            // What a V2 client hears when its transaction was ended by its timeout.
+            // The error that a V2 client gets when its transaction was ended by its timeout.
             if (cause instanceof InvalidTxnStateException) {
                 return failure("ended", cause);
             }

@@ -32,7 +32,7 @@ class OutcomeCounts:
         return self.inits
 
     def wrote(self) -> None:
-        """The coordinator knows of a transaction now."""
+        """A transaction has begun at the coordinator."""
         if not self.is_open:
             self.begun += 1
             self.is_open = True

@@ -44,7 +44,7 @@ class ProducerError(RuntimeError):
 class EndedError(ProducerError):
     """The coordinator ended the transaction without this client: another incarnation came, or its time was over.
 
-    ``kind`` is what the client was told: fenced, or ended where that is all it heard (V2 clients after a timeout).
+    ``kind`` is the error that the client got: fenced, or ended where it is no more exact (V2 clients after a timeout).
     """
 
 

@@ -1,6 +1,6 @@
 """One transactional producer of librdkafka that does what its standard input says, one command a line.
 
-Each command is answered with one line of JSON; ``java/TransactionalClient.java`` speaks the same. Started by path, in a
+Each command is answered with one line of JSON, as by ``java/TransactionalClient.java``. Started by path, in a
 process of its own, so that it can be killed. Arguments: bootstrap servers, transactional.id, then further producer
 settings as key=value; with REPORT_TO in the environment it hands its statistics to the agent at that address. The end
 of the input ends the process without closing anything: what a crash looks like to the broker.
@@ -46,7 +46,7 @@ class RdkafkaClient:
         self._failed: KafkaError | None = None
 
     def execute(self, words: list[str]) -> int:
-        """Do one command; returns how many of what it is about were done. Raises KafkaException."""
+        """Execute one command; returns how many records or transactions it did. Raises KafkaException."""
         if words[0] == "init":
             # A new incarnation takes over from one that crashed: dropping a producer sends no abort.
             self._producer = None
@@ -122,7 +122,7 @@ class RdkafkaClient:
 
 
 def kind_of(error: KafkaError) -> str:
-    """Fenced, ended, timeout or other: the kinds that the caller tells apart."""
+    """Fenced, ended, timeout or other: the kinds that the caller distinguishes."""
     if error.code() in _FENCED:
         return "fenced"
     if error.code() == KafkaError.INVALID_TXN_STATE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
-"""Of glibc's malloc.h."""
+"""Constant of glibc's malloc.h."""
 LARGE_BYTES = 1024 * 1024
 
 

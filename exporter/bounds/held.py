@@ -108,7 +108,7 @@ def _counted(size: int) -> int:
 
 
 HELD = MemoryBudget()
-"""That of this process."""
+"""The budget of this process."""
 
 LIGHT_BYTES = 4 * 1024 * 1024
 _HEAVY = threading.Lock()

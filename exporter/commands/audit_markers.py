@@ -39,9 +39,9 @@ exit codes: 0 none is torn, 1 found, 2 some could not be compared
 """
 _ADVICE = """\
 A torn transaction is partly committed: read_committed consumers see its records in some partitions only. An ABORT in a
-committed transaction was written by hand, with Kafka's tool, which must not be used where a coordinator knows it.
-What the transaction had written to that partition before it is skipped by read_committed consumers, and is still in the
-log for read_uncommitted ones. Compare both sides, and write again what is missing from its source."""
+committed transaction was written by hand, with Kafka's tool, which must not be used where a coordinator has it.
+The records that the transaction had written to that partition before it are skipped by read_committed consumers, and
+are still in the log for read_uncommitted ones. Compare both sides, and write again what is missing from its source."""
 
 
 @dataclass(frozen=True, slots=True)

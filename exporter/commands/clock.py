@@ -36,7 +36,7 @@ def coordinators_clock(cluster: Cluster, starts: Iterable[float | None], deadlin
 
 
 def shown_now(time: CoordinatorTime, wall: float) -> float:
-    """What ages are shown by: this machine's clock, or the coordinators' where it is known to be ahead."""
+    """The clock by which ages are shown: this machine's clock, or the coordinators' where it is known to be ahead."""
     return max(wall, time.advising(wall))
 
 

@@ -24,7 +24,7 @@ from exporter.sources.cluster import Cluster
 MIN_ISR = "min.insync.replicas"
 MOST_PARTITIONS = 500
 DENIED_IDS = (
-    "a DENY on single ids cannot be seen by whoever is denied: brokers leave such ids out without a word. The"
+    "a DENY on single ids cannot be seen by the denied principal: brokers leave such ids out without an error. The"
     " transaction log has them, so that nothing of theirs is called hanging; only an administrator sees the ACLs"
 )
 _EXAMPLES = """\

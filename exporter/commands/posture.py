@@ -87,7 +87,7 @@ def _look(
     cluster: Cluster, settings: ClusterConfig, engines: Engines, options: argparse.Namespace
 ) -> tuple[tuple[PostureCheck, ...], tuple[str, ...]]:
     """All checks of a cluster, after one read of each source that they use. The groups are read twice where a
-    read_uncommitted group must be told apart from a group that was reset.
+    read_uncommitted group must be distinguished from a group that was reset.
     """
     deadline = Deadline.after(options.timeout)
     facts: list[Fact] = []

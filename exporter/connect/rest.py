@@ -111,7 +111,7 @@ class RestAnswer(NamedTuple):
 
 
 class ConnectRest:
-    """Asks the workers of one Connect group: any of them knows all, so the first that answers is enough.
+    """Asks the workers of one Connect group: every worker has the state of all, so the first answer is enough.
 
     For use by one thread. It changes nothing. With ``validate`` it also asks every worker for its configuration, by
     validating a source plugin: see ``exporter.connect.preflight``.

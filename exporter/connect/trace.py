@@ -16,7 +16,7 @@ _SECRET_KEY = re.compile(
     r"passw|secret|token|credential|jaas|private|(?:api|access)[._-]?key|connection[._](?:url|uri|string)",
     re.IGNORECASE,
 )
-# Possessive, so that the time is linear: what stands before an @ is looked at once.
+# Possessive, so that the time is linear: the text before an @ is read once.
 _USER_INFO = re.compile(r"(?<=://)[^/\s@]*+(?=@)")
 _ASSIGNED = re.compile(
     r"((?:password|passwd|pwd|secret|token|api[_.-]?key)\s*+[=:]\s*+)(\"[^\"]*+\"|'[^']*+'|[^\s,;&)]++)",

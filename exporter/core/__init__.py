@@ -1,1 +1,1 @@
-"""What every other package depends on: runner, facts between sources, state and target files, shards, logging."""
+"""The base of every other package: runner, facts between sources, state and target files, shards, logging."""

@@ -81,7 +81,7 @@ class Worker:
 
     @property
     def keys(self) -> tuple[Key, Key]:
-        """What this worker exposes: the samples of its source, and the metrics of its reads."""
+        """The samples of this worker: the samples of its source, and the metrics of its reads."""
         return self.key, self._own_key
 
     def start(self) -> None:

@@ -373,7 +373,7 @@ class ShardDocument(TypedDict):
 
 
 class StatusDocument(TypedDict):
-    """What the agent knows now, in one document."""
+    """The state of the agent and its clusters, in one document."""
 
     version: str
     generated_at: str | None

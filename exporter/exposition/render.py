@@ -70,7 +70,7 @@ class _Body:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """What one source exposes now. ``expires`` (monotonic) is the end of all that is not lasting."""
+    """The samples of one source. ``expires`` (monotonic) is the end of those that are not lasting."""
 
     blocks: Mapping[Metric, FamilyBlock] = field(default_factory=dict)
     expires: float = 0.0

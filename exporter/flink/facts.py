@@ -1,4 +1,4 @@
-"""What is known of the transactions of Flink jobs, as frozen values."""
+"""The transactions of Flink jobs, as frozen values."""
 
 from __future__ import annotations
 

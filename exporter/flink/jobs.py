@@ -121,7 +121,7 @@ class Jobs:
 def judge(
     job: KafkaSinkJob, who: FlinkId, started: float, timeout: float | None, newest: float, now: float
 ) -> FlinkTransaction:
-    """What an open transaction of a job is; ``newest`` is the start of the newest open one of its subtask.
+    """The state of an open transaction of a job; ``newest`` is the start of the newest open one of its subtask.
 
     1. Within the job's rhythm it waits for a checkpoint: open for less than three intervals.
     2. It is precommitted for certain when its subtask has taken the next id, or another subtask has committed its
@@ -157,6 +157,6 @@ def judge(
 
 
 def _since(job: KafkaSinkJob, subtask: Subtask | None, who: FlinkId, started: float, newest: float) -> float:
-    """Since when a transaction is known to be precommitted: the earliest of what shows it."""
+    """The earliest instant at which the transaction was seen to be precommitted."""
     instants = [job.committed_at.get(who.number, 0.0), newest, 0.0 if subtask is None else subtask.initialised]
     return min(instant for instant in instants if instant > started)

@@ -106,7 +106,7 @@ class KafkaSinkJob:
         self.last_commit: float | None = None
         self.committed_at: dict[int, float] = {}  # the newest numbers
         self.restarts: deque[float] = deque(maxlen=100)
-        self.cleaned: float | None = None  # when a start of the job ended the last of what an earlier one left
+        self.cleaned: float | None = None  # when a start of the job last ended a transaction of an earlier one
         self._habits: _Habits | None = None
 
     @property
@@ -199,7 +199,7 @@ def _keep(newest: list[T], item: T, most: int) -> None:
 
 
 def _habits(newest: Iterable[tuple[_Commit, int]], subtasks: Mapping[int, Subtask]) -> _Habits:
-    """What the newest commits of a job show, each beside the one before it of its own subtask."""
+    """The habits that the newest commits of a job show, each compared with the one before it of its own subtask."""
     found = _Habits([], [], [])
     for each, number in newest:
         subtask = subtasks[number]

@@ -23,7 +23,7 @@ def flink_samples(
     now: float,
     tells_of: Callable[[str], bool],
 ) -> Iterator[Sample]:
-    """What is known of jobs, of what is at risk (the earliest deadline first), and of what was lost in the last hour.
+    """Samples of jobs, of transactions at risk (the earliest deadline first), and of losses in the last hour.
 
     ``now`` is Unix seconds by the coordinators' clock; ``tells_of`` says of an application whether this shard shows it.
     """

@@ -27,7 +27,7 @@ from exporter.model import Deadline, Fault, Reason
 CHUNK_BYTES = 16 * 1024
 """Bytes of one read. Decompression makes up to a thousand times as much of them before the size is checked."""
 REFUSAL_BYTES = 64 * 1024
-"""What is read of the body of a refusal: a token endpoint's names the error."""
+"""Largest part of the body of a refusal that is read: that of a token endpoint names the error."""
 TIMER_NAME = "deadline of a question"
 
 

@@ -94,7 +94,7 @@ class ClusterClient:
         """The newest metadata of these topics among all brokers. Raises AskError when none answers.
 
         For decisions that must not depend on one broker, which may be cut off from the controller. A topic is missing
-        only when no broker knows it.
+        only when no broker has it.
         """
         current = [node for node in self._brokers if not self._view.is_stale(node)]
         asked_at = self._clock.monotonic()
@@ -304,7 +304,7 @@ class ClusterClient:
     ) -> dict[str, dict[str, str] | Fault]:
         """Settings of topics, or of brokers by their node ids. Those that the broker does not know are left out."""
         found: dict[str, dict[str, str] | Fault] = {}
-        at_once = 1 if resource == "broker" else AT_ONCE  # only the broker itself knows its settings
+        at_once = 1 if resource == "broker" else AT_ONCE  # only the broker itself answers for its settings
         for at in range(0, len(names), at_once):
             asked = names[at : at + at_once]
             request = configs_request(resource, asked, keys)

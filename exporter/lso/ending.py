@@ -1,6 +1,6 @@
 """The command lines that end a transaction. They destroy data; no other module of the project has them.
 
-Each takes its evidence as an argument. ``abort`` tears a transaction that its coordinator knows: on Kafka 4.3.1 the
+Each takes its evidence as an argument. ``abort`` tears a transaction that its coordinator has: on Kafka 4.3.1 the
 client's commit then succeeds, and read_committed consumers see only part of it. ``forceTerminateTransaction`` discards
 flushed records, which may be the only copy that a checkpoint refers to.
 

@@ -38,7 +38,7 @@ MEANING = {
         "its end is decided, and its marker is not in the partition's log yet, or not replicated. It completes by"
         " itself."
     ),
-    BlockerKind.UNKNOWN: "it cannot be told whether a coordinator knows this transaction.",
+    BlockerKind.UNKNOWN: "it is not known whether a coordinator has this transaction.",
 }
 """The meaning of each kind of holder, the same text on the page, in alerts and in commands."""
 

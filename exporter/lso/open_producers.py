@@ -56,7 +56,7 @@ class OpenProducers:
         self._answers.pop(partition, None)
 
     def unknown_to(self, coordinators: Coordinators) -> dict[TopicPartition, tuple[LogProducer, ...]]:
-        """Open transactions that no coordinator knows, by the last answer."""
+        """Open transactions that no coordinator has, by the last answer."""
         return {
             partition: unknown
             for partition in self._answers

@@ -180,7 +180,7 @@ class OpenInLog(Evidence):
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """Proof that a coordinator knows an open transaction and did not end it at its timeout. Anything less raises
+    """Proof that a coordinator has an open transaction and did not end it at its timeout. Anything less raises
     ValueError.
     """
 

@@ -95,7 +95,7 @@ class Coordinators(NamedTuple):
     """The answers of the coordinators: open transactions by producer id, and messages about missing answers.
 
     An absent producer id proves nothing: a coordinator that is not loaded yet, or a DENY on one id, hides it and
-    returns no error. Only ``lso.proof`` shows that no coordinator knows it. ``pending`` are the partitions whose
+    returns no error. Only ``lso.proof`` shows that no coordinator has it. ``pending`` are the partitions whose
     markers the coordinators of decided transactions still wait for, by producer id, as far as they were asked; none for
     a transaction that has completed since.
     """
@@ -184,7 +184,7 @@ def name_blocker(
 
     ``producer`` is None when DescribeProducers gave no answer or none that starts at or below the LSO. Then it is the
     decided transaction that names the partition, if there is one and no other; ``held_by`` as for ``decided``.
-    A holder that no coordinator knows is of kind unknown: only a proof makes it hanging. ``unasked`` is why
+    A holder that no coordinator has is of kind unknown: only a proof makes it hanging. ``unasked`` is why
     DescribeProducers gave no answer; ``producer`` is then from an earlier answer. ``replication`` is None where the
     partition is not in the metadata.
     """
@@ -221,7 +221,7 @@ def _known(
     coordinators: Coordinators,
     replication: Replication | None,
 ) -> Blocker:
-    """The blocker that a coordinator knows: open, or completing with what is seen of the partition."""
+    """The blocker that a coordinator has: open, or completing with what is seen of the partition."""
     blocker = Blocker(
         transaction.transactional_id,
         transaction.application,

@@ -50,15 +50,15 @@ class AuditsSource(ClusterSource[NamedCluster]):
                 results.append(item)
         names = self._names()
         mine: list[AuditResult] = []
-        strangers: set[str] = set()
+        unknown: set[str] = set()
         for result in results:
             if self._is_mine(result, names):
                 mine.append(result)
             elif result.kafka_cluster not in names:
-                strangers.add(result.audit)
-        if strangers:
-            text = f"the audit {min(strangers)!r:.60} names no cluster that is watched; give it the cluster's name"
-            yield Fault(Reason.MALFORMED, text + (f" (and {len(strangers) - 1} more)" if len(strangers) > 1 else ""))
+                unknown.add(result.audit)
+        if unknown:
+            text = f"the audit {min(unknown)!r:.60} names no cluster that is watched; give it the cluster's name"
+            yield Fault(Reason.MALFORMED, text + (f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""))
         last = latest(mine)
         shown = dict(sorted(last.items())[:MOST_AUDITS])
         for result in shown.values():

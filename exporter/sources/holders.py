@@ -35,7 +35,7 @@ class StallHolders:
     """Reads the holders of the stalled partitions of ``watch``. Not thread-safe: for the worker of source ``lso``."""
 
     def __init__(self, cluster: Cluster, watch: StallTracker, prover: Prover | None) -> None:
-        """Without a prover, a holder that no coordinator knows stays of kind unknown."""
+        """Without a prover, a holder that no coordinator has stays of kind unknown."""
         self._cluster = cluster
         self._watch = watch
         self._markers = Markers(cluster.client, cluster.clock)
@@ -124,7 +124,7 @@ class StallHolders:
         opened: OpenTransactions | None,
         deadline: Deadline,
     ) -> None:
-        """Continue the proofs for transactions that no coordinator knows, with the answers of this read."""
+        """Continue the proofs for transactions that no coordinator has, with the answers of this read."""
         if self._prover is None:
             return
         suspects = {

@@ -71,7 +71,7 @@ class LsoSource(KafkaSource):
     name = "lso"
 
     def __init__(self, cluster: Cluster, settings: LsoSettings, prover: Prover | None = None) -> None:
-        """Without a prover, a holder that no coordinator knows stays of kind unknown."""
+        """Without a prover, a holder that no coordinator has stays of kind unknown."""
         super().__init__(cluster)
         self._settings = settings
         self.pace = self.interval = settings.interval

@@ -1,6 +1,6 @@
 """The agent's proofs: which open transactions hang, over many reads. See ``lso.proof`` for what a proof is.
 
-A round begins for a transaction that two consecutive reads saw open and that no coordinator knows. Reading the log may
+A round begins for a transaction that two consecutive reads saw open and that no coordinator has. Reading the log may
 take several reads of the source; the first round reads it from its start.
 """
 
@@ -61,7 +61,7 @@ class Prover:
     ) -> None:
         """Continue the proofs.
 
-        ``suspects`` are the transactions that DescribeProducers has just shown open and that no coordinator knows, each
+        ``suspects`` are the transactions that DescribeProducers has just shown open and that no coordinator has, each
         with the monotonic instant of that answer. ``owned`` are the producer ids of the known open transactions, which
         do not hang. ``current`` is whether ``owned`` is complete by the transaction log at this moment: otherwise a
         proof is shown only by the read that renewed it, since the producer id may have begun another transaction. For

@@ -271,7 +271,7 @@ class TransactionsSource(KafkaSource):
         return self._ended & doubtful
 
     def _poll(self, deadline: Deadline, interval: float, *, whole: bool) -> None:
-        """Ask the coordinators, if it is time. Of what is not ``whole`` only ids are described that were not lately."""
+        """Ask the coordinators when it is due. If not ``whole``, ids that were described lately are left out."""
         now = self._cluster.clock.monotonic()
         if self._polled_at is not None and now - self._polled_at < interval - self.pace / 2:
             return

@@ -101,7 +101,7 @@ def single_layout(path: Path) -> Layout:
 
 
 def decoder_for(path: Path) -> Decoder:
-    """What reads a file of this name. Raises UnsupportedCodecError."""
+    """Return the decoder for a file of this name. Raises UnsupportedCodecError."""
     name = path.name.removesuffix(".compact").removesuffix(IN_PROGRESS)
     if name.endswith(OTHER_CODECS):
         raise UnsupportedCodecError(name.rpartition(".")[2])

@@ -101,7 +101,7 @@ class CheckpointFolder:
         else:
             path = self._folder / "offsets" / str(committed)
             offsets = dict(source_offsets(path, _lines(path)[1:]))
-        # Beyond this, where the query is stays unknown, as for one that tells of itself.
+        # With more, the position of the query stays unknown, as it does for queries that report themselves.
         return offsets if len(offsets) <= MOST_PARTITIONS else {}
 
 
@@ -160,5 +160,5 @@ def _lines(path: Path) -> list[bytes]:
         return lines
     if lines[0] != VERSION:
         known = VERSION.decode()
-        raise MalformedError(f"{shown(path)} is of a version that is not known; this agent knows {known}")
+        raise MalformedError(f"{shown(path)} is of a version that is not supported; this agent reads {known}")
     return lines[1:]

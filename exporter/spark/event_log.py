@@ -126,9 +126,7 @@ class EventLogFolder:
                 return
             total -= sizes[key]
             self._logs[key].forget_offsets()
-            text = (
-                f"{shown(self._folder / key)} tells of {sizes[key]} partitions: too many, so lags of it are not known"
-            )
+            text = f"{shown(self._folder / key)} names {sizes[key]} partitions: too many, so lags of it are not known"
             yield Fault(Reason.UNSUPPORTED, text)
 
     def _follow(

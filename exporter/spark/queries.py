@@ -106,7 +106,7 @@ def remembered(query: StreamingQuery, now: float) -> bool:
 def merged(described: Iterable[StreamingQuery], now: float) -> Mapping[QueryKey, StreamingQuery]:
     """Merge the descriptions of each query: the latest state, the furthest progress, the checkpoint's own offsets.
 
-    Of several with one name, as of a query that was started again with an empty checkpoint, the latest one is kept.
+    When several have one name, as after a restart with an empty checkpoint, the latest one is kept.
     """
     by_id: dict[str, list[StreamingQuery]] = {}
     for query in described:

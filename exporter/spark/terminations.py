@@ -1,4 +1,4 @@
-"""What ended a streaming query: from Spark's error class and the exceptions' classes to one value of a closed list.
+"""Why a streaming query ended: one value of a closed list, from Spark's error class and the exceptions' classes.
 
 Spark names errors by class, such as ``KAFKA_DATA_LOSS.INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS`` (error-conditions.json,
 since 3.4 in the event); before, and for errors that are not Spark's own, only the exceptions' class names are known.

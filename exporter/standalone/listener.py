@@ -263,5 +263,5 @@ def _application() -> str:
 
 def _instant(text: str) -> float:
     """Unix seconds of Spark's ``2026-11-21T14:48:59.420Z``."""
-    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))  # noqa: FURB162 -- Python before 3.11 knows no Z
+    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))  # noqa: FURB162 -- Python before 3.11 does not read Z
     return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()  # noqa: UP017 -- nor UTC

@@ -1,4 +1,4 @@
-"""What is counted over all ids of the transaction log, at longer intervals than the log is read. No I/O."""
+"""Counts over all ids of the transaction log, at longer intervals than the log is read. No I/O."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _ROW = Struct("<IHIIBqhhhbi6q")
 """Where the key is and its length, application and section by number, layout; then the numbers of an entry."""
 _KEY = Struct("<IH")
 _SEEN = Struct("<10xI44xq16x")
-"""Of a row: application, and the timestamp of its newest record."""
+"""The part of a row with its application and the timestamp of its newest record."""
 _NONE, _GONE = -1, -2
 _SMALLEST = 8
 _NUMBERS = (

@@ -39,7 +39,7 @@ _SETTINGS: dict[str, object] = {
 
 
 class RangeReader(Protocol):
-    """What reading ranges needs of a client. ``RangeConsumer`` implements it."""
+    """The part of a consumer that reading ranges uses. ``RangeConsumer`` implements it."""
 
     def assign(self, positions: Mapping[int, int]) -> None: ...
     def leave(self, partition: int) -> None: ...

@@ -25,7 +25,7 @@ class OpenRangeReader(RangeReader, Protocol):
 
 
 class Cost(NamedTuple):
-    """What reading took. ``seconds`` is wall clock."""
+    """The cost of a read. ``seconds`` is wall clock."""
 
     records: int = 0
     size: int = 0

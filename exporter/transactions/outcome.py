@@ -15,7 +15,7 @@ FENCE_WINDOW_MS = 5000
 LATE_FENCE_WINDOW_MS = 1000
 """The same, for a transaction past its timeout. The incarnation whose InitProducerId ended it tries again every 100 ms
 (Java, retry.backoff.ms) or 500 ms (librdkafka, rdkafka_idempotence.c); one that starts because the scan for timed-out
-transactions ended it comes later. The log has no field that tells the two apart.
+transactions ended it comes later. The log has no field that distinguishes the two.
 """
 
 DELIVERY_SLACK_MS = 500
@@ -30,7 +30,7 @@ _LAST_EPOCH = 32766  # TransactionMetadata.isEpochExhausted: from here on the pr
 
 
 class Verdict(NamedTuple):
-    """What became of an aborted transaction; ``fence_window_ms`` is None where ``outcome`` is final.
+    """The outcome of an aborted transaction; ``fence_window_ms`` is None where ``outcome`` is final.
 
     Else it is final when so much log time has passed, and is ``fenced`` when the next incarnation's Empty record comes
     before that.

@@ -12,7 +12,7 @@ FEWEST_ALIKE = 3
 """Applications that differ in one part only, before a pattern is proposed for them."""
 LONGEST = 256
 MOST_PARTS = 16
-"""What is looked at of names: an id is up to 32 kB long, and any client makes them."""
+"""Largest part of a name that is matched: an id is up to 32 kB long, and clients choose it."""
 
 _PARTS = re.compile(r"([-._:/#@])")
 # In the order in which a part is tried: the first class that has all values of a part is proposed.

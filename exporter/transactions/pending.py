@@ -18,8 +18,8 @@ class Unsettled(NamedTuple):
 
 
 class PendingAborts:
-    """A queue by due time. An abort is in it while its entry's ``pending`` is this abort: whoever settles one clears
-    that field only, and the queue drops the rest of it later.
+    """A queue by due time. An abort is in it while its entry's ``pending`` is this abort: settling one clears
+    that field only, and the queue drops it later.
     """
 
     def __init__(self) -> None:

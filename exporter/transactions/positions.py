@@ -95,7 +95,7 @@ def _correct(
         progress.deleted(start)
     elif position > log_end and not agreed:
         log.warning(
-            "%s ends at offset %d and knows nothing of offset %d: the log was made anew, or lost what was read. Reading"
+            "%s ends at offset %d and has no offset %d: the log was created again, or lost what was read. Reading"
             " goes on at its end; what is before that is counted as lost",
             place,
             log_end,

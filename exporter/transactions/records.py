@@ -166,7 +166,7 @@ def _end_flexible(value: bytes) -> int:
     try:
         for _ in range(topics - 1):
             name = at + 1
-            length = value[at]  # one more than it is, as is the count: 0 stands for null
+            length = value[at]  # one more than it is, as is the count: 0 means null
             at += length
             count = value[at]
             if not (0 < length < 0x80 > count > 0 and value[name:at].isascii()):

@@ -191,7 +191,7 @@ class StateMachine:
         return events
 
     def seed_id(self, transactional_id: str) -> Sequence[Event]:
-        """Add an id that its coordinator knows."""
+        """Add an id that its coordinator has."""
         key = encode_key(transactional_id)
         if key in self.entries or key in self.finished:
             return _NOTHING

@@ -56,7 +56,7 @@ class Torn(NamedTuple):
 
     @property
     def found(self) -> str:
-        """What the partition has, as a text."""
+        """The contents of the partition, as a text."""
         if self.marker is None:
             return "no marker"
         return f"{'COMMIT' if self.marker.commit else 'ABORT'} at offset {self.marker.offset}"

@@ -138,18 +138,18 @@ def _problems(file: _File) -> Iterator[Problem]:
         elif text := hash_problem(hashed.get_secret_value()):
             yield Problem(("basic_auth_users", user), text)
     if file.rate_limit.interval > 0 and file.rate_limit.burst < 1:
-        yield Problem(("rate_limit", "burst"), "must be 1 or more, or nobody would be served")
+        yield Problem(("rate_limit", "burst"), "must be 1 or more")
 
 
 def _config(file: _File, tls: Tls | None) -> WebConfig:
     limit = file.rate_limit
     notes = []
     if file.http_server_config.http2:
-        notes.append("http2 is ignored: HTTP/1.1 is spoken here, which every client of it speaks too")
+        notes.append("http2 is ignored: the endpoint has HTTP/1.1 only, which every client of HTTP/2 can use")
     if tls is None and not file.basic_auth_users:
         notes.append("the web-config file sets neither TLS nor users: everybody who reaches the port is served")
     elif tls is None:
-        notes.append("passwords are asked for without TLS: whoever sees the traffic sees them")
+        notes.append("passwords are sent without TLS: they can be read in the traffic")
     return WebConfig(
         tls=tls,
         users={user: hashed.get_secret_value().encode() for user, hashed in file.basic_auth_users.items()},

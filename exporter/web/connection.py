@@ -58,7 +58,7 @@ DEFAULT_LIMITS = Limits()
 
 
 class Watcher(Protocol):
-    """What connections need of the server."""
+    """The part of the server that connections use."""
 
     limits: Limits
 

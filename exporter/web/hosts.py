@@ -74,7 +74,7 @@ def reload_refusal(request: Request) -> Answer | None:
 def _is_served(host: str, allowed: Collection[str], request: Request) -> bool:
     if ANY in allowed or host in allowed:
         return True
-    if "host" not in request.headers:  # HTTP/1.0, which no browser speaks
+    if "host" not in request.headers:  # HTTP/1.0, which no browser uses
         return True
     return request.loopback and is_loopback(host)
 

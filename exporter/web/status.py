@@ -120,7 +120,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
 
 
 def _ignored(group: GroupState) -> list[IgnoredSubject]:
-    """Return what the settings ignore of what is seen, sources that may be down included."""
+    """Return the subjects that the settings ignore, and the sources that may be down."""
     found = {each for fact in group.facts.all(IgnoredSubjects) for each in fact.subjects}
     sources = (
         IgnoredSubject("source", f"{state.source}/{state.target}", state.ignored)

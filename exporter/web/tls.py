@@ -87,7 +87,7 @@ class Tls(NamedTuple):
 
 
 class Wrong(NamedTuple):
-    """One thing wrong, where it stands below ``tls_server_config``; never with a secret in it."""
+    """One problem, with its place below ``tls_server_config``; never with a secret in it."""
 
     key: str
     text: str
@@ -206,7 +206,7 @@ def _no_password() -> str:
 def _pem(key: str, inline: str, file: str, folder: Path, kind: str) -> tuple[str, Sequence[Wrong]]:
     """The text of a certificate or key, given itself or as a file."""
     if inline and file:
-        return "", [Wrong(key, f"stands beside {key}_file: keep one")]
+        return "", [Wrong(key, f"is set together with {key}_file: keep one")]
     if not inline and not file:
         return "", [Wrong(f"{key}_file", "is required for TLS")]
     where = f"{key}_file" if file else key
@@ -247,7 +247,7 @@ def _set_clients(context: ssl.SSLContext, settings: TlsServer, folder: Path) -> 
     way = settings.client_auth_type
     wrong = []
     if way in _UNCHECKED:
-        text = f"{way} takes any certificate unchecked, which Python's TLS cannot do and nobody should: use {VERIFY}"
+        text = f"{way} takes any certificate unchecked, which Python's TLS does not support: use {VERIFY}"
         wrong.append(Wrong("client_auth_type", text))
     elif way not in _CLIENT_AUTH:
         known = {*_CLIENT_AUTH, *_UNCHECKED} - {""}

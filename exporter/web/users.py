@@ -47,7 +47,7 @@ Users = Mapping[str, bytes]
 
 
 class Login(Enum):
-    """What became of a user and a password."""
+    """The result of checking a user and a password."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -128,7 +128,7 @@ class Logins:
             which.popitem(last=False)
 
     def _digest(self, *parts: bytes) -> bytes:
-        """What stands for these in memory: it says nothing without the secret of this process."""
+        """The form in which these are kept in memory: useless without the secret of this process."""
         whole = b"".join(len(part).to_bytes(8) + part for part in parts)
         return hmac.digest(self._secret, whole, hashlib.sha256)
 

@@ -70,7 +70,7 @@ def _leave() -> None:
 def _tell(loop: asyncio.AbstractEventLoop, outcome: Callable[..., None], *values: Any) -> None:  # noqa: ANN401 -- any
     try:
         loop.call_soon_threadsafe(outcome, *values)
-    except RuntimeError:  # the loop is closed: nobody waits any more
+    except RuntimeError:  # the loop is closed: no request waits
         return
 
 

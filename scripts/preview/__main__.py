@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def _screenshot(html: Path, png: Path, height: int) -> None:
-    """By headless Chromium, then in a palette of 256 colours: a third of the size, and nobody sees it."""
+    """By headless Chromium, then in a palette of 256 colours: a third of the size, without a visible difference."""
     subprocess.run(
         [
             "chromium",

@@ -1,6 +1,6 @@
 """The agent at rest on a large cluster, scraped as Prometheus scrapes: CPU a minute, memory, the time of a scrape.
 
-CPU is told apart by threads: librdkafka names its own (``rdk:...``), all others run Python or what it calls.
+CPU is attributed by threads: librdkafka names its own (``rdk:...``), all others run Python or what it calls.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ Place = tuple[str, int]
 
 
 class PlantedOrphan(NamedTuple):
-    """An open transaction that no coordinator knows, planted at ``at``."""
+    """An open transaction that no coordinator has, planted at ``at``."""
 
     place: Place
     producer_id: int

@@ -41,7 +41,7 @@ def say(text: str) -> None:
 
 @dataclass
 class OrphanPlanter:
-    """Plants orphans one after the other, while everything else goes wrong."""
+    """Plants orphans one after the other during the faults."""
 
     cluster: ChaosCluster
     seed: int

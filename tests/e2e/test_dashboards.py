@@ -139,7 +139,7 @@ def test_two_replicas_are_one_truth(prometheus: PrometheusServer) -> None:
 
 
 def test_one_agent_two_replicas_and_three_shards_give_the_same_answers(full_stack: FullStack) -> None:
-    """The last test here: what was scraped at other instants and goes on changing has to agree once nobody writes."""
+    """The last test here: values scraped at different instants must agree once nothing is written."""
     servers = (full_stack.prometheus, *full_stack.others.values())
     assert len(servers) == 3
     asked = [each for each in (*_panels(), *_rules()) if not each.panel.startswith(EACH_FOR_ITSELF)]

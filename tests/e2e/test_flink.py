@@ -105,7 +105,7 @@ def test_a_job_that_dies_after_a_checkpoint_is_told_its_deadline_and_loses_nothi
         lambda now: (now.value(interval, transactional_id_prefix=prefix) or 0) == pytest.approx(INTERVAL, rel=0.4), 180
     )
 
-    # Healthy: the last stable offset stands still for most of the time, and that is no stall.
+    # Healthy: the last stable offset does not move for most of the time, and that is no stall.
     waits, until = 0, Deadline.after(2 * INTERVAL)
     while poll(until, 0.5):
         assert stalls(agent, topic) == []

@@ -1,4 +1,4 @@
-"""Two brokers, of which one hears nothing of the controller, or stands still while the agent does."""
+"""Two brokers, one of which is cut off from the controller, or paused while the agent is."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def pair() -> Iterator[ProxiedBrokers]:
     by_proxy = {"controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{port}"}
     # Or brokers learn the controller's own address from it, and go around the proxy.
     nodes = {CONTROLLER: {"advertised.listeners": f"CONTROLLER://127.0.0.1:{port}"}, 1: by_proxy, 2: by_proxy}
-    # A broker that stands still leads what it led: nobody else answers for its partitions.
+    # A paused broker stays leader: no other broker answers for its partitions.
     properties = {"transaction.state.log.min.isr": "1", "broker.session.timeout.ms": "120000"}
     kafka = KafkaCluster(
         "4.3.1",

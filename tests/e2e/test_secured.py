@@ -1,4 +1,4 @@
-"""Every way into a secured broker: by each all is seen, each refusal is told apart, and rotation heals itself."""
+"""Every authentication of a secured broker: what is read by each, the reason of each refusal, and rotation."""
 
 from __future__ import annotations
 

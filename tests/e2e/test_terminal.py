@@ -78,7 +78,7 @@ def test_open_stalled_hanging_and_fenced_are_each_found_with_the_right_step(
         ("ledger", "hanging", ""),
     }
 
-    # The coordinator knows the open one: its data would be torn by an abort line, so there must be none for it.
+    # The coordinator has the open one: its data would be torn by an abort line, so there must be none for it.
     hanging = look(own_kafka, "hanging", "--older-than", "1ms")
     assert hanging.code == 1
     assert [line for line in hanging.out.splitlines() if ABORT in line] == [abort_line]

@@ -278,7 +278,7 @@ def test_a_group_whose_own_offsets_are_in_an_open_transaction_is_named_with_its_
     assert "groups that wait" in world.page
 
 
-def test_a_transaction_that_no_coordinator_knows_is_hanging(world: ObservedRun) -> None:
+def test_a_transaction_that_no_coordinator_has_is_hanging(world: ObservedRun) -> None:
     blockers = world.metrics.samples(catalogue.LSO_BLOCKER_INFO, topic=world.names["ledger"])
     assert [(b.labels["kind"], b.labels["transactional_id"], b.labels["producer_id"]) for b in blockers] == [
         ("hanging", "", "777")

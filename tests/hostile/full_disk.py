@@ -33,7 +33,7 @@ class Logged(logging.Handler):
 
 
 class StalledCluster:
-    """A cluster with one application that commits, and a partition that stands still."""
+    """A cluster with one application that commits, and a stalled partition."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

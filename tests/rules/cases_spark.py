@@ -322,7 +322,7 @@ def _pages() -> Iterator[Case]:
     both = [TICKET, PAGE]
     yield case(
         ENDED,
-        "failed, and nobody starts it again: a page after five minutes",
+        "failed, and not started again: a page after five minutes",
         [state("_ 1x60", "failed")],
         {"1m": [TICKET], "5m": [TICKET], "6m": both},
     )

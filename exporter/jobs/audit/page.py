@@ -55,7 +55,7 @@ def sentence(result: AuditResult) -> str:
     if result.verdict is AuditVerdict.FINDINGS:
         return f"{topics}: {', '.join(map(counted, result.findings))}"
     if result.verdict is AuditVerdict.UNKNOWN:
-        return f"{topics}: cannot be told"
+        return f"{topics}: not known"
     return f"{topics}: clean"
 
 

@@ -150,7 +150,7 @@ def check_together(store: HistoryStore, folder: Path) -> Checkpoint:
         return found
     if found.query != last.checkpoint or found.committed not in (last.batch, last.batch - 1):
         text = f"is not the one that --output {store.folder} was written with"
-        how = f"it stands at batch {found.committed}, the output at {last.batch}" if found.query else "it is empty"
+        how = f"it is at batch {found.committed}, the output at {last.batch}" if found.query else "it is empty"
         advice = "give that one, or start again with another --output and --checkpoint"
         raise HistoryError(f"--checkpoint {folder}: {text} ({how}): {advice}")
     return found

@@ -95,7 +95,7 @@ class Index:
         try:
             found = json.loads(text)
             if found["format"] != FORMAT:
-                raise ValueError(f"has format {found['format']}, and this version knows {FORMAT}")
+                raise ValueError(f"has format {found['format']}, and this version reads {FORMAT}")
             return cls(**_values(found))
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"is no index of a batch: {error!r}") from None

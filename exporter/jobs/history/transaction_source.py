@@ -150,7 +150,7 @@ class LogEnds:
     def ask(self, deadline: Deadline) -> Look:
         """The high watermarks, and whether they are the log ends. Empty without a log.
 
-        Raises TransactionLogError when nobody answers, or another cluster does.
+        Raises TransactionLogError without an answer, or when another cluster answers.
         """
         asked_ms = int(time.time() * 1000)
         try:

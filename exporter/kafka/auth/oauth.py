@@ -102,7 +102,7 @@ class TokenProvider(AbstractTokenProvider):
         return self.token(), time.time() + self._asked + self._life - self._monotonic()
 
     def extensions(self) -> dict[str, str]:
-        """What kafka-python sends with the token."""
+        """The SASL extensions that kafka-python sends with the token."""
         return self._extensions
 
     def forget(self) -> None:

@@ -50,7 +50,7 @@ _AUTHORIZATION = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTH
 
 
 class Polled(Protocol):
-    """What a poll brings: a record, the end of a partition, or an error (``confluent_kafka.Message``)."""
+    """The result of a poll: a record, the end of a partition, or an error (``confluent_kafka.Message``)."""
 
     def error(self) -> KafkaError | None: ...
     def partition(self) -> int: ...
@@ -62,7 +62,7 @@ class Polled(Protocol):
 
 
 class TailReader(Protocol):
-    """What the transaction log's source needs of a tail. ``Tail`` is the real one."""
+    """The part of a tail that the transaction log's source uses. ``Tail`` is the real one."""
 
     def assign(self, positions: Mapping[int, int], epochs: Mapping[int, int] | None = None) -> None: ...
     def poll(self, limit: int, seconds: float) -> list[Polled]: ...

@@ -47,7 +47,7 @@ def count_unread(client: BrokerAccess, metadata: Metadata, pieces: Iterable[Unre
             by_leader.setdefault(leader, []).append(piece)
     counts: dict[UnreadSpan, int] = {}
     refused: set[str] = set()
-    # Of two ranges of one partition the one that starts first is requested: it covers the other.
+    # When a partition has two ranges, the one that starts first is requested: it covers the other.
     requests = {}
     for leader, mine in by_leader.items():
         starts = _earliest(mine)

@@ -28,7 +28,7 @@ _ANSWERED, _ANSWERED_FLEXIBLE = Struct(">ihqqi"), Struct(">ihqqib")
 
 
 class Refused(NamedTuple):
-    """What a partition was answered that is no offset: an error code, or none and a negative number."""
+    """An answer for a partition that is no offset: an error code, or none and a negative number."""
 
     partition: TopicPartition
     code: int

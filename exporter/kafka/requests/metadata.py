@@ -17,7 +17,7 @@ TRANSACTION_STATE, CONSUMER_OFFSETS = INTERNAL_TOPICS
 
 
 KEPT_LISTS, KEPT_ANSWERS = 8, 2
-"""Of how many lists of topics answers are kept, and how many of each: brokers may give them in different orders."""
+"""Number of lists of topics whose answers are kept, and of answers of each: brokers may order them differently."""
 
 NO_EPOCH = -1
 """The leader epoch of a partition whose broker does not give one (Metadata before version 7)."""

@@ -27,7 +27,7 @@ NAMED_TOPICS = 200
 
 
 class BrokerAccess(Protocol):
-    """What the requests of this package need of a cluster. ``ClusterClient`` implements it."""
+    """The part of a client that the requests of this package use. ``ClusterClient`` implements it."""
 
     def metadata(self, deadline: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata: ...
 

@@ -1,4 +1,4 @@
-"""Both ends of every partition, asked each second while all goes wrong: what stands still, and who does not answer."""
+"""Both ends of every partition, requested each second during the faults: LSOs that do not move, and missing answers."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class SegmentBatch(NamedTuple):
         return bool(self.attributes & _CONTROL)
 
     def records(self) -> Iterator[SegmentRecord]:
-        """Its records. Raises LogError when it is compressed: nobody here compresses."""
+        """Its records. Raises LogError when it is compressed: these clients do not compress."""
         if self.attributes & _COMPRESSION:
             raise LogError(f"the batch at {self.base_offset} is compressed")
         at = 0

@@ -31,7 +31,7 @@ def test_a_transaction_that_the_log_does_not_have_twice_is_hanging(capsys: pytes
     assert "1 may hang; looking again in 30s" in capsys.readouterr().err
 
 
-def test_one_that_its_coordinator_knows_is_not_and_nobody_waits() -> None:
+def test_one_that_its_coordinator_has_is_not_and_nobody_waits() -> None:
     world = OneBroker(opened={LEDGER: [ORPHAN]}, known={"pay-1": (777, frozenset({LEDGER}))})
     assert found(world).found == ()
     assert world.slept == []

@@ -175,7 +175,7 @@ class Model:
     # --- Observations ---
 
     def known(self) -> set[int]:
-        """The producer ids of transactions that the coordinator knows."""
+        """The producer ids of transactions that the coordinator has."""
         return set().union(*(each.producer_ids for each in self.ids.values() if each.open))
 
     def facts(self) -> tuple[OpenTransactions, ...]:
@@ -192,7 +192,7 @@ class Model:
         return (OpenTransactions("txnlog", transactions, complete=True),)
 
     def quiet(self) -> None:
-        """All answers again, and every transaction that a coordinator knows ends."""
+        """All answers again, and every transaction that a coordinator has ends."""
         self.world.unloaded.clear()
         self.world.denied_ids.clear()
         self.world.refuse.clear()
@@ -276,7 +276,7 @@ def claims(seen: SourceRead, world: FakeKafka) -> list[tuple[TopicPartition, int
     st.sets(ids),
     st.booleans(),
 )
-def test_no_transaction_that_its_coordinator_knows_is_hanging_and_every_orphan_is_once_it_is_quiet(
+def test_no_transaction_that_its_coordinator_has_is_hanging_and_every_orphan_is_once_it_is_quiet(
     story: list[tuple[tuple[Any, ...], int]], denied: set[str], tail: bool
 ) -> None:
     model = Model()

@@ -133,7 +133,7 @@ def test_a_transaction_that_does_not_write_here_is_not_the_one_that_holds_it() -
         (TransactionState.PREPARE_ABORT, BlockerKind.COMPLETING),
     ],
 )
-def test_what_a_coordinator_knows_is_open_or_completing(state: TransactionState, kind: BlockerKind) -> None:
+def test_what_a_coordinator_has_is_open_or_completing(state: TransactionState, kind: BlockerKind) -> None:
     known = Coordinators.of([transaction(state=state)])
     assert name_blocker(PLACE, 5, LogProducer(7, 4, 5, None), known).kind is kind
 

@@ -65,7 +65,7 @@ def test_when_the_lso_moves_what_was_known_of_its_holder_goes(moved: tuple[int, 
     assert watch.producers.unknown_to(NOBODY) == {}
 
 
-def test_all_open_transactions_of_a_partition_that_nobody_knows_are_given_and_one_is_named() -> None:
+def test_all_open_transactions_of_a_partition_without_a_coordinator_are_given_and_one_is_named() -> None:
     watch = watching()
     producers = (LogProducer(7, 0, 5, None), LogProducer(8, 0, 7, None))
     for now in (NOW, NOW + 30):

@@ -1,4 +1,4 @@
-"""Offsets outside of transactions: what the posture says, and that single acts and other groups accuse nobody."""
+"""Offsets outside of transactions: the findings of the posture, and that single commits and other groups cause none."""
 
 from __future__ import annotations
 

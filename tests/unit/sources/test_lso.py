@@ -1,4 +1,4 @@
-"""The last stable offsets: what stands still, since when, who holds it, and what that costs to know."""
+"""The last stable offsets: stalls, their starts and holders, and the requests that they cost."""
 
 from __future__ import annotations
 
@@ -349,7 +349,7 @@ def test_a_log_of_many_reads_delays_nothing_but_the_proof() -> None:
     assert go_on(world, source, 60).value(HANGING, "orders") == 1
 
 
-def test_what_a_coordinator_knows_is_open_or_completing_and_never_aborted() -> None:
+def test_what_a_coordinator_has_is_open_or_completing_and_never_aborted() -> None:
     for state, kind in (("Ongoing", "open"), ("PrepareCommit", "completing"), ("PrepareAbort", "completing")):
         world = world_of(orders=1)
         stand(world, "orders")
@@ -362,7 +362,7 @@ def test_what_a_coordinator_knows_is_open_or_completing_and_never_aborted() -> N
 
 
 def test_a_marker_on_its_way_is_never_hanging() -> None:
-    """No coordinator knows the transaction in one read, and in the next it is gone: each holder another one."""
+    """No coordinator has the transaction in one read, and in the next it is gone: each holder another one."""
     world = world_of(orders=1)
     source = source_of(world)
     for turn in range(40):
@@ -443,7 +443,7 @@ def test_busy_partitions_whose_lso_moves_cost_no_describe_producers() -> None:
     assert world.requests("DescribeProducers") == []
 
 
-def test_while_a_coordinator_knows_the_holder_nothing_is_asked_again() -> None:
+def test_while_a_coordinator_has_the_holder_nothing_is_asked_again() -> None:
     world = world_of(orders=1)
     source = source_of(world)
     stand(world, "orders")
@@ -574,7 +574,7 @@ def test_topics_and_stalls_that_come_and_go_leave_nothing_behind() -> None:
 
 
 def stalled_at_a_deposed_leader(world: FakeKafka) -> Partition:
-    """Broker 2 leads; broker 1 led before, does not know of it, and its LSO stands still."""
+    """Broker 2 leads; broker 1 led before, has not learned of it, and its LSO does not move."""
     partition = world.topics["orders"][0]
     partition.leader, partition.epoch, partition.deposed, partition.high_watermark = 2, 7, 1, 40
     world.believes = 1

@@ -1,4 +1,4 @@
-"""The tail of the transaction log: what it counts over starts, restarts and bad weather."""
+"""The tail of the transaction log: its counters over starts, restarts and faults of brokers."""
 
 from __future__ import annotations
 

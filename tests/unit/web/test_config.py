@@ -127,7 +127,7 @@ def test_the_client_may_be_left_to_choose_the_suite(read: Read) -> None:
             "cert_file: cannot be used: key_file holds the key of another",
         ),
         ("cert_file: locked.pem\n  key_file: locked.key", "key_file: is encrypted: give one without a passphrase"),
-        ("{good}\n  cert: abc", "cert: stands beside cert_file: keep one"),
+        ("{good}\n  cert: abc", "cert: is set together with cert_file: keep one"),
         ("{good}\n  client_auth_type: RequireAnyClientCert", "client_auth_type: RequireAnyClientCert takes any"),
         ("{good}\n  client_auth_type: RequireClientCert", "client_auth_type: RequireClientCert takes any"),
         ("{good}\n  client_auth_type: RequestClientCert", "client_auth_type: RequestClientCert takes any"),
@@ -163,7 +163,7 @@ def test_everything_wrong_is_told_at_once(read: Read, authority: Authority) -> N
     )
     assert problems(read(text), authority.folder) == [
         "basic_auth_users.ann: is no bcrypt hash: make one with `htpasswd -nBC 10 USER`",
-        "rate_limit.burst: must be 1 or more, or nobody would be served",
+        "rate_limit.burst: must be 1 or more",
         "tls_server_config.min_version: TLS10 is broken and not offered here: use TLS12 or TLS13",
         f"tls_server_config.cert_file: {authority.folder}/gone.pem: no such file or directory",
     ]
@@ -204,7 +204,7 @@ def test_users_headers_and_limit_are_read(read: Read) -> None:
     assert config.headers == {"X-Frame-Options": "sameorigin"}
     assert [note.partition(":")[0] for note in config.notes] == [
         "http2 is ignored",
-        "passwords are asked for without TLS",
+        "passwords are sent without TLS: they can be read in the traffic",
     ]
     assert HASH not in repr(config)
 
