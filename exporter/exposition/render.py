@@ -158,15 +158,18 @@ class Exposition:
             if shard:
                 labels += shard  # noqa: PLW2901  # as it is exposed
             if labels in values:
-                value = self._settle(metric, values[labels], value)  # noqa: PLW2901  # the merged one is exposed
+                value = self._settle(metric, values[labels], value, one_source=True)  # noqa: PLW2901  # the merged one
             values[labels] = value
         return families
 
-    def _settle(self, metric: Metric, earlier: Value, later: Value) -> Value:
-        """One value for two samples with the same labels: Prometheus refuses a whole scrape that has a series twice."""
+    def _settle(self, metric: Metric, earlier: Value, later: Value, *, one_source: bool = False) -> Value:
+        """One value for two samples with the same labels: Prometheus refuses a whole scrape that has a series twice.
+
+        Two sources may agree on a sample; two equal samples of one source are an error in that source.
+        """
         if metric.name == catalogue.SERIES_DROPPED.name:
             return _number(earlier) + _number(later)  # each source reports its own drops
-        if earlier == later:
+        if earlier == later and not one_source:
             return later  # while a subject passes from one source to another, both have its thresholds
         with self._lock:
             count = self._duplicates[metric.name] = self._duplicates.get(metric.name, 0) + 1

@@ -200,12 +200,26 @@ def test_of_two_equal_label_sets_in_one_read_the_later_wins(
     assert "two samples of test_age_seconds had the same labels" in caplog.text
 
 
-def test_two_equal_samples_of_one_series_are_one_without_a_word(
+def test_two_sources_that_agree_on_a_sample_expose_it_once_without_a_warning(
     exposition: Exposition, hands: RenderClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     exposition.swap({("a",): snapshot(hands, AGE(1, "x")), ("b",): snapshot(hands, AGE(1, "x"))})
     assert series(exposition) == ['test_age_seconds{who="x"} 1.0']
     assert not caplog.text
+
+
+def test_a_source_that_gives_a_sample_twice_exposes_it_once_and_is_logged_and_counted(
+    exposition: Exposition, hands: RenderClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    opened = OPEN(Distribution(((0.1, 1), (1.0, 3)), 4, 2.5), "x")
+    exposition.swap({("a",): snapshot(hands, AGE(1, "x"), AGE(1, "y"), AGE(1, "x"), opened, opened)})
+    lines = series(exposition)
+    assert lines.count('test_age_seconds{who="x"} 1.0') == 1
+    assert lines.count('test_open_seconds_count{who="x"} 4.0') == 1
+    assert len(lines) == len(set(lines))
+    assert [record.getMessage() for record in caplog.records] == [
+        f"two samples of {metric} had the same labels; the later one is exposed (1 so far)" for metric in (AGE, OPEN)
+    ]
 
 
 def test_of_two_sources_with_one_series_the_greater_key_wins_whatever_came_first(

@@ -131,8 +131,8 @@ def test_a_query_that_has_only_just_been_made_is_there(checkpoint: WrittenCheckp
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
-        ("offsets/3", "v2\n{}\n{}", "of a version that is not known"),
-        ("offsets/3", "", "of a version that is not known"),
+        ("offsets/3", "v2\n{}\n{}", "of a version that is not supported"),
+        ("offsets/3", "", "of a version that is not supported"),
         ("offsets/3", f"v1\n{CONF}\n{{half", "has offsets that are no JSON"),
         ("offsets/3", "v1\n" + "[" * 50_000 + "\n" + "[" * 50_000, "has offsets that are no JSON"),
         ("metadata", "{}", "holds no id of a query"),

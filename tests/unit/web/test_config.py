@@ -204,7 +204,7 @@ def test_users_headers_and_limit_are_read(read: Read) -> None:
     assert config.headers == {"X-Frame-Options": "sameorigin"}
     assert [note.partition(":")[0] for note in config.notes] == [
         "http2 is ignored",
-            "passwords are sent without TLS",
+        "passwords are sent without TLS",
     ]
     assert HASH not in repr(config)
 
