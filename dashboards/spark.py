@@ -90,7 +90,7 @@ def _now() -> tuple[core.Panel, ...]:
         ),
         stat(
             "Longest without progress, of its threshold",
-            "Queries that have not ended, for which neither a completed batch nor an idle event was reported, as a share"
+            "Queries that have not ended, with neither a completed batch nor an idle event reported, as a share"
             " of the time after which that is a ticket.",
             f"max({_of_threshold(_silence())})",
             "percentunit",
