@@ -125,7 +125,7 @@ class Connection(HttpToolsProtocol):
     def drop(self) -> None:
         """Close a socket that never became a connection of HTTP."""
         if self._socket.fileno() >= 0:
-            self.loop.remove_reader(self._socket)
+            self.loop.remove_reader(self._socket.fileno())
             with contextlib.suppress(OSError):
                 self._socket.close()
         self.parser = None  # type: ignore[assignment]  # as uvicorn does: a cycle would wait for the garbage collector

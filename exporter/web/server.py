@@ -212,14 +212,15 @@ class Server:
     def _begin_tls(self, conn: Connection, sock: socket.socket) -> None:
         """Make a session of TLS once there are bytes for it, and they begin a handshake."""
         assert self._loop is not None  # noqa: S101 -- as above
-        self._loop.remove_reader(sock)
+        # By number: asyncio writes out a socket, addresses included, in an error that it catches itself.
+        self._loop.remove_reader(sock.fileno())
         try:
             first = sock.recv(_HELLO_BYTES, socket.MSG_PEEK)
             if first[:1].isupper():  # a method of HTTP
                 sock.send(_PLAIN_ON_TLS)
                 sock.shutdown(socket.SHUT_WR)
         except BlockingIOError:
-            self._loop.add_reader(sock, self._begin_tls, conn, sock)
+            self._loop.add_reader(sock.fileno(), self._begin_tls, conn, sock)
             return
         except OSError:
             first = b""
