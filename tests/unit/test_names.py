@@ -31,3 +31,45 @@ def test_a_name_that_is_used_twice_is_found_with_its_places(tmp_path: Path) -> N
     for name in ("a.py", "b.py"):
         (tmp_path / name).write_text("class Twice:\n    class Once: ...\n" if name == "a.py" else "class Twice: ...\n")
     assert {name: len(where) for name, where in classes(tmp_path, tmp_path).items()} == {"Twice": 2, "Once": 1}
+
+
+BEYOND_ONE_MODULE = {
+    "core/test_clocks.py": "which modules read the wall clock",
+    "dashboards/test_dashboards.py": "all dashboards",
+    "dashboards/test_linter_rules.py": "all dashboards, by the rules of Grafana's linter",
+    "test_distribution.py": "the wheel",
+    "test_main.py": "python -m exporter",
+    "test_names.py": "names of classes and tests",
+}
+"""Unit tests that belong to no single module, each with its subject."""
+
+
+def strays(tests: Path, roots: tuple[Path, ...]) -> set[str]:
+    """Test modules without a module: ``room/test_STEM.py`` and ``room/test_STEM_ASPECT.py`` need ``room/STEM.py``."""
+    found = set()
+    for file in tests.rglob("test_*.py"):
+        room, name = file.parent.relative_to(tests), file.stem.removeprefix("test_")
+        parts = name.split("_")
+        stems = ["_".join(parts[:count]) for count in range(1, len(parts) + 1)]
+        modules = [root / room / stem for root in roots for stem in stems]
+        if not any(module.with_suffix(".py").is_file() or module.is_dir() for module in modules):
+            found.add(str(file.relative_to(tests)))
+    return found
+
+
+def test_unit_tests_mirror_the_tree() -> None:
+    found = strays(ROOT / "tests" / "unit", (ROOT / "exporter", ROOT, ROOT / "tests"))
+    assert found == BEYOND_ONE_MODULE.keys() & found, "not a test of a module beside it: rename it, or name its subject"
+    assert BEYOND_ONE_MODULE.keys() <= found, "listed, and it has a module now"
+
+
+def test_a_test_without_its_module_is_found(tmp_path: Path) -> None:
+    for path in (
+        "exporter/lso/rules.py",
+        "unit/lso/test_rules.py",
+        "unit/lso/test_rules_model.py",
+        "unit/lso/test_x.py",
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    assert strays(tmp_path / "unit", (tmp_path / "exporter",)) == {"lso/test_x.py"}
