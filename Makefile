@@ -19,7 +19,7 @@ SPARK_WORKERS ?= 2
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit lowest hostile fuzz golden rules mutants chaos chaos-short soak chart container image dist deploy site e2e spark test demo bench generate captures release lock clean
+.PHONY: help setup check format unit lowest hostile fuzz golden rules mutants chaos chaos-short soak lab chart container image dist deploy site e2e spark test demo bench generate captures release lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -108,6 +108,9 @@ SOAK_MINUTES ?= $(shell echo $$(($(HOURS) * 60)))
 soak: $(READY) ## 100 transactions/s of applications that come and go: what the agent takes; HOURS=2, SOAK_MINUTES=10
 	@mkdir -p build/soak
 	$(PY) -m tests.chaos.soak --minutes $(SOAK_MINUTES)
+
+lab: $(READY) ## exactly-once from PostgreSQL by Debezium under kills, and what exactly-once costs: docs/lab.md; 15 minutes
+	$(PY) -m demo.lab $(ARGS)
 
 # These take long, and rest on few files: make test leaves them out while those are what they were.
 deploy: $(READY)

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,7 +67,7 @@ def measured(say: Callable[[str], None]) -> list[MeasuredCost]:
     """All ways on one broker, one after the other."""
     costs = []
     with KafkaCluster(progress=say) as kafka:
-        for cost in (*_probes(kafka), *_connects(kafka)):
+        for cost in chain(_probes(kafka), _connects(kafka)):
             say(f"  {cost}")
             costs.append(cost)
     return costs

@@ -222,6 +222,8 @@ class ConnectFailureDocument(TypedDict):
     cause: FailureCause | None
     error: str
     """The end of its trace, without secrets."""
+    hint: str | None
+    """The setting to change, where the connector's own settings explain the failure."""
 
 
 class ConnectDocument(TypedDict):

@@ -150,6 +150,23 @@ def _boundary(subject: str, settings: Settings, logged: Sequence[float]) -> Post
     return BOUNDARY.says(subject, passed=interval < timeout, found=found)
 
 
+def interval_hint(connector: Connector) -> str | None:
+    """What to set where a connector's transactions time out before it commits them; None where that is not seen."""
+    settings = connector.settings or {}
+    interval = _milliseconds(settings.get("transaction.boundary.interval.ms", ""))
+    if connector.transaction_boundary != "interval" or interval is None:
+        return None
+    override = _milliseconds(settings.get("producer.override.transaction.timeout.ms", ""))
+    timeout = DEFAULT_TIMEOUT_MS if override is None else override
+    if interval < timeout:
+        return None
+    origin = "the default of transaction.timeout.ms" if override is None else "producer.override.transaction.timeout.ms"
+    return (
+        f"transaction.boundary.interval.ms={interval:.0f} is not below {timeout:.0f}, {origin}: the coordinator ends "
+        "each transaction before the task commits it. Set a shorter interval or a longer timeout, then restart the task"
+    )
+
+
 def _milliseconds(text: str) -> float | None:
     return float(text) if text.isascii() and text.isdigit() else None
 

@@ -9,21 +9,23 @@ from exporter.audit_result.result import AuditResult
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
 from exporter.documents import status as docs
+from exporter.posture.connect import interval_hint
 from exporter.spark.queries import Lag, QueryKey, StreamingQuery
 from exporter.web.instants import instant
-from exporter.words import QueryState
+from exporter.words import FailureCause, QueryState
 
 
 def connect_document(state: ConnectState) -> docs.ConnectDocument:
     """A Connect cluster: its tasks by state, and the failed ones with their reasons."""
     tasks = [task for connector in state.connectors for task in connector.tasks]
-    connectors = [_failed(each.name, None, each) for each in state.connectors if each.state == "failed"]
+    connectors = [_failed(each, None, each) for each in state.connectors if each.state == "failed"]
+    failed = [_failed(each, task, task) for each in state.connectors for task in each.tasks if task.state == "failed"]
     return {
         "name": state.name,
         "connectors": len(state.connectors),
         "tasks": dict(sorted(Counter(task.state or "unknown" for task in tasks).items())),
         "plugins": _plugins(state.connectors),
-        "failed": connectors + [_failed(task.connector, task, task) for task in tasks if task.state == "failed"],
+        "failed": connectors + failed,
         "notes": list(state.notes),
     }
 
@@ -37,14 +39,18 @@ def _plugins(connectors: Sequence[Connector]) -> list[docs.PluginDocument]:
     ]
 
 
-def _failed(connector: str, task: Task | None, failure: Connector | Task) -> docs.ConnectFailureDocument:
+_EXPIRED = frozenset({FailureCause.INVALID_EPOCH, FailureCause.FENCED, FailureCause.TIMEOUT})
+
+
+def _failed(connector: Connector, task: Task | None, failure: Connector | Task) -> docs.ConnectFailureDocument:
     """A failed task, or connector where ``task`` is None. ``error`` is the end of its trace."""
     return {
-        "connector": connector,
+        "connector": connector.name,
         "task": task.task if task else None,
         "worker": failure.worker,
         "cause": task.cause if task else None,
         "error": failure.error,
+        "hint": interval_hint(connector) if task is not None and task.cause in _EXPIRED else None,
     }
 
 

@@ -12,7 +12,7 @@ from exporter.connect.preflight import PluginSupport
 from exporter.connect.rest import Connector, Task
 from exporter.model import ConnectTaskId
 from exporter.posture.check import CheckResult, PostureCheck
-from exporter.posture.connect import connect_checks
+from exporter.posture.connect import connect_checks, interval_hint
 
 RECENT, OLD = ConnectTaskId(recent=True, timeout=15.0), ConnectTaskId(recent=False, timeout=15.0)
 WORKER, OFFSETS, SINK, BOUNDARY, COLLISION = (
@@ -208,3 +208,17 @@ def test_a_sink_whose_group_read_uncommitted_records_fails_whatever_it_is_set_to
 def test_a_connector_without_tasks_has_nothing_to_check() -> None:
     stopped = replace(source("orders"), tasks=())
     assert not judge(group("etl", stopped))
+
+
+def test_an_interval_above_the_timeout_explains_a_failed_task_and_nothing_else_does() -> None:
+    def hint(interval: str, timeout: str = "", boundary: str = "interval") -> str | None:
+        settings = {"transaction.boundary": boundary, "transaction.boundary.interval.ms": interval}
+        more = {"producer.override.transaction.timeout.ms": timeout} if timeout else {}
+        return interval_hint(replace(source("orders"), settings={**settings, **more}))
+
+    said = hint("40000", "15000") or ""
+    assert "transaction.boundary.interval.ms=40000 is not below 15000, producer.override.transaction.timeout.ms" in said
+    assert "the default of transaction.timeout.ms" in (hint("60000") or "")
+    assert hint("10000", "15000") is None
+    assert hint("", "15000") is None
+    assert hint("40000", "15000", boundary="poll") is None
