@@ -15,6 +15,9 @@ from exporter.catalogue import (
     BROKER_TXN_MARKER_QUEUE_SIZE,
     BROKER_TXN_VERIFICATION_FAILURES_TOTAL,
     BROKER_TXN_VERIFICATION_SECONDS,
+    CANARY_FAILING_PARTITIONS,
+    CANARY_FAILURES_TOTAL,
+    CANARY_PHASE_SECONDS,
     INTERNAL_TOPIC_PARTITIONS,
     POSTURE_CHECK,
     POSTURE_INFORMATION,
@@ -24,12 +27,13 @@ from exporter.dashboards.board import Board, Line, Needs, PanelRow, Variable
 from exporter.dashboards.engines import failed_checks
 from exporter.dashboards.mend import MEND
 from exporter.dashboards.panels import BLUE, GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
-from exporter.dashboards.queries import gained, now, per_second, total
+from exporter.dashboards.queries import gained, now, per_second, quantile, total
 from exporter.dashboards.shared import BROKERS, TRANSACTIONS, WINDOW
 
 OF_BROKER = 'broker=~"$broker"'
 _JMX = Needs("no_jmx", (BROKER_PRODUCER_IDS, BROKER_REQUEST_ERRORS_TOTAL), "needs JMX (clusters: brokers)")
 _FENCING = 'error=~"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH"'
+_COORDINATOR = "{{kafka_cluster}} broker {{coordinator}}"
 _UNSOUND = 'condition=~"offline|under_min_isr"'
 
 
@@ -58,6 +62,7 @@ def board() -> Board:
                 ),
                 _JMX,
             ),
+            PanelRow("The canary's transactions (needs the command canary)", (Line(7, _canary()),)),
         ),
     )
 
@@ -97,6 +102,31 @@ def _now() -> tuple[core.Panel, ...]:
             "none",
             NEUTRAL,
             none="no JMX",
+        ),
+    )
+
+
+def _canary() -> tuple[core.Panel, ...]:
+    return (
+        lines(
+            "Canary: partitions that fail, by coordinator",
+            "Partitions of the transaction log whose last canary transaction failed. Applications whose ids hash to"
+            " them have the same trouble.",
+            [Query(total(now(CANARY_FAILING_PARTITIONS), "kafka_cluster, coordinator"), _COORDINATOR)],
+            "none",
+        ),
+        lines(
+            "Canary: p99 by phase",
+            "Time of each phase of the canary's transactions; read is from the commit until a consumer has them.",
+            [Query(quantile(0.99, CANARY_PHASE_SECONDS, "phase"), "{{phase}}")],
+            "s",
+            log=True,
+        ),
+        lines(
+            "Canary: failures",
+            "Per second, by phase and error.",
+            [Query(f"{total(per_second(CANARY_FAILURES_TOTAL), 'phase, error')} > 0", "{{phase}} {{error}}")],
+            "ops",
         ),
     )
 

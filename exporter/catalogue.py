@@ -7,7 +7,7 @@ added with the source that emits it; a row that no source emits or no test asser
 from __future__ import annotations
 
 from exporter.model import BlockerKind, Kind, Metric, Outcome, TransactionState
-from exporter.words import AuditVerdict, FailureCause, QueryState, TerminationReason
+from exporter.words import AuditVerdict, CanaryOutcome, CanaryPhase, FailureCause, QueryState, TerminationReason
 
 PREFIX = "kafka_eos_"
 
@@ -138,7 +138,11 @@ took as committed. In a sink compared with its topic: a record missing, twice, o
 record of its key, or of none.
 """
 AUDIT_VERDICTS = AuditVerdict.values()
-APPLICATION_KINDS = ("connect_leader", "connect_task", "streams", "flink", "producer", "other")
+CANARY_PHASES = CanaryPhase.values()
+CANARY_OUTCOMES = CanaryOutcome.values()
+CANARY = "kafka-eos-canary"
+"""Prefix of the canary's ids, its topic, its group and its application."""
+APPLICATION_KINDS = ("canary", "connect_leader", "connect_task", "streams", "flink", "producer", "other")
 
 # --- The agent itself ---------------------------------------------------------------------------------------------
 
@@ -994,6 +998,46 @@ IGNORED_INFO = Metric(
     "1.",
     (*K, "kind", "subject", "reason"),
     "lso",
+)
+
+# --- The canary ---------------------------------------------------------------------------------------------------
+
+CANARY_TRANSACTIONS_TOTAL = Metric(
+    "kafka_eos_canary_transactions_total",
+    Kind.COUNTER,
+    "The canary's own transactions that went as they should, by coordinating broker and outcome.",
+    (*K, "coordinator", "outcome"),
+    "canary",
+)
+CANARY_FAILURES_TOTAL = Metric(
+    "kafka_eos_canary_failures_total",
+    Kind.COUNTER,
+    "The canary's turns that failed, by coordinating broker, phase and error.",
+    (*K, "coordinator", "phase", "error"),
+    "canary",
+)
+CANARY_PHASE_SECONDS = Metric(
+    "kafka_eos_canary_phase_seconds",
+    Kind.HISTOGRAM,
+    "Time of each phase of the canary's transactions; read is from the commit until a read_committed consumer has the "
+    "records.",
+    (*K, "coordinator", "phase"),
+    "canary",
+    (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+)
+CANARY_FAILING_PARTITIONS = Metric(
+    "kafka_eos_canary_failing_partitions",
+    Kind.GAUGE,
+    "Partitions of the transaction log whose coordinator failed the canary's last turn, by that broker.",
+    (*K, "coordinator"),
+    "canary",
+)
+CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS = Metric(
+    "kafka_eos_canary_last_success_timestamp_seconds",
+    Kind.GAUGE,
+    "Unix time of the canary's last turn that succeeded, or of its start before the first.",
+    K,
+    "canary",
 )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import exporter
-from exporter.commands import audit, check, generate, history, run, top, transactions
+from exporter.commands import audit, canary, check, generate, history, run, top, transactions
 from exporter.commands.settings import UsageError
 from exporter.exposition.revision import revision
 from exporter.settings.layers import ConfigError
@@ -51,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
     whole = _Parser(prog="kafka-eos-exporter", description=_DESCRIPTION, epilog=_EXAMPLES)
     whole.add_argument("--version", action="version", version=version())
     commands = whole.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (run, top, transactions, history, audit, check, generate):
+    for command in (run, top, transactions, history, audit, canary, check, generate):
         command.add_to(commands)
     return whole
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
@@ -16,7 +17,9 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from exporter.core.thresholds import Thresholds
+from exporter.bounds.patterns import BoundedPattern
+from exporter.catalogue import CANARY
+from exporter.core.thresholds import Override, Thresholds
 from exporter.settings.clients import Ingest, Producers
 from exporter.settings.environment import from_environment
 from exporter.settings.layers import ConfigError, Layer, Path, Problem, Tree, did_you_mean, dotted, merged
@@ -50,11 +53,21 @@ class Config(Section):
 
     def in_force(self) -> Thresholds:
         """Return the thresholds that these settings mean."""
-        return Thresholds(tuple(each.override() for each in self.thresholds))
+        return Thresholds((*(each.override() for each in self.thresholds), _CANARY))
 
     def to_yaml(self) -> str:
         """The settings as YAML that can be read back, defaults included and secrets redacted."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=1000)
+
+
+_CANARY = Override(
+    "application",
+    BoundedPattern(re.escape(CANARY), "thresholds", whole=True),
+    {},
+    "the canary's own transactions, aborted and fenced on purpose",
+    ignored=True,
+)
+"""The last of all overrides: the settings may say otherwise."""
 
 
 # --- Loading and checking ---------------------------------------------------------------------------------------------

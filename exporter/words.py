@@ -49,3 +49,23 @@ class AuditVerdict(Word):
     CLEAN = "clean"
     FINDINGS = "findings"
     UNKNOWN = "unknown"
+
+
+class CanaryPhase(Word):
+    """Parts of the canary's transactions: the label values of ``canary_phase_seconds{phase}``."""
+
+    INIT = "init"  # a producer id and epoch from the coordinator
+    PRODUCE = "produce"  # begin, and records acknowledged by two partitions
+    OFFSETS = "offsets"  # offsets of a group in the transaction
+    COMMIT = "commit"
+    READ = "read"  # from the commit's return until a read_committed consumer has the records
+    ABORT = "abort"
+    FENCE = "fence"  # a second producer takes the id, and the first is refused
+
+
+class CanaryOutcome(Word):
+    """The label values of ``canary_transactions_total{outcome}``."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    FENCED = "fenced"

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from exporter.bounds.patterns import BoundedPattern, given_up
+from exporter.catalogue import CANARY
 from exporter.model import Fault
 from exporter.transactions.naming import counted_from_zero, form_of
 
@@ -98,6 +99,8 @@ class Grouping:
         """The application of an id, and which rule named it."""
         if not transactional_id:
             return Grouped(Application(EMPTY_ID, "other"), "empty id")
+        if transactional_id.startswith(f"{CANARY}-"):
+            return Grouped(Application(CANARY, "canary"), "the canary's own")
         for pattern in self._patterns:
             if (match := pattern.match(transactional_id)) and match["application"]:
                 return Grouped(Application(match["application"], "producer"), f"your pattern {pattern.pattern}")

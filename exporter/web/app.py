@@ -80,15 +80,16 @@ class App:
 
     ``status`` gives the document of ``/api/v1/status``, ``ready`` whether every source has answered or failed once,
     and ``reload`` rereads the settings and returns their problems, none when they are in force. ``prefix``
-    is "" or begins with a slash and does not end with one. All three may be called on any thread.
+    is "" or begins with a slash and does not end with one. All three may be called on any thread. Without ``status``
+    there are neither page nor document, without ``reload`` no ``/-/reload``.
     """
 
     def __init__(
         self,
         bodies: Bodies,
-        status: Callable[[], Mapping[str, Any]],
+        status: Callable[[], Mapping[str, Any]] | None,
         ready: Callable[[], bool],
-        reload: Callable[[], Sequence[str]],
+        reload: Callable[[], Sequence[str]] | None,
         prefix: str = "",
         doors: Mapping[str, Door] | None = None,
         guard: Guard | None = None,
@@ -104,7 +105,8 @@ class App:
         """
         self._guard = guard or Guard()
         self._doors_have_keys = doors_have_keys
-        self._bodies, self._status, self._ready, self._reload, self._prefix = bodies, status, ready, reload, prefix
+        self._bodies, self._ready, self._prefix = bodies, ready, prefix
+        self._status, self._reload = status or _nothing, reload or _nothing_reread
         self._doors = {prefix + path: door for path, door in (doors or {}).items()}
         self._hosts = frozenset(name_of(host) or host for host in hosts)
         self._reloading: asyncio.Lock | None = None
@@ -115,15 +117,19 @@ class App:
         self._pages: dict[object, _Kept] = {}
         self._health = frozenset(prefix + path for path in _HEALTH)
         self._routes = {
-            prefix + "/": _Route("GET", self._page),
             prefix + "/metrics": _Route("GET", self._metrics),
-            prefix + "/api/v1/status": _Route("GET", self._document),
-            prefix + "/runbooks": _Route("GET", self._runbooks),
             prefix + "/-/healthy": _Route("GET", self._healthy),
             prefix + "/-/ready": _Route("GET", self._readiness),
-            prefix + "/-/reload": _Route("POST", self._reload_settings),
         }
-        if prefix:
+        if reload is not None:
+            self._routes[prefix + "/-/reload"] = _Route("POST", self._reload_settings)
+        if status is not None:
+            self._routes |= {
+                prefix + "/": _Route("GET", self._page),
+                prefix + "/api/v1/status": _Route("GET", self._document),
+                prefix + "/runbooks": _Route("GET", self._runbooks),
+            }
+        if prefix and status is not None:
             self._routes |= dict.fromkeys(("/", prefix), _Route("GET", self._to_prefix))
 
     # --- From ASGI to an answer ---------------------------------------------------------------------------------------
@@ -246,6 +252,14 @@ class App:
 
     async def _to_prefix(self, _: Request) -> Answer:
         return plain(f"The pages are under {self._prefix}/", 302, {"Location": f"{self._prefix}/"})
+
+
+def _nothing() -> Mapping[str, Any]:
+    return {}
+
+
+def _nothing_reread() -> Sequence[str]:
+    return ()
 
 
 class _Kept(NamedTuple):

@@ -26,6 +26,9 @@ pytestmark = pytest.mark.timeout(420)
 
 MAY_BE_EMPTY = {
     "Brokers: Ids without coordinator, by application": "the internal topics are whole",
+    "Brokers: Canary: partitions that fail, by coordinator": "no canary runs here",
+    "Brokers: Canary: p99 by phase": "no canary runs here",
+    "Brokers: Canary: failures": "no canary runs here",
     "Brokers: Coordinator loads": "no coordinator moved in the last 30 seconds",
     "Brokers: Errors in answers": "what is in it depends on the instant",
     "Connect: Tasks that do not run": "all run until one fails",

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.catalogue import BROKER_REQUEST_ERRORS_TOTAL, BROKER_TXN_VERIFICATION_FAILURES_TOTAL
+from exporter.catalogue import (
+    BROKER_REQUEST_ERRORS_TOTAL,
+    BROKER_TXN_VERIFICATION_FAILURES_TOTAL,
+    CANARY_TRANSACTIONS_TOTAL,
+)
 from tests.rules.promtool import Case, Series, case, scraped
 
 REFUSED, PERSISTENT = "KafkaEosZombieProducers refused", "KafkaEosZombieProducers persistent"
@@ -64,9 +68,24 @@ def _refused() -> Iterator[Case]:
         {"20m": [], "40m": []},
     )
 
+    canary = [errors("0+1x60"), fenced("0+1x60"), fenced("0+5x60", outcome="committed")]
+    yield case(REFUSED, "the canary's own", canary, {f"{at}m": [] for at in range(0, 60, 5)})
+    more = [errors("0+2x60"), fenced("0+1x60", "1"), fenced("0x60", "2"), errors("0+2x60", ("other", *PLACE[1:]))]
+    yield case(REFUSED, "more than the canary's", more, {"15m": [ours, _zombies("refused", "other")]})
+    two = [errors("0+3x60"), fenced("0+1x60", "1"), fenced("0+2x60", "2")]
+    yield case(REFUSED, "the canary's through two coordinators", two, {"30m": []})
+
+
+def fenced(values: str, coordinator: str = "1", outcome: str = "fenced") -> Series:
+    return scraped(CANARY_TRANSACTIONS_TOTAL, "prod", coordinator, outcome, values=values, agent="canary")
+
 
 def _persistent() -> Iterator[Case]:
     ours = _zombies("persistent")
+    canary = [errors("0+10x40"), fenced("0+10x40"), fenced("0+50x40", outcome="committed")]
+    yield case(PERSISTENT, "the canary's own", canary, {f"{at}m": [] for at in range(0, 400, 30)}, "10m")
+    more = [errors("0+12x40"), fenced("0+10x40")]
+    yield case(PERSISTENT, "more than the canary's", more, {"240m": [ours]}, "10m")
     slow = errors("0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3 3 3 3 3 3 4x40")  # a step is ten minutes: one in an hour
     yield case(PERSISTENT, "one an hour", [slow], {"90m": [], "200m": [ours], "230m": [ours]}, "10m")
     first = errors("0 0 0 1 1 1 1 1 1 2x20")

@@ -17,6 +17,8 @@ READS_WALL = re.compile(r"\.wall\(\)|\btime\.time\(\)|\btime\.time\b|datetime\.n
 WALL = {
     "agent/composition.py": "the instant of the status document",
     "agent/judged.py": "the window of the day of a threshold",
+    "canary/canary.py": "kafka_eos_canary_last_success_timestamp_seconds",
+    "canary/endpoint.py": "the instant of the sample of the build",
     "core/reading.py": "kafka_eos_source_last_success_timestamp_seconds",
     "core/worker.py": "the same, of a read that did not end",
     "ingest/librdkafka.py": "dates a client's states",

@@ -103,3 +103,9 @@ def test_every_id_has_a_name_and_a_kind_of_the_closed_list(transactional_id: str
 def test_the_instances_of_one_application_share_it(prefix: str, one: int, other: int) -> None:
     grouping = Grouping()
     assert grouping.of(f"{prefix}x-{one}").name == grouping.of(f"{prefix}x-{other}").name
+
+
+def test_the_canarys_ids_are_one_application_whatever_the_users_patterns_say() -> None:
+    grouping = Grouping([r"(?P<application>kafka).*"])
+    assert grouping.of("kafka-eos-canary-17") == Application(catalogue.CANARY, "canary")
+    assert grouping.of("kafka-eos-canaries-1").name == "kafka"

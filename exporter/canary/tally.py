@@ -1,0 +1,118 @@
+"""What the canary counted, as samples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from exporter import catalogue
+from exporter.canary.turn import TurnResult
+from exporter.model import Distribution, Sample
+from exporter.words import CanaryOutcome, CanaryPhase
+
+NO_PARTITION = -1
+"""Stands for all partitions while the cluster has not been reached once."""
+MOST_ERRORS = 200
+"""Pairs of coordinator, phase and error: librdkafka's errors are a closed list, brokers come and go."""
+
+
+class Tally:
+    """Counts since the start, by coordinator. For use by one thread."""
+
+    def __init__(self, started: float) -> None:
+        """``started`` is Unix seconds."""
+        self._outcomes: Counter[tuple[str, CanaryOutcome]] = Counter()
+        self._failures: Counter[tuple[str, str, str]] = Counter()
+        self._phases: dict[tuple[str, CanaryPhase], _Histogram] = {}
+        self._failing: dict[int, str] = {}
+        self._last_success = started
+
+    @property
+    def failing(self) -> frozenset[int]:
+        """Partitions of the transaction log whose last turn failed."""
+        return frozenset(self._failing)
+
+    @property
+    def exit_code(self) -> int:
+        """0 where every turn was right, 1 where a phase failed, 2 where no transaction was made."""
+        if not sum(self._outcomes.values()):
+            return 2
+        return 1 if self._failures else 0
+
+    def table(self) -> list[tuple[str, str, int, str, str, int, str]]:
+        """Coordinator, phase, number of times, mean, slowest, number of failures and errors, a row for each phase."""
+        failed: dict[tuple[str, str], Counter[str]] = {}
+        for (coordinator, name, error), count in self._failures.items():
+            failed.setdefault((coordinator, name), Counter())[error] += count
+        rows = []
+        for coordinator, phase in sorted({*((each, str(phase)) for each, phase in self._phases), *failed}):
+            seen = self._phases.get((coordinator, CanaryPhase(phase)), _Histogram())
+            errors = failed.get((coordinator, phase), Counter())
+            times, mean, slowest = seen.summary()
+            rows.append((coordinator, phase, times, mean, slowest, errors.total(), ", ".join(sorted(errors))))
+        return sorted(rows, key=lambda row: (row[0], list(CanaryPhase).index(CanaryPhase(row[1]))))
+
+    def add(self, partition: int, coordinator: str, result: TurnResult, wall: float) -> None:
+        """Count a turn of one partition of the transaction log."""
+        for outcome in result.outcomes:
+            self._outcomes[coordinator, outcome] += 1
+        for phase, seconds in result.phases:
+            self._phases.setdefault((coordinator, phase), _Histogram()).add(seconds)
+        if result.failure is None:
+            self._last_success = wall
+            self._failing.pop(partition, None)
+            self._failing.pop(NO_PARTITION, None)
+            return
+        self._failing[partition] = coordinator
+        key = (coordinator, str(result.failure.phase), result.failure.error)
+        if key in self._failures or len(self._failures) < MOST_ERRORS:
+            self._failures[key] += 1
+
+    def samples(self, cluster: str, coordinators: frozenset[str]) -> Iterator[Sample]:
+        """All samples. ``coordinators`` are those of now: each has its number of failing partitions, also 0."""
+        for coordinator in sorted({each for each, _ in self._outcomes} | coordinators):
+            for outcome in CanaryOutcome:
+                count = float(self._outcomes[coordinator, outcome])
+                yield catalogue.CANARY_TRANSACTIONS_TOTAL(count, cluster, coordinator, str(outcome))
+        for (coordinator, phase, error), failures in sorted(self._failures.items()):
+            yield catalogue.CANARY_FAILURES_TOTAL(float(failures), cluster, coordinator, phase, error)
+        for (coordinator, phase), seen in sorted(self._phases.items()):
+            yield catalogue.CANARY_PHASE_SECONDS(seen.distribution, cluster, coordinator, str(phase))
+        failing = Counter(self._failing.values())
+        for coordinator in sorted(coordinators | failing.keys()):
+            yield catalogue.CANARY_FAILING_PARTITIONS(float(failing[coordinator]), cluster, coordinator)
+        yield catalogue.CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS(self._last_success, cluster)
+
+
+def format_milliseconds(seconds: float) -> str:
+    """``12 ms``, ``2.5 s``."""
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+class _Histogram:
+    __slots__ = ("_counts", "_slowest", "_total")
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(catalogue.CANARY_PHASE_SECONDS.buckets) + 1)
+        self._total = self._slowest = 0.0
+
+    def add(self, seconds: float) -> None:
+        self._total += seconds
+        self._slowest = max(self._slowest, seconds)
+        bounds = catalogue.CANARY_PHASE_SECONDS.buckets
+        self._counts[next((place for place, bound in enumerate(bounds) if seconds <= bound), len(bounds))] += 1
+
+    def summary(self) -> tuple[int, str, str]:
+        """Number of observations, their mean, and the slowest."""
+        times = sum(self._counts)
+        if not times:
+            return 0, "", ""
+        return times, format_milliseconds(self._total / times), format_milliseconds(self._slowest)
+
+    @property
+    def distribution(self) -> Distribution:
+        steps, below = [], 0
+        for bound, count in zip(catalogue.CANARY_PHASE_SECONDS.buckets, self._counts, strict=False):
+            below += count
+            steps.append((bound, float(below)))
+        return Distribution(tuple(steps), float(sum(self._counts)), self._total)

@@ -1,0 +1,55 @@
+"""The canary: the cluster or one of its coordinators fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.catalogue import CANARY_FAILING_PARTITIONS, CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS
+from tests.rules.promtool import Case, Series, case, scraped
+
+CLUSTER, COORDINATOR = "KafkaEosCanaryFailing cluster", "KafkaEosCanaryFailing coordinator"
+
+
+def cases() -> Iterator[Case]:
+    yield from _cluster()
+    yield from _coordinator()
+
+
+def _success(values: str, cluster: str = "prod", agent: str = "a") -> Series:
+    return scraped(CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS, cluster, values=values, agent=agent)
+
+
+def _cluster() -> Iterator[Case]:
+    def ours(cluster: str = "prod") -> dict[str, str]:
+        return {"severity": "critical", "reason": "cluster", "kafka_cluster": cluster}
+
+    yield case(CLUSTER, "it works", [_success("0+60x60")], {f"{at}m": [] for at in range(0, 60, 5)})
+    ends = _success("0+60x10 600x30")
+    yield case(CLUSTER, "no success for two minutes", [ends], {"12m": [], "13m": [ours()], "30m": [ours()]})
+    again = _success("0+60x10 600x10 1260+60x20")
+    yield case(CLUSTER, "it works again", [again], {"15m": [ours()], "35m": []})
+    old = [_success("0+60x10 600x30"), _success("0+60x60", agent="b")]
+    yield case(CLUSTER, "an instance before this one", old, {"20m": []})
+    both = [_success("0+60x10 600x30"), _success("0+60x10 600x30", "other"), _success("0+60x60", "third")]
+    yield case(CLUSTER, "each cluster by itself", both, {"20m": [ours(), ours("other")]})
+    yield case(CLUSTER, "failed scrapes in between", [_success("0 0 0 stale _ 0x30")], {"3m": [ours()], "6m": [ours()]})
+    yield case(CLUSTER, "no canary", [], {"10m": []})
+
+
+def _coordinator() -> Iterator[Case]:
+    def failing(values: str, broker: str = "1", cluster: str = "prod", agent: str = "a") -> Series:
+        return scraped(CANARY_FAILING_PARTITIONS, cluster, broker, values=values, agent=agent)
+
+    def ours(broker: str = "1", cluster: str = "prod") -> dict[str, str]:
+        return {"severity": "critical", "reason": "coordinator", "kafka_cluster": cluster, "coordinator": broker}
+
+    yield case(COORDINATOR, "it works", [failing("0x30")], {"20m": []})
+    yield case(COORDINATOR, "one partition", [failing("0x5 1x30")], {"7m": [], "8m": [ours()], "20m": [ours()]})
+    yield case(COORDINATOR, "a leader moves", [failing("0x5 3 0x30")], {f"{at}m": [] for at in range(20)})
+    places = [failing("2x30"), failing("1x30", "2"), failing("1x30", cluster="other"), failing("0x30", "3")]
+    yield case(COORDINATOR, "each broker by itself", places, {"5m": [ours(), ours("2"), ours(cluster="other")]})
+    yield case(COORDINATOR, "it ends", [failing("1x10 0x30")], {"10m": [ours()], "16m": [ours()], "19m": []})
+    gap = failing("1 1 stale _ 1x30")
+    yield case(COORDINATOR, "a failed scrape in between", [gap], {"3m": [ours()], "5m": [ours()]})
+    two = [failing("0x30"), failing("1x30", agent="b")]
+    yield case(COORDINATOR, "one of two instances sees it", two, {"5m": [ours()]})
