@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from exporter import catalogue
 from exporter.canary.clients import CanaryAdmin, ClientError, CommittedReader, TurnProducer
-from exporter.canary.places import UNKNOWN, Place, Rotation, places_of
-from exporter.canary.tally import NO_PARTITION, Tally
-from exporter.canary.turn import Failure, Plan, Turn, TurnResult
+from exporter.canary.places import UNKNOWN, LogPlace, Rotation, places_of
+from exporter.canary.tally import NO_PARTITION, CanaryTally
+from exporter.canary.turn import Failure, Turn, TurnPlan, TurnResult
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.model import Deadline, Snapshot
@@ -49,10 +49,10 @@ class Canary:
 
     def __init__(self, cluster: Cluster, settings: CanarySettings, publish: Callable[[Snapshot], None]) -> None:
         self._cluster, self._settings, self._publish = cluster, settings, publish
-        self._tally = Tally(cluster.clock.wall())
+        self._tally = CanaryTally(cluster.clock.wall())
         self._rotation = Rotation()
         self._over = threading.Event()
-        self._places: tuple[Place, ...] = ()
+        self._places: tuple[LogPlace, ...] = ()
         self._read_at = -math.inf
         self._began_at = -math.inf
         self._data_partitions = 0
@@ -60,7 +60,7 @@ class Canary:
         self._run = secrets.token_hex(4)
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> CanaryTally:
         return self._tally
 
     def stop(self) -> None:
@@ -76,7 +76,7 @@ class Canary:
         try:
             while not self._over.is_set() and self._rotation.cycles < cycles:
                 began = time.perf_counter()
-                place = Place(NO_PARTITION, "", UNKNOWN)
+                place = LogPlace(NO_PARTITION, "", UNKNOWN)
                 try:
                     self._prepare()
                     if reader is None:
@@ -126,10 +126,10 @@ class Canary:
             admin.create(self._settings.topic, self._data_partitions, RETENTION_SECONDS)
             log.info("made the topic %s with %d partitions", self._settings.topic, self._data_partitions)
 
-    def _turn(self, place: Place, reader: CommittedReader, cycle: int) -> TurnResult:
+    def _turn(self, place: LogPlace, reader: CommittedReader, cycle: int) -> TurnResult:
         self._turns += 1
         first = self._turns % self._data_partitions
-        plan = Plan(
+        plan = TurnPlan(
             place.transactional_id,
             self._settings.topic,
             tuple(dict.fromkeys((first, (first + 1) % self._data_partitions))),
@@ -148,7 +148,7 @@ class Canary:
         self._over.wait(self._began_at + self._settings.interval - self._cluster.clock.monotonic())
         self._began_at = self._cluster.clock.monotonic()
 
-    def _note(self, place: Place, result: TurnResult, seconds: float) -> None:
+    def _note(self, place: LogPlace, result: TurnResult, seconds: float) -> None:
         clock = self._cluster.clock
         self._tally.add(place.partition, place.coordinator, result, clock.wall())
         if result.failure is not None:

@@ -15,7 +15,7 @@ RETRY_EVERY = 2
 """Every so many turns is one of a partition that failed, while there are some."""
 
 
-class Place(NamedTuple):
+class LogPlace(NamedTuple):
     """A partition of the transaction log, an id that it coordinates, and its leader as a label value."""
 
     partition: int
@@ -23,13 +23,13 @@ class Place(NamedTuple):
     coordinator: str
 
 
-def places_of(prefix: str, leaders: Mapping[int, int | None]) -> tuple[Place, ...]:
+def places_of(prefix: str, leaders: Mapping[int, int | None]) -> tuple[LogPlace, ...]:
     """One place for each partition of the log; ``leaders`` by partition, empty where the log is hidden.
 
     The coordinator of an id leads partition ``hash(id) % partitions`` (TransactionStateManager.partitionFor).
     """
     if not leaders:
-        return tuple(Place(number, f"{prefix}-{number}", UNKNOWN) for number in range(HIDDEN_PLACES))
+        return tuple(LogPlace(number, f"{prefix}-{number}", UNKNOWN) for number in range(HIDDEN_PLACES))
     found: dict[int, str] = {}
     for number in itertools.count():
         name = f"{prefix}-{number}"
@@ -37,7 +37,8 @@ def places_of(prefix: str, leaders: Mapping[int, int | None]) -> tuple[Place, ..
         if len(found) == len(leaders):
             break
     return tuple(
-        Place(each, found[each], UNKNOWN if leaders[each] is None else str(leaders[each])) for each in sorted(leaders)
+        LogPlace(each, found[each], UNKNOWN if leaders[each] is None else str(leaders[each]))
+        for each in sorted(leaders)
     )
 
 
@@ -50,7 +51,7 @@ class Rotation:
         self._next_failed = 0
         self.cycles = 0
 
-    def choose(self, places: tuple[Place, ...], failing: Collection[int]) -> Place:
+    def choose(self, places: tuple[LogPlace, ...], failing: Collection[int]) -> LogPlace:
         """The next place. ``cycles`` is how often all of them had their turn."""
         self._turn += 1
         again = [each for each in places if each.partition in failing]

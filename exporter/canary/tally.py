@@ -16,7 +16,7 @@ MOST_ERRORS = 200
 """Pairs of coordinator, phase and error: librdkafka's errors are a closed list, brokers come and go."""
 
 
-class Tally:
+class CanaryTally:
     """Counts since the start, by coordinator. For use by one thread."""
 
     def __init__(self, started: float) -> None:

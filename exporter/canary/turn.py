@@ -11,7 +11,7 @@ from exporter.model import Clock
 from exporter.words import CanaryOutcome, CanaryPhase
 
 
-class Producing(Protocol):
+class ProducesTransactions(Protocol):
     """A transactional producer; see ``exporter.canary.clients.TurnProducer``."""
 
     def init(self) -> None: ...
@@ -23,7 +23,7 @@ class Producing(Protocol):
     def close(self) -> None: ...
 
 
-class Reading(Protocol):
+class ReadsCommitted(Protocol):
     """A reader of committed records; see ``exporter.canary.clients.CommittedReader``."""
 
     @property
@@ -48,7 +48,7 @@ class TurnResult(NamedTuple):
     failure: Failure | None
 
 
-class Plan(NamedTuple):
+class TurnPlan(NamedTuple):
     """What one turn does: the id it uses, the topic and partitions it writes to, and whether it aborts and fences."""
 
     transactional_id: str
@@ -70,9 +70,9 @@ class Turn:
 
     def __init__(
         self,
-        plan: Plan,
-        reader: Reading,
-        producer: Callable[[str], Producing],
+        plan: TurnPlan,
+        reader: ReadsCommitted,
+        producer: Callable[[str], ProducesTransactions],
         pause: Callable[[], None],
         timeout: float,
         clock: Clock,
@@ -93,7 +93,7 @@ class Turn:
             failure = error.failure
         return TurnResult(tuple(self._phases), tuple(self._outcomes), failure)
 
-    def _transactions(self, producer: Producing, ends: Mapping[tuple[str, int], int]) -> None:
+    def _transactions(self, producer: ProducesTransactions, ends: Mapping[tuple[str, int], int]) -> None:
         with self._phase(CanaryPhase.INIT):
             producer.init()
         if self._plan.aborts:
@@ -112,7 +112,7 @@ class Turn:
         if self._plan.fences:
             self._fence(producer)
 
-    def _write(self, producer: Producing, outcome: CanaryOutcome) -> None:
+    def _write(self, producer: ProducesTransactions, outcome: CanaryOutcome) -> None:
         self._pause()
         with self._phase(CanaryPhase.PRODUCE):
             producer.begin()
@@ -138,7 +138,7 @@ class Turn:
                 raise ClientError("aborted_record_read", "read_committed delivered a record that was aborted")
             missing -= key == self._plan.key
 
-    def _fence(self, producer: Producing) -> None:
+    def _fence(self, producer: ProducesTransactions) -> None:
         """A second producer takes the id while the first has a transaction open, which the first cannot commit then."""
         self._write(producer, CanaryOutcome.ABORTED)
         with self._phase(CanaryPhase.FENCE), closing(self._make(self._plan.transactional_id)) as heir:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter import catalogue
-from exporter.canary.tally import MOST_ERRORS, Tally
+from exporter.canary.tally import MOST_ERRORS, CanaryTally
 from exporter.canary.turn import Failure, TurnResult
 from exporter.model import Distribution, Metric
 from exporter.words import CanaryOutcome, CanaryPhase
@@ -12,14 +12,14 @@ GOOD = TurnResult(((CanaryPhase.INIT, 0.02), (CanaryPhase.COMMIT, 20.0)), (Canar
 BAD = TurnResult(((CanaryPhase.INIT, 0.02),), (), Failure(CanaryPhase.PRODUCE, "timed_out", "no answer"))
 
 
-def samples(tally: Tally, *coordinators: str) -> dict[tuple[Metric, tuple[str, ...]], object]:
+def samples(tally: CanaryTally, *coordinators: str) -> dict[tuple[Metric, tuple[str, ...]], object]:
     found = list(tally.samples("prod", frozenset(coordinators)))
     assert len({(each.metric, each.labels) for each in found}) == len(found)
     return {(each.metric, each.labels): each.value for each in found}
 
 
 def test_turns_are_counted_by_the_broker_that_coordinated_them() -> None:
-    tally = Tally(1.0)
+    tally = CanaryTally(1.0)
     tally.add(0, "1", GOOD, 10.0)
     tally.add(1, "2", BAD, 11.0)
     found = samples(tally, "1", "2")
@@ -35,7 +35,7 @@ def test_turns_are_counted_by_the_broker_that_coordinated_them() -> None:
 
 
 def test_a_partition_fails_until_a_turn_of_it_succeeds_whoever_coordinates_it() -> None:
-    tally = Tally(1.0)
+    tally = CanaryTally(1.0)
     tally.add(7, "1", BAD, 2.0)
     assert tally.failing == {7}
     tally.add(7, "2", BAD, 3.0)
@@ -45,18 +45,18 @@ def test_a_partition_fails_until_a_turn_of_it_succeeds_whoever_coordinates_it() 
 
 
 def test_before_the_first_success_the_start_is_its_instant() -> None:
-    assert samples(Tally(5.0))[catalogue.CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS, ("prod",)] == 5.0
+    assert samples(CanaryTally(5.0))[catalogue.CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS, ("prod",)] == 5.0
 
 
 def test_errors_are_bounded() -> None:
-    tally = Tally(1.0)
+    tally = CanaryTally(1.0)
     for number in range(2 * MOST_ERRORS):
         tally.add(0, "1", BAD._replace(failure=Failure(CanaryPhase.INIT, f"e{number}", "")), 2.0)
     assert sum(metric is catalogue.CANARY_FAILURES_TOTAL for metric, _ in samples(tally)) == MOST_ERRORS
 
 
 def test_the_table_has_a_row_for_each_phase_in_their_order() -> None:
-    tally = Tally(1.0)
+    tally = CanaryTally(1.0)
     assert tally.exit_code == 2, "no transaction was made"
     tally.add(0, "1", GOOD, 10.0)
     assert tally.exit_code == 0

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from exporter.canary.clients import ClientError
-from exporter.canary.turn import Plan, Turn, TurnResult
+from exporter.canary.turn import Turn, TurnPlan, TurnResult
 from exporter.model import Clock
 from exporter.words import CanaryOutcome, CanaryPhase
 
-PLAN = Plan("kafka-eos-canary-1", "kafka-eos-canary", (0, 1), "a-1", aborts=True, fences=True)
+PLAN = TurnPlan("kafka-eos-canary-1", "kafka-eos-canary", (0, 1), "a-1", aborts=True, fences=True)
 
 
 class FakeLog:
@@ -90,7 +90,7 @@ class FakeTurnProducer:
         self._log.calls.append("close")
 
 
-def run(log: FakeLog, plan: Plan = PLAN) -> TurnResult:
+def run(log: FakeLog, plan: TurnPlan = PLAN) -> TurnResult:
     pauses = log.calls.append
     return Turn(plan, log, log.producer, lambda: pauses("pause"), 10.0, Clock(lambda: log.now)).run()
 
