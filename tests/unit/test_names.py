@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -73,3 +74,26 @@ def test_a_test_without_its_module_is_found(tmp_path: Path) -> None:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).touch()
     assert strays(tmp_path / "unit", (tmp_path / "exporter",)) == {"lso/test_x.py"}
+
+
+def definitions(file: Path) -> set[str]:
+    """Functions and classes of a module; methods as ``Class.method``."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    found = {node.name for node in tree.body if isinstance(node, kinds)}
+    for owner in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+        found |= {f"{owner.name}.{node.name}" for node in owner.body if isinstance(node, kinds)}
+    return found
+
+
+def test_the_functions_of_the_walks_in_the_architecture_exist() -> None:
+    section = (
+        (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("## Three walks")[1].split("\n## ")[0]
+    )
+    lines = re.findall(r"^([a-z_/]+\.py) +((?:[A-Za-z_.]+, )*[A-Za-z_.]+)", section, re.MULTILINE)
+    assert len(lines) > 25
+    missing = {
+        f"{path}: {name}" for path, names in lines for name in names.split(", ")
+        if name not in definitions(ROOT / "exporter" / path)
+    }  # fmt: skip
+    assert missing == set()
