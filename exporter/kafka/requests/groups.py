@@ -23,6 +23,7 @@ from exporter.kafka.faults import (
     AskError,
     refusal,
 )
+from exporter.kafka.requests.by_coordinator import ask_coordinators_of
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.kafka.requests.routing import (
     BrokerAccess,
@@ -93,30 +94,23 @@ def _fetch(
     deadline: Deadline,
 ) -> Answers[str, T]:
     """OffsetFetch of every group at its coordinator."""
-    wanted = list(dict.fromkeys(groups))
-    if not wanted:
-        return Answers({}, {}, ())
-    if CONSUMER_OFFSETS not in metadata.topics:
-        try:
-            metadata = client.metadata(deadline, [CONSUMER_OFFSETS])
-        except AskError as error:
-            return Answers({}, dict.fromkeys(wanted, error.fault), (error.fault,))
-    count = len(metadata.topics.get(CONSUMER_OFFSETS, ()))
-    if not count and not metadata.denies(CONSUMER_OFFSETS):
-        return Answers({}, {}, ())  # no topic, no coordinator, no commit
-    question: Question[str, T] = Question(
-        "OffsetFetch",
-        "groups",
-        lambda key: TopicPartition(CONSUMER_OFFSETS, coordinator_partition(key, count or 1)),
-        request,
-        read,
-        GROUPS_PER_REQUEST,
-        COORDINATOR_MOVED,
-        frozenset({GROUP_ID_NOT_FOUND}),
+    return ask_coordinators_of(
+        client,
+        metadata,
+        CONSUMER_OFFSETS,
+        groups,
+        lambda partitions: Question(
+            "OffsetFetch",
+            "groups",
+            lambda key: TopicPartition(CONSUMER_OFFSETS, coordinator_partition(key, partitions)),
+            request,
+            read,
+            GROUPS_PER_REQUEST,
+            COORDINATOR_MOVED,
+            frozenset({GROUP_ID_NOT_FOUND}),
+        ),
+        deadline,
     )
-    if not count:
-        return ask_everyone(client, metadata, question, wanted, deadline)
-    return ask_leaders(client, metadata, question, wanted, deadline)
 
 
 def group_members(

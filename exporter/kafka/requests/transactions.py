@@ -25,6 +25,7 @@ from exporter.kafka.faults import (
     AskError,
     refusal,
 )
+from exporter.kafka.requests.by_coordinator import ask_coordinators_of
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.routing import (
@@ -32,7 +33,6 @@ from exporter.kafka.requests.routing import (
     Item,
     Question,
     ask_brokers,
-    ask_everyone,
     ask_leaders,
     nobody_answered,
     where,
@@ -140,36 +140,27 @@ def list_transactions(
 def describe_transactions(
     client: BrokerAccess, metadata: Metadata, ids: Iterable[str], deadline: Deadline
 ) -> Answers[str, Description]:
-    """Asks the coordinator of each id. An id that it does not know is neither in values nor in unanswered.
+    """The transactions of these ids, from their coordinators. An id without one is neither in values nor in unanswered.
 
-    Where ``__transaction_state`` cannot be described (DESCRIBE on the topic is missing), every broker is asked, and the
-    one that does not answer NOT_COORDINATOR is the coordinator. FindCoordinator is not used: it creates the topic on a
-    cluster that has none.
+    See ``ask_coordinators_of`` for clusters without ``__transaction_state`` and without DESCRIBE on it.
     """
-    wanted = list(dict.fromkeys(ids))
-    if not wanted:
-        return Answers({}, {}, ())
-    if TRANSACTION_STATE not in metadata.topics:
-        try:
-            metadata = client.metadata(deadline, [TRANSACTION_STATE])
-        except AskError as error:
-            return Answers({}, dict.fromkeys(wanted, error.fault), (error.fault,))
-    count = len(metadata.topics.get(TRANSACTION_STATE, ()))
-    if not count and not metadata.denies(TRANSACTION_STATE):
-        return Answers({}, {}, ())  # no topic, no coordinator, no transaction
-    question: Question[str, Description] = Question(
-        "DescribeTransactions",
-        "transactional ids",
-        lambda key: TopicPartition(TRANSACTION_STATE, coordinator_partition(key, count or 1)),
-        lambda batch, _: DescribeTransactionsRequest(transactional_ids=list(batch)),
-        _read_descriptions,
-        IDS_PER_REQUEST,
-        COORDINATOR_MOVED,
-        frozenset({TRANSACTIONAL_ID_NOT_FOUND}),
+    return ask_coordinators_of(
+        client,
+        metadata,
+        TRANSACTION_STATE,
+        ids,
+        lambda partitions: Question(
+            "DescribeTransactions",
+            "transactional ids",
+            lambda key: TopicPartition(TRANSACTION_STATE, coordinator_partition(key, partitions)),
+            lambda batch, _: DescribeTransactionsRequest(transactional_ids=list(batch)),
+            _read_descriptions,
+            IDS_PER_REQUEST,
+            COORDINATOR_MOVED,
+            frozenset({TRANSACTIONAL_ID_NOT_FOUND}),
+        ),
+        deadline,
     )
-    if not count:
-        return ask_everyone(client, metadata, question, wanted, deadline)
-    return ask_leaders(client, metadata, question, wanted, deadline)
 
 
 def describe_producers(
