@@ -166,8 +166,13 @@ class ConfinedAgent:
 
     @property
     def peak_mb(self) -> float:
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+        """What counts against a limit: the peak of its cgroup, else its own without the files that others map too."""
+        if self.group is not None:
+            peaks = (self.group / name for name in ("memory.max_usage_in_bytes", "memory.peak"))
+            return int(next(path for path in peaks if path.exists()).read_text()) / 2**20
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        status = dict(line.split(":", 1) for line in lines)
+        return (int(status["VmHWM"].split()[0]) - int(status["RssFile"].split()[0])) / 1024
 
     def page(self, path: str = "/metrics", body: bytes | None = None) -> str:
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
