@@ -18,7 +18,8 @@ from exporter.catalogue import (
 )
 
 _TASK = "kafka_cluster, connect, connector, task"
-_TASK_LABELS = ("kafka_cluster", "connect", "connector", "task")
+_CONNECTOR_LABELS = ("kafka_cluster", "connect", "connector")
+_TASK_LABELS = (*_CONNECTOR_LABELS, "task")
 _WHICH = "Task {{ $labels.task }} of connector {{ $labels.connector }} (Connect cluster {{ $labels.connect }})"
 
 
@@ -46,7 +47,7 @@ max by ({_TASK}) (last_over_time({CONNECT_TASK_OFFSET_COMMIT_RATIO}{{result="fai
         " delivered again after a restart, and an exactly-once source task makes no progress at all. Look for time-outs"
         " and fences in the worker's log, and at the transactions of {{ $labels.connector }}.",
         "kafka-eos-connect",
-        _TASK_LABELS,
+        _CONNECTOR_LABELS,
         hold="10m",
         when="more than a tenth (connector: commit_failures) of a task's recent offset commits failed, for 10m",
     )
@@ -78,7 +79,7 @@ def _task_failed() -> Iterator[Alert]:
         summary,
         description,
         "kafka-eos-connect",
-        _TASK_LABELS,
+        _CONNECTOR_LABELS,
         keeps=False,
         when=f"a task failed, until {EVENT_WINDOW} after it was last seen so",
     )
@@ -98,7 +99,7 @@ group by ({_TASK}) (
         summary,
         description,
         "kafka-eos-connect",
-        _TASK_LABELS,
+        _CONNECTOR_LABELS,
         hold="5m",
         when="it stays failed for 5m, or fails again and again; until Connect says otherwise",
     )

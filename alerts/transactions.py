@@ -153,7 +153,7 @@ max by ({_BY}, transactional_id) (
         + unclean_ends("fenced", 600)
         + "\nThe addresses of the clients are in the brokers' request log, by this transactional.id.",
         DASHBOARD,
-        (*_LABELS, "transactional_id"),
+        _LABELS,
         when="3 fences or more of one transactional.id in 10m, not all at once",
     )
     yield Alert(

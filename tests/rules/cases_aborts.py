@@ -308,6 +308,9 @@ def _budgets() -> Iterator[Case]:
         [*all_lost, changed("0.05x60 stale")],
         {"70m": [page, ticket], "71m": []},
     )
+    newer = scraped(APPLICATION_THRESHOLD_RATIO, *APP, "another", values="0.9x120")
+    series = [*all_lost, changed("0.05x120"), newer]
+    yield case(name, "a newer agent has another share beside it", series, {"80m": [page, ticket]})
     twice = [changed("0.05x120"), changed("0.05x120", "b")]
     yield case(name, "two replicas have one budget", [*finished([(120, 92, 8)]), *twice], {"80m": [ticket]})
     unread = [changed("0.05x120"), changed("0.5x120", "b")]

@@ -50,6 +50,8 @@ def _refused() -> Iterator[Case]:
         ],
         {"11m": [ours]},
     )
+    brokers = [errors("0x9 1x60", ("prod", broker, *PLACE[2:])) for broker in "123"]
+    yield case(REFUSED, "one each of three brokers", brokers, {"11m": [ours]})
     yield case(
         REFUSED,
         "each cluster by itself",

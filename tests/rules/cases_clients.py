@@ -92,6 +92,9 @@ def _threads() -> Iterator[Case]:
     well = thread(1, "1x120")
     dies = [thread(2, "1x20 stale"), thread(2, "_x20 1x100", "dead")]
     yield case(THREAD, "a dead thread", [well, *dies], {"29m": [], "30m": [ours()], "119m": [ours()]})
+    again = [thread(2, "1x20 stale _x20 1x60"), thread(2, "_x20 1x20 stale", "dead")]
+    ends = {"40m": [ours()], "46m": [ours()], "50m": []}
+    yield case(THREAD, "it is replaced, and was dead until seven minutes ago", [well, *again], ends)
     gone = thread(2, "1x20 stale")
     yield case(
         THREAD,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from exporter.catalogue import (
     CONNECT_TASK_OFFSET_COMMIT_RATIO,
     CONNECT_TASK_STATE,
+    CONNECTOR_THRESHOLD_RATIO,
     SOURCE_UP,
     STREAMS_RESTORE_REMAINING_RECORDS,
 )
@@ -156,6 +157,12 @@ def _commits() -> Iterator[Case]:
     yield case(COMMITS, "two replicas do not add up", [ratio("0.06x60"), ratio("0.06x60", agent="b")], {"30m": []})
     yield case(COMMITS, "one alert", [ratio("0.2x60"), ratio("0.2x60", agent="b")], {"10m": [ours()]})
     yield case(COMMITS, "one failed scrape does not begin anew", [ratio("1 1 1 stale 1x60")], {"10m": [ours()]})
+    of = ("prod", "main", "orders", "commit_failures")
+    limits = scraped(CONNECTOR_THRESHOLD_RATIO, *of, values="0.1 0.1 0.1 stale stale 0.1x60")
+    yield case(COMMITS, "two failed scrapes do not", [ratio("1 1 1 stale stale 1x60"), limits], {"10m": [ours()]})
+    raised = scraped(CONNECTOR_THRESHOLD_RATIO, *of, values="0.1x20 0.9x40")
+    ends = {"20m": [ours()], "27m": [ours()], "28m": []}
+    yield case(COMMITS, "its threshold is raised", [ratio("0.5x60"), raised], ends)
     yield case(COMMITS, "a rebalance fails a few", [ratio("0x3 1 1 1 0x60")], {f"{at}m": [] for at in range(25)})
     yield case(COMMITS, "well in between", [ratio("1x5 0 1x60")], {"16m": [], "17m": [ours()]})
     yield case(COMMITS, "small values add up to no ratio", [ratio("0.05x60")], {"30m": []})

@@ -19,7 +19,8 @@ from exporter.alerts.files import generated
 from exporter.alerts.rule import Severity
 from exporter.alerts.rules import groups, rules_file
 from exporter.alerts.settings import Settings, SettingsError, settings
-from tests.rules.mutation import mutants, survivors
+from exporter.dashboards.generate import boards
+from tests.rules.mutation import EQUIVALENT, mutants, survivors
 from tests.rules.promtool import Case, bare, run, variant_of
 from tests.rules.table import CASES
 
@@ -27,13 +28,6 @@ RULES: dict[str, Any] = yaml.safe_load(generated()["alerts/generated/rules.yaml"
 ALERTS = table.alerts(Settings())
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(alerts.__file__).parent
-NOT_ALL_KILLED = (
-    # Its mutants were not all run yet, nor those of the records that it reads.
-    "KafkaEosAbortRatioHigh 1h",
-    "kafka_cluster_application:kafka_eos_transactions_unclean:",
-    "kafka_cluster_application:kafka_eos_transactions:",
-)
-"""Beginnings of the names of mutants that no case kills, or that were not run."""
 SAMPLE = 40
 """Every so-maniest mutant is tried with each run of the tests; ``make mutants`` tries all."""
 
@@ -73,7 +67,11 @@ def test_no_case_is_about_an_alert_that_does_not_exist() -> None:
 def test_a_sample_of_the_mutants_is_killed() -> None:
     sample = list(mutants(RULES))[int(os.environ.get("MUTANTS_FROM", "0")) :: SAMPLE]
     _, alive = survivors(CASES, sample)
-    assert [each for each in alive if not each.startswith(NOT_ALL_KILLED)] == []
+    assert alive == []
+
+
+def test_every_mutant_that_is_said_to_be_equivalent_is_one() -> None:
+    assert EQUIVALENT.keys() <= {mutant.what for mutant in mutants(RULES)}
 
 
 def test_every_metric_of_an_expression_or_description_is_in_the_catalogue() -> None:
@@ -93,6 +91,8 @@ def test_what_an_alert_says_is_complete(alert: Any) -> None:
     for rule in rules:
         assert rule["annotations"]["runbook_url"].endswith(f"/runbooks/{alert.name}.md")
         assert f"/d/{alert.dashboard}" in rule["annotations"]["dashboard_url"]
+    chosen = next(board.variables for board in boards() if board.uid == alert.dashboard)
+    assert {*alert.variables} <= {"kafka_cluster", *(each.name for each in chosen)}
 
 
 def test_no_alert_and_no_runbook_spells_a_line_that_ends_a_transaction() -> None:
