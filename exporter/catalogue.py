@@ -704,7 +704,7 @@ PRODUCER_IDEMPOTENCE_STATE_SINCE_TIMESTAMP_SECONDS = Metric(
     (*K, "target", "client_id", "state"),
     "ingest",
 )
-INGEST_SENDERS = ("clients", "queries", "audits")
+INGEST_SENDERS = ("clients", "queries", "audits", "telemetry")
 INGEST_KEPT_BYTES = Metric(
     "kafka_eos_ingest_kept_bytes",
     Kind.GAUGE,
@@ -715,8 +715,36 @@ INGEST_KEPT_BYTES = Metric(
 INGEST_DROPPED_TOTAL = Metric(
     "kafka_eos_ingest_dropped_total",
     Kind.COUNTER,
-    "Clients, Spark queries and audits that were dropped, oldest first, because ingest.memory was used up.",
+    "Clients, Spark queries, audits and clients that push telemetry that were dropped, oldest first, because "
+    "ingest.memory was used up.",
     ("sender",),
+    "ingest",
+)
+TELEMETRY_CLIENT_INFO = Metric(
+    "kafka_eos_telemetry_client_info",
+    Kind.GAUGE,
+    "A client that pushes its metrics (KIP-714, OTLP), by its instance id; always 1. Label target is that of its other "
+    "series: the instance id, or the process id of a Kafka Streams client.",
+    (
+        *K,
+        "target",
+        "client_id",
+        "client_instance_id",
+        "software_name",
+        "software_version",
+        "transactional_id",
+        "principal",
+        "address",
+    ),
+    "ingest",
+)
+TELEMETRY_POINT_RESULTS = ("taken", "ignored", "refused")
+TELEMETRY_POINTS_TOTAL = Metric(
+    "kafka_eos_telemetry_points_total",
+    Kind.COUNTER,
+    "Data points that were pushed, by what became of them; ignored are repeated ones, those without a value, and each "
+    "metric that is not read.",
+    ("result",),
     "ingest",
 )
 

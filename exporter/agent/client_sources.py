@@ -18,6 +18,7 @@ from exporter.config import Config
 from exporter.core.runner import Group, GroupState, Runner
 from exporter.core.target_files import TargetFiles
 from exporter.ingest.librdkafka import LibrdkafkaReceiver
+from exporter.ingest.telemetry import TelemetryReceiver
 from exporter.jvm.reader import JvmTarget, reader_for
 from exporter.model import Clock, Deadline, Source
 from exporter.settings.clients import Broker, Producers
@@ -27,6 +28,7 @@ from exporter.sources.cluster import Cluster
 from exporter.sources.librdkafka import IngestSource
 from exporter.sources.producers import ProducerSettings, ProducersSource
 from exporter.sources.streams import StreamsSettings, StreamsSource
+from exporter.sources.telemetry import TelemetrySource
 
 log = logging.getLogger(__name__)
 
@@ -59,8 +61,15 @@ class _Running(NamedTuple):
 class Clients:
     """Keeps the fleet's groups of JVMs as in the settings and the target files."""
 
-    def __init__(self, fleet: Runner, inbox: LibrdkafkaReceiver | None, clock: Clock) -> None:
+    def __init__(
+        self,
+        fleet: Runner,
+        inbox: LibrdkafkaReceiver | None,
+        clock: Clock,
+        telemetry: TelemetryReceiver | None = None,
+    ) -> None:
         self._fleet = fleet
+        self._telemetry = telemetry
         self._inbox = inbox
         self._clock = clock
         self._lock = threading.Lock()  # guards the four below
@@ -75,7 +84,7 @@ class Clients:
         """Apply these settings; ``clusters`` are those that are read, by key."""
         with self._lock:
             if self._inbox is not None and self._config is None:
-                self._fleet.add(Group(_INGEST, (IngestSource(self._inbox, self._only_cluster, self._inbox.budget),)))
+                self._fleet.add(Group(_INGEST, tuple(self._posted(self._inbox))))
             self._config, self._clusters = config, dict(clusters)
             brokers = [broker for cluster in config.clusters for broker in cluster.brokers]
             entries: list[Broker | Producers | Streams] = [*brokers, *config.producers, *config.streams]
@@ -102,6 +111,11 @@ class Clients:
             if key in found and parent in kept:
                 kept[parent] = replace(kept[parent], sources=kept[parent].sources + found[key].sources)
         return list(kept.values())
+
+    def _posted(self, inbox: LibrdkafkaReceiver) -> Iterator[Source]:
+        yield IngestSource(inbox, self._only_cluster, inbox.budget)
+        if self._telemetry is not None:
+            yield TelemetrySource(self._telemetry, self._only_cluster)
 
     def _only_cluster(self) -> str:
         """The name of the only cluster, "" when there are several or it is not known yet."""

@@ -128,7 +128,8 @@ class Agent:
         self._receivers = receivers_of(config, self._clock) if self._shard.first else None
         self._watched = {key: self._watch(key, cluster) for key, cluster in _by_key(config).items()}
         self._runner = Runner((each.group for each in self._watched.values()), self._exposition, self._clock)
-        self._clients = Clients(self._runner, self._receivers.clients if self._receivers else None, self._clock)
+        posted = (self._receivers.clients, self._receivers.telemetry) if self._receivers else (None, None)
+        self._clients = Clients(self._runner, posted[0], self._clock, posted[1])
         doors = ingest_apps(self._receivers, config.ingest.read_token) if self._receivers else {}
         self._web = WebFile(config.web.config_file)
         app = App(

@@ -20,6 +20,9 @@ TOTAL_BURST = 1000.0
 
 LONGEST_NAME = 200
 
+LEFT_OUT_SECONDS = 300.0
+"""Seconds for which a sender that is not kept is counted, where each sender is kept for a time of its own."""
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -61,19 +64,21 @@ class LatestBySender(Generic[K, V]):
     def __init__(
         self,
         most: int,
-        expire_after: float,
+        expire_after: float | Callable[[V], float],
         clock: Clock,
         weigh: Callable[[K, V], int],
         *,
         senders: str = "clients",
         budget: Budget | None = None,
     ) -> None:
-        """``most`` senders are kept, each for ``expire_after`` seconds; ``senders`` names them in refusals.
+        """``most`` senders are kept, each for ``expire_after`` seconds, or for what it returns of the last value;
+        ``senders`` names them in refusals.
 
         ``weigh`` returns the bytes of memory that a value takes; ``budget`` limits their sum over all receivers.
         """
         self._most = most
         self._expire_after = expire_after
+        self._left_out_for = expire_after if isinstance(expire_after, float | int) else LEFT_OUT_SECONDS
         self._clock = clock
         self._weigh = weigh
         self._senders = senders
@@ -124,12 +129,17 @@ class LatestBySender(Generic[K, V]):
             return len(self._left_out)
 
     def _forget_silent(self, now: float) -> None:
-        oldest = now - self._expire_after
-        for sender in [sender for sender, letter in self._letters.items() if letter.seen < oldest]:
+        for sender in [
+            sender for sender, letter in self._letters.items() if letter.seen < now - self._kept_for(letter)
+        ]:
             self._drop(sender)
             self._budget.release((self._senders, sender))
+        oldest = now - self._left_out_for
         for sender in [sender for sender, seen in self._left_out.items() if seen < oldest]:
             del self._left_out[sender]
+
+    def _kept_for(self, letter: _LastReport[V]) -> float:
+        return self._expire_after(letter.value) if callable(self._expire_after) else self._expire_after
 
     def _drop(self, sender: K) -> None:
         self._letters.pop(sender, None)

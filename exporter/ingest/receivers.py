@@ -9,6 +9,7 @@ from exporter.ingest.audit import AuditReceiver
 from exporter.ingest.budget import Budget
 from exporter.ingest.librdkafka import LibrdkafkaReceiver
 from exporter.ingest.spark import SparkReceiver
+from exporter.ingest.telemetry import TelemetryReceiver
 from exporter.model import Clock
 
 
@@ -18,6 +19,7 @@ class Receivers(NamedTuple):
     clients: LibrdkafkaReceiver
     spark: SparkReceiver
     audits: AuditReceiver
+    telemetry: TelemetryReceiver
     budget: Budget
 
 
@@ -32,5 +34,6 @@ def receivers_of(config: Config, clock: Clock) -> Receivers | None:
         LibrdkafkaReceiver(names, ingest.clients, ingest.expire_after, clock, budget),
         SparkReceiver(names, ingest.clients, clock, budget),
         AuditReceiver(names, ingest.clients, clock, budget),
+        TelemetryReceiver(names, ingest.clients, clock, budget),
         budget,
     )

@@ -30,7 +30,9 @@ class Producers(Discovered):
 
 
 class Ingest(Section):
-    """Statistics that librdkafka clients, Spark drivers and audits post to the paths below ``/ingest``."""
+    """What librdkafka clients, Spark drivers and audits post to the paths below ``/ingest``, and telemetry that clients
+    push to ``/v1/metrics``.
+    """
 
     enabled: bool = False
     """Whether they are accepted."""
@@ -39,7 +41,7 @@ class Ingest(Section):
     token_file: FilePath | None = None
     """File with the token, read at every request."""
     expire_after: Duration = 180.0
-    """The series of a client are dropped when it has sent nothing for this long."""
+    """The series of a librdkafka client are dropped when it has sent nothing for this long."""
     clients: Count = 500
     """Clients that are kept; those above the limit are refused and counted."""
     memory: Size = 64 * 1024**2

@@ -12,25 +12,15 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from exporter import catalogue
+from exporter.jvm.producer_samples import ATTRIBUTES, INIT, PREPARE, producer_samples
 from exporter.jvm.reader import JvmReader, MBeanQuery
-from exporter.model import Deadline, Fact, Facts, Fault, Metric, Notes, Sample
+from exporter.model import Deadline, Fact, Facts, Fault, Notes, Sample
 from exporter.sources.cluster import ClusterSource, NamedCluster
 
-_OPERATIONS = {
-    f"txn-{operation.replace('_', '-')}-time-ns-total": operation for operation in catalogue.PRODUCER_OPERATIONS
-}
-_INIT = "txn-init-time-ns-total"
-_PREPARE = "txn-prepare-time-ns-total"  # KIP-939, since 4.1
-_RECORDS: dict[str, Metric] = {
-    "record-error-total": catalogue.PRODUCER_RECORD_ERRORS_TOTAL,
-    "record-retry-total": catalogue.PRODUCER_RECORD_RETRIES_TOTAL,
-    "record-send-total": catalogue.PRODUCER_RECORDS_SENT_TOTAL,
-}
 _MBEANS = "kafka.producer:type=producer-metrics,client-id=*"
 QUERIES = (
-    MBeanQuery(_MBEANS, (*(attribute for attribute in _OPERATIONS if attribute != _PREPARE), *_RECORDS), expected=True),
-    MBeanQuery(_MBEANS, (_PREPARE,)),
+    MBeanQuery(_MBEANS, tuple(each for each in ATTRIBUTES if each != PREPARE), expected=True),
+    MBeanQuery(_MBEANS, (PREPARE,)),
 )
 
 
@@ -66,14 +56,5 @@ class ProducersSource(ClusterSource[NamedCluster]):
         if clients and answer.notes:  # a page without any producer shows nothing about the rules
             yield Notes(answer.notes)
         for client_id, numbers in clients.items():
-            yield from self._samples(client_id, numbers)
-
-    def _samples(self, client_id: str, numbers: dict[str, float]) -> Iterator[Sample]:
-        labels = (self._cluster.name, self.target, client_id)
-        if numbers.get(_INIT, 0.0) > 0:
-            for attribute, operation in _OPERATIONS.items():
-                if attribute in numbers:
-                    yield catalogue.PRODUCER_TXN_SECONDS_TOTAL(numbers[attribute] / 1e9, *labels, operation)
-        for attribute, metric in _RECORDS.items():
-            if attribute in numbers:
-                yield metric(numbers[attribute], *labels)
+            labels = (self._cluster.name, self.target, client_id)
+            yield from producer_samples(labels, numbers, transactional=numbers.get(INIT, 0.0) > 0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from exporter import catalogue
 from exporter.jvm.reader import JvmAnswer, JvmReader, MBeanQuery, MBeanValue
+from exporter.jvm.streams_samples import NUMBERS, jvm_samples
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.offsets import both_ends
 from exporter.model import Deadline, Fact, Facts, Fault, Sample, TopicPartition
@@ -30,14 +30,12 @@ QUERIES = (
     MBeanQuery(CLIENT_NUMBER, ("client-state",)),
     MBeanQuery(THREAD, ("state", "commit-total", "commit-latency-avg", "commit-latency-max")),
     MBeanQuery(THREAD_NUMBER, ("thread-state",)),
-    MBeanQuery(UPDATER, ("active-restoring-tasks", "active-paused-tasks")),
-    MBeanQuery(TASK, ("restore-remaining-records-total",)),
+    MBeanQuery(UPDATER, NUMBERS["stream-state-updater-metrics"]),
+    MBeanQuery(TASK, NUMBERS["stream-task-metrics"]),
 )
 
 _UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _CLIENT_ID = re.compile(rf"(?P<application>.+)-{_UUID}", re.DOTALL)  # KafkaStreams: <application.id>-<process UUID>
-# StreamThread.create: thread and state updater share the client id before and the number behind these.
-_THREAD, _UPDATER = "-StreamThread-", "-StateUpdater-"
 _CHANGELOG = "-changelog"  # ProcessorStateManager.STATE_CHANGELOG_TOPIC_SUFFIX
 
 
@@ -99,67 +97,6 @@ class StreamsSource(ClusterSource[Cluster]):
         for note in sorted(notes - self._dropped):
             log.info("streams %s: %s", self.target, note)
         self._dropped = notes
-
-
-def jvm_samples(head: tuple[str, str], readings: Sequence[MBeanValue]) -> Iterator[Sample]:
-    """Samples of MBeans. ``head`` are the cluster's name and the target."""
-    threads: dict[str, dict[str, float]] = defaultdict(dict)
-    restoring: dict[str, float] = {}
-    remaining: dict[tuple[str, str], float] = {}
-    for mbean, attribute, value in readings:
-        thread = mbean.properties.get("thread-id", "")
-        if isinstance(value, str):
-            continue
-        if mbean.type == "stream-thread-metrics":
-            threads[thread][attribute] = value
-        elif mbean.type == "stream-state-updater-metrics":
-            restoring[thread] = restoring.get(thread, 0.0) + value
-        elif mbean.type == "stream-task-metrics":
-            remaining[thread, mbean.properties.get("task-id", "")] = value
-    thread_states = states(
-        readings, "stream-thread-metrics", "thread-id", "thread-state", catalogue.STREAMS_THREAD_STATES
-    )
-    for (thread, task), records in remaining.items():
-        # Transaction markers in the changelog are never subtracted: 13 may "remain" of a running task (seen on 4.3.1).
-        # Its thread runs, with everything restored, and the thread's state updater has nothing to restore.
-        done = (
-            thread_states.get(thread, "running") == "running" and restoring.get(thread.replace(_THREAD, _UPDATER)) == 0
-        )
-        yield catalogue.STREAMS_RESTORE_REMAINING_RECORDS(0.0 if done else records, *head, thread, task)
-    for thread, numbers in threads.items():
-        if (commits := numbers.get("commit-total")) is not None:
-            yield catalogue.STREAMS_THREAD_COMMITS_TOTAL(commits, *head, thread)
-    for thread, numbers in threads.items():
-        for stat in ("avg", "max"):
-            if (millis := numbers.get(f"commit-latency-{stat}")) is not None:
-                yield catalogue.STREAMS_THREAD_COMMIT_LATENCY_SECONDS(millis / 1000, *head, thread, stat)
-    for thread, tasks in restoring.items():
-        yield catalogue.STREAMS_RESTORING_TASKS(tasks, *head, thread)
-    for thread, state in thread_states.items():
-        yield catalogue.STREAMS_THREAD_STATE(1.0, *head, thread, state)
-    for client, state in states(
-        readings, "stream-metrics", "client-id", "client-state", catalogue.STREAMS_CLIENT_STATES
-    ).items():
-        yield catalogue.STREAMS_CLIENT_STATE(1.0, *head, client, state)
-
-
-def states(readings: Iterable[MBeanValue], kind: str, key: str, number: str, names: Sequence[str]) -> Mapping[str, str]:
-    """The state of each, from the attribute ``state``, otherwise from ``number``, which counts in the order of the
-    enum.
-
-    A state that is not in ``names`` is of a newer Kafka, and left out.
-    """
-    worded: dict[str, str] = {}
-    counted: dict[str, str] = {}
-    for mbean, attribute, value in readings:
-        if mbean.type != kind:
-            continue
-        who = mbean.properties.get(key, "")
-        if attribute == "state" and isinstance(value, str):
-            worded[who] = value.lower()
-        elif attribute == number and isinstance(value, float) and 0 <= value < len(names):
-            counted[who] = names[int(value)]
-    return {who: state for who, state in {**counted, **worded}.items() if state in names}
 
 
 def applications_of(readings: Iterable[MBeanValue]) -> frozenset[str]:

@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES = 16 * 1024
 MAX_BODY_BYTES = 64 * 1024
+MAX_TELEMETRY_BYTES = 1024 * 1024
+"""Largest body of ``/v1/metrics``: what a Kafka broker takes from a client at once (``telemetry.max.bytes``)."""
 MAX_PIPELINED = 16
 """Largest number of pipelined requests of one connection."""
 
@@ -321,7 +323,8 @@ def _problem(target: bytes, version: str, headers: Headers, length: int) -> int 
         return 400
     if any(name == b"host" and not is_host(value.decode("latin-1")) for name, value in headers):
         return 400
-    return 413 if length > MAX_BODY_BYTES else None
+    telemetry = target.partition(b"?")[0].endswith(b"/v1/metrics")
+    return 413 if length > (MAX_TELEMETRY_BYTES if telemetry else MAX_BODY_BYTES) else None
 
 
 def _refusing(status: int) -> Callable[..., Any]:

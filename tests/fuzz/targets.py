@@ -30,7 +30,9 @@ from exporter.exposition.text_format import block
 from exporter.ingest.audit import AuditReceiver
 from exporter.ingest.latest import RefusedError
 from exporter.ingest.librdkafka import LibrdkafkaReceiver
+from exporter.ingest.otlp import OtlpApp
 from exporter.ingest.spark import SparkReceiver
+from exporter.ingest.telemetry import TelemetryReceiver
 from exporter.jvm.jmx_exporter import read_page
 from exporter.jvm.jolokia import read_answer
 from exporter.jvm.mbeans import MBean, MBeanQuery, parse_object_name
@@ -45,6 +47,7 @@ from exporter.settings.values import split_address
 from exporter.sources.audits import audit_samples
 from exporter.sources.librdkafka import IngestSource
 from exporter.sources.spark import query_samples
+from exporter.sources.telemetry import TelemetrySource
 from exporter.spark.checkpoint import CheckpointFolder
 from exporter.spark.event_log import EventLogFolder
 from exporter.spark.queries import StreamingQuery
@@ -54,6 +57,7 @@ from exporter.transactions.applications import Grouping
 from exporter.transactions.keeper import Keeper
 from exporter.transactions.saved import begin
 from exporter.web.config import read_web_config
+from exporter.web.messages import Request
 from tests.fakes.wire import exchange, final
 
 Target = Callable[[bytes], None]
@@ -181,6 +185,24 @@ def statistics(data: bytes) -> None:
     except RefusedError as error:
         str(error).encode()
     found = IngestSource(inbox, lambda: "prod", inbox.budget).read(Deadline.after(1), Facts())
+    write(item for item in found if isinstance(item, Sample))
+
+
+@target
+def telemetry(data: bytes) -> None:
+    """The first byte is the encoding, the second whether it is compressed."""
+    receiver = TelemetryReceiver(["prod"], 10, _clock())
+    app = OtlpApp(receiver, lambda: "")
+    kind = "application/x-protobuf" if data[:1] < b"\x80" else "application/json"
+    body = data[2:]
+    headers = {"content-type": kind, "content-length": str(len(body)), "kafka-client-instance-id": "i"}
+    if data[1:2] >= b"\x80":
+        headers["content-encoding"] = "gzip"
+    answer = app(Request("POST", "/v1/metrics", headers=headers), body)
+    assert answer.status in {200, 400, 413}
+    if kind == "application/json":
+        json.loads(answer.body, parse_constant=_refuse)
+    found = TelemetrySource(receiver, lambda: "prod").read(Deadline.after(1), Facts())
     write(item for item in found if isinstance(item, Sample))
 
 

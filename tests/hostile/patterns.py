@@ -45,6 +45,11 @@ FOREIGN: dict[str, Use] = {
     "exporter.core.shard:_FORM": ("fullmatch", "", ("1/",)),
     "exporter.core.target_files:_ADDRESS": ("fullmatch", "[", ("a:1",)),
     "exporter.exposition.text_format:_SURROGATE": ("sub", "", ("\ud800",)),
+    "exporter.ingest.telemetry:_OF_PROCESS": (
+        "search",
+        "",
+        ("01234567-89ab-cdef-0123-456789abcdef", "0123abcd-", "-StreamThread-1"),
+    ),
     "exporter.jvm.jmx_exporter:_ESCAPE": ("sub", "", ('\\"',)),
     "exporter.jvm.jmx_exporter:_LABEL": ("match", 'a="', ('\\"', 'a="b",', '" ')),
     "exporter.jvm.jmx_exporter:_NAME": ("fullmatch", "", ()),

@@ -25,6 +25,8 @@ OTHERS = {"up", "ALERTS", "process_cpu_seconds_total", "process_resident_memory_
 NOT_SHOWN: dict[str, str] = {
     "kafka_eos_ingest_kept_bytes": "read by whoever sets ingest.memory, once",
     "kafka_eos_ingest_dropped_total": "as the other",
+    "kafka_eos_telemetry_client_info": "names of clients, to join on",
+    "kafka_eos_telemetry_points_total": "read by whoever connects a receiver, once",
 }
 """Metrics that no dashboard shows and no alert asks, each with its reason: at most five."""
 

@@ -6,8 +6,9 @@ import pytest
 
 from exporter import catalogue
 from exporter.jvm.answers import MBeanValue
+from exporter.jvm.streams_samples import jvm_samples, states
 from exporter.model import Metric
-from exporter.sources.streams import QUERIES, applications_of, changelog_owners, jvm_samples, states
+from exporter.sources.streams import QUERIES, applications_of, changelog_owners
 from tests.fakes.recordings import RECORDINGS, jolokia_answer
 
 CAPTURES = RECORDINGS / "streams"

@@ -253,3 +253,23 @@ def test_a_door_without_a_key_is_behind_the_guard(without_token: Server) -> None
 def test_health_asks_for_a_user_too(with_token: Server) -> None:
     assert answers(with_token, LAST) == [b"401"]
     assert answers(with_token, LAST.replace(b"Connection", ANN + b"Connection")) == [b"200"]
+
+
+@pytest.mark.parametrize(
+    ("path", "size", "status"),
+    [
+        (b"/ingest/librdkafka", 64 * 1024 + 1, b"413"),
+        (b"/v1/metrics", 1024 * 1024, b"404"),
+        (b"/v1/metrics?/ingest", 1024 * 1024, b"404"),
+        (b"/v1/metrics", 1024 * 1024 + 1, b"413"),
+        (b"/v1/metrics", 100_000_000, b"413"),
+        (b"/ingest/librdkafka?/v1/metrics", 64 * 1024 + 1, b"413"),
+    ],
+)
+def test_only_telemetry_may_be_large(listener: Server, path: bytes, size: int, status: bytes) -> None:
+    body = bytes(min(size, 1024 * 1024))
+    head = b"Content-Length: %d\r\nConnection: close\r\n" % size
+    assert answers(listener, post(head, body, path))[:1] in ([status], [])
+    # A refusal may be lost where the client still sends: without the body it arrives.
+    if status == b"413":
+        assert answers(listener, post(head, b"", path)) == [status]
