@@ -17,7 +17,7 @@ from exporter.ingest.telemetry import MOST_SERIES, TelemetryReceiver
 from exporter.model import Deadline, Facts, Metric, Sample
 from exporter.sources.telemetry import TelemetrySource
 from exporter.web.messages import Answer, Request
-from tests.fakes.cluster import Time
+from tests.fakes.cluster import ManualClock
 from tests.fakes.otlp import COMMIT, CUMULATIVE, DELTA, Push
 
 INSTANCE = "kQ0mDq4eSx2ZsIP-cXJ0Ug"
@@ -39,7 +39,7 @@ class World:
     """A receiver with its door, and the samples that the source makes of it."""
 
     def __init__(self, clients: int = 500, budget: Budget | None = None, token: str = "") -> None:
-        self.time = Time()
+        self.time = ManualClock()
         self.receiver = TelemetryReceiver(["prod", "dr"], clients, self.time.clock, budget)
         self.app = OtlpApp(self.receiver, lambda: token)
 
