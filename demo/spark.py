@@ -15,7 +15,7 @@ from demo.processes import Child
 from exporter.model import Deadline
 
 START_SECONDS = 240.0
-"""Long: Spark's connector is downloaded the first time."""
+"""Long, as Spark's connector is downloaded the first time."""
 ANSWER_SECONDS = 120.0
 
 

@@ -135,7 +135,7 @@ def _counts(body: bytes) -> dict[str, float]:
 def blocker_delays(
     cluster: KafkaCluster, agent: AgentProcess, wire: BrokerConnections, scale: Scale, tries: int
 ) -> tuple[Delays, Delays]:
-    """From the stall threshold to the named blocker: of transactions their coordinator knows, and of a true orphan."""
+    """From the stall threshold to the named blocker: of open transactions, and of a true orphan."""
     ids = [f"blocker-{number}" for number in range(tries)]
     producers = wire.init(ids, OPEN_TIMEOUT_MS)
     thresholds: dict[str, float] = {}

@@ -102,7 +102,7 @@ def text(every: Iterator[Sample]) -> bytes:
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
-    """Answers every scrape with the flood, and notes the size of what Alertmanager posts."""
+    """Answers every scrape with the flood, and records the sizes of Alertmanager's notifications."""
 
     body = b""
     posted: list[tuple[str, int, int]] = []  # noqa: RUF012 -- of all servers
@@ -177,7 +177,7 @@ def _dearest(monitoring: Monitoring, most: int = 8) -> list[tuple[str, float]]:
 
 
 def _name(rule: Mapping[str, Any]) -> str:
-    """The rule's name, and what tells variants of an alert apart."""
+    """The rule's name, and the label that distinguishes variants of an alert."""
     labels = rule.get("labels", {})
     return " ".join([rule["name"], *(labels[each] for each in ("severity", "window", "reason") if each in labels)])
 

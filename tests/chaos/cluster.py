@@ -141,7 +141,7 @@ class ChaosCluster:
         return self
 
     def view(self, broker: int, timeout: float = 2.0) -> Metadata:
-        """The cluster as this broker has it. Raises AskError. (librdkafka would ask any broker that it hears of.)"""
+        """The cluster as this broker has it. Raises AskError. (librdkafka would ask any broker in the metadata.)"""
         node = self._nodes[broker]
         properties = Properties.parse({"bootstrap.servers": self.brokers[broker].address})
         until = Deadline.after(timeout)

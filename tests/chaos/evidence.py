@@ -141,7 +141,7 @@ class RunEvidence:
         return () if any(_knows_clock(each) for each in lately) else (claim.since - clock, claim.since)
 
     def stood_from(self, claim: BlockerClaim, standing: UnmovedOffset) -> float:
-        """From when on the partition may have stood where it is said to.
+        """The earliest instant from which the partition may have had this LSO.
 
         Either it was last seen elsewhere, or its holder's first batch was appended: a leader that was deposed answers
         with a high watermark that does not move, and looks as if nothing were open.
@@ -150,7 +150,7 @@ class RunEvidence:
         return standing.before if truth is None else min(standing.before, truth.appended)
 
     def dated_from(self, claim: BlockerClaim, standing: UnmovedOffset) -> float:
-        """The earliest instant that a stall may be dated by: when the partition may have stood there.
+        """The earliest instant that a stall may be dated by: when the partition may first have had this LSO.
 
         An agent that did not look at it then dates it by its holder's start, or by the end of the transaction before,
         if the log still shows that.

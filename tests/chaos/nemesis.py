@@ -1,4 +1,4 @@
-"""What goes wrong, when and where: a plan drawn from a seed, and its execution.
+"""The faults, their times and targets: a plan drawn from a seed, and its execution.
 
 Two lanes run side by side. In the one a broker is hurt, and gets time to come back before the next is; in the other
 leaderships move and clients and the agent suffer. So one broker at a time is away, now and then two.

@@ -1,4 +1,4 @@
-"""The chart's CronJobs for audits: what the pods are told, and what the driver may do."""
+"""The chart's CronJobs for audits: the arguments of the pods, and the grants of the driver."""
 
 from __future__ import annotations
 

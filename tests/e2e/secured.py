@@ -20,7 +20,7 @@ USER = "eos"
 ROTATED = "rotated"
 POOR = "poor"
 SESSION_MS = 6000
-"""After so long a broker wants to see credentials again (KIP-368)."""
+"""Seconds after which a broker requires authentication again (KIP-368)."""
 
 Settings = dict[str, str]
 

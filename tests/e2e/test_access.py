@@ -171,7 +171,9 @@ def test_without_read_on_the_log_polling_serves_the_gauges_and_counters_are_abse
     )
 
 
-def test_a_wrong_password_is_told_and_the_agent_keeps_trying(start_agent: StartAgent, granted: KafkaCluster) -> None:
+def test_a_wrong_password_is_reported_and_the_agent_keeps_trying(
+    start_agent: StartAgent, granted: KafkaCluster
+) -> None:
     properties = granted.client_properties(USER) | {"sasl.password": "not-the-password"}
     environment = {
         "KAFKA_EOS_CLUSTERS__0__KAFKA__" + key.upper().replace(".", "_"): value for key, value in properties.items()

@@ -89,7 +89,7 @@ def state(metrics: Metrics, connector: str, task: int = 0) -> list[str]:
     return [each.labels["state"] for each in metrics.samples(catalogue.CONNECT_TASK_STATE, **labels(connector, task))]
 
 
-def test_every_boundary_is_told_and_its_transactions_are_counted(
+def test_every_boundary_is_reported_and_its_transactions_are_counted(
     stack: ConnectStack, agent: Callable[..., AgentProcess], fresh: Fresh
 ) -> None:
     poll, interval, own = fresh("poll"), fresh("interval"), fresh("own")

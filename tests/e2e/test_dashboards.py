@@ -1,4 +1,4 @@
-"""Every panel's query on a real Prometheus that scrapes two replicas of the agent on a stack that goes wrong."""
+"""Every panel's query on a real Prometheus that scrapes two replicas of the agent on a stack with failures."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class PanelQuery(NamedTuple):
 
 @pytest.fixture(scope="module")
 def full_stack() -> Iterator[FullStack]:
-    """Asked once the slowest of what is shown is there: a stall, a hanging transaction, commits of Kafka Streams."""
+    """Requested once the slowest values are there: a stall, a hanging transaction, commits of Kafka Streams."""
     with FullStack(shards=3) as full_stack:
         server = full_stack.prometheus
         for kind in ("hanging", "open"):
@@ -169,7 +169,7 @@ Truth = dict[frozenset[tuple[str, str]], float]
 
 
 def _truth(asked: PanelQuery, result: list[dict[str, Any]]) -> Truth:
-    """Values by labels, but for those that say who told it.
+    """Values by labels, without the labels of the agent.
 
     A quantile of the few observations of some minutes jumps with each of them, and cannot double: its series count.
     """

@@ -93,7 +93,7 @@ def runs(numbers: set[int], splits: int) -> set[int]:
 
 
 @pytest.mark.parametrize("naming", ["INCREMENTING", "POOLING"])
-def test_a_job_that_dies_after_a_checkpoint_is_told_its_deadline_and_loses_nothing(
+def test_a_job_that_dies_after_a_checkpoint_is_reported_its_deadline_and_loses_nothing(
     kafka_4: KafkaCluster, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str], naming: Naming
 ) -> None:
     topic, prefix = fresh("flink"), fresh("job")

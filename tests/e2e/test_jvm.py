@@ -72,7 +72,7 @@ def jvms(request: pytest.FixtureRequest) -> Iterator[Jvms]:
 
 
 def settings(tmp_path: Path, cluster: KafkaCluster, **more: Any) -> str:
-    """A settings file of this cluster; ``brokers`` belongs to it, all else stands at the top."""
+    """A settings file of this cluster; ``brokers`` belongs to it, all else is at the top level."""
     own = {"name": "prod", "kafka": {"bootstrap.servers": cluster.bootstrap}, "brokers": more.pop("brokers", [])}
     file = tmp_path / "settings.yml"
     file.write_text(yaml.safe_dump({"clusters": [own], **more}))
@@ -188,7 +188,7 @@ def _ended(metrics: Metrics) -> float:
 
 
 def _fences(metrics: Metrics) -> float:
-    """A zombie hears of it under either name, by the version of its request (KafkaApis)."""
+    """A zombie gets the error under either name, by the version of its request (KafkaApis)."""
     return sum(
         metrics.total(catalogue.BROKER_REQUEST_ERRORS_TOTAL, request="EndTxn", error=error)
         for error in ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")

@@ -42,7 +42,7 @@ Page = Mapping[str, Any]
 
 
 class WebhookReceiver:
-    """A webhook receiver that keeps what it was told, newest last."""
+    """A webhook receiver that keeps the notifications, newest last."""
 
     def __init__(self) -> None:
         self._told: list[tuple[str, Page]] = []
@@ -70,7 +70,7 @@ class WebhookReceiver:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def wait(self, receiver: str, status: str, **labels: str) -> Page:
-        """The first such notification. Raises AssertionError with all that was told instead."""
+        """The first such notification. Raises AssertionError with all notifications."""
         until = Deadline.after(PAGE_SECONDS)
         with self._new:
             while True:

@@ -45,7 +45,7 @@ def soon(seconds: float = 20) -> Deadline:
     return Deadline.after(seconds)
 
 
-def test_an_open_transaction_is_told_by_all_who_know_it(
+def test_an_open_transaction_is_reported_by_all_who_know_it(
     kafka: KafkaCluster, make_producer: ProducerClass, fresh: Fresh, keep: EnterContext
 ) -> None:
     topic, transactional_id, group = fresh("orders"), fresh("pay"), fresh("group")

@@ -1,4 +1,4 @@
-"""Three shards of the agent beside one whole agent, on a real cluster that is busy and goes wrong: the same series."""
+"""Three shards of the agent beside one whole agent, on a real cluster with load and failures: the same series."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class ReplicatedApplication:
 
 
 def series(agent: AgentProcess) -> dict[Series, float]:
-    """All that it says of what it watches, its own families left out."""
+    """All its samples, without those of the agent itself."""
     found: dict[Series, float] = {}
     metrics = agent.metrics()
     for name in metrics.names:

@@ -164,7 +164,7 @@ def troubled(house: SecuredBroker) -> Iterator[RefusedAgent]:
         yield RefusedAgent(cases, agent, config)
 
 
-def test_every_refusal_is_told_apart_by_the_agent_while_the_others_go_on(troubled: RefusedAgent) -> None:
+def test_every_refusal_is_distinguished_by_the_agent_while_the_others_go_on(troubled: RefusedAgent) -> None:
     cases, agent = troubled.cases, troubled.agent
 
     def told(seen: Metrics) -> bool:
@@ -187,7 +187,7 @@ def test_every_refusal_is_told_apart_by_the_agent_while_the_others_go_on(trouble
         assert case.says in agent.log.replace('\\"', '"'), name
 
 
-def test_every_refusal_is_told_apart_before_the_agent_is_started(troubled: RefusedAgent) -> None:
+def test_every_refusal_is_distinguished_before_the_agent_is_started(troubled: RefusedAgent) -> None:
     done = run("check", "connection", "--config", str(troubled.config), "--output", "json")
     assert done.code == 2, done
     errors = {

@@ -44,7 +44,7 @@ class SeparatedBrokers(NamedTuple):
 
 @dataclass
 class ClusterByBroker:
-    """A cluster as a client knows it that was given the address of one broker."""
+    """A cluster for a client that was given the address of one broker."""
 
     version: str
     processes: ProcessGroup

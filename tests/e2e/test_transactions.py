@@ -138,7 +138,7 @@ SWEEP_OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "8s", "KAFKA_EOS_CL
 
 
 def _settled(world: ObservedRun, metrics: Metrics) -> bool:
-    """The slowest of what is waited for: the timeout, the fence's five seconds, the stalls with their kinds."""
+    """Wait for the slowest results: the timeout, the fence's five seconds, the stalls with their kinds."""
     blockers = metrics.samples(catalogue.LSO_BLOCKER_INFO, topic=world.names["ledger"])
     late = metrics.value(catalogue.TRANSACTIONS_TOTAL, application=world.app("late"), outcome="timed_out")
     fenced = metrics.value(catalogue.TRANSACTIONS_TOTAL, application=world.app("rival"), outcome="fenced")
@@ -178,7 +178,7 @@ def test_open_and_completion_times_are_observed_for_the_outcomes_that_were_seen(
     assert late >= 3
 
 
-def test_a_fence_is_told_from_a_clean_restart(world: ObservedRun) -> None:
+def test_a_fence_is_reported_from_a_clean_restart(world: ObservedRun) -> None:
     for role, fences in (("rival", 1), ("restarted", 0), ("healthy", 0), ("late", 0)):
         assert world.value(catalogue.PRODUCER_FENCES_TOTAL, application=world.app(role)) == fences, role
     for role, inits in (("rival", 2), ("restarted", 2), ("healthy", 1)):

@@ -68,7 +68,7 @@ class Partition:
     isr: tuple[int, ...] = (1,)
     epoch: int = 0
     deposed: int | None = None
-    """A broker that led it in the epoch before, does not know that it was deposed, and stands at offset 5 of 9."""
+    """A broker that led it in the epoch before, has not learned that it was deposed, and has 5 of 9 records."""
     log_end: int | None = None  # None: the high watermark
     log_start: int = 0
     batches: bytes = b""  # what a Fetch gives, from whatever offset
@@ -111,7 +111,7 @@ class FakeKafka:
     stale: list[Fault] = field(default_factory=list)
     topic_ids: dict[str, str] = field(default_factory=dict)
     believes: int | None = None
-    """The broker that answers Metadata; None: one that knows the newest."""
+    """The broker that answers Metadata; None: one that has the newest."""
     looks: list[Sequence[str] | None] = field(default_factory=list)
     confirmed_topics: list[Sequence[str]] = field(default_factory=list)
     silent_log: set[int] = field(default_factory=set)  # partitions of the log from which nothing can be fetched

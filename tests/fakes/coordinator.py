@@ -1,4 +1,4 @@
-"""A model of the transaction coordinator: it writes the log that Kafka writes, and knows the true outcomes.
+"""A model of the transaction coordinator: it writes the log that Kafka writes, and has the true outcomes.
 
 Follows TransactionMetadata.java and TransactionCoordinator.scala of Kafka 4.3.1 for ``transaction.version`` 0, 1 and 2
 and for clients of both generations, and knows what is counted by the contract: each finished transaction once.

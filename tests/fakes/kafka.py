@@ -1,4 +1,4 @@
-"""A cluster that answers from a function, and a broker on loopback that speaks Kafka's wire protocol."""
+"""A cluster that answers from a function, and a broker on loopback with Kafka's wire protocol."""
 
 from __future__ import annotations
 

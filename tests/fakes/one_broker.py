@@ -100,7 +100,7 @@ class OneBroker:
         return OneBrokerLogReader(self)
 
     def log(self) -> Iterator[FakeMessage]:
-        """Every record of the log: one of each id, of which nobody is longer than the ten offsets of its partition."""
+        """Every record of the log: one of each id, and no more than the ten offsets of each partition."""
         status = {"Ongoing": 1, "PrepareCommit": 2, "PrepareAbort": 3}[self.state]
         begun = round((NOW - self.started_ago) * 1000)
         for offset, (name, (pid, places)) in enumerate(self.known.items()):

@@ -45,7 +45,7 @@ class RecordingTransport(asyncio.Transport):
 
 
 class ConnectionEvents:
-    """What the connection tells its server."""
+    """The calls of the connection to its server."""
 
     limits = Limits()
 

@@ -1,4 +1,4 @@
-"""What the agent knows to be missing."""
+"""Caps, grants and shards that are missing."""
 
 from __future__ import annotations
 

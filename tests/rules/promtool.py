@@ -150,7 +150,7 @@ def bare(rules: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def variant_of(labels: Labels) -> str:
-    """What tells the variants of an alert apart that have the same severity; "" where none does."""
+    """The label that distinguishes variants of an alert of one severity; "" without one."""
     return labels.get("window", "") or labels.get("reason", "")
 
 

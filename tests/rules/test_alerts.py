@@ -180,7 +180,7 @@ def test_links_severities_and_waits_are_settable() -> None:
     assert (rules["KafkaEosSourceDown"]["for"], rules["KafkaEosSourceDown"]["keep_firing_for"]) == ("1h", "2h")
 
 
-def test_every_wrong_setting_is_told_at_once() -> None:
+def test_every_wrong_setting_is_reported_at_once() -> None:
     wrong = ["stall_warning=10m", "nonsense=1", "KafkaEosNothing.for=5m", "KafkaEosLsoStalled.for=soon", "page_url"]
     with pytest.raises(SettingsError) as error:
         settings(wrong, table.names())

@@ -141,13 +141,13 @@ def test_the_worst_of_a_holder_are_its_own_whatever_others_hold() -> None:
     assert re.findall("^- .*", text, re.MULTILINE) == TOLD
 
 
-def test_two_replicas_tell_of_one_holder_once() -> None:
+def test_two_replicas_report_one_holder_once() -> None:
     again = [due("warning", "0x60", agent="b"), holds("open", "7x60", agent="b")]
     (text,) = rendered(STALLED, [*stage(), *again])
     assert text.count("held by") == 1
 
 
-def test_a_query_that_a_stall_starves_is_told_who_holds_it() -> None:
+def test_a_query_that_a_stall_starves_is_reported_who_holds_it() -> None:
     series = [since("0x60"), blocker("open"), blocked("7x60", topic="orders")]
     (text,) = rendered("KafkaEosSparkQueryStalled", series, at="12m")
     assert "Query orders of Spark application etl cannot read on in orders" in text
@@ -155,7 +155,7 @@ def test_a_query_that_a_stall_starves_is_told_who_holds_it() -> None:
     assert "- partition 0: held by transactional.id pay-1 of application pay (producer id 7), open" in text
 
 
-def test_a_query_that_stands_still_says_how_far_it_is_behind() -> None:
+def test_a_query_that_does_not_move_says_how_far_it_is_behind() -> None:
     series = [progress("0x60"), state("1x60"), uncommitted("1x60"), lag("7x60"), lag("0x60", "other")]
     (text,) = rendered("KafkaEosSparkQueryStalled", series, at="12m")
     assert "completed no batch for 12m 0s, nor said that it is idle" in text
@@ -212,7 +212,7 @@ def test_a_check_of_the_posture_lists_its_subjects_once() -> None:
     assert sorted(re.findall("^- (.*)", text, re.MULTILINE)) == ["orders", "payments"]
 
 
-def test_zombies_are_told_by_broker_request_and_error_and_by_who_was_initialised() -> None:
+def test_zombies_are_reported_by_broker_request_and_error_and_by_who_was_initialised() -> None:
     series = [
         scraped(BROKER_REQUEST_ERRORS_TOTAL, "prod", "3", "Produce", "INVALID_PRODUCER_EPOCH", values="0x9 8x60"),
         scraped(BROKER_REQUEST_ERRORS_TOTAL, "prod", "3", "Produce", "CONCURRENT_TRANSACTIONS", values="0x9 90x60"),

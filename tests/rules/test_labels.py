@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def elsewhere(case: Case) -> Case:
-    """The case in two namespaces with the same clusters, and in another environment, which is nobody's."""
+    """The case in two namespaces with the same clusters, and in another environment, which is not watched."""
 
     def everywhere(series: Series) -> Iterator[Series]:
         if "instance" not in series.labels:  # ALERTS, of no case that is used here

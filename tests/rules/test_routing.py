@@ -38,7 +38,7 @@ def test_amtool_accepts_what_the_page_of_the_alerts_shows(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("severity", "receiver"), [("critical", "kafka-eos-pages"), ("warning", "kafka-eos-tickets")])
-def test_severity_decides_who_is_told(config: str, severity: str, receiver: str) -> None:
+def test_severity_decides_who_is_reported(config: str, severity: str, receiver: str) -> None:
     labels = ["alertname=KafkaEosLsoStalled", f"severity={severity}", "kafka_cluster=prod", "producer_id=7"]
     tool = ["amtool", "config", "routes", "test", f"--config.file={config}", *labels]
     done = subprocess.run(tool, capture_output=True, text=True, timeout=30, check=False)

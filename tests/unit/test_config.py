@@ -73,7 +73,7 @@ applications: [{pattern: "^(?P<application>billing)-.*"}]
     assert config.applications[0].pattern == "^(?P<application>billing)-.*"
 
 
-def test_all_problems_are_told_at_once_each_with_its_path(load: Load) -> None:
+def test_all_problems_are_reported_at_once_each_with_its_path(load: Load) -> None:
     assert problems(
         load,
         """

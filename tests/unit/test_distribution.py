@@ -1,4 +1,4 @@
-"""What the distribution says of itself."""
+"""The metadata of the distribution."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class OffsetObservation(NamedTuple):
 
 
 class UnmovedOffset(NamedTuple):
-    """A last stable offset that stood below the high watermark from ``began`` until it was last seen there.
+    """A last stable offset below the high watermark that did not move from ``began`` until it was last seen there.
 
     It was seen elsewhere, or at the high watermark, at ``before`` and at ``after``: 0 and infinity when never.
     """
@@ -86,7 +86,7 @@ class OffsetObserver:
 
 
 def standings(looks: list[OffsetObservation]) -> list[UnmovedOffset]:
-    """Where the last stable offset stood below the high watermark, and for how long it was seen to.
+    """The offsets at which the LSO stayed below the high watermark, and for how long that was seen.
 
     It never goes back: an answer below one that came earlier is that of a broker which no longer leads, and no answer.
     """

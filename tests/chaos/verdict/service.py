@@ -62,7 +62,7 @@ def _down(scrape: AgentScrape) -> bool:
 
 
 def overdue(evidence: RunEvidence) -> Iterator[Disagreement]:
-    """An overdue transaction is told of an application only while it has one."""
+    """An application is reported as overdue only while one of its transactions is."""
     for scrape in evidence.scrapes:
         if evidence.just_paused(scrape.at, LOOK_SECONDS):
             continue

@@ -16,7 +16,7 @@ ESTIMATE_SECONDS = 2.0
 
 
 def no_stall_invented(evidence: RunEvidence) -> Iterator[Disagreement]:
-    """No stall is told of a partition that moved, none before its time, and none begins again."""
+    """No stall is reported of a partition that moved, none before its time, and none begins again."""
     since: dict[tuple[Place, int], tuple[BlockerClaim, tuple[float, ...]]] = {}
     for claim in evidence.claims():
         at, where = claim.scrape.at, f"{claim.place[0]}-{claim.place[1]} at {claim.offset}"
@@ -49,7 +49,7 @@ def no_stall_invented(evidence: RunEvidence) -> Iterator[Disagreement]:
 
 
 def no_stall_missed(evidence: RunEvidence) -> Iterator[Disagreement]:
-    """What stands for 30 s is told, once the leader answered and the agent said that it reads for 20 s of them."""
+    """An LSO that did not move for 30 s is reported, once leader and source answered for 20 s of them."""
     told: dict[tuple[Place, int], float] = {}
     for claim in evidence.claims():
         told.setdefault((claim.place, claim.offset), claim.scrape.at)
@@ -164,7 +164,7 @@ def orphans_found(evidence: RunEvidence) -> Iterator[Disagreement]:
 
 
 def found_orphans(evidence: RunEvidence) -> dict[Place, float]:
-    """When each was first told, by its partition."""
+    """When each was first reported, by its partition."""
     found: dict[Place, float] = {}
     planted = {(each.place, each.start, each.producer_id) for each in evidence.orphans}
     for claim in evidence.claims():

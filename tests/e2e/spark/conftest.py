@@ -25,7 +25,7 @@ WAYS = ("listener", "event_log", "checkpoint", "all")
 
 @dataclass(frozen=True)
 class SparkStage:
-    """A cluster, a Spark driver on it, and an agent that knows the cluster by the names of WAYS."""
+    """A cluster, a Spark driver on it, and an agent that has the cluster under the names of WAYS."""
 
     kafka: KafkaCluster
     driver: SparkDriver

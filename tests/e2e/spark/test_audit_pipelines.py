@@ -186,7 +186,7 @@ def wait_until_compacted(kafka: KafkaCluster, topic: str) -> None:
         consumer.close()
 
 
-def test_a_sink_by_key_is_told_stale_missing_ahead_phantom_and_aborted(
+def test_a_sink_by_key_is_reported_stale_missing_ahead_phantom_and_aborted(
     audits: Auditor, history: Callable[..., str], postgres: Postgres, tmp_path: Path
 ) -> None:
     versions = [[plain(f"k{key}", v=number, total=10 * number) for key in range(6)] for number in (1, 2)]

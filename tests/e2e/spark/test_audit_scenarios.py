@@ -1,4 +1,4 @@
-"""What goes wrong in the field, done for real: the audit says what happened to the records, and claims nothing else."""
+"""Failures of production, made on real brokers: the audit finds what happened to the records, and nothing else."""
 
 from __future__ import annotations
 

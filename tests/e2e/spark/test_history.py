@@ -36,7 +36,7 @@ pytestmark = pytest.mark.timeout(1200)
 
 @dataclass
 class HistoryRun:
-    """A secured broker, an agent beside it, and a workload that goes on until it is told to end."""
+    """A secured broker, an agent beside it, and a workload that runs until it is stopped."""
 
     kafka: KafkaCluster
     folder: Path

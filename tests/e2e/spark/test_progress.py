@@ -21,7 +21,7 @@ EVENTS = ("listener", "event_log", "all")
 
 
 class QueryView:
-    """What one way tells of one query. A checkpoint alone knows no application."""
+    """One query by one way of reading. A checkpoint alone has no application."""
 
     def __init__(self, stage: SparkStage, way: str, query: str) -> None:
         self._stage = stage
@@ -41,7 +41,7 @@ def every_way(stage: SparkStage, query: str) -> list[tuple[str, QueryView]]:
     return [(way, QueryView(stage, way, query)) for way in WAYS]
 
 
-def test_a_query_is_told_of_by_each_way_alike(spark_stage: SparkStage, keep: EnterContext) -> None:
+def test_a_query_is_reported_of_by_each_way_alike(spark_stage: SparkStage, keep: EnterContext) -> None:
     spark_stage.kafka.create_topic(TOPIC, 2)
     producer = keep(RdkafkaProducer(spark_stage.kafka, "spark-feeder"))
     producer.init()
@@ -73,7 +73,7 @@ def test_a_query_is_told_of_by_each_way_alike(spark_stage: SparkStage, keep: Ent
     assert len(batches) == 1, batches
 
 
-def test_a_query_that_an_open_transaction_starves_looks_idle_and_is_told_of(
+def test_a_query_that_an_open_transaction_starves_looks_idle_and_is_reported_of(
     spark_stage: SparkStage, keep: EnterContext
 ) -> None:
     holder = keep(RdkafkaProducer(spark_stage.kafka, "spark-holder", timeout=600))
@@ -132,7 +132,7 @@ def test_a_query_that_is_stopped_ends_without_a_fault_of_its_own(spark_stage: Sp
     assert ended(views[-1].metrics, "brief") == len(EVENTS)
 
 
-def test_a_query_that_fails_and_takes_its_driver_with_it_is_told_with_the_reason(spark_stage: SparkStage) -> None:
+def test_a_query_that_fails_and_takes_its_driver_with_it_is_reported_with_the_reason(spark_stage: SparkStage) -> None:
     spark_stage.driver.start("bad", TOPIC, "fail")
     assert spark_stage.driver.die_with("bad") != 0
     views = [QueryView(spark_stage, way, "bad") for way in EVENTS]

@@ -120,7 +120,7 @@ def test_workers_of_connect_come_and_go_with_their_file_and_those_that_stay_are_
     assert readers() == (named,)
 
 
-def test_jvms_are_told_with_their_cluster(tmp_path: Path) -> None:
+def test_jvms_are_reported_with_their_cluster(tmp_path: Path) -> None:
     fleet = Runner((), DroppingSink())
     clients = Clients(fleet, LibrdkafkaReceiver((), clock=Clock()), Clock())
     clients.apply(config(tmp_path, brokers=[{"jolokia": JOLOKIA}]), clusters("prod"))

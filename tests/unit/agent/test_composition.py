@@ -117,7 +117,9 @@ def test_a_changed_cluster_is_read_anew(settings: SettingsFile, start: Callable[
     assert all(worker.join(20) for worker in workers)
 
 
-def test_refused_settings_are_told_and_the_old_ones_stay(settings: SettingsFile, start: Callable[[], Agent]) -> None:
+def test_refused_settings_are_reported_and_the_old_ones_stay(
+    settings: SettingsFile, start: Callable[[], Agent]
+) -> None:
     settings.write("name: prod")
     agent = start()
     workers = agent._runner._members["prod"].workers

@@ -11,7 +11,7 @@ from exporter.bounds.files import NotRegularError, TooLargeError, names_in, open
 from exporter.bounds.text import decoded, printable
 
 
-def test_a_pipe_blocks_nobody_and_is_no_file(tmp_path: Path) -> None:
+def test_a_pipe_does_not_block_and_is_no_file(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for path in (pipe, tmp_path, Path("/dev/zero")):

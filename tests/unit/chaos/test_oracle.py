@@ -1,4 +1,4 @@
-"""The oracle of the chaos run, by itself: it imports nothing of the product, and knows the outcomes of the log."""
+"""The oracle of the chaos run, by itself: it imports nothing of the product, and gives the outcomes of the log."""
 
 from __future__ import annotations
 

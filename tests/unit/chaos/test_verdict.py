@@ -154,7 +154,7 @@ def test_a_completing_holder_is_wrong_before_it_was_decided_and_right_after() ->
 
 
 def behind(since: float, *, known: bool) -> RunEvidence:
-    """The same from an agent whose clock is 40 s behind, and that knows it, or not."""
+    """The same from an agent whose clock is 40 s behind, and that measured it, or not."""
 
     def become(each: AgentScrape) -> AgentScrape:
         samples = dict(each.samples)

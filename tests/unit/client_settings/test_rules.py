@@ -121,7 +121,7 @@ def test_a_rule_finds_its_case_and_is_silent_when_it_is_mended(name: str) -> Non
         ("some=thing", None),
     ],
 )
-def test_the_kind_is_told_by_the_names(text: str, kind: Client | None) -> None:
+def test_the_kind_is_reported_by_the_names(text: str, kind: Client | None) -> None:
     assert kind_of(parse(text)) is kind
 
 

@@ -87,7 +87,7 @@ def test_json_has_the_found_and_what_was_not_asked(capsys: pytest.CaptureFixture
     assert json.loads(out) == {"things": [{"kafka_cluster": "prod", "thing": "a"}], "not_asked": ["b"]}
 
 
-def test_several_clusters_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_clusters_are_distinguished(capsys: pytest.CaptureFixture[str]) -> None:
     run(look("a"), look("b"))
     assert capsys.readouterr().out.startswith("cluster")
 

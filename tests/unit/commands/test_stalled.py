@@ -19,7 +19,7 @@ def look(world: OneBroker, stall_after: float = 10.0) -> ClusterReport[Stall]:
     return look_twice(world.cluster(), SETTINGS, stall_after, Deadline.after(30), world.sleep, world.reader)
 
 
-def test_a_partition_that_stands_still_between_two_looks_is_stalled_by_its_owner() -> None:
+def test_a_partition_that_does_not_move_between_two_looks_is_stalled_by_its_owner() -> None:
     world = OneBroker(opened={ORDERS: [(5, 3, 20.0)]}, known={"pay-1": (5, frozenset({ORDERS}))})
     [stall] = look(world).found
     assert (stall.partition, stall.last_stable_offset, stall.high_watermark) == (ORDERS, 3, 10)

@@ -37,7 +37,7 @@ ERRORS = "org.apache.kafka.common.errors"
         ("", FailureCause.OTHER),
     ],
 )
-def test_the_cause_is_told_by_exceptions_and_not_by_frames(trace: str, cause: FailureCause) -> None:
+def test_the_cause_is_reported_by_exceptions_and_not_by_frames(trace: str, cause: FailureCause) -> None:
     assert cause_of(trace) is cause
 
 

@@ -335,7 +335,7 @@ class Hanging(ScriptedSource):
 
 
 @pytest.mark.parametrize(("stood", "shown"), [(4.0, True), (40.0, False)])
-def test_of_a_read_in_which_the_process_stood_still_only_counters_are_left(
+def test_of_a_read_in_which_the_process_did_not_move_only_counters_are_left(
     notebook: RecordingSink, run: Callable[..., Runner], stood: float, shown: bool
 ) -> None:
     now = [100.0]

@@ -264,7 +264,7 @@ def exposed(shard: Shard, *samples: Sample) -> list[str]:
     return [line for line in exposition.body(Format.TEXT).decode().splitlines() if not line.startswith("#")]
 
 
-def test_what_each_agent_says_of_itself_names_its_shard_and_nothing_else_does() -> None:
+def test_what_each_agent_reports_names_its_shard_and_nothing_else_does() -> None:
     up = catalogue.SOURCE_UP(1.0, "prod", "lso", "prod")
     dropped = catalogue.SERIES_DROPPED(3.0, "kafka_eos_transactions_total")
     open_now = catalogue.TRANSACTIONS_OPEN(2.0, "prod", "app", "ongoing")

@@ -70,7 +70,7 @@ def test_every_selected_series_is_one_truth_over_the_replicas(board: Board, dash
                 assert not {"instance", "pod"} & set(labels.split(", ")), query
 
 
-def test_stats_say_when_nobody_knows_and_are_not_green_then(dashboard: Json) -> None:
+def test_stats_say_when_without_a_coordinator_and_are_not_green_then(dashboard: Json) -> None:
     for panel in panels(dashboard):
         if panel["type"] == "stat":
             defaults = panel["fieldConfig"]["defaults"]
@@ -99,7 +99,7 @@ def test_panels_fill_the_width_and_do_not_overlap(dashboard: Json) -> None:
     assert taken == set(itertools.product(range(WIDTH), range(height)))
 
 
-def test_panels_are_told_apart(dashboard: Json) -> None:
+def test_panels_are_distinguished(dashboard: Json) -> None:
     numbers = [panel["id"] for panel in dashboard["panels"]]
     assert len(set(numbers)) == len(numbers)
     titles = [panel["title"] for panel in dashboard["panels"]]

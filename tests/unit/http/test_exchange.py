@@ -102,7 +102,7 @@ def test_a_password_file_that_is_gone_is_said_by_its_name() -> None:
         ask(Endpoint("http://127.0.0.1:1/", "eos", password_file=Path("nowhere")), Deadline.after(1))
 
 
-def test_no_secret_is_in_what_an_endpoint_says_of_itself() -> None:
+def test_no_secret_is_in_what_an_endpoint_reports() -> None:
     assert "s3cret" not in repr(Endpoint("http://k1:1/", "eos", "s3cret"))
 
 

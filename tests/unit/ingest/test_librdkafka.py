@@ -65,7 +65,7 @@ def refusal(inbox: LibrdkafkaReceiver, content: bytes) -> RefusedError:
     return caught.value
 
 
-def test_a_client_s_state_is_told_with_the_time_since_which_it_is_in_it(
+def test_a_client_s_state_is_reported_with_the_time_since_which_it_is_in_it(
     inbox: LibrdkafkaReceiver, time: IngestClock
 ) -> None:
     inbox.take(body(txn_state="InTransaction", txmsgs=7))
@@ -100,7 +100,9 @@ def test_a_new_state_has_a_new_age_and_the_other_keeps_its_own(inbox: Librdkafka
         ("Nova", "unknown"),
     ],
 )
-def test_states_are_told_in_lower_case_from_a_closed_list(inbox: LibrdkafkaReceiver, written: str, told: str) -> None:
+def test_states_are_reported_in_lower_case_from_a_closed_list(
+    inbox: LibrdkafkaReceiver, written: str, told: str
+) -> None:
     inbox.take(body(txn_state=written))
     assert [state.txn_state for state in inbox.clients().values()] == [told]
     assert told in catalogue.RDKAFKA_TXN_STATES
@@ -239,7 +241,7 @@ def test_a_body_that_no_parser_should_trip_over_is_refused(inbox: LibrdkafkaRece
     assert PostResult(IngestApp(inbox, lambda: ""), sent).status == 400
 
 
-def test_a_flood_is_told_to_come_back_later(inbox: LibrdkafkaReceiver) -> None:
+def test_a_flood_is_reported_to_come_back_later(inbox: LibrdkafkaReceiver) -> None:
     door = IngestApp(inbox, lambda: "")
     visits = [PostResult(door, body()) for _ in range(int(BURST) + 1)]
     assert [visit.status for visit in visits[-2:]] == [204, 429]

@@ -55,7 +55,7 @@ def refusal(inbox: SparkReceiver, content: bytes) -> RefusedError:
     return caught.value
 
 
-def test_what_is_told_is_kept(inbox: SparkReceiver, time: ManualClock) -> None:
+def test_what_is_reported_is_kept(inbox: SparkReceiver, time: ManualClock) -> None:
     inbox.take(body())
     (query,) = inbox.queries("")
     assert (query.id, query.application, query.name, query.state) == ("id-1", "billing", "orders", QueryState.RUNNING)
@@ -72,7 +72,7 @@ def test_a_query_that_has_only_just_started_has_nothing_but_its_state(inbox: Spa
     assert (query.name, query.batches, query.rows, query.last_progress, query.offsets) == ("", None, 0, None, {})
 
 
-def test_an_end_is_told_with_its_reason_and_stays_when_the_driver_is_started_anew(inbox: SparkReceiver) -> None:
+def test_an_end_is_reported_with_its_reason_and_stays_when_the_driver_is_started_anew(inbox: SparkReceiver) -> None:
     end = {"run_id": "r1", "at": 1_790_000_070.0, "failed": True, "error_class": "KAFKA_DATA_LOSS", "exceptions": []}
     inbox.take(body(state="terminated", ends=[end]))
     (query,) = inbox.queries("")

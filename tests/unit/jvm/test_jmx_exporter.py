@@ -47,7 +47,7 @@ def test_a_meter_is_found_without_any_rules() -> None:
 
 
 @pytest.mark.parametrize("count", ["totaltimems_count", "totaltimems_count_total", "totaltimems"])
-def test_a_histogram_s_count_is_told_from_its_quantiles(count: str) -> None:
+def test_a_histogram_s_count_is_reported_from_its_quantiles(count: str) -> None:
     lines = [
         f'kafka_network_requestmetrics_{count}{{request="EndTxn"}} 12',
         'kafka_network_requestmetrics_totaltimems{request="EndTxn",quantile="0.99"} 7',
@@ -94,7 +94,7 @@ def test_what_the_rules_drop_is_missing_with_the_line_that_shows_it() -> None:
     )
 
 
-def test_requests_that_lack_the_same_are_told_in_one_note() -> None:
+def test_requests_that_lack_the_same_are_reported_in_one_note() -> None:
     queries = [
         MBeanQuery(f"kafka.network:type=RequestMetrics,name=TotalTimeMs,request={request}", ("Count",), expected=True)
         for request in ("EndTxn", "Produce")

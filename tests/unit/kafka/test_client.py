@@ -174,7 +174,7 @@ def test_the_next_bootstrap_server_is_asked_when_one_is_gone() -> None:
         assert client.metadata(soon()).brokers == {1: one.address}
 
 
-def test_when_nobody_answers_every_server_and_cause_is_told() -> None:
+def test_when_nobody_answers_every_server_and_cause_is_reported() -> None:
     with (
         free_port() as gone,
         broker(lambda _name, _request: CloseConnection) as closing,
@@ -186,7 +186,7 @@ def test_when_nobody_answers_every_server_and_cause_is_told() -> None:
     assert f"{closing.address} cannot be reached: the connection was closed at once" in fault.detail
 
 
-def test_a_name_that_does_not_resolve_is_told() -> None:
+def test_a_name_that_does_not_resolve_is_reported() -> None:
     with client_of("kafka.invalid:9092") as client:
         assert "its name does not resolve" in fault_of(client).detail
 
@@ -286,7 +286,7 @@ def test_a_connection_that_the_broker_closed_meanwhile_is_replaced_without_a_fau
         assert one.connections == 2
 
 
-def test_a_quota_is_told_where_it_is_the_cause_of_a_timeout() -> None:
+def test_a_quota_is_reported_where_it_is_the_cause_of_a_timeout() -> None:
     def handler(name: str, _request: Any) -> Any:
         if name != "Metadata":
             return None
@@ -310,7 +310,7 @@ def test_an_idle_connection_is_not_trusted() -> None:
         assert one.connections == 2
 
 
-def test_attempts_to_connect_are_spaced_and_the_last_cause_is_told_meanwhile() -> None:
+def test_attempts_to_connect_are_spaced_and_the_last_cause_is_reported_meanwhile() -> None:
     now = [0.0]
     with (
         broker(lambda _name, _request: CloseConnection) as one,
@@ -370,7 +370,7 @@ def test_garbage_is_malformed_and_told(data: bytes, text: str) -> None:
     assert text in fault.detail
 
 
-def test_finalized_features_are_told() -> None:
+def test_finalized_features_are_reported() -> None:
     def handler(name: str, _request: Any) -> Any:
         return api_versions(transaction_version=2) if name == "ApiVersions" else None
 
@@ -414,7 +414,7 @@ def test_the_constructor_connects_to_nothing() -> None:
 # --- SASL ---
 
 
-def test_a_refused_password_is_told_with_the_brokers_reason_and_without_the_password() -> None:
+def test_a_refused_password_is_reported_with_the_brokers_reason_and_without_the_password() -> None:
     def handler(name: str, _request: Any) -> Any:
         if name == "SaslAuthenticate":
             return SaslAuthenticateResponse(
@@ -429,7 +429,7 @@ def test_a_refused_password_is_told_with_the_brokers_reason_and_without_the_pass
     assert "hunter2" not in fault.detail
 
 
-def test_a_mechanism_that_the_listener_does_not_offer_is_told_with_those_it_does() -> None:
+def test_a_mechanism_that_the_listener_does_not_offer_is_reported_with_those_it_does() -> None:
     def handler(name: str, _request: Any) -> Any:
         return SaslHandshakeResponse(error_code=33, mechanisms=["SCRAM-SHA-512"]) if name == "SaslHandshake" else None
 

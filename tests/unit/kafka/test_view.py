@@ -75,14 +75,14 @@ def test_a_broker_that_reads_no_metadata_while_another_one_does_is_behind_by_the
     assert views.behind(2) == 0.0
 
 
-def test_an_answer_that_was_long_on_its_way_accuses_nobody() -> None:
+def test_an_answer_that_was_long_on_its_way_gives_no_finding() -> None:
     views = Views()
     views.saw({1: 110}, 20.0, 20.0)
     views.saw({2: 100}, 10.0, 30.0)  # a broker that was stopped for 20 s, and answers what it was asked before
     assert views.behind(2) == 0.0
 
 
-def test_where_positions_stand_still_everywhere_nobody_is_behind() -> None:
+def test_where_positions_do_not_move_everywhere_nobody_is_behind() -> None:
     views = Views()
     for at in range(100):
         views.saw({1: 3, 2: 3}, float(at), float(at))

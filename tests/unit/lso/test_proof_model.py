@@ -257,7 +257,7 @@ def apply(model: Model, step: tuple[Any, ...]) -> None:
 
 
 def claims(seen: SourceRead, world: FakeKafka) -> list[tuple[TopicPartition, int | None]]:
-    """What is called hanging; and no line that ends a transaction stands beside anything else."""
+    """The transactions called hanging; no other has a line that ends it."""
     found = seen.facts[Stalls]
     assert isinstance(found, Stalls)
     for stall in found.stalls:

@@ -41,11 +41,11 @@ def test_a_group_named_as_an_application_whose_transactions_name_none_of_its_off
     assert "taken from their name" in check.found
 
 
-def test_a_partition_that_is_named_may_be_for_the_group_and_accuses_nobody() -> None:
+def test_a_partition_that_is_named_may_be_for_the_group_and_gives_no_finding() -> None:
     assert judge((), HABIT, copier=OffsetPartitions(10, frozenset({PLACE}))) == []
 
 
-def test_few_transactions_and_groups_without_an_application_accuse_nobody() -> None:
+def test_few_transactions_and_groups_without_an_application_give_no_finding() -> None:
     assert judge((), HABIT, copier=OffsetPartitions(9, frozenset())) == []
     assert judge((), HABIT, other=OffsetPartitions(99, frozenset())) == []
     assert judge((), HABIT) == []

@@ -1,4 +1,4 @@
-"""Archives of the same files have the same bytes, whoever packed them and when."""
+"""Archives of the same files have the same bytes, on any machine and at any time."""
 
 from __future__ import annotations
 

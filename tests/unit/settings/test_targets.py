@@ -50,7 +50,7 @@ connect:
     assert "sesame" not in repr(config)
 
 
-def test_every_problem_is_told_with_its_path_and_without_the_secret(tmp_path: Path) -> None:
+def test_every_problem_is_reported_with_its_path_and_without_the_secret(tmp_path: Path) -> None:
     found = problems(
         tmp_path,
         ONE

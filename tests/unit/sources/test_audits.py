@@ -65,7 +65,7 @@ def test_a_kind_that_was_not_looked_for_is_absent(tmp_path: Path) -> None:
     assert look(tmp_path / "a.json").values(c.AUDIT_FINDINGS) == {(*WHO, "duplicate"): 1}
 
 
-def test_the_last_run_is_told_whichever_file_has_it(tmp_path: Path) -> None:
+def test_the_last_run_is_reported_whichever_file_has_it(tmp_path: Path) -> None:
     write(tmp_path / "2.json", finished_at=20.0, verdict="clean", findings=[], checked=["duplicate"])
     write(tmp_path / "1.json", finished_at=10.0)
     found = look(tmp_path / "*.json", tmp_path / "2.json")
@@ -83,7 +83,7 @@ def test_what_is_handed_in_and_what_lies_in_files_is_one_audit(tmp_path: Path) -
     assert look(tmp_path / "1.json", posted=[older]).values(c.AUDIT_LAST_RUN_TIMESTAMP_SECONDS) == {WHO: 10.0}
 
 
-def test_a_file_that_is_no_result_is_a_fault_and_the_others_are_told(tmp_path: Path) -> None:
+def test_a_file_that_is_no_result_is_a_fault_and_the_others_are_reported(tmp_path: Path) -> None:
     write(tmp_path / "good.json")
     (tmp_path / "bad.json").write_text('{"audit": "orders"')
     found = look(tmp_path / "*.json")

@@ -244,7 +244,7 @@ def test_what_a_jmx_exporter_drops_is_a_note_with_the_line_that_restores_it(rest
     assert not seen.faults
 
 
-def test_workers_that_come_and_go_are_asked_and_told_of_with_the_next_read(rest: ScriptedReaders) -> None:
+def test_workers_that_come_and_go_are_asked_and_reported_with_the_next_read(rest: ScriptedReaders) -> None:
     there: list[ScriptedReaders] = []
     source = ConnectSource(NamedReader(), ConnectSettings("main", "etl"), rest, lambda: there)  # type: ignore[arg-type, return-value]
     assert not read(source).of(catalogue.CONNECT_TASK_RECORDS_WRITTEN_TOTAL)

@@ -78,7 +78,7 @@ def stalls(seen: SourceRead) -> tuple[Stall, ...]:
 
 
 def steps(world: FakeKafka, seen: SourceRead) -> str:
-    """All that is shown of what to do."""
+    """All texts of the next step."""
     return " ".join(f"{next_step(stall, 'k1:9092', world.time.wall)}" for stall in stalls(seen))
 
 
@@ -253,7 +253,7 @@ def test_a_hanging_transaction_is_named_with_its_line_once_it_is_proven_twice() 
 
 
 def test_what_the_log_has_open_is_never_hanging_whatever_the_coordinators_say() -> None:
-    """Row by row what made a live transaction look like a hanging one: nobody lists it, and only the log has it."""
+    """Situations in which a live transaction looks hanging: no coordinator lists it, and only the log has it."""
     for status in (Status.ONGOING, Status.PREPARE_COMMIT, Status.PREPARE_ABORT):
         world = world_of(orders=1)
         stand(world, "orders")
@@ -581,7 +581,7 @@ def stalled_at_a_deposed_leader(world: FakeKafka) -> Partition:
     return partition
 
 
-def test_a_deposed_leader_whose_lso_stands_still_makes_no_stall() -> None:
+def test_a_deposed_leader_whose_lso_does_not_move_makes_no_stall() -> None:
     world = world_of(orders=1)
     world.brokers = {1: "k1:9092", 2: "k2:9092"}
     stalled_at_a_deposed_leader(world)
@@ -609,7 +609,7 @@ def test_where_the_newest_leader_does_not_answer_a_stall_of_the_one_before_is_no
     assert seen.reasons == {Reason.UNREACHABLE}
 
 
-def test_a_stall_stays_when_its_leader_moves_and_the_lso_stands_still_at_the_new_one() -> None:
+def test_a_stall_stays_when_its_leader_moves_and_the_lso_does_not_move_at_the_new_one() -> None:
     world = world_of(orders=1)
     world.brokers = {1: "k1:9092", 2: "k2:9092"}
     source = source_of(world)
@@ -786,7 +786,7 @@ def test_a_stall_that_is_older_than_the_agent_has_its_coordinators_instant(ahead
 def test_a_life_with_a_wrong_clock_dates_no_stall_of_the_next_life_wrongly(
     tmp_path: Path, wrong: float, *, known: bool
 ) -> None:
-    """Whether the boot or the distance from the coordinators' clock tells."""
+    """By the boot id, or by the distance from the coordinators' clock."""
     world = world_of(orders=1)
     world.time.boot = "" if known else "boot-1"
     right = world.time.wall

@@ -59,7 +59,7 @@ def test_a_real_producer_says_the_same_in_every_way() -> None:
         assert values(read(read_page(recorded(recording, QUERIES), page, "page"))) == jolokia, spelling
 
 
-def test_nanoseconds_are_told_in_seconds() -> None:
+def test_nanoseconds_are_reported_in_seconds() -> None:
     found = values(
         read(JvmAnswer(client("producer-pay-1", txn_init_time_ns_total=1e9, txn_commit_time_ns_total=2.5e8)))
     )

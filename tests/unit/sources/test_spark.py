@@ -62,7 +62,7 @@ def seen(world: FakeKafka, *told: StreamingQuery, source: SparkSource | None = N
     return read(world, source or SparkSource(world.cluster()), SparkQueries(told))
 
 
-def test_every_family_is_told_of_a_query_that_all_ways_see() -> None:
+def test_every_family_is_reported_of_a_query_that_all_ways_see() -> None:
     found = seen(world_of(), listener(), event_log(), checkpoint())
     assert not found.faults
     assert {each.metric for each in found.samples} == {
@@ -129,7 +129,7 @@ def one(*told: StreamingQuery, now: float = NOW) -> StreamingQuery:
     return query
 
 
-def test_the_furthest_progress_wins_whoever_tells_of_it() -> None:
+def test_the_furthest_progress_wins_whoever_reports_it() -> None:
     ahead = checkpoint(batches=6, last_progress=NOW)
     ahead = replace(ahead, offsets={ORDERS: 60})
     query = one(listener(), ahead, event_log(batches=4, offsets={ORDERS: 40}))
@@ -159,7 +159,7 @@ def test_a_query_that_ended_keeps_its_state_for_an_hour_and_is_forgotten_then() 
     assert merged([checkpoint()], NOW + KEEP_SILENT + 1), "as long as it is configured"
 
 
-def test_of_two_queries_with_one_name_the_later_is_told_of() -> None:
+def test_of_two_queries_with_one_name_the_later_is_reported_of() -> None:
     old, new = listener(started=NOW - 600), listener(id="id-2", started=NOW - 5, batches=1)
     assert one(old, new).batches == 1
 
@@ -176,7 +176,7 @@ def ended(source: SparkSource, world: FakeKafka, *told: StreamingQuery) -> dict[
     return {key[3]: value for key, value in found.items() if value}
 
 
-def test_an_end_is_counted_once_however_many_tell_of_it_and_however_often() -> None:
+def test_an_end_is_counted_once_however_many_report_it_and_however_often() -> None:
     world = world_of()
     source = SparkSource(world.cluster())
     zero = seen(world, listener(), source=source).values(c.SPARK_QUERY_TERMINATIONS_TOTAL)
@@ -213,7 +213,7 @@ def test_an_end_before_the_agent_began_is_history() -> None:
 # --- Limits, folders --------------------------------------------------------------------------------------------------
 
 
-def test_more_queries_than_are_kept_are_said_and_those_heard_of_last_are_told() -> None:
+def test_more_queries_than_are_kept_are_said_and_those_heard_of_last_are_reported() -> None:
     told = [listener(id=f"id-{number}", name=f"q{number}", heard=NOW - number / 10) for number in range(510)]
     found = seen(world_of(), *told)
     names = {key[2] for key in found.values(c.SPARK_BATCHES_TOTAL)}
@@ -221,7 +221,7 @@ def test_more_queries_than_are_kept_are_said_and_those_heard_of_last_are_told() 
     assert [each.value for each in found.samples if each.metric is c.SERIES_DROPPED] == [10]
 
 
-def test_queries_that_are_handed_in_are_told_like_those_of_folders() -> None:
+def test_queries_that_are_handed_in_are_reported_like_those_of_folders() -> None:
     world = world_of()
     source = SparkSource(world.cluster(), posted=lambda: [listener()], left_out=lambda: 2)
     found = seen(world, source=source)

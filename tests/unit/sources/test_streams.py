@@ -66,7 +66,7 @@ def test_nothing_remains_of_a_task_that_runs_though_its_gauge_says_so() -> None:
     assert set(remaining.values()) == {0.0}
 
 
-def test_states_are_told_by_their_numbers_where_texts_are_dropped() -> None:
+def test_states_are_reported_by_their_numbers_where_texts_are_dropped() -> None:
     numbers = [each for each in readings("running") if isinstance(each.value, float)]
     threads = states(numbers, "stream-thread-metrics", "thread-id", "thread-state", catalogue.STREAMS_THREAD_STATES)
     assert sorted(threads.values()) == ["running", "running"]

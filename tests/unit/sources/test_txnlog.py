@@ -68,7 +68,7 @@ def world_of(log_partitions: int = 1) -> FakeKafka:
 
 
 class LogScript:
-    """Ids that act, and whose records go to the log when told."""
+    """Ids with transactions, whose records go to the log on request."""
 
     def __init__(self, world: FakeKafka, *names: str, level: int = 2, v2: bool = True) -> None:
         self.world = world
@@ -607,7 +607,7 @@ def test_a_leader_that_says_nothing_of_its_epochs_leaves_the_position_unread_and
 
 
 def test_a_leader_in_an_older_epoch_than_was_read_is_not_believed(tmp_path: Path) -> None:
-    """A broker that was cut off before the election: its log is short and knows nothing of the newer epoch."""
+    """A broker that was cut off before the election: its log is short and has no records of the newer epoch."""
     world = world_of()
     story = LogScript(world, "app-1")
     world.topics[LOG][0].epoch = 4
@@ -764,7 +764,7 @@ def test_where_reading_is_refused_there_are_no_counters_and_the_grant_is_named_a
     assert counts(seen) == {"committed": 1}
 
 
-def test_while_the_cluster_is_down_the_counters_stand_still_and_go_on_when_it_is_back() -> None:
+def test_while_the_cluster_is_down_the_counters_do_not_move_and_go_on_when_it_is_back() -> None:
     world = world_of()
     story = LogScript(world, "app-1")
     source = source_of(world)

@@ -76,7 +76,7 @@ def test_the_last_commit_tells_how_far_the_query_is(checkpoint: WrittenCheckpoin
     assert (found.state, found.rows) == (None, None), "no file tells them"
 
 
-def test_a_batch_that_was_begun_and_not_committed_is_told_and_its_offsets_are_not_reached(
+def test_a_batch_that_was_begun_and_not_committed_is_reported_and_its_offsets_are_not_reached(
     checkpoint: WrittenCheckpoint,
 ) -> None:
     checkpoint.begin(0)

@@ -107,7 +107,7 @@ def capture(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_a_real_log_tells_is_told_whatever_its_layout(capture: Path) -> None:
+def test_what_a_real_log_tells_is_reported_whatever_its_layout(capture: Path) -> None:
     look = EventLogRead(EventLogFolder(capture))
     assert not look.faults
     assert look.queries.keys() == {"orders-copy", "bad", "0698d44d-fde9-4ef9-b6a8-3e5442555021"}
@@ -184,7 +184,7 @@ def test_of_a_long_log_that_is_met_late_the_newest_part_is_read_and_who_it_is(
     assert (query.application, query.batches, query.rows) == ("billing", 3, 10)
 
 
-def test_a_long_log_of_one_file_is_read_in_parts_and_told_of_once_its_end_is_reached(tmp_path: Path) -> None:
+def test_a_long_log_of_one_file_is_read_in_parts_and_reported_once_its_end_is_reached(tmp_path: Path) -> None:
     path = tmp_path / f"{APP}.inprogress"
     path.write_bytes(START + b"".join(progress(number) for number in range(3000)))
     os.utime(path, (NOW, NOW))
@@ -399,7 +399,7 @@ def test_a_file_without_any_frame_costs_a_bounded_time(tmp_path: Path) -> None:
     assert EventLogRead(folder).queries == {}, "it is not read to its end yet"
 
 
-def test_a_pipe_named_as_a_log_blocks_nobody(tmp_path: Path) -> None:
+def test_a_pipe_named_as_a_log_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "application")
     log = RolledLog(tmp_path)
     os.mkfifo(log.folder / f"events_1_{APP}")

@@ -1,4 +1,4 @@
-"""The file for users' applications: it hands over, never blocks, never raises, and knows no import of ours."""
+"""The file for users' applications: it hands over, never blocks, never raises, and imports nothing of ours."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_fields_that_matter_are_posted_and_no_others(agent: Agent) -> None:
     stats.close()
 
 
-def test_without_a_name_of_ours_the_client_s_own_is_told(agent: Agent) -> None:
+def test_without_a_name_of_ours_the_client_s_own_is_reported(agent: Agent) -> None:
     stats = EosStats(agent.url)
     stats(json.dumps(STATISTICS))
     assert agent.posts.get(timeout=10)[2]["client_id"] == "rdkafka"

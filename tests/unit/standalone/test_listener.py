@@ -1,4 +1,4 @@
-"""The file for users' Spark drivers: it hands over, never blocks, never raises, and knows no import of ours."""
+"""The file for users' Spark drivers: it hands over, never blocks, never raises, and imports nothing of ours."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_a_flink_job_is_fenced_only_while_it_starts_and_does_not_commit() -> Non
     assert counters(aggregates, catalogue.PRODUCER_FENCES_TOTAL) == {("sums",): 3.0}
 
 
-def test_an_older_end_that_is_told_later_does_not_set_a_date_back() -> None:
+def test_an_older_end_that_is_reported_later_does_not_set_a_date_back() -> None:
     aggregates = aggregates_of()
     entry = entry_of(aggregates, "pay-1")
     finish(aggregates, entry, Outcome.COMMITTED)

@@ -1,4 +1,4 @@
-"""The state machine: what it makes of a log, against a coordinator that knows what truly happened."""
+"""The state machine: its events for a log, compared with the true outcomes of a model coordinator."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def _numbers(entry: Entry) -> dict[str, object]:
 
 
 def restored(machine: StateMachine) -> StateMachine:
-    """The machine of a process that knows what the one before it kept of every id."""
+    """The machine of a process that starts with what the one before it saved of every id."""
     fresh = StateMachine(machine.number)
     fresh.log_ms = machine.log_ms
     due = {each.transaction.entry.transactional_id: each.due_ms for each in machine.unsettled}
@@ -254,7 +254,7 @@ def test_the_partitions_of_one_layout_are_never_read_with_the_other() -> None:
     ],
     ids=["java on 4.3.1", "librdkafka on 4.3.1", "librdkafka on 3.9.2"],
 )
-def test_what_real_brokers_wrote_is_told_as_it_happened(
+def test_what_real_brokers_wrote_is_reported_as_it_happened(
     captured: tuple[tuple[int, int, int, str, str], ...], outcomes: list[str], inits: int
 ) -> None:
     records = [

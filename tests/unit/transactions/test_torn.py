@@ -129,7 +129,7 @@ def test_a_marker_that_is_written_twice_after_a_failover_is_no_finding(cluster: 
     assert cluster.judged().torn == ()
 
 
-def test_markers_of_another_producer_or_of_a_transaction_the_log_does_not_know_accuse_nobody(
+def test_markers_of_another_producer_or_of_a_transaction_the_log_does_not_know_give_no_finding(
     cluster: TornCluster,
 ) -> None:
     cluster.mark(A, commit=False, epoch=99)

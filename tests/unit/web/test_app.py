@@ -42,7 +42,7 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 @dataclass
 class AppInputs:
-    """What stands behind the server: settable by a test."""
+    """The inputs of the server, set by a test."""
 
     exposition: Exposition = field(default_factory=Exposition)
     ready: bool = True

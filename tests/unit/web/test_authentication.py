@@ -52,7 +52,7 @@ def test_users_show_their_password_by_basic_authentication(headers: dict[str, st
     assert status(Guard(lambda: WebConfig(users=USERS)), headers) == expected
 
 
-def test_who_is_not_known_is_told_how_to_log_in() -> None:
+def test_who_is_not_known_is_reported_how_to_log_in() -> None:
     found = refusal(Guard(lambda: WebConfig(users=USERS)), {})
     assert found
     assert found.status == 401
@@ -78,7 +78,7 @@ def test_the_rate_limit_lets_in_a_burst_and_then_one_each_interval() -> None:
     assert [status(guard, {}) for _ in range(5)] == [200, 200, 200, 429, 429]
 
 
-def test_who_comes_too_often_is_told_so_before_any_password_is_looked_at() -> None:
+def test_who_comes_too_often_is_reported_so_before_any_password_is_looked_at() -> None:
     config = WebConfig(users=USERS, rate_limit=RateLimit(60.0, 1))
     guard = Guard(lambda: config, monotonic=lambda: 0.0)
     assert [status(guard, {}), status(guard, basic("ann:päss:word"))] == [401, 429]

@@ -32,7 +32,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture
 def read(authority: Authority) -> Read:
-    """Reads a text as if it stood in a file beside the certificates."""
+    """Reads a text as if it were in a file beside the certificates."""
 
     def read(text: str) -> WebConfigReading:
         file = authority.folder / "web.yml"
@@ -156,7 +156,7 @@ def test_what_is_wrong_with_tls_is_said_where_it_stands(
     assert all(line.startswith("tls_server_config.") for line in found)
 
 
-def test_everything_wrong_is_told_at_once(read: Read, authority: Authority) -> None:
+def test_everything_wrong_is_reported_at_once(read: Read, authority: Authority) -> None:
     text = (
         tls("min_version: TLS10", cert="gone.pem")
         + "basic_auth_users:\n  ann: secret-word\nrate_limit: {interval: 1s}\n"

@@ -93,7 +93,7 @@ def slow_reader(listener: Server, source: str = "127.0.0.1") -> socket.socket:
 
 @pytest.fixture
 def patient(exposition: Exposition) -> Iterator[Server]:
-    """Cuts nobody off: who is held up here is held up until the test's own time limit."""
+    """Has no time limits: a client that is held up here stays so until the test's own limit."""
     limits = Limits(arrival=3600.0, exchange=3600.0, rest=3600.0)
     patient = Server([("127.0.0.1", 0)], App(exposition, dict, lambda: True, list), limits=limits)
     patient.open()
@@ -126,7 +126,7 @@ UNFINISHED = [
 
 
 @pytest.mark.parametrize("sent", UNFINISHED, ids=lambda sent: sent[:60].decode())
-def test_requests_that_never_come_in_full_hold_no_thread_and_hold_up_nobody(
+def test_requests_that_never_come_in_full_hold_no_thread_and_hold_up_no_other(
     patient: Server, crowd: list[socket.socket], sent: bytes
 ) -> None:
     assert exchange(patient).endswith(b"Healthy.\n")
@@ -166,7 +166,7 @@ def test_a_client_that_reads_nothing_is_given_up_in_time(listener: Server, crowd
     assert exchange(listener).endswith(b"Healthy.\n")
 
 
-def test_clients_that_read_nothing_hold_up_nobody_and_only_so_many_are_kept(
+def test_clients_that_read_nothing_hold_up_no_other_and_only_so_many_are_kept(
     patient: Server, crowd: list[socket.socket]
 ) -> None:
     other = connect(patient, "127.0.0.3")

@@ -128,7 +128,7 @@ def test_requests_that_come_together_are_answered_one_after_the_other(serve: Ser
 
 
 @pytest.mark.parametrize("hello", [b"", b"\x16\x03\x01", "half"], ids=["nothing", "a few bytes", "half a hello"])
-def test_clients_that_never_finish_a_handshake_hold_up_nobody(
+def test_clients_that_never_finish_a_handshake_hold_up_no_other(
     serve: Serve, authority: Authority, crowd: list[socket.socket], hello: bytes | str
 ) -> None:
     listener = serve()
@@ -141,7 +141,7 @@ def test_clients_that_never_finish_a_handshake_hold_up_nobody(
         assert exchange(listener, trusting(authority)).endswith(b"Healthy.\n")
 
 
-def test_clients_that_shake_hands_and_say_nothing_hold_up_nobody(
+def test_clients_that_shake_hands_and_say_nothing_hold_up_no_other(
     serve: Serve, authority: Authority, crowd: list[socket.socket]
 ) -> None:
     listener = serve()
@@ -171,7 +171,7 @@ def test_a_handshake_that_trickles_is_cut_off_in_time(serve: Serve) -> None:
         assert came == b""
 
 
-def test_who_speaks_http_to_it_is_told_that_it_speaks_https(serve: Serve) -> None:
+def test_who_speaks_http_to_it_is_reported_that_it_speaks_https(serve: Serve) -> None:
     with plain(serve()) as connection:
         connection.sendall(REQUEST)
         reply = read_all(connection)

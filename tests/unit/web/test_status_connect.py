@@ -73,7 +73,7 @@ def test_the_page_shows_it_and_runs_nothing_of_it() -> None:
     assert EVIL not in html
 
 
-def test_what_runs_there_is_told_by_plugin_and_version() -> None:
+def test_what_runs_there_is_reported_by_plugin_and_version() -> None:
     files = "org.apache.kafka.connect.file.FileStreamSourceConnector"
     connectors = (
         Connector("a", "source", plugin=files, version="4.3.1"),

@@ -245,7 +245,7 @@ def test_who_guessed_least_is_checked_next() -> None:
     asyncio.run(run())
 
 
-def test_when_too_many_wait_those_who_guessed_most_are_told_to_come_back() -> None:
+def test_when_too_many_wait_those_who_guessed_most_are_reported_to_come_back() -> None:
     async def run() -> None:
         matches = CountedBcrypt()
         logins = Logins(matches, UsersClock())

@@ -101,7 +101,7 @@ def test_a_batch_tells_only_of_what_it_brings() -> None:
     assert sorted(suspects(found, Fold.SUSPECT_IDS, 2)) == [(8, 2), (8, 4)]
 
 
-def test_the_first_and_the_last_offset_without_a_record_are_told() -> None:
+def test_the_first_and_the_last_offset_without_a_record_are_reported() -> None:
     columns: dict[str, list[int | None]] = {"position": [0, 1, 3, 5, 6]}
     found = searched(folder(Plan(PARTS, offsets=Fold.KEPT))(batches(columns, 2)), Search({0: OffsetSpan(0, 0, 7)}))
     (count,) = [unpack(data, 3) for kind, _, _, data in found if kind == Fold.COUNT]
@@ -113,7 +113,7 @@ def test_the_first_and_the_last_offset_without_a_record_are_told() -> None:
     st.lists(st.integers(0, 34), max_size=30),
     st.integers(0, 31),
 )
-def test_a_sink_is_told_apart_offset_by_offset(log: list[str], stored: list[int], due: int) -> None:
+def test_a_sink_is_distinguished_offset_by_offset(log: list[str], stored: list[int], due: int) -> None:
     end = len(log)
     spans = {0: OffsetSpan(0, 0, end)}
     kept, held = ([at for at, what in enumerate(log) if what in wanted] for wanted in ("K", "KH"))

@@ -97,7 +97,7 @@ def test_a_piece_without_its_end_is_never_taken_for_whole(tmp_path: Path) -> Non
         list(plan(tmp_path).fold(batches(log()[:-1], 100)))
 
 
-def test_a_truncated_partition_is_told(tmp_path: Path) -> None:
+def test_a_truncated_partition_is_reported(tmp_path: Path) -> None:
     rows: list[Marked] = [(BEGIN, 1, 4, -1, None, None), (END, 1, 2, 0, None, None)]
     assert result(list(plan(tmp_path).fold(batches(rows, 10)))).truncated == (1,)
 

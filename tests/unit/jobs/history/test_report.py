@@ -112,7 +112,7 @@ def test_the_holder_of_a_partition_is_named_with_its_time(history: Path) -> None
         (ReportRange(application="nobody"), 0),
     ],
 )
-def test_only_what_was_asked_for_is_told(history: Path, span: ReportRange, count: int) -> None:
+def test_only_what_was_asked_for_is_reported(history: Path, span: ReportRange, count: int) -> None:
     assert report(history, span).counts.total == count
 
 

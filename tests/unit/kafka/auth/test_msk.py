@@ -52,7 +52,7 @@ def test_javas_settings_need_the_signer_and_nothing_else(monkeypatch: pytest.Mon
     assert "pip install 'kafka-eos-exporter[msk]'" in text
 
 
-def test_brokers_are_told_oauthbearer_by_both_clients() -> None:
+def test_brokers_are_reported_oauthbearer_by_both_clients() -> None:
     properties = Properties({"client.id": "x", **AS_JAVA_HAS_IT})
     assert properties.mechanism == "OAUTHBEARER"
     confluent = properties.for_confluent()
@@ -61,7 +61,7 @@ def test_brokers_are_told_oauthbearer_by_both_clients() -> None:
     assert properties.sasl(properties.token_provider())["sasl_mechanism"] == "OAUTHBEARER"
 
 
-def test_a_token_is_signed_once_for_its_life_and_librdkafka_is_told_when_it_ends() -> None:
+def test_a_token_is_signed_once_for_its_life_and_librdkafka_is_reported_when_it_ends() -> None:
     asked: list[str] = []
     expires = round((time.time() + 900) * 1000)
 
@@ -104,7 +104,7 @@ def test_javas_settings_are_enough_for_awss_own_signer(monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("no_credentials")
-def test_missing_credentials_are_told() -> None:
+def test_missing_credentials_are_reported() -> None:
     with pytest.raises(TokenError) as raised:
         iam_tokens(SERVERS).token()
     assert raised.value.reason is Reason.AUTHENTICATION

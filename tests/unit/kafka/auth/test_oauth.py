@@ -111,7 +111,7 @@ def test_the_endpoint_gets_no_more_time_than_is_left() -> None:
         (b"[]", Reason.MALFORMED, "gave no access_token"),
     ],
 )
-def test_no_token_is_told_with_its_cause_and_without_the_secret(
+def test_no_token_is_reported_with_its_cause_and_without_the_secret(
     answer: bytes | HttpError, reason: Reason, text: str
 ) -> None:
     provider = client_credentials(lambda: SETTINGS, TokenEndpoint(answer))

@@ -82,7 +82,7 @@ def test_javas_jaas_entry_becomes_user_and_password() -> None:
         ('x.IAMLoginModule required awsProfileName="sesame";', "set AWS_PROFILE"),
     ],
 )
-def test_a_jaas_entry_that_cannot_be_used_is_told_without_its_values(entry: str, text: str) -> None:
+def test_a_jaas_entry_that_cannot_be_used_is_reported_without_its_values(entry: str, text: str) -> None:
     found = problems(SCRAM | {"sasl.jaas.config": entry})
     assert text in found["sasl.jaas.config"]
     assert "sesame" not in found["sasl.jaas.config"]
@@ -262,7 +262,7 @@ def test_a_secret_keeps_its_spaces() -> None:
 # --- What is refused ---
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     found = problems({"security.protocol": "TLS", "sasl.mechanism": "SCRAM", "request.timeout.ms": "5s", "acks": "all"})
     assert set(found) == {"bootstrap.servers", "security.protocol", "sasl.mechanism", "request.timeout.ms", "acks"}
 

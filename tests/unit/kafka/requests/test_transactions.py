@@ -292,7 +292,7 @@ def led(node: int, request: Any, codes: dict[str, int] | None = None) -> Any:
     return producers(request, codes) if isinstance(request, DescribeProducersRequest) else offsets(request)
 
 
-def test_producers_are_told_with_their_open_transaction() -> None:
+def test_producers_are_reported_with_their_open_transaction() -> None:
     cluster = FakeCluster(led)
     result = describe_producers(cluster, cluster_of({"t": [1]}), partitions("t", 1), soon())
     assert result.values == {
