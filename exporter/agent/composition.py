@@ -130,7 +130,7 @@ class Agent:
         self._runner = Runner((each.group for each in self._watched.values()), self._exposition, self._clock)
         posted = (self._receivers.clients, self._receivers.telemetry) if self._receivers else (None, None)
         self._clients = Clients(self._runner, posted[0], self._clock, posted[1])
-        doors = ingest_apps(self._receivers, config.ingest.read_token) if self._receivers else {}
+        post_handlers = ingest_apps(self._receivers, config.ingest.read_token) if self._receivers else {}
         self._web = WebFile(config.web.config_file)
         app = App(
             self._exposition,
@@ -138,9 +138,9 @@ class Agent:
             self._runner.ready,
             self.reload,
             config.web.route_prefix,
-            doors,
+            post_handlers,
             Guard(lambda: self._web.config),
-            doors_have_keys=config.ingest.has_token,
+            posts_have_tokens=config.ingest.has_token,
             hosts=config.web.allowed_hosts,
         )
         addresses = [split_address(address) for address in config.web.listen_address]

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from exporter.ingest.latest import RefusedError
 from exporter.ingest.receivers import Receivers
-from exporter.web.app import Door
+from exporter.web.app import PostHandler
 from exporter.web.messages import Answer, Request, plain
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ def check_request(request: Request, token: Callable[[], str], types: Sequence[st
         raise RefusedError(413, f"more than {most_bytes // 1024} KB: send what matters only")
 
 
-def ingest_apps(inboxes: Receivers, token: Callable[[], str]) -> Mapping[str, Door]:
+def ingest_apps(inboxes: Receivers, token: Callable[[], str]) -> Mapping[str, PostHandler]:
     """The receivers of posted documents, by their path."""
     from exporter.ingest.otlp import PATH, OtlpApp  # noqa: PLC0415 -- protobuf takes 5 MB, only where it is received
 

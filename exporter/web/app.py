@@ -58,7 +58,7 @@ class Bodies(Protocol):
         """The body, rendered if necessary."""
 
 
-class Door(Protocol):
+class PostHandler(Protocol):
     """Accepts documents posted to one path. It is called on workers."""
 
     def __call__(self, request: Request, body: bytes) -> Answer: ...
@@ -91,23 +91,23 @@ class App:
         ready: Callable[[], bool],
         reload: Callable[[], Sequence[str]] | None,
         prefix: str = "",
-        doors: Mapping[str, Door] | None = None,
+        post_handlers: Mapping[str, PostHandler] | None = None,
         guard: Guard | None = None,
         *,
-        doors_have_keys: bool = False,
+        posts_have_tokens: bool = False,
         hosts: Collection[str] = (),
         page_seconds: float = PAGE_SECONDS,
     ) -> None:
-        """``doors`` receive posted documents, by path; ``guard`` authenticates; ``hosts`` are the allowed ones.
+        """``post_handlers`` receive posted documents, by path; ``guard`` authenticates; ``hosts`` are the allowed ones.
 
         Receivers with a token authenticate themselves: a request has one Authorization header, so it cannot have a
         password as well.
         """
         self._guard = guard or Guard()
-        self._doors_have_keys = doors_have_keys
+        self._posts_have_tokens = posts_have_tokens
         self._bodies, self._ready, self._prefix = bodies, ready, prefix
         self._status, self._reload = status or _nothing, reload or _nothing_reread
-        self._doors = {prefix + path: door for path, door in (doors or {}).items()}
+        self._post_handlers = {prefix + path: handler for path, handler in (post_handlers or {}).items()}
         self._hosts = frozenset(name_of(host) or host for host in hosts)
         self._reloading: asyncio.Lock | None = None
         self._next_reload: asyncio.Future[Sequence[str]] | None = None
@@ -153,14 +153,14 @@ class App:
             refusal = foreign(request, self._hosts)
             if refusal is not None:
                 return refusal
-        door = self._doors.get(request.path)
-        if door is None or not self._doors_have_keys:
+        handler = self._post_handlers.get(request.path)
+        if handler is None or not self._posts_have_tokens:
             # Before the path is looked up: a refused client does not learn which paths exist.
             refusal = await self._guard.refusal(request)
             if refusal is not None:
                 return refusal
-        if door is not None:
-            return await self._makers.run(door, request, body)
+        if handler is not None:
+            return await self._makers.run(handler, request, body)
         return await self._routed(request)
 
     async def _routed(self, request: Request) -> Answer:

@@ -42,9 +42,9 @@ class EndpointOnAllAddresses:
     def __init__(self, hosts: tuple[str, ...] = ()) -> None:
         self.inbox = Inbox()
         self.reloads = 0
-        door = IngestApp(self.inbox, lambda: "")
-        doors = {"/ingest/librdkafka": door}
-        app = App(Exposition(), lambda: STATUS, lambda: True, self.reload, doors=doors, hosts=hosts)
+        handler = IngestApp(self.inbox, lambda: "")
+        post_handlers = {"/ingest/librdkafka": handler}
+        app = App(Exposition(), lambda: STATUS, lambda: True, self.reload, post_handlers=post_handlers, hosts=hosts)
         self.server = Server([("127.0.0.1", 0), ("", 0)], app)
 
     def reload(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Requests that two programs could read differently, paths that mean other paths, and doors beside the guard."""
+"""Requests that two programs could read differently, paths that mean other paths, and ways round the guard."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def listener() -> Iterator[Server]:
 
 def guarded(*, token: str) -> Server:
     """Asks for users, and takes statistics with this token, "" for none."""
-    door = IngestApp(AcceptingInbox(), lambda: token)
+    handler = IngestApp(AcceptingInbox(), lambda: token)
     guard = Guard(lambda: WebConfig(users=USERS))
-    app = App(Exposition(), dict, lambda: True, list, "", {PATH: door}, guard, doors_have_keys=bool(token))
+    app = App(Exposition(), dict, lambda: True, list, "", {PATH: handler}, guard, posts_have_tokens=bool(token))
     listener = Server([("127.0.0.1", 0)], app)
     listener.open()
     return listener
