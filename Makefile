@@ -19,7 +19,7 @@ SPARK_WORKERS ?= 2
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit lowest hostile fuzz golden rules mutants chaos chaos-short soak lab chart container image dist deploy site e2e spark test demo bench generate captures release lock clean
+.PHONY: help setup check format unit lowest hostile fuzz golden rules mutants chaos chaos-short soak lab chart container image compose cluster dist deploy site e2e spark test demo bench generate captures release lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -87,6 +87,12 @@ IMAGE ?= agent
 
 image: $(READY) ## build the image with podman or docker and try it beside a real broker: minutes; IMAGE=spark, IMAGE=all
 	scripts/check-image $(PY) $(IMAGE) $(ARGS)
+
+compose: $(READY) ## bring up demo/compose.yaml by Docker, or Debian's, up to a page in Alertmanager: minutes
+	scripts/check-compose $(PY) $(ARGS)
+
+cluster: $(READY) ## install the chart on the Kubernetes that KUBECONFIG names, or on a new kind, and try it: minutes; SPARK=yes
+	scripts/check-cluster $(PY) $(ARGS)
 
 dist: $(READY) ## wheel, source and bill of materials, installed in an empty environment and tried there
 	scripts/build-dist $(PY)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 import tarfile
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,19 @@ import yaml
 import exporter
 from exporter.cli import parser
 from exporter.config import ConfigSource
-from tests.chart.tools import CHART, CI, ROOT, Charts, Object, ToolRefusedError, container, of_kind, workloads
+from tests.chart.tools import (
+    CHART,
+    CI,
+    ROOT,
+    Charts,
+    Object,
+    ToolRefusedError,
+    announced,
+    container,
+    needed,
+    of_kind,
+    workloads,
+)
 
 RESTRICTED = {
     "allowPrivilegeEscalation": False,
@@ -56,39 +66,10 @@ def test_every_pod_meets_the_restricted_profile(charts: Charts, values: Path) ->
 
 @pytest.mark.parametrize("values", CI, ids=lambda file: file.stem)
 def test_a_values_file_says_what_must_exist_before_it(charts: Charts, values: Path) -> None:
-    said = set(re.findall(r"[A-Z][A-Za-z]+/[\w.-]+", "".join(re.findall(r"(?m)^#.*", values.read_text()))))
+    said = announced(values)
     objects = charts.objects(values)
     there = {f"{each['kind']}/{each['metadata']['name']}" for each in objects}
     assert {name for name in needed(objects) if name not in there} == said
-
-
-def needed(objects: Sequence[Object]) -> Iterator[str]:
-    """What the rendered objects rest on, as KIND/NAME; what they bring themselves is among it."""
-    yield from (
-        f"Namespace/{found}" for each in objects if (found := each["metadata"].get("namespace", "kafka")) != "kafka"
-    )
-    custom = {each["kind"] for each in objects if each["apiVersion"].startswith("monitoring.coreos.com/")}
-    yield from (f"CustomResourceDefinition/{kind.lower()}s.monitoring.coreos.com" for kind in custom)
-    for monitor in of_kind(objects, "ServiceMonitor"):
-        user = monitor["spec"]["endpoints"][0].get("basicAuth")
-        if user:
-            yield f"Secret/{user['password']['name']}"
-    for workload in workloads(objects):
-        pod = workload["spec"]["template"]["spec"]
-        yield f"ServiceAccount/{pod['serviceAccountName']}"
-        for volume in pod["volumes"]:
-            if "configMap" in volume:
-                yield f"ConfigMap/{volume['configMap']['name']}"
-            if "secret" in volume:
-                yield f"Secret/{volume['secret']['secretName']}"
-        for each in container(workload).get("envFrom", ()):
-            yield f"ConfigMap/{each['configMapRef']['name']}"
-        for each in container(workload).get("env", ()):
-            if "secretKeyRef" in each.get("valueFrom", {}):
-                yield f"Secret/{each['valueFrom']['secretKeyRef']['name']}"
-        for claim in workload["spec"].get("volumeClaimTemplates", ()):
-            if name := claim["spec"].get("storageClassName"):
-                yield f"StorageClass/{name}"
 
 
 def test_what_the_agent_writes_to_is_a_volume(charts: Charts) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ class Charts:
         return self.run(self.tools / "helm", *words)
 
     def run(self, *words: str | Path, text: str = "") -> str:
-        """What a command prints. Raises RefusedError."""
+        """What a command prints. Raises ToolRefusedError."""
         home = {f"HELM_{kind}_HOME": str(self.home / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
         done = subprocess.run(
             words,
@@ -66,7 +67,7 @@ class Charts:
         return done.stdout
 
     def text(self, values: Path | Mapping[str, Any], chart: Path = CHART) -> str:
-        """The rendered objects of a release called eos, in namespace kafka. Raises RefusedError."""
+        """The rendered objects of a release called eos, in namespace kafka. Raises ToolRefusedError."""
         if not isinstance(values, Path):
             given = self.home / "values.yaml"
             given.write_text(yaml.safe_dump(dict(values)))
@@ -78,7 +79,7 @@ class Charts:
         return [each for each in yaml.safe_load_all(self.text(values, chart)) if each]
 
     def judge(self, text: str, versions: Sequence[str] = KUBERNETES) -> None:
-        """Kubernetes' schemas, oldest and newest, and the operators' types. Raises RefusedError."""
+        """Kubernetes' schemas, oldest and newest, and the operators' types. Raises ToolRefusedError."""
         for version in versions:
             schema = f"{self.tools}/schemas/{version}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
             self.run(
@@ -103,3 +104,37 @@ def container(workload: Object) -> Object:
         each for each in workload["spec"]["template"]["spec"]["containers"] if each["name"] == "kafka-eos-exporter"
     ]
     return dict(found)
+
+
+def announced(values: Path) -> set[str]:
+    """What a values file of ci/ says in its comments that must exist before it, as KIND/NAME."""
+    return set(re.findall(r"[A-Z][A-Za-z]+/[\w.-]+", "".join(re.findall(r"(?m)^#.*", values.read_text()))))
+
+
+def needed(objects: Sequence[Object]) -> Iterator[str]:
+    """What the rendered objects rest on, as KIND/NAME; what they bring themselves is among it."""
+    yield from (
+        f"Namespace/{found}" for each in objects if (found := each["metadata"].get("namespace", "kafka")) != "kafka"
+    )
+    custom = {each["kind"] for each in objects if each["apiVersion"].startswith("monitoring.coreos.com/")}
+    yield from (f"CustomResourceDefinition/{kind.lower()}s.monitoring.coreos.com" for kind in custom)
+    for monitor in of_kind(objects, "ServiceMonitor"):
+        user = monitor["spec"]["endpoints"][0].get("basicAuth")
+        if user:
+            yield f"Secret/{user['password']['name']}"
+    for workload in workloads(objects):
+        pod = workload["spec"]["template"]["spec"]
+        yield f"ServiceAccount/{pod['serviceAccountName']}"
+        for volume in pod["volumes"]:
+            if "configMap" in volume:
+                yield f"ConfigMap/{volume['configMap']['name']}"
+            if "secret" in volume:
+                yield f"Secret/{volume['secret']['secretName']}"
+        for each in container(workload).get("envFrom", ()):
+            yield f"ConfigMap/{each['configMapRef']['name']}"
+        for each in container(workload).get("env", ()):
+            if "secretKeyRef" in each.get("valueFrom", {}):
+                yield f"Secret/{each['valueFrom']['secretKeyRef']['name']}"
+        for claim in workload["spec"].get("volumeClaimTemplates", ()):
+            if name := claim["spec"].get("storageClassName"):
+                yield f"StorageClass/{name}"
