@@ -178,7 +178,7 @@ def test_open_and_completion_times_are_observed_for_the_outcomes_that_were_seen(
     assert late >= 3
 
 
-def test_a_fence_is_reported_from_a_clean_restart(world: ObservedRun) -> None:
+def test_a_fence_is_distinguished_from_a_clean_restart(world: ObservedRun) -> None:
     for role, fences in (("rival", 1), ("restarted", 0), ("healthy", 0), ("late", 0)):
         assert world.value(catalogue.PRODUCER_FENCES_TOTAL, application=world.app(role)) == fences, role
     for role, inits in (("rival", 2), ("restarted", 2), ("healthy", 1)):

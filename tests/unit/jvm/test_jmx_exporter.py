@@ -47,7 +47,7 @@ def test_a_meter_is_found_without_any_rules() -> None:
 
 
 @pytest.mark.parametrize("count", ["totaltimems_count", "totaltimems_count_total", "totaltimems"])
-def test_a_histogram_s_count_is_reported_from_its_quantiles(count: str) -> None:
+def test_a_histogram_s_count_is_distinguished_from_its_quantiles(count: str) -> None:
     lines = [
         f'kafka_network_requestmetrics_{count}{{request="EndTxn"}} 12',
         'kafka_network_requestmetrics_totaltimems{request="EndTxn",quantile="0.99"} 7',

@@ -147,7 +147,7 @@ def test_open_transactions_come_oldest_first_and_those_of_unknown_age_last() -> 
     assert listed[0]["times_out_timestamp"] == NOW + 700
 
 
-def test_nothing_known_is_reported_from_nothing_there() -> None:
+def test_nothing_known_is_distinguished_from_nothing_there() -> None:
     assert cluster()["known"] == {"stalled_partitions": False, "open_transactions": False, "unclean_ends": False}
     assert cluster(*FINE)["known"] == {"stalled_partitions": True, "open_transactions": True, "unclean_ends": True}
     partly = OpenTransactions("transactions", (), complete=False, missing=("coordinator 3",))

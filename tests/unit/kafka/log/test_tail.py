@@ -78,7 +78,7 @@ def test_files_are_looked_at_once_a_second(authority: Authority, caplog: pytest.
     assert "replaced" not in caplog.text
 
 
-def test_a_refusal_of_tls_is_reported_from_a_broker_that_is_away() -> None:
+def test_a_refusal_of_tls_is_distinguished_from_a_broker_that_is_away() -> None:
     refused = fault_of(KafkaError(KafkaError._SSL, "handshake failed"), TOPIC)
     assert (refused.reason, "handshake failed" in refused.detail) == (Reason.AUTHENTICATION, True)
     assert fault_of(KafkaError(KafkaError._ALL_BROKERS_DOWN, "down"), TOPIC).reason is Reason.UNREACHABLE
