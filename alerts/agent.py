@@ -253,7 +253,7 @@ min by ({_READ}) (
 < 0.5
 unless on ({_READ})
   {ignored}""",
-        "A part of what the agent reads does not answer; the rest is watched on.",
+        "Some sources of the agent do not answer; the others are still watched.",
         "Source {{ $labels.source }} of {{ $labels.target }} on {{ $labels.kafka_cluster }}: {{ $value |"
         " humanizePercentage }} of the reads in 5 minutes were answered in full."
         + each(

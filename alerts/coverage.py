@@ -59,7 +59,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "KafkaEosSeriesDropped",
         Severity.WARNING,
         f'group by (metric) (min_over_time({SERIES_DROPPED}{{metric!~"{_EVIDENCE_ONLY}"}}[5m]) > 0)',
-        "A cap keeps series out: a part of what the agent watches has no alert.",
+        "A cap keeps series out: some subjects of the agent have no alert.",
         "Series of {{ $labels.metric }} are kept out by a cap, or folded into application _other, for half"
         " an hour."
         + each(

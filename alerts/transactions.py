@@ -111,7 +111,7 @@ def _long_running() -> Alert:
     )
 
 
-def _event(name: str, outcome: str, when: str, summary: str, told: str, of_flink: Metric) -> Alert:
+def _event(name: str, outcome: str, when: str, summary: str, details: str, of_flink: Metric) -> Alert:
     """The last such end, without those of Flink jobs, which ``of_flink`` dates."""
     last = f'max by ({_BY}) ({LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome="{outcome}"}})'
     return Alert(
@@ -122,7 +122,7 @@ time() - {last} < {EVENT_SECONDS}
 unless {last} <= max by ({_BY}) ({of_flink})""",
         summary,
         "{{ $labels.application }} on {{ $labels.kafka_cluster }} "
-        + told
+        + details
         + " The last time was {{ $value | humanizeDuration }} ago."
         + unclean_ends(outcome, EVENT_SECONDS)
         + "\n`kafka-eos-exporter transactions recent` lists them.",

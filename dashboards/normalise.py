@@ -1,6 +1,6 @@
 """From grafanalib's JSON to what a current Grafana writes itself: nothing it would have to guess, migrate or drop.
 
-grafanalib speaks the dialect of Grafana 5 to 8 and fills in hundreds of nulls and defaults of its own. What may be
+grafanalib writes the format of Grafana 5 to 8 and fills in hundreds of nulls and defaults of its own. What may be
 in a dashboard is listed here; everything else goes.
 """
 
@@ -61,7 +61,7 @@ def _panel(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fields(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Grafanalib's own custom options are those of its defaults: ours win, and thresholds keep what Grafana knows."""
+    """Custom options of grafanalib are its defaults and are replaced by ours; thresholds keep Grafana's fields."""
     defaults = dict(raw["defaults"])
     if "thresholds" in defaults:
         steps = [{"color": step["color"], "value": step["value"]} for step in defaults["thresholds"]["steps"]]

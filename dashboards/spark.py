@@ -177,8 +177,8 @@ def _states() -> core.Panel:
 def _ends() -> core.Panel:
     return lines(
         f"Ends by reason, in {WINDOW}",
-        "stopped is on purpose; the others are groups of exceptions: the runbook of KafkaEosSparkQueryTerminated tells "
-        "what each wants.",
+        "stopped is on purpose; the others are groups of exceptions: the runbook of KafkaEosSparkQueryTerminated has "
+        "what to do for each.",
         [
             Query(
                 f"round({total(gained(SPARK_QUERY_TERMINATIONS_TOTAL, WINDOW, *_OF), 'query, reason')}) > 0",

@@ -1,6 +1,6 @@
 """A torn transaction, made with the command that must never be used on an open transaction, and how it is found.
 
-``kafka-transactions.sh abort`` writes a marker into one partition of a transaction that its coordinator knows. The
+``kafka-transactions.sh abort`` writes a marker into one partition of a transaction that its coordinator has. The
 client commits afterwards without an error, and read_committed consumers see the rest of the transaction only.
 """
 
@@ -34,7 +34,7 @@ def tear(cluster: KafkaCluster, producer: Producer, topic: str = TOPIC) -> None:
 
 
 def abort_by_hand(cluster: KafkaCluster, topic: str, partition: int) -> None:
-    """What must never be done: a marker into an open transaction that its coordinator knows. Raises TornError."""
+    """Write a marker into an open transaction: never to be done in production. Raises TornError."""
     place = ("--topic", topic, "--partition", str(partition))
     described = cluster.transactions_tool("describe-producers", *place)
     rows = [line.split() for line in described.stdout.splitlines()]

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass
 class OutcomeCounts:
-    """Counts of what the coordinator did, kept by the clients themselves. One thread at a time.
+    """Counts of outcomes, kept by the clients themselves. One thread at a time.
 
     Only transactions that wrote something count: an empty one never reaches the coordinator. Rivals that share a
     transactional.id share these counts, since a fence is seen by the one and done by the other.

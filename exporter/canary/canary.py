@@ -153,13 +153,13 @@ class Canary:
         self._tally.add(place.partition, place.coordinator, result, clock.wall())
         if result.failure is not None:
             phase, error, text = result.failure
-            told = {
+            fields = {
                 "coordinator": place.coordinator,
                 "log_partition": place.partition,
                 "phase": str(phase),
                 "error": error,
             }
-            log.warning("a turn failed: %s", text, extra=told)
+            log.warning("a turn failed: %s", text, extra=fields)
         coordinators = frozenset(each.coordinator for each in self._places)
         name = self._cluster.name
         samples = tuple(self._tally.samples(name, coordinators)) if name else ()

@@ -11,7 +11,7 @@ from exporter.model import Distribution, Sample
 from exporter.words import CanaryOutcome, CanaryPhase
 
 NO_PARTITION = -1
-"""Stands for all partitions while the cluster has not been reached once."""
+"""Label of all partitions while the cluster has not been reached once."""
 MOST_ERRORS = 200
 """Pairs of coordinator, phase and error: librdkafka's errors are a closed list, brokers come and go."""
 

@@ -1,4 +1,4 @@
-"""``top``: a live view of what an agent sees, for the terminal.
+"""``top``: a live view of an agent's status, for the terminal.
 
 It reads the agent's ``/api/v1/status`` and sends no request to Kafka, however many people use it.
 """

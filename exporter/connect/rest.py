@@ -218,7 +218,7 @@ def parse(body: bytes, address: str) -> RestAnswer:
         what = "answered something else than JSON" if str(error) == NO_JSON else f"answered JSON that {error}"
         return RestAnswer(None, (Fault(Reason.MALFORMED, f"{address} {what}: is this Connect's REST API?"),))
     if isinstance(document, list):
-        fault = Fault(Reason.UNSUPPORTED, f"{address} knows no ?expand=: Connect 2.3 or later is needed")
+        fault = Fault(Reason.UNSUPPORTED, f"{address} does not support ?expand=: Connect 2.3 or later is needed")
         return RestAnswer(None, (fault,))
     if not isinstance(document, dict) or "error_code" in document:
         fault = Fault(Reason.MALFORMED, f"{address} answered no list of connectors: is this Connect's REST API?")

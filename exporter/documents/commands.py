@@ -415,6 +415,6 @@ class AuditOutput(TypedDict):
     settings: NotRequired[dict[str, str]]
     """What was audited, by flag."""
     offsets: NotRequired[dict[str, dict[str, list[int]]]]
-    """Begin and end of what was read, by topic and partition; the end is not part of it."""
+    """Begin and end of the offsets read, by topic and partition; the end is exclusive."""
     seconds: NotRequired[float]
     """How long the run took."""

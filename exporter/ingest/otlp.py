@@ -38,7 +38,7 @@ _HEADERS = {
     "kafka-client-principal": "principal",
     "kafka-client-address": "address",
 }
-"""Headers of our receiver in brokers, percent-encoded UTF-8: what the broker knows of the client beyond its push."""
+"""Headers of our receiver in brokers, percent-encoded UTF-8: properties of the client from its broker."""
 _CODES = {400: 3, 401: 16, 413: 8, 429: 8, 503: 14}
 """google.rpc.Code by status; 2 is UNKNOWN."""
 

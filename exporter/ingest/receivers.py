@@ -1,4 +1,4 @@
-"""Receivers of what is posted over HTTP: clients' statistics, streaming queries, results of audits."""
+"""Receivers of documents posted over HTTP: clients' statistics, streaming queries, results of audits."""
 
 from __future__ import annotations
 

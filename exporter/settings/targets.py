@@ -1,4 +1,4 @@
-"""Settings of what is read over HTTP (JVMs by Jolokia or jmx_exporter, Connect's REST API) and from folders (Spark's
+"""Settings of targets over HTTP (JVMs by Jolokia or jmx_exporter, Connect's REST API) and from folders (Spark's
 event logs and checkpoints, results of audits).
 """
 

@@ -177,7 +177,7 @@ def by_holder(stalls: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any
 
 
 def by_reason(ignored: Sequence[Mapping[str, str]]) -> dict[tuple[str, str], list[str]]:
-    """Return the names of what is ignored by its kind and the reason."""
+    """Return the names of ignored subjects by kind and reason."""
     found: dict[tuple[str, str], list[str]] = {}
     for each in ignored:
         found.setdefault((each["kind"], each["reason"]), []).append(each["subject"])

@@ -121,7 +121,7 @@ class PartitionFold:
         return found
 
     def oldest_pending(self) -> int | None:
-        """The lowest offset of an abort that waits to be told from a fence."""
+        """The lowest offset of an abort that may still become a fence."""
         return min((each.entry.pending.offset for each in self.kept() if each.entry.pending is not None), default=None)
 
     # --- What happened ---

@@ -45,7 +45,7 @@ def authenticate(exchange: Exchange, mechanism_name: str, settings: Mapping[str,
             mechanism.receive(answer.auth_bytes)
             lifetime = answer.session_lifetime_ms or 0
     except (ValueError, KeyError, TypeError):
-        # SCRAM: the broker could not prove that it knows the password.
+        # SCRAM: the broker could not prove that it has the password.
         raise SaslRefusedError(f"{who}: the broker's answer does not fit: is it the right cluster?") from None
     if not mechanism.is_authenticated():
         raise SaslRefusedError(f"{who} did not succeed")
