@@ -17,6 +17,7 @@ from exporter.jobs.audit.tables import column, rows_of
 from exporter.jobs.audit.upsert import (
     AHEAD,
     KINDS,
+    OUTSIDE,
     PHANTOM,
     SCATTERED,
     WAITING,
@@ -109,6 +110,8 @@ def judge_keyed(
                 found(kind, mine)
     if scattered := counts.get(SCATTERED):
         unknown.append(f"{scattered:,} keys have records in several partitions, and no --version to order them")
+    if outside := counts.get(OUTSIDE):
+        unknown.append(f"{outside:,} rows of the sink may be of records before the offsets that were read")
     waiting = counts.get(WAITING, 0)
     notes = (f"{waiting:,} keys have newer records than the newest in the sink: not in it yet",) if waiting else ()
     return TableComparison(tuple(unknown), notes)
@@ -129,18 +132,25 @@ def outbox_rows(session: SparkSession, outbox: Outbox) -> DataFrame:
     return rows.select(identity(column(rows, "--outbox-id", outbox.id)).alias("it"))
 
 
-def judge_outbox(rows: DataFrame, ids: DataFrame, keep: Keep, found: Found) -> TableComparison:
-    """Rows that no record has. ``ids`` are the topic's, as ``it``."""
+def judge_outbox(rows: DataFrame, ids: DataFrame, keep: Keep, found: Found, *, partial: bool) -> TableComparison:
+    """Rows that no record has. ``ids`` are the topic's, as ``it``; ``partial``: not from its first offset on."""
     unknown, notes = [], []
     if blank := rows.where("it IS NULL").count():
         unknown.append(f"--outbox-id gives null for {blank:,} rows of the outbox")
     known = rows.where("it IS NOT NULL").dropDuplicates(["it"])
     absent = keep(known.join(ids, "it", "left_anti"))
-    if not absent.isEmpty():
+    if partial and (count := absent.count()):
+        unknown.append(f"{count:,} rows of the outbox may be of records before the offsets that were read")
+    elif not partial and not absent.isEmpty():
         found("missing", absent.withColumn("id", shown(f.col("it"))))
     if more := ids.where("it IS NOT NULL").join(known, "it", "left_anti").count():
         notes.append(f"{more:,} records have no row in the outbox: deleted there, written since, or never there")
     return TableComparison(tuple(unknown), tuple(notes))
+
+
+def _partial(covered: Covered) -> bool:
+    """Whether records may have been before the offsets that are read: --from, or retention."""
+    return any(span.start > 0 for span in covered.spans.values())
 
 
 class AuditedTables:
@@ -168,13 +178,14 @@ class AuditedTables:
         """Compare the tables with the topic; ``holes``: compaction took records of it. Raises AskError."""
         if self._rows is not None:
             self._say("comparing the latest record of each key")
-            comparing = Comparing(bool(self._audit.version), bool(self._audit.content), holes)
+            version, content = bool(self._audit.version), bool(self._audit.content)
+            comparing = Comparing(version, content, holes, _partial(covered))
             yield self._keyed(covered, self._rows, comparing)
         if self._outbox is not None:
             self._say("comparing the outbox")
             frame = self._records(covered.spans, committed=True)
             ids = frame.select(identity(checked(frame, "--id", self._audit.id)).alias("it"))
-            yield judge_outbox(self._outbox, ids, self._keep, self._found)
+            yield judge_outbox(self._outbox, ids, self._keep, self._found, partial=_partial(covered))
 
     def _keyed(self, covered: Covered, rows: DataFrame, comparing: Comparing) -> TableComparison:
         audit = self._audit

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 STALE, MISSING, AHEAD, PHANTOM, REPEATED = "stale", "missing", "ahead", "phantom", "repeated"
 KINDS = (STALE, MISSING, AHEAD, PHANTOM, REPEATED)
-WAITING, SCATTERED = "waiting", "scattered"
-"""Not findings: the sink may get it yet, and keys in several partitions, whose records have no order."""
+WAITING, SCATTERED, OUTSIDE = "waiting", "scattered", "outside"
+"""Not findings: what the sink may get yet; keys in several partitions, whose records have no order; rows whose records
+may be before the offsets that are read.
+"""
 _PLACE = "partition, offset, timestamp"
 _POSITION = f"(shiftleft(cast(partition AS bigint), {OFFSET_BITS}) | offset)"
 
@@ -31,12 +33,13 @@ _POSITION = f"(shiftleft(cast(partition AS bigint), {OFFSET_BITS}) | offset)"
 @dataclass(frozen=True, slots=True)
 class Comparing:
     """What is compared of a key besides that it is there. ``holes``: compaction took records, so that a row may be of
-    one of them.
+    one of them; ``partial``: the offsets that are read begin after the first, so that a row may be of one before.
     """
 
     version: bool
     content: bool
     holes: bool = False
+    partial: bool = False
 
     def same(self, record: str, row: str) -> Column:
         """Whether a record is the one that a row was made of."""
@@ -113,7 +116,9 @@ def _kind(comparing: Comparing) -> str:
     scattered = "" if comparing.version else f"WHEN partitions > 1 THEN '{SCATTERED}'"
     # A row that equals no record: of a record that compaction took, where it took some and the key is known.
     older = "AND row.version < highest" if comparing.version else ""
-    taken = f"WHEN applied IS NULL AND wanted IS NOT NULL {older} THEN '{STALE}'" if comparing.holes else ""
+    lost = comparing.holes or comparing.partial
+    taken = f"WHEN applied IS NULL AND wanted IS NOT NULL {older} THEN '{STALE}'" if lost else ""
+    unread = f"WHEN applied IS NULL AND wanted IS NULL {older} THEN '{OUTSIDE}'" if comparing.partial else ""
     return f"""
     CASE
       WHEN times > 1 THEN '{REPEATED}'
@@ -122,9 +127,10 @@ def _kind(comparing: Comparing) -> str:
         THEN '{MISSING}'
       WHEN times IS NULL AND wanted IS NULL AND NOT latest.deleted THEN '{WAITING}'
       WHEN times IS NULL THEN NULL
-      WHEN latest IS NULL THEN '{PHANTOM}'
+      WHEN latest IS NULL THEN '{OUTSIDE if comparing.partial else PHANTOM}'
       {ahead}
       {taken}
+      {unread}
       WHEN applied IS NULL THEN '{PHANTOM}'
       WHEN wanted IS NOT NULL AND applied < wanted.at THEN '{STALE}'
       WHEN applied < latest.at THEN '{WAITING}'

@@ -262,6 +262,14 @@ def test_what_a_sink_by_key_may_still_get_is_a_note_and_keys_without_an_order_ar
         "g": "phantom",
     }
     assert kinds(Comparing(version=True, content=True, holes=True))["g"] == "stale"
+    # A row of a key that no record has is phantom only where all records were read.
+    later = rows.union(audits.session.createDataFrame([("z", 1, "x")], rows.schema))
+
+    def of_z(comparing: Comparing) -> list[str]:
+        return [row["kind"] for row in compared(frame, later, comparing).where("it = 'z'").collect()]
+
+    assert of_z(Comparing(version=True, content=True)) == ["phantom"]
+    assert of_z(Comparing(version=True, content=True, partial=True)) == ["outside"]
     by_place = kinds(Comparing(version=False, content=True))
     assert (by_place["c"], by_place["e"], by_place["d"]) == ("scattered", "stale", "stale")
 
