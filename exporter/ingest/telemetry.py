@@ -27,6 +27,8 @@ LEAST_SECONDS = 30.0
 """A client is kept for at least so long after its last push, so that its last numbers are scraped."""
 UNKNOWN_INTERVAL = 300.0
 """Seconds between two pushes where they are not known: the default of KIP-714."""
+MOST_INTERVAL = 3600.0
+"""Longest push interval in seconds that a subscription can ask for (ClientMetricsConfigs)."""
 MOST_SERIES = 2000
 """Series of one client."""
 UNKNOWN = "unknown"
@@ -75,7 +77,7 @@ class SenderState:
         """Seconds of silence after which it is dropped."""
         if self.about.terminating:
             return LEAST_SECONDS
-        return max(LEAST_SECONDS, SILENT_INTERVALS * (self.about.interval or UNKNOWN_INTERVAL))
+        return max(LEAST_SECONDS, SILENT_INTERVALS * min(self.about.interval or UNKNOWN_INTERVAL, MOST_INTERVAL))
 
     def is_transactional(self, client_id: str) -> bool:
         """Whether this producer has a transactional.id or spent time in the transactional API since it is read."""

@@ -129,6 +129,12 @@ def test_an_interval_that_is_not_stated_is_that_between_two_pushes(world: World)
     assert world.values(catalogue.TELEMETRY_CLIENT_INFO) == {}
 
 
+def test_no_stated_interval_keeps_a_client_for_more_than_three_hours(world: World) -> None:
+    world.push(producer(1, 2), {**CLIENT, "kafka-push-interval-ms": "999999999"})
+    world.time.pass_(3 * 3600 + 1)
+    assert world.values(catalogue.TELEMETRY_CLIENT_INFO) == {}
+
+
 def test_a_client_that_says_it_ends_leaves_soon(world: World) -> None:
     world.push(producer(1, 2), {**CLIENT, "kafka-push-interval-ms": "300000", "kafka-client-terminating": "true"})
     assert world.values(catalogue.PRODUCER_RECORDS_SENT_TOTAL) == {LABELS: 10}
