@@ -52,6 +52,7 @@ def test_what_failed_is_listed_with_its_reason() -> None:
                 "worker": "w1:8083",
                 "cause": None,
                 "error": "x.ConfigException: no topics",
+                "hint": None,
             },
             {
                 "connector": "orders",
@@ -59,6 +60,7 @@ def test_what_failed_is_listed_with_its_reason() -> None:
                 "worker": "w1:8083",
                 "cause": "fenced",
                 "error": f"x.ProducerFencedException: {EVIL}",
+                "hint": None,
             },
         ],
         "notes": ["workers are not configured"],
