@@ -21,6 +21,23 @@ def cases() -> Iterator[Case]:
     yield from _tasks()
     yield from _commits()
     yield from _restores()
+    yield from _unreachable()
+
+
+def _unreachable() -> Iterator[Case]:
+    task = ("prod", "connect", "main", "orders", "0")
+    series = [
+        scraped(CONNECT_TASK_STATE, *task, "running", values="1x2 stale"),
+        scraped(CONNECT_TASK_STATE, *task, "failed", values="_x2 1x9 stale"),
+        scraped(SOURCE_UP, "prod", "connect", "main", values="1x12 0x60"),
+    ]
+    page = {"severity": "critical", "kafka_cluster": "prod", "connect": "main", "connector": "orders", "task": "0"}
+    yield case(
+        TASK_FAILED,
+        "it ran until it failed, and Connect does not answer soon after its page",
+        series,
+        {f"{at}m": [page] for at in (24, 30, 60)},
+    )
 
 
 def _tasks() -> Iterator[Case]:
