@@ -131,6 +131,8 @@ def api() -> Iterator[Api]:
     finally:
         proxy.terminate()
         proxy.wait(timeout=10)
+        if proxy.stdout is not None:
+            proxy.stdout.close()
 
 
 @contextmanager
