@@ -19,7 +19,7 @@ SPARK_WORKERS ?= 2
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit lowest hostile fuzz golden rules mutants chaos chaos-short soak lab chart container image compose cluster dist deploy site e2e spark test demo bench generate captures release lock clean
+.PHONY: help setup check format unit lowest hostile fuzz golden rules mutants chaos chaos-short soak lab chart container image compose cluster dist deploy site e2e spark test demo bench generate captures telemetry release lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -151,6 +151,9 @@ generate: $(READY) ## write what is generated from the catalogue
 
 captures: $(READY) ## record the answers of real JVMs anew, which the unit tests read
 	$(PY) -m tests.golden.captures.jvms.capture
+
+telemetry: ## the receiver of client telemetry for brokers, a jar, in build/telemetry; see docs/telemetry.md
+	mvn --batch-mode --quiet -Dstyle.color=never --file=telemetry package
 
 release: $(READY) ## build what is released, twice and with the same bytes; print the tag, and what is missing; publishes nothing
 	scripts/build-release $(PY)

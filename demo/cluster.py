@@ -84,7 +84,8 @@ class KafkaCluster:
     """A cluster in a temporary folder, as a context manager.
 
     One broker or three are combined brokers and controllers, so one of three can go and the quorum stays; two brokers
-    get a controller of their own, node 100. ``properties`` are of all nodes, ``node_properties`` of one, by its id.
+    get a controller of their own, node 100. ``properties`` are of all nodes, ``node_properties`` of one, by its id;
+    ``plugin`` is a jar on the class path of all.
     Raises StartError when it does not come up, JarsError without Kafka's jars.
     """
 
@@ -99,9 +100,11 @@ class KafkaCluster:
         security: Security | None = None,
         jvm_options: JvmOptions = lambda _: (),
         heap_mb: int = 512,
+        plugin: Path | None = None,
         progress: jars.Progress | None = None,
     ) -> None:
         self.version = version
+        self._plugin = plugin
         self.security = security
         self._progress = progress or _quiet
         self._library = jars.library(version, self._progress)
@@ -242,7 +245,8 @@ class KafkaCluster:
         self.close()
 
     def _argv(self, node: Node, heap_mb: int) -> list[str]:
-        argv = java(heap_mb, self._library, "kafka.Kafka", str(self._properties_file(node)))
+        properties = str(self._properties_file(node))
+        argv = java(heap_mb, self._library, "kafka.Kafka", properties, classes=self._plugin)
         secured = self.security.jvm_options() if self.security is not None else []
         return [argv[0], *secured, *self._jvm_options(f"broker-{node.id}"), *argv[1:]]
 

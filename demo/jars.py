@@ -30,6 +30,7 @@ DEBEZIUM_POM = POM.with_name("debezium.xml")
 FLINK = "2.0.0"
 FLINK_POM = POM.with_name("flink.xml")
 FLINK_SOURCE = Path(__file__).parent / "java" / "FlinkJob.java"
+TELEMETRY = Path(__file__).parents[1] / "telemetry"
 JAVA_SOURCE = Path(__file__).parent / "java" / "TransactionalClient.java"
 
 Progress = Callable[[str], None]
@@ -102,6 +103,23 @@ def _fetched(
             progress(what)
             _download(pom, properties, staging, progress, goal)
     return target
+
+
+def telemetry(progress: Progress = say) -> Path:
+    """The jar of our receiver of client telemetry for brokers, built by Maven as ``make telemetry`` does."""
+    sources = sorted(path for path in TELEMETRY.rglob("*") if path.suffix in {".java", ".xml"})
+    target = cache_root() / "telemetry" / _digest(b"".join(path.read_bytes() for path in sources))
+    with _prepared(target) as staging:
+        if staging is not None:
+            progress("building the receiver of client telemetry with Maven")
+            with tempfile.TemporaryDirectory(prefix="kafka-eos-telemetry-") as folder:
+                copy = shutil.copytree(TELEMETRY, Path(folder) / TELEMETRY.name)
+                command = [require("mvn", "maven"), "--batch-mode", "-Dstyle.color=never", f"--file={copy}", "package"]
+                run = subprocess.run(command, capture_output=True, text=True, check=False)
+                if run.returncode != 0:
+                    raise JarsError(f"Maven could not build {TELEMETRY.name}:\n{run.stdout[-3000:]}")
+                shutil.copy(Path(folder) / "build" / "telemetry" / "kafka-eos-telemetry.jar", staging)
+    return target / "kafka-eos-telemetry.jar"
 
 
 def flink_classes(version: str = FLINK, progress: Progress = say) -> Path:
