@@ -22,7 +22,7 @@ DASHBOARD = "kafka-eos-brokers"
 _FENCING = 'error=~"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH|FENCED_INSTANCE_ID"'
 _SEQUENCE = 'request="Produce", error=~"OUT_OF_ORDER_SEQUENCE_NUMBER|UNKNOWN_PRODUCER_ID"'
 _ERROR = "kafka_cluster, broker, request, error"
-_REFUSED = {window: f"kafka_cluster:kafka_eos_broker_fenced_requests:increase{window}" for window in ("10m", "1h")}
+_REFUSED = {window: f"kafka_cluster:kafka_eos_broker_zombie_requests:increase{window}" for window in ("10m", "1h")}
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
@@ -58,21 +58,20 @@ def alerts(_: Settings) -> Iterator[Alert]:
 
 
 def records() -> Iterator[Record]:
-    """Requests of fenced clients that brokers refused, by cluster."""
-    for window, name in _REFUSED.items():
-        increase = f"increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_FENCING}}}[{window}])"
-        yield Record(name, f"sum by (kafka_cluster) (max by ({_ERROR}) ({increase}))")
-
-
-def _refused(window: str, back: str = "") -> str:
-    """Requests of fenced clients that brokers refused in a window, by cluster, without those of the canary.
+    """Requests of fenced clients that brokers refused, by cluster, with and without those of the canary.
 
     The canary is fenced on purpose, and counts by itself how often. A tenth more is taken off, as the two counters are
     scraped at different instants.
     """
-    every = f"{_REFUSED[window]}{back}"
-    own = f'increase({CANARY_TRANSACTIONS_TOTAL}{{outcome="fenced"}}[{window}]{back})'
-    return f"({every} - on (kafka_cluster) 1.1 * sum by (kafka_cluster) ({own}) or {every})"
+    for window in ("10m", "1h"):
+        increase = f"increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_FENCING}}}[{window}])"
+        every = Record(
+            f"kafka_cluster:kafka_eos_broker_fenced_requests:increase{window}",
+            f"sum by (kafka_cluster) (max by ({_ERROR}) ({increase}))",
+        )
+        yield every
+        own = f'sum by (kafka_cluster) (increase({CANARY_TRANSACTIONS_TOTAL}{{outcome="fenced"}}[{window}]))'
+        yield Record(_REFUSED[window], f"{every} - on (kafka_cluster) 1.1 * {own} or {every}")
 
 
 def _zombies() -> Iterator[Alert]:
@@ -100,7 +99,7 @@ def _zombies() -> Iterator[Alert]:
     yield Alert(
         "KafkaEosZombieProducers",
         Severity.WARNING,
-        f"{_refused('10m')} >= 3",
+        f"{_REFUSED['10m']} >= 3",
         summary,
         "Brokers of {{ $labels.kafka_cluster }} refused {{ $value | humanize }} requests of fenced clients in 10"
         " minutes." + cause,
@@ -108,7 +107,7 @@ def _zombies() -> Iterator[Alert]:
         labels=(("reason", "refused"),),
         when="brokers refused 3 requests or more of fenced clients in 10m",
     )
-    hours = [f"{_refused('1h', back)} > 0" for back in ("", " offset 1h", " offset 2h")]
+    hours = [f"{_REFUSED['1h']}{back} > 0" for back in ("", " offset 1h", " offset 2h")]
     yield Alert(
         "KafkaEosZombieProducers",
         Severity.WARNING,

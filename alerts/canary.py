@@ -22,7 +22,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
     yield Alert(
         "KafkaEosCanaryFailing",
         Severity.CRITICAL,
-        f"time() - max by (kafka_cluster) (last_over_time({CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS}[{BRIDGE}]))"
+        f"time() - max by (kafka_cluster) (max_over_time({CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS}[{BRIDGE}]))"
         f" > {NO_SUCCESS_SECONDS}",
         "No transaction of the canary succeeds: it is the cluster, not the applications.",
         "The canary's last transaction on {{ $labels.kafka_cluster }} that succeeded was {{ $value | humanizeDuration"

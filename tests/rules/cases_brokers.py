@@ -72,22 +72,45 @@ def _refused() -> Iterator[Case]:
 
     canary = [errors("0+1x60"), fenced("0+1x60"), fenced("0+5x60", outcome="committed")]
     yield case(REFUSED, "the canary's own", canary, {f"{at}m": [] for at in range(0, 60, 5)})
-    more = [errors("0+2x60"), fenced("0+1x60", "1"), fenced("0x60", "2"), errors("0+2x60", ("other", *PLACE[1:]))]
-    yield case(REFUSED, "more than the canary's", more, {"15m": [ours, _zombies("refused", "other")]})
+    done = fenced("0+5x60", outcome="committed")
+    more = [errors("0+1.45x60"), fenced("0+1x60"), fenced("0x60", "2"), done, errors("0+2x60", ("other", *PLACE[1:]))]
+    yield case(REFUSED, "more than the canary's", more, {"45m": [ours, _zombies("refused", "other")]})
+    hardly = [errors("0+1.35x60"), fenced("0+1x60"), done]
+    yield case(REFUSED, "hardly more than the canary's", hardly, {f"{at}m": [] for at in range(12, 60, 5)})
+    apart = [
+        errors("0x9 1x60", ("prod", "1", *each))
+        for each in (PLACE[2:], ("EndTxn", PLACE[3]), ("Produce", "PRODUCER_FENCED"))
+    ]
+    yield case(REFUSED, "one each of three requests and errors", apart, {"11m": [ours]})
     two = [errors("0+3x60"), fenced("0+1x60", "1"), fenced("0+2x60", "2")]
     yield case(REFUSED, "the canary's through two coordinators", two, {"30m": []})
+    anew = [errors("0+1x60"), fenced("0+1x30"), fenced("_x30 0+1x30", agent="canary-2")]
+    yield case(REFUSED, "the canary in a new pod", anew, {f"{at}m": [] for at in range(0, 60, 5)})
+    tenth = [errors("0+10x60"), fenced("0+9x60")]
+    yield case(REFUSED, "a tenth more than the canary's", tenth, {"20m": []})
 
 
-def fenced(values: str, coordinator: str = "1", outcome: str = "fenced") -> Series:
-    return scraped(CANARY_TRANSACTIONS_TOTAL, "prod", coordinator, outcome, values=values, agent="canary")
+def fenced(values: str, coordinator: str = "1", outcome: str = "fenced", agent: str = "canary") -> Series:
+    return scraped(CANARY_TRANSACTIONS_TOTAL, "prod", coordinator, outcome, values=values, agent=agent)
 
 
 def _persistent() -> Iterator[Case]:
     ours = _zombies("persistent")
     canary = [errors("0+10x40"), fenced("0+10x40"), fenced("0+50x40", outcome="committed")]
     yield case(PERSISTENT, "the canary's own", canary, {f"{at}m": [] for at in range(0, 400, 30)}, "10m")
-    more = [errors("0+12x40"), fenced("0+10x40")]
-    yield case(PERSISTENT, "more than the canary's", more, {"240m": [ours]}, "10m")
+    done = fenced("0+50x40", outcome="committed")
+    more = [errors("0+12x40"), errors("240x40", agent="b"), fenced("0+10x40"), done]
+    yield case(PERSISTENT, "more than the canary's, and a replica that sees none", more, {"240m": [ours]}, "10m")
+    hardly = [*(errors("0+10.5x40", agent=agent) for agent in "ab"), fenced("0+10x40"), done]
+    yield case(PERSISTENT, "hardly more than the canary's", hardly, {f"{at}m": [] for at in range(0, 400, 30)}, "10m")
+    for another in (("prod", "2", *PLACE[2:]), ("prod", "1", "EndTxn", PLACE[3]), (*PLACE[:3], "PRODUCER_FENCED")):
+        both = [errors("0+6x40"), errors("0+6x40", another), fenced("0+10x40"), done]
+        yield case(PERSISTENT, f"more than the canary's, {' '.join(another[1:])}", both, {"240m": [ours]}, "10m")
+    anew = [errors("0+10x40"), fenced("0+10x15"), fenced("_x15 0+10x25", agent="canary-2")]
+    yield case(PERSISTENT, "the canary in a new pod", anew, {f"{at}m": [] for at in range(0, 400, 30)}, "10m")
+    two = [errors("0+10x40"), fenced("0+5x40"), fenced("0+5x40", "2"), errors("0+1x40", ("other", *PLACE[1:]))]
+    elsewhere = [_zombies("persistent", "other")]
+    yield case(PERSISTENT, "the canary's through two coordinators", two, {"240m": elsewhere}, "10m")
     slow = errors("0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3 3 3 3 3 3 4x40")  # a step is ten minutes: one in an hour
     yield case(PERSISTENT, "one an hour", [slow], {"90m": [], "200m": [ours], "230m": [ours]}, "10m")
     first = errors("0 0 0 1 1 1 1 1 1 2x20")

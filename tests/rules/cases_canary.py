@@ -33,6 +33,15 @@ def _cluster() -> Iterator[Case]:
     both = [_success("0+60x10 600x30"), _success("0+60x10 600x30", "other"), _success("0+60x60", "third")]
     yield case(CLUSTER, "each cluster by itself", both, {"20m": [ours(), ours("other")]})
     yield case(CLUSTER, "failed scrapes in between", [_success("0 0 0 stale _ 0x30")], {"3m": [ours()], "6m": [ours()]})
+    begins = _success("0 0 stale _ _ _ _ _ _ _ _ _ _")
+    yield case(CLUSTER, "failed scrapes as it begins", [begins], {"3m": [ours()]})
+    yield case(CLUSTER, "no scrapes any more", [_success("120 120 stale _x20")], {"5m": [], "6m": []})
+    gone = _success("0+60x5 300x5 stale _x20")
+    yield case(CLUSTER, "no scrapes while it lasts", [gone], {"19m": [ours()], "22m": []})
+    yield case(CLUSTER, "two minutes and a second", [_success("599x30")], {"11m": [], "12m": [ours()]})
+    yield case(CLUSTER, "exactly two minutes", [_success("600x30")], {"12m": [], "13m": [ours()]})
+    two = [_success("0+60x10 600x30", agent=agent) for agent in "ab"]
+    yield case(CLUSTER, "two instances", two, {"13m": [ours()]})
     yield case(CLUSTER, "no canary", [], {"10m": []})
 
 
@@ -51,5 +60,8 @@ def _coordinator() -> Iterator[Case]:
     yield case(COORDINATOR, "it ends", [failing("1x10 0x30")], {"10m": [ours()], "16m": [ours()], "19m": []})
     gap = failing("1 1 stale _ 1x30")
     yield case(COORDINATOR, "a failed scrape in between", [gap], {"3m": [ours()], "5m": [ours()]})
+    begins = failing("_ 1 stale _ 1x30")
+    yield case(COORDINATOR, "a failed scrape as it begins", [begins], {"2m": [], "3m": [ours()]})
+    yield case(COORDINATOR, "no scrapes any more", [failing("1 stale _x30")], {"2m": [ours()], "11m": []})
     two = [failing("0x30"), failing("1x30", agent="b")]
     yield case(COORDINATOR, "one of two instances sees it", two, {"5m": [ours()]})

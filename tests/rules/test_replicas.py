@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(300)
 def twice(series: Series) -> Iterator[Series]:
     """As another replica sees it, too, which Prometheus scrapes as another target."""
     yield series
-    if "instance" not in series.labels:  # what Prometheus itself writes
+    if "instance" not in series.labels or _of_the_canary(series):  # what Prometheus itself writes, or no agent does
         return
     yield replace(series, labels=_elsewhere(series.labels, "2"))
 
@@ -37,7 +37,7 @@ def twice(series: Series) -> Iterator[Series]:
 def in_shards(series: Series) -> Iterator[Series]:
     """As the one shard sees it whose it is; what an agent says of itself is said by each."""
     metric = FAMILIES.get(series.metric)
-    if metric is None:  # what Prometheus itself writes
+    if metric is None or _of_the_canary(series):
         yield series
         return
     label = SHARED_OUT.get(metric.source, "")
@@ -50,6 +50,12 @@ def in_shards(series: Series) -> Iterator[Series]:
             yield replace(series, labels={**where, "shard": str(shard.index)})
         elif shard.first if name is None else shard.holds(name):
             yield replace(series, labels=where)
+
+
+def _of_the_canary(series: Series) -> bool:
+    """There is one canary for each cluster, and it has no shards."""
+    metric = FAMILIES.get(series.metric)
+    return metric is not None and metric.source == "canary"
 
 
 def _elsewhere(labels: Labels, which: str) -> dict[str, str]:
