@@ -23,6 +23,7 @@ from tests.cluster.conftest import BrokerPod
 KEEP_FIRING_SECONDS = 7 * 60
 """keep_firing_for of the alerts on stalls."""
 STALL_SECONDS = 600_000
+STATE = "/var/lib/kafka-eos-exporter"
 PRESENT = yaml.safe_load((CHART / "Chart.yaml").read_text())["version"]
 
 
@@ -223,7 +224,7 @@ def test_a_volume_outlives_its_pod(api: kube.Api, charts: Charts, broker: Broker
         [pod] = api.pods(namespace, "eos")
         name = kube.name_of(pod)
         broker.produce("orders", "kept-1", 100)
-        state = ("--namespace", namespace, "exec", name, "--", "cat", "/var/lib/kafka-eos-exporter/txnlog.json")
+        state = ("--namespace", namespace, "exec", name, "--", "sh", "-c", f"cat {STATE}/*/txnlog.json")
         kube.wait("state on the volume", lambda: "kept" in kube.kubectl(*state, check=False).stdout, 120)
         kube.kubectl("--namespace", namespace, "delete", "pod", name, "--wait=false")
 
