@@ -41,7 +41,8 @@ class Caps:
 class Aggregates:
     """Takes the events of every partition of the log.
 
-    Only the applications of ``shard`` are counted; commits of Connect tasks are counted for all.
+    Only the applications of ``shard`` are counted; commits of Connect tasks are counted for all, and which
+    applications are new is judged by all of them.
     """
 
     def __init__(self, grouping: Grouping, caps: Caps, shard: Shard = WHOLE) -> None:
@@ -50,6 +51,7 @@ class Aggregates:
         self._shard = shard
         self._by_name: dict[str, ApplicationCounters] = {}
         self._folded: set[str] = set()
+        self._others: dict[str, int] = {}  # applications of other shards with their number of ids
         self._fences: dict[str, tuple[str, deque[float]]] = {}
         self._ends: deque[UncleanEnd] = deque(maxlen=max(200, caps.unclean_ends * 10))
         self._seen: dict[str, int] = {}
@@ -62,7 +64,7 @@ class Aggregates:
         self._dropped: set[str] = set()  # applications, since they were last saved
         self._ids_known = True
         self._complete_since: float | None = None  # from then on, an application that appears is a new one
-        self._appeared: deque[float] = deque(maxlen=MOST_NEW)
+        self._appeared: deque[tuple[float, bool]] = deque(maxlen=MOST_NEW)  # when, and whether it is of this shard
 
     @property
     def applications(self) -> tuple[str, ...]:
@@ -96,23 +98,31 @@ class Aggregates:
             self.flink.replace(loss, loss._replace(partitions=partitions))
 
     def _appears(self, entry: Entry) -> None:
-        known = len(self._by_name) + len(self._folded)
+        known, others = self._known, len(self._others)
         entry.application = self.group(entry.transactional_id)
         instant = entry.record_ms / 1000
-        is_new = len(self._by_name) + len(self._folded) > known
+        is_new = self._known > known
         if is_new and self._complete_since is not None and instant >= self._complete_since:
-            self._appeared.append(instant)
+            self._appeared.append((instant, len(self._others) == others))
+
+    @property
+    def _known(self) -> int:
+        return len(self._by_name) + len(self._folded) + len(self._others)
 
     def complete_since(self, instant: float) -> None:
         """Note that every application with an id by this instant (Unix seconds of log time) is known."""
         if self._complete_since is None:
             self._complete_since = instant
 
-    def recent_applications(self, log_now: float) -> int | None:
-        """How many applications appeared in the last hour; None while those before are not all known."""
-        while self._appeared and self._appeared[0] < log_now - HOUR:
+    def recent_applications(self, log_now: float, *, of_shard: bool = False) -> int | None:
+        """How many applications appeared in the last hour, in the cluster or of this shard; None while those before are
+        not all known.
+        """
+        while self._appeared and self._appeared[0][0] < log_now - HOUR:
             self._appeared.popleft()
-        return None if self._complete_since is None else len(self._appeared)
+        if self._complete_since is None:
+            return None
+        return sum(own or not of_shard for _, own in self._appeared)
 
     def group(self, transactional_id: str) -> str:
         """Return the application of a new id: its own, or the overflow when this shard has too many."""
@@ -124,6 +134,7 @@ class Aggregates:
             self._task_commits.setdefault(transactional_id, 0)
         application = self._grouping.of(transactional_id)
         if not self._shard.holds(application.name):
+            self._others[application.name] = self._others.get(application.name, 0) + 1
             return application.name
         own = self._by_name.get(application.name)
         if own is None:
@@ -170,10 +181,17 @@ class Aggregates:
             self._changed_tasks.add(entry.transactional_id)
         own = self._by_name.get(entry.application)
         if own is None:
+            self._forget_other(entry.application)
             return
         own.ids -= 1
         if own.ids <= 0 and self._ids_known:
             self._drop(entry.application)
+
+    def _forget_other(self, name: str) -> None:
+        if name in self._others:
+            self._others[name] -= 1
+            if self._others[name] <= 0 and self._ids_known:
+                del self._others[name]
 
     def _drop(self, name: str) -> None:
         del self._by_name[name]
@@ -250,7 +268,7 @@ class Aggregates:
             yield from own.samples(cluster)[1]
             if (seen := self._seen.get(own.application.name)) is not None:
                 yield catalogue.TRANSACTIONAL_IDS(float(seen), cluster, own.application.name)
-        if (recent := self.recent_applications(log_now)) is not None:
+        if (recent := self.recent_applications(log_now, of_shard=True)) is not None:
             yield catalogue.RECENT_APPLICATIONS(float(recent), cluster)
         for transactional_id, application, fences in self._worst(log_now):
             yield catalogue.RECENT_PRODUCER_FENCES(float(fences), cluster, application, transactional_id)
