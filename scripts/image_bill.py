@@ -56,10 +56,10 @@ def python_packages(root: Path) -> Iterator[Component]:
         raise BillError(f"no folder {SITE_PACKAGES[0]}")
     for each in distributions(path=folders):
         name = re.sub("[-_.]+", "-", each.name).lower()
-        yield _component("library", name, each.version, f"pkg:pypi/{name}@{quote(each.version)}", _licence(each))
+        yield _component("library", name, each.version, f"pkg:pypi/{name}@{quote(each.version)}", licence(each))
 
 
-def _licence(package: Distribution) -> str:
+def licence(package: Distribution) -> str:
     """The licence that its metadata name; "" where that is a whole text, or only a classifier."""
     for key in ("License-Expression", "License"):
         if key in package.metadata and len(found := str(package.metadata[key])) < 100 and "\n" not in found:
