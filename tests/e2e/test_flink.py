@@ -108,8 +108,8 @@ def test_a_job_that_dies_after_a_checkpoint_is_reported_its_deadline_and_loses_n
     # Healthy: the last stable offset does not move for most of the time, and that is no stall.
     waits, until = 0, Deadline.after(2 * INTERVAL)
     while poll(until, 0.5):
-        assert stalls(agent, topic) == []
         opened = [each for each in cluster_of(agent)["open_transactions"] if each["application"] == prefix]
+        assert stalls(agent, topic) == [], opened
         found = [each for each in opened if each["flink"] is not None and each["seconds"] > STALL_AFTER]
         waits += any(each["flink"]["waiting_for_checkpoint"] for each in found)
     assert waits
