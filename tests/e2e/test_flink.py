@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -40,6 +41,12 @@ def completes(job: FlinkJob, more_than: int = 0) -> None:
     before, until = job.last_checkpoint, Deadline.after(90)
     while (last := job.last_checkpoint) is None or last == before or int(last.name.split("-")[1]) <= more_than:
         assert poll(until), job.child.tail(40)
+
+
+def late(job: FlinkJob) -> bool:
+    """Whether the job's last checkpoint is older than two of its intervals."""
+    last = job.last_checkpoint
+    return last is None or time.time() - (last / "_metadata").stat().st_mtime > 2 * INTERVAL
 
 
 def terminal(kafka: KafkaCluster, *arguments: str) -> str:
@@ -109,7 +116,8 @@ def test_a_job_that_dies_after_a_checkpoint_is_reported_its_deadline_and_loses_n
     waits, until = 0, Deadline.after(2 * INTERVAL)
     while poll(until, 0.5):
         opened = [each for each in cluster_of(agent)["open_transactions"] if each["application"] == prefix]
-        assert stalls(agent, topic) == [], opened
+        # On a busy machine a checkpoint may be late by itself, and then it is a stall.
+        assert stalls(agent, topic) == [] or late(job), opened
         found = [each for each in opened if each["flink"] is not None and each["seconds"] > STALL_AFTER]
         waits += any(each["flink"]["waiting_for_checkpoint"] for each in found)
     assert waits
