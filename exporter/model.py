@@ -9,11 +9,12 @@ other: the runner passes facts between them.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 
 class Word(StrEnum):
@@ -609,6 +610,24 @@ class Snapshot:
     duration: float
     ended: float
     wall: float
+
+    @classmethod
+    def until_replaced(
+        cls, source: str, samples: Iterable[Sample], clock: Clock, *, target: str = "", cluster: str = ""
+    ) -> Self:
+        """Samples that no source read: valid until the next snapshot in their place."""
+        return cls(
+            source=source,
+            target=target,
+            cluster=cluster,
+            interval=math.inf,
+            samples=tuple(samples),
+            faults=(),
+            facts=(),
+            duration=0.0,
+            ended=clock.monotonic(),
+            wall=clock.wall(),
+        )
 
     @property
     def up(self) -> bool:

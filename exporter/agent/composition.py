@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import math
 import signal
 import sys
 import threading
@@ -273,18 +272,8 @@ class Agent:
         return _Watched(config, engines, cluster, Group(key, judged, cluster.client.close))
 
     def _own_snapshot(self) -> Snapshot:
-        return Snapshot(
-            source="agent",
-            target="",
-            cluster="",
-            interval=math.inf,
-            samples=(build_info(), *(() if self._shard.whole else (EXPORTER_SHARDS(float(self._shard.count)),))),
-            faults=(),
-            facts=(),
-            duration=0.0,
-            ended=self._clock.monotonic(),
-            wall=self._clock.wall(),
-        )
+        shards = () if self._shard.whole else (EXPORTER_SHARDS(float(self._shard.count)),)
+        return Snapshot.until_replaced("agent", (build_info(), *shards), self._clock)
 
 
 def _by_key(config: Config) -> dict[str, ClusterConfig]:

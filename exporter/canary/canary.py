@@ -6,7 +6,6 @@ import logging
 import math
 import secrets
 import threading
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -75,7 +74,6 @@ class Canary:
         reader: CommittedReader | None = None
         try:
             while not self._over.is_set() and self._rotation.cycles < cycles:
-                began = time.perf_counter()
                 place = LogPlace(NO_PARTITION, "", UNKNOWN)
                 try:
                     self._prepare()
@@ -91,7 +89,7 @@ class Canary:
                 except AskError as error:
                     fault = error.fault
                     result = TurnResult((), (), Failure(CanaryPhase.INIT, str(fault.reason), fault.detail))
-                self._note(place, result, time.perf_counter() - began)
+                self._note(place, result)
                 if place.partition == NO_PARTITION and not math.isinf(cycles):
                     return
                 if result.failure is not None:
@@ -148,7 +146,7 @@ class Canary:
         self._over.wait(self._began_at + self._settings.interval - self._cluster.clock.monotonic())
         self._began_at = self._cluster.clock.monotonic()
 
-    def _note(self, place: LogPlace, result: TurnResult, seconds: float) -> None:
+    def _note(self, place: LogPlace, result: TurnResult) -> None:
         clock = self._cluster.clock
         self._tally.add(place.partition, place.coordinator, result, clock.wall())
         if result.failure is not None:
@@ -162,18 +160,5 @@ class Canary:
             log.warning("a turn failed: %s", text, extra=fields)
         coordinators = frozenset(each.coordinator for each in self._places)
         name = self._cluster.name
-        samples = tuple(self._tally.samples(name, coordinators)) if name else ()
-        self._publish(
-            Snapshot(
-                "canary",
-                self._cluster.target,
-                name,
-                math.inf,
-                samples,
-                (),
-                (),
-                seconds,
-                clock.monotonic(),
-                clock.wall(),
-            )
-        )
+        samples = self._tally.samples(name, coordinators) if name else ()
+        self._publish(Snapshot.until_replaced("canary", samples, clock, target=self._cluster.target, cluster=name))

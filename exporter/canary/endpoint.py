@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 
 from exporter import catalogue
@@ -36,8 +35,7 @@ class CanaryEndpoint:
         )
         addresses = [split_address(address) for address in config.web.listen_address]
         self._server = Server(addresses, app, lambda: self._web.config.tls)
-        build = Snapshot("agent", "", "", math.inf, (build_info(),), (), (), 0.0, clock.monotonic(), clock.wall())
-        self._exposition.swap({("agent",): build})
+        self._exposition.swap({("agent",): Snapshot.until_replaced("agent", [build_info()], clock)})
 
     @property
     def ports(self) -> list[int]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from exporter import catalogue
 from exporter.canary.turn import TurnResult
-from exporter.model import Distribution, Sample
+from exporter.core.histogram import Histogram
+from exporter.model import Sample
 from exporter.words import CanaryOutcome, CanaryPhase
 
 NO_PARTITION = -1
@@ -23,7 +24,7 @@ class CanaryTally:
         """``started`` is Unix seconds."""
         self._outcomes: Counter[tuple[str, CanaryOutcome]] = Counter()
         self._failures: Counter[tuple[str, str, str]] = Counter()
-        self._phases: dict[tuple[str, CanaryPhase], _Histogram] = {}
+        self._phases: dict[tuple[str, CanaryPhase], _PhaseTimes] = {}
         self._failing: dict[int, str] = {}
         self._last_success = started
 
@@ -46,7 +47,7 @@ class CanaryTally:
             failed.setdefault((coordinator, name), Counter())[error] += count
         rows = []
         for coordinator, phase in sorted({*((each, str(phase)) for each, phase in self._phases), *failed}):
-            seen = self._phases.get((coordinator, CanaryPhase(phase)), _Histogram())
+            seen = self._phases.get((coordinator, CanaryPhase(phase)), _PhaseTimes())
             errors = failed.get((coordinator, phase), Counter())
             times, mean, slowest = seen.summary()
             rows.append((coordinator, phase, times, mean, slowest, errors.total(), ", ".join(sorted(errors))))
@@ -57,7 +58,7 @@ class CanaryTally:
         for outcome in result.outcomes:
             self._outcomes[coordinator, outcome] += 1
         for phase, seconds in result.phases:
-            self._phases.setdefault((coordinator, phase), _Histogram()).add(seconds)
+            self._phases.setdefault((coordinator, phase), _PhaseTimes()).add(seconds)
         if result.failure is None:
             self._last_success = wall
             self._failing.pop(partition, None)
@@ -77,7 +78,7 @@ class CanaryTally:
         for (coordinator, phase, error), failures in sorted(self._failures.items()):
             yield catalogue.CANARY_FAILURES_TOTAL(float(failures), cluster, coordinator, phase, error)
         for (coordinator, phase), seen in sorted(self._phases.items()):
-            yield catalogue.CANARY_PHASE_SECONDS(seen.distribution, cluster, coordinator, str(phase))
+            yield catalogue.CANARY_PHASE_SECONDS(seen.histogram.value(), cluster, coordinator, str(phase))
         failing = Counter(self._failing.values())
         for coordinator in sorted(coordinators | failing.keys()):
             yield catalogue.CANARY_FAILING_PARTITIONS(float(failing[coordinator]), cluster, coordinator)
@@ -89,30 +90,22 @@ def format_milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
-class _Histogram:
-    __slots__ = ("_counts", "_slowest", "_total")
+class _PhaseTimes:
+    """The durations of one phase."""
+
+    __slots__ = ("histogram", "slowest")
 
     def __init__(self) -> None:
-        self._counts = [0] * (len(catalogue.CANARY_PHASE_SECONDS.buckets) + 1)
-        self._total = self._slowest = 0.0
+        self.histogram = Histogram(catalogue.CANARY_PHASE_SECONDS)
+        self.slowest = 0.0
 
     def add(self, seconds: float) -> None:
-        self._total += seconds
-        self._slowest = max(self._slowest, seconds)
-        bounds = catalogue.CANARY_PHASE_SECONDS.buckets
-        self._counts[next((place for place, bound in enumerate(bounds) if seconds <= bound), len(bounds))] += 1
+        self.histogram.observe_seconds(seconds)
+        self.slowest = max(self.slowest, seconds)
 
     def summary(self) -> tuple[int, str, str]:
         """Number of observations, their mean, and the slowest."""
-        times = sum(self._counts)
-        if not times:
+        seen = self.histogram.value()
+        if not seen.count or seen.total is None:
             return 0, "", ""
-        return times, format_milliseconds(self._total / times), format_milliseconds(self._slowest)
-
-    @property
-    def distribution(self) -> Distribution:
-        steps, below = [], 0
-        for bound, count in zip(catalogue.CANARY_PHASE_SECONDS.buckets, self._counts, strict=False):
-            below += count
-            steps.append((bound, float(below)))
-        return Distribution(tuple(steps), float(sum(self._counts)), self._total)
+        return int(seen.count), format_milliseconds(seen.total / seen.count), format_milliseconds(self.slowest)

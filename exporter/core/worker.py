@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -172,18 +171,8 @@ class Worker:
             samples.append(SOURCE_READ_DURATION_SECONDS(state.duration, *labels))
         if state.last_success is not None:
             samples.append(SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS(state.last_success, *labels))
-        return Snapshot(
-            source="agent",
-            target=state.target,
-            cluster=state.cluster,
-            interval=math.inf,  # the metrics of reading are valid until the next read
-            samples=tuple(samples),
-            faults=(),
-            facts=(),
-            duration=0.0,
-            ended=self._clock.monotonic(),
-            wall=self._clock.wall(),
-        )
+        # The metrics of reading are valid until the next read.
+        return Snapshot.until_replaced("agent", samples, self._clock, target=state.target, cluster=state.cluster)
 
     def _log_changes(self, state: SourceState) -> None:
         """Log faults when their reasons change, and notes once, not at every read."""

@@ -10,17 +10,13 @@ from exporter import catalogue
 from exporter.ingest.budget import Budget
 from exporter.ingest.librdkafka import LibrdkafkaReceiver
 from exporter.model import Deadline, Fact, Facts, Fault, Sample
+from exporter.sources.posted import PostedSource
 
-INTERVAL = 2.0
 
+class IngestSource(PostedSource):
+    """Source ``ingest``, target ``librdkafka``."""
 
-class IngestSource:
-    """Source ``ingest``. ``only_cluster`` names the cluster of clients that give none: the only one, "" if several."""
-
-    name = "ingest"
     target = "librdkafka"
-    pace = interval = INTERVAL
-    timeout = 5.0
 
     def __init__(
         self, inbox: LibrdkafkaReceiver, only_cluster: Callable[[], str], budget: Budget | None = None
@@ -28,14 +24,7 @@ class IngestSource:
         """``budget`` is the memory budget of everything that is posted; None where it is not exposed."""
         self._budget = budget
         self._inbox = inbox
-        self._only_cluster = only_cluster
-
-    @property
-    def cluster(self) -> str:
-        return self._only_cluster()
-
-    def close(self) -> None:
-        """The source holds no resources."""
+        super().__init__(only_cluster)
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del deadline, facts

@@ -14,31 +14,18 @@ from exporter.jvm.mbeans import MBean
 from exporter.jvm.producer_samples import TYPE, producer_samples
 from exporter.jvm.streams_samples import jvm_samples
 from exporter.model import Deadline, Fact, Facts, Fault, Sample
+from exporter.sources.posted import PostedSource
 from exporter.telemetry.series import SeriesKey
 
-INTERVAL = 2.0
 
+class TelemetrySource(PostedSource):
+    """Source ``ingest``, target ``telemetry``."""
 
-class TelemetrySource:
-    """Source ``ingest``, target ``telemetry``. ``only_cluster`` names the cluster of clients that give none: the only
-    one, "" if several.
-    """
-
-    name = "ingest"
     target = "telemetry"
-    pace = interval = INTERVAL
-    timeout = 5.0
 
     def __init__(self, receiver: TelemetryReceiver, only_cluster: Callable[[], str]) -> None:
         self._receiver = receiver
-        self._only_cluster = only_cluster
-
-    @property
-    def cluster(self) -> str:
-        return self._only_cluster()
-
-    def close(self) -> None:
-        """The source holds no resources."""
+        super().__init__(only_cluster)
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del deadline, facts

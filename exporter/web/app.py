@@ -106,7 +106,6 @@ class App:
         self._guard = guard or Guard()
         self._posts_have_tokens = posts_have_tokens
         self._bodies, self._ready, self._prefix = bodies, ready, prefix
-        self._status, self._reload = status or _nothing, reload or _nothing_reread
         self._post_handlers = {prefix + path: handler for path, handler in (post_handlers or {}).items()}
         self._hosts = frozenset(name_of(host) or host for host in hosts)
         self._reloading: asyncio.Lock | None = None
@@ -122,8 +121,10 @@ class App:
             prefix + "/-/ready": _Route("GET", self._readiness),
         }
         if reload is not None:
+            self._reload = reload
             self._routes[prefix + "/-/reload"] = _Route("POST", self._reload_settings)
         if status is not None:
+            self._status = status
             self._routes |= {
                 prefix + "/": _Route("GET", self._page),
                 prefix + "/api/v1/status": _Route("GET", self._document),
@@ -252,14 +253,6 @@ class App:
 
     async def _to_prefix(self, _: Request) -> Answer:
         return plain(f"The pages are under {self._prefix}/", 302, {"Location": f"{self._prefix}/"})
-
-
-def _nothing() -> Mapping[str, Any]:
-    return {}
-
-
-def _nothing_reread() -> Sequence[str]:
-    return ()
 
 
 class _Kept(NamedTuple):

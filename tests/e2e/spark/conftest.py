@@ -13,8 +13,10 @@ import yaml
 
 from demo.agent import AgentProcess, Metrics
 from demo.cluster import KafkaCluster
+from demo.postgres import Postgres
 from demo.processes import ProcessGroup
 from demo.spark import SparkDriver
+from tests.e2e.spark.auditing import Auditor, auditor
 
 SECONDS = 150
 """For one thing to be seen, on a machine that is busy with other tests."""
@@ -62,3 +64,15 @@ def spark_stage(clusters: Callable[..., KafkaCluster]) -> Iterator[SparkStage]:
             driver.kill()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def audits(clusters: Callable[..., KafkaCluster]) -> Iterator[Auditor]:
+    with auditor(clusters("4.3.1")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    with Postgres() as server:
+        yield server

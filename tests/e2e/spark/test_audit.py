@@ -6,7 +6,7 @@ import json
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from demo.cluster import KafkaCluster
 from demo.postgres import Postgres
 from demo.processes import poll
 from exporter import catalogue
@@ -26,7 +25,7 @@ from exporter.jobs.audit.offset_range import parse_bound
 from exporter.jobs.audit.tables import SinkTable
 from exporter.model import Deadline
 from tests.e2e.conftest import EnterContext, StartAgent
-from tests.e2e.spark.auditing import Auditor, PlannedRecord, auditor, by_kind, part, places, write
+from tests.e2e.spark.auditing import Auditor, PlannedRecord, by_kind, part, places, write
 
 # pyspark leaves the sockets of collected frames and of its gateway to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:Exception ignored in.*socket:pytest.PytestUnraisableExceptionWarning")
@@ -36,18 +35,6 @@ ID = "get_json_object(value, '$.id')"
 COMMAND = [sys.executable, "-m", "exporter"]
 SEQUENCE = "get_json_object(value, '$.seq')"
 KEYS = 6
-
-
-@pytest.fixture(scope="module")
-def audits(clusters: Callable[..., KafkaCluster]) -> Iterator[Auditor]:
-    with auditor(clusters("4.3.1")) as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    with Postgres() as server:
-        yield server
 
 
 def record(key: int, sequence: int, partition: int | None = None) -> PlannedRecord:

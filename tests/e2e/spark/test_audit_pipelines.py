@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from exporter.jobs.audit.tables import SinkTable
 from exporter.jobs.audit.upsert import Comparing, compared
 from exporter.jobs.session import SessionError
 from exporter.model import Deadline
-from tests.e2e.spark.auditing import Auditor, PlannedRecord, auditor, by_kind, part, places, write
+from tests.e2e.spark.auditing import Auditor, PlannedRecord, by_kind, part, places, write
 
 # pyspark leaves the sockets of collected frames and of its gateway to the garbage collector.
 # A test is several audits of many small stages each: minutes on a machine that is busy.
@@ -44,18 +44,6 @@ CDC: dict[str, Any] = {
     "sparse": True,
 }
 COMPACTION_SECONDS = 90.0
-
-
-@pytest.fixture(scope="module")
-def audits(clusters: Callable[..., KafkaCluster]) -> Iterator[Auditor]:
-    with auditor(clusters("4.3.1")) as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    with Postgres() as server:
-        yield server
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The counters of one application: a histogram has every observation in the right bucket."""
+"""A histogram has every observation in the right bucket."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter import catalogue
-from exporter.transactions.application_counters import Histogram
+from exporter.core.histogram import Histogram
 
 
 @given(st.lists(st.integers(-5_000, 5_000_000)))
