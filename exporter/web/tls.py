@@ -271,7 +271,7 @@ def _set_clients(context: ssl.SSLContext, settings: TlsServer, folder: Path) -> 
 def _load_authorities(context: ssl.SSLContext, authorities: str, settings: TlsServer) -> Iterator[Wrong]:
     try:
         context.load_verify_locations(cadata=authorities)
-    except (ssl.SSLError, ValueError):
+    except (ssl.SSLError, ValueError, TypeError):  # TypeError: it takes ASCII only
         yield Wrong(
             "client_ca_file" if settings.client_ca_file else "client_ca", "holds no certificate that can be read"
         )

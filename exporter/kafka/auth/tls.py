@@ -95,6 +95,8 @@ def _untrusted(error: ssl.SSLCertVerificationError, properties: Mapping[str, str
 def _load_authorities(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
     path, pem = properties.get("ssl.ca.location"), properties.get("ssl.ca.pem")
     if pem:
+        if not pem.isascii():
+            raise TlsError("ssl.ca.pem", "has characters that are not ASCII: leave out comments")
         try:
             context.load_verify_locations(cadata=pem)
         except (ssl.SSLError, ValueError):

@@ -456,6 +456,12 @@ def test_a_file_that_is_no_certificate_is_named(tmp_path: Path) -> None:
     assert "holds no certificate in PEM" in found["ssl.ca.location"]
 
 
+def test_authorities_that_are_not_ascii_are_named() -> None:
+    pem = "-----BEGIN CERTIFICATE-----\nM\u00fcller\n-----END CERTIFICATE-----"
+    found = problems(SERVERS | {"security.protocol": "SSL", "ssl.ca.pem": pem})
+    assert "not ASCII" in found["ssl.ca.pem"]
+
+
 def test_a_key_of_another_certificate_is_refused(authority: Authority) -> None:
     certificate, _, _ = authority.issue("one")
     _, key, _ = authority.issue("other")
