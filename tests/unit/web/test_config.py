@@ -136,8 +136,10 @@ def test_the_client_may_be_left_to_choose_the_suite(read: Read) -> None:
         ("{good}\n  client_ca_file: ca.pem", "client_auth_type: is required beside client_ca_file"),
         ("{good}\n  client_auth_type: VerifyClientCertIfGiven\n  client_ca_file: server.key", "no certificate in PEM"),
         (
-            "{good}\n  client_auth_type: RequireAndVerifyClientCert\n"
-            '  client_ca: "-----BEGIN CERTIFICATE-----\\nM\u00fcller\\n-----END CERTIFICATE-----"',
+            (
+                "{good}\n  client_auth_type: RequireAndVerifyClientCert\n"
+                '  client_ca: "-----BEGIN CERTIFICATE-----\\nM\u00fcller\\n-----END CERTIFICATE-----"'
+            ),
             "client_ca: holds no certificate that can be read",
         ),
         ("{good}\n  client_allowed_sans: [a]", "client_allowed_sans: would let in clients without a certificate"),
