@@ -174,14 +174,14 @@ class ShardSources:
 def stand(world: FakeKafka) -> None:
     """What is open in the log holds its partitions, the oldest first; the coordinators know of it."""
     world.transactions.clear()
-    begun: dict[tuple[int, int], int] = {}  # no two transactions begin at one offset of a partition
+    begun: set[tuple[int, int]] = set()
     for rows in world.log.values():
         for record in rows:
             name, value = decode_key(record.key), record.value and decode_value(record.value)
             if not value or value.status not in {Status.ONGOING, Status.PREPARE_COMMIT, Status.PREPARE_ABORT}:
                 world.transactions.pop(name, None)
                 continue
-            begun.setdefault((value.producer_id, value.start_ms), len(begun))
+            begun.add((value.start_ms, value.producer_id))
             state = {Status.ONGOING: "Ongoing", Status.PREPARE_COMMIT: "PrepareCommit"}.get(value.status)
             world.transactions[name] = FakeTransaction(
                 value.producer_id,
@@ -191,11 +191,13 @@ def stand(world: FakeKafka) -> None:
                 value.timeout_ms,
                 value.start_ms,
             )
+    # Offsets are in the order of time, whatever partition of the log tells of a transaction, and no two begin at one.
+    offsets = {each: 10 + place for place, each in enumerate(sorted(begun))}
     for topic in TOPICS:
         for number, partition in enumerate(world.topics[topic]):
             holders = [each for each in world.transactions.values() if (topic, number) in each.partitions]
             partition.writers = [
-                OpenWriter(each.producer_id, 10 + begun[each.producer_id, each.start_ms], each.epoch)
+                OpenWriter(each.producer_id, offsets[each.start_ms, each.producer_id], each.epoch)
                 for each in sorted(holders, key=lambda each: each.start_ms)
             ]
             partition.stable = min((each.start_offset for each in partition.writers), default=None)
