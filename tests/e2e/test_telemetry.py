@@ -104,10 +104,15 @@ def test_a_producer_that_knows_nothing_of_it_shows_its_transactions(
     assert info.labels["address"] == "127.0.0.1"
     assert info.labels["target"] == info.labels["client_instance_id"] != ""
     own = {"client_id": client_id, "target": info.labels["target"]}
-    agent.wait_until(lambda metrics: metrics.value(catalogue.PRODUCER_RECORDS_SENT_TOTAL, **own) == 3)
+
+    def sent(metrics: Metrics) -> float:
+        """What is sent again, after an answer that allows it, is counted again (Sender.updateProduceRequestMetrics)."""
+        return metrics.value(catalogue.PRODUCER_RECORDS_SENT_TOTAL, **own) or 0.0
+
+    before_sent = sent(agent.wait_until(lambda metrics: sent(metrics) >= 3))
     before = commits(first, client_id)
     producer.run(2, topic)
-    later = agent.wait_until(lambda metrics: metrics.value(catalogue.PRODUCER_RECORDS_SENT_TOTAL, **own) == 5)
+    later = agent.wait_until(lambda metrics: sent(metrics) >= before_sent + 2)
     assert commits(later, client_id) > before
     assert later.value(catalogue.TELEMETRY_POINTS_TOTAL, result="refused") == 0
 
