@@ -8,6 +8,10 @@ from exporter.catalogue import (
     STREAMS_CHANGELOG_LAG_OFFSETS,
     STREAMS_CLIENT_STATE,
     STREAMS_CLIENT_STATES,
+    STREAMS_FAILED_THREADS_TOTAL,
+    STREAMS_GUARANTEES,
+    STREAMS_PROCESSING_GUARANTEE,
+    STREAMS_REBALANCES_TOTAL,
     STREAMS_RESTORE_REMAINING_RECORDS,
     STREAMS_RESTORING_TASKS,
     STREAMS_THREAD_COMMIT_LATENCY_SECONDS,
@@ -26,17 +30,20 @@ from exporter.dashboards.panels import (
     PURPLE,
     RED,
     YELLOW,
+    Column,
     Query,
     lines,
     stat,
+    table,
     timeline,
 )
-from exporter.dashboards.queries import in_state, now, per_second, total
+from exporter.dashboards.queries import gained, in_state, now, per_second, total
 from exporter.dashboards.shared import STREAMS
 from exporter.model import Metric
 
 _OF = 'target=~"$target"'
 _CLIENT_COLOURS = dict(zip(STREAMS_CLIENT_STATES, (GREY, YELLOW, GREEN, ORANGE, GREY, RED, RED), strict=True))
+_GUARANTEE_COLOURS = dict(zip(STREAMS_GUARANTEES, (GREEN, GREEN, GREY), strict=True))
 _THREAD_COLOURS = dict(zip(STREAMS_THREAD_STATES, (GREY, BLUE, YELLOW, PURPLE, GREEN, ORANGE, RED), strict=True))
 
 
@@ -45,12 +52,13 @@ def board() -> Board:
     return Board(
         uid=STREAMS,
         title="Kafka EOS / Streams",
-        description="Exactly-once Kafka Streams: who runs, who commits, who restores and how far it has come.",
+        description="Kafka Streams: who runs, with which guarantee it commits, and how far a restoration has come.",
         variables=(Variable("target", "JVM", STREAMS_CLIENT_STATE),),
         rows=(
             PanelRow("Now", (Line(4, _now()),)),
             PanelRow("States", (Line(8, (_clients(), _threads())),)),
             PanelRow("Commits", (Line(8, (_commits(), _latency())),)),
+            PanelRow("Guarantees and rebalances", (Line(8, (_guarantees(), _rebalances())),)),
             PanelRow("Restoration", (Line(8, (_remaining(), _restoring(), _changelogs())),)),
         ),
     )
@@ -70,6 +78,11 @@ def _now() -> tuple[core.Panel, ...]:
             "Dead threads",
             "Stream threads that ended by an error.",
             in_state(STREAMS_THREAD_STATE, "dead", _OF),
+        ),
+        stat(
+            "Threads that failed in the last hour",
+            "By an exception, also those that were replaced.",
+            f"round({total(gained(STREAMS_FAILED_THREADS_TOTAL, '1h', _OF))})",
         ),
         records_to_restore(_OF),
         stat(
@@ -128,6 +141,29 @@ def _latency() -> core.Panel:
         "Largest of recent commits, by thread. Beware from a quarter of transaction.timeout.ms on.",
         [Query(now(STREAMS_THREAD_COMMIT_LATENCY_SECONDS, _OF, 'stat="max"'), "{{thread}}")],
         "s",
+    )
+
+
+def _guarantees() -> core.Panel:
+    return table(
+        "Guarantee in use, by application",
+        "By what its clients did: transactions, or offsets of the consumer. Empty until the first of them.",
+        [now(STREAMS_PROCESSING_GUARANTEE, _OF)],
+        [
+            Column("application", "Application"),
+            Column("guarantee", "Guarantee", colours=_GUARANTEE_COLOURS, width=180),
+            Column("target", "JVM", width=200),
+        ],
+        sort=["Application"],
+    )
+
+
+def _rebalances() -> core.Panel:
+    rebalances = gained(STREAMS_REBALANCES_TOTAL, "15m", _OF)
+    return lines(
+        "Rebalances in 15 minutes, by JVM and result",
+        "Of the consumers of its threads. Each one commits what is open; many show a member that comes and goes.",
+        [Query(f"round({total(rebalances, 'target, result')})", "{{target}} {{result}}")],
     )
 
 

@@ -48,6 +48,8 @@ STREAMS_THREAD_STATES = (
     "pending_shutdown",
     "dead",
 )
+STREAMS_GUARANTEES = ("exactly_once_v2", "exactly_once", "at_least_once")
+STREAMS_REBALANCE_RESULTS = ("completed", "failed")
 BROKER_REQUESTS = (
     "InitProducerId",
     "AddPartitionsToTxn",
@@ -812,6 +814,29 @@ CONNECT_TASK_OFFSET_COMMIT_SECONDS = Metric(
 
 # --- Clients and engines: Streams ---------------------------------------------------------------------------------
 
+STREAMS_PROCESSING_GUARANTEE = Metric(
+    "kafka_eos_streams_processing_guarantee",
+    Kind.GAUGE,
+    "How a Kafka Streams application in this JVM commits, by what its clients did: exactly_once_v2 with a transactional"
+    " producer of each thread, exactly_once with one of each task, at_least_once by offsets of its consumers; absent"
+    " until one of them was seen; always 1.",
+    (*K, "target", "application", "guarantee"),
+    "streams",
+)
+STREAMS_REBALANCES_TOTAL = Metric(
+    "kafka_eos_streams_rebalances_total",
+    Kind.COUNTER,
+    "Rebalances of the group in which the consumer of a stream thread took part, since it was started.",
+    (*K, "target", "thread", "result"),
+    "streams",
+)
+STREAMS_FAILED_THREADS_TOTAL = Metric(
+    "kafka_eos_streams_failed_threads_total",
+    Kind.COUNTER,
+    "Stream threads that an exception ended since the client was started, also those that were replaced.",
+    (*K, "target", "client_id"),
+    "streams",
+)
 STREAMS_THREAD_COMMITS_TOTAL = Metric(
     "kafka_eos_streams_thread_commits_total",
     Kind.COUNTER,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from exporter import catalogue
+from exporter.jvm import producer_samples
 from exporter.jvm.answers import MBeanValue
 from exporter.model import Sample
 
 NUMBERS: Mapping[str, tuple[str, ...]] = {
-    "stream-metrics": ("client-state",),
+    "stream-metrics": ("client-state", "failed-stream-threads"),
     "stream-thread-metrics": ("thread-state", "commit-total", "commit-latency-avg", "commit-latency-max"),
     "stream-state-updater-metrics": ("active-restoring-tasks", "active-paused-tasks"),
     "stream-task-metrics": ("restore-remaining-records-total",),
@@ -19,6 +21,12 @@ NUMBERS: Mapping[str, tuple[str, ...]] = {
 
 # StreamThread.create: thread and state updater share the client id before and the number behind these.
 _THREAD, _UPDATER = "-StreamThread-", "-StateUpdater-"
+CONSUMER = "consumer-coordinator-metrics"
+OFFSET_COMMITS = "commit-total"
+REBALANCES: Mapping[str, str] = {"completed": "rebalance-total", "failed": "failed-rebalance-total"}
+# ClientUtils: the clients of a thread; with exactly_once (until Kafka 3.x) each task has a producer.
+_THREADS_CONSUMER = re.compile(r"(?P<thread>(?P<client>.+)-StreamThread-\d+)-consumer", re.DOTALL)
+_THREADS_PRODUCER = re.compile(r"(?P<client>.+)-StreamThread-\d+(?P<task>-\d+_\d+)?-producer", re.DOTALL)
 
 
 def jvm_samples(head: tuple[str, str], readings: Sequence[MBeanValue]) -> Iterator[Sample]:
@@ -61,6 +69,45 @@ def jvm_samples(head: tuple[str, str], readings: Sequence[MBeanValue]) -> Iterat
         readings, "stream-metrics", "client-id", "client-state", catalogue.STREAMS_CLIENT_STATES
     ).items():
         yield catalogue.STREAMS_CLIENT_STATE(1.0, *head, client, state)
+    for mbean, attribute, value in readings:
+        if mbean.type == "stream-metrics" and attribute == "failed-stream-threads" and isinstance(value, float):
+            yield catalogue.STREAMS_FAILED_THREADS_TOTAL(value, *head, mbean.properties.get("client-id", ""))
+    yield from _rebalances(head, readings)
+
+
+def guarantee_samples(
+    head: tuple[str, str], readings: Iterable[MBeanValue], applications: Mapping[str, str]
+) -> Iterator[Sample]:
+    """How the applications of this JVM commit, from what their clients did. ``applications`` has their client ids.
+
+    No MBean has processing.guarantee. A thread commits either with its producer, which called initTransactions then,
+    or with commitSync of its consumer (TaskExecutor.commitOffsetsOrTransaction). Where neither was seen, none is given.
+    """
+    found: set[tuple[str, str]] = set()
+    for mbean, attribute, value in readings:
+        client_id = mbean.properties.get("client-id", "")
+        if not isinstance(value, float) or value <= 0:
+            continue
+        if mbean.type == producer_samples.TYPE and attribute == producer_samples.INIT:
+            match = _THREADS_PRODUCER.fullmatch(client_id)
+            guarantee = "exactly_once" if match is not None and match["task"] else "exactly_once_v2"
+        elif mbean.type == CONSUMER and attribute == OFFSET_COMMITS:
+            match, guarantee = _THREADS_CONSUMER.fullmatch(client_id), "at_least_once"
+        else:
+            continue
+        if match is not None and match["client"] in applications:
+            found.add((applications[match["client"]], guarantee))
+    for application, guarantee in sorted(found):
+        yield catalogue.STREAMS_PROCESSING_GUARANTEE(1.0, *head, application, guarantee)
+
+
+def _rebalances(head: tuple[str, str], readings: Iterable[MBeanValue]) -> Iterator[Sample]:
+    results = {attribute: result for result, attribute in REBALANCES.items()}
+    for mbean, attribute, value in readings:
+        if mbean.type != CONSUMER or attribute not in results or not isinstance(value, float):
+            continue
+        if match := _THREADS_CONSUMER.fullmatch(mbean.properties.get("client-id", "")):
+            yield catalogue.STREAMS_REBALANCES_TOTAL(value, *head, match["thread"], results[attribute])
 
 
 def states(readings: Iterable[MBeanValue], kind: str, key: str, number: str, names: Sequence[str]) -> Mapping[str, str]:

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from exporter import catalogue
+from exporter.jvm import producer_samples
 from exporter.jvm.reader import JvmAnswer, JvmReader, MBeanQuery, MBeanValue
-from exporter.jvm.streams_samples import NUMBERS, jvm_samples
+from exporter.jvm.streams_samples import CONSUMER, NUMBERS, OFFSET_COMMITS, REBALANCES, guarantee_samples, jvm_samples
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.offsets import both_ends
 from exporter.model import Deadline, Fact, Facts, Fault, Sample, TopicPartition
@@ -23,15 +24,19 @@ CLIENT_NUMBER = "kafka.streams:type=stream-metrics,process-id=*,application-id=*
 THREAD = "kafka.streams:type=stream-thread-metrics,thread-id=*"
 THREAD_NUMBER = "kafka.streams:type=stream-thread-metrics,process-id=*,thread-id=*"
 UPDATER = "kafka.streams:type=stream-state-updater-metrics,thread-id=*"
+PRODUCER = f"kafka.producer:type={producer_samples.TYPE},client-id=*"
+COORDINATOR = f"kafka.consumer:type={CONSUMER},client-id=*"
 TASK = "kafka.streams:type=stream-task-metrics,thread-id=*,task-id=*"
 
 QUERIES = (
-    MBeanQuery(CLIENT, ("state", "application-id")),
+    MBeanQuery(CLIENT, ("state", "application-id", "failed-stream-threads")),
     MBeanQuery(CLIENT_NUMBER, ("client-state",)),
     MBeanQuery(THREAD, ("state", "commit-total", "commit-latency-avg", "commit-latency-max")),
     MBeanQuery(THREAD_NUMBER, ("thread-state",)),
     MBeanQuery(UPDATER, NUMBERS["stream-state-updater-metrics"]),
     MBeanQuery(TASK, NUMBERS["stream-task-metrics"]),
+    MBeanQuery(PRODUCER, (producer_samples.INIT,)),
+    MBeanQuery(COORDINATOR, (OFFSET_COMMITS, *REBALANCES.values())),
 )
 
 _UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
@@ -67,8 +72,10 @@ class StreamsSource(ClusterSource[Cluster]):
         yield from answer.faults
         self._say_left_out(answer)
         yield from jvm_samples((self.cluster, self.target), answer.values)
-        if applications := applications_of(answer.values):
-            yield from self._changelogs(applications, deadline)
+        applications = applications_by_client(answer.values)
+        yield from guarantee_samples((self.cluster, self.target), answer.values, applications)
+        if applications:
+            yield from self._changelogs(frozenset(applications.values()), deadline)
 
     def _changelogs(self, applications: Iterable[str], deadline: Deadline) -> Iterator[Sample | Fault]:
         client = self._cluster.client
@@ -99,8 +106,8 @@ class StreamsSource(ClusterSource[Cluster]):
         self._dropped = notes
 
 
-def applications_of(readings: Iterable[MBeanValue]) -> frozenset[str]:
-    """The application.ids in this JVM: as its clients report them, otherwise from their client ids."""
+def applications_by_client(readings: Iterable[MBeanValue]) -> Mapping[str, str]:
+    """The application.id of each client in this JVM: as it reports it, otherwise from its client id."""
     said: dict[str, str] = {}
     guessed: dict[str, str] = {}
     for mbean, attribute, value in readings:
@@ -113,7 +120,7 @@ def applications_of(readings: Iterable[MBeanValue]) -> frozenset[str]:
             said[client] = mbean.properties["application-id"]
         elif match := _CLIENT_ID.fullmatch(client):
             guessed[client] = match["application"]
-    return frozenset({**guessed, **said}.values())
+    return {**guessed, **said}
 
 
 def changelog_owners(topics: Iterable[str], applications: Iterable[str]) -> Mapping[str, str]:

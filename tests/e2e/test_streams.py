@@ -90,6 +90,9 @@ def test_it_commits_loses_its_state_and_restores_it(
     (lag,) = metrics.samples(catalogue.STREAMS_CHANGELOG_LAG_OFFSETS)
     assert lag.labels["application"] == app.application_id
     assert (metrics.value(catalogue.TRANSACTIONS_TOTAL, application=app.application_id, outcome="committed") or 0) >= 1
+    assert guarantees(metrics) == {(app.application_id, "exactly_once_v2")}
+    assert metrics.total(catalogue.STREAMS_REBALANCES_TOTAL) >= 2, "one and more of each thread"
+    assert metrics.total(catalogue.STREAMS_FAILED_THREADS_TOTAL) == 0
 
     app.stop()
     down = running.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, source="streams") == 0)
@@ -103,6 +106,35 @@ def test_it_commits_loses_its_state_and_restores_it(
     assert not is_running(restoring)
     metrics = running.wait_until(lambda seen: is_running(seen) and not restores(seen), 60)
     assert len(metrics.samples(catalogue.STREAMS_RESTORE_REMAINING_RECORDS)) == 2
+
+
+def guarantees(metrics: Metrics) -> set[tuple[str, str]]:
+    found = metrics.samples(catalogue.STREAMS_PROCESSING_GUARANTEE)
+    return {(each.labels["application"], each.labels["guarantee"]) for each in found}
+
+
+def test_at_least_once_is_shown_as_such_and_a_thread_that_was_replaced_is_counted(
+    kafka_4: KafkaCluster, agents: JvmAgents, start_agent: StartAgent, fresh: Fresh, keep: EnterContext, tmp_path: Path
+) -> None:
+    topic = fresh("words")
+    kafka_4.create_topic(topic, 2)
+    producer = keep(RdkafkaProducer(kafka_4, fresh("writer")))
+    producer.init()
+    plain = {"processing.guarantee": "at_least_once", "commit.interval.ms": "200"}
+    app = keep(StreamsApp(kafka_4, fresh("count"), topic, settings=plain, jvm_options=agents.options))
+    settings: dict[str, Any] = {
+        "clusters": [{"name": "demo", "kafka": {"bootstrap.servers": kafka_4.bootstrap}}],
+        "streams": [{"jolokia": agents.jolokia(f"streams-{app.application_id}"), "interval": "300ms"}],
+    }
+    file = tmp_path / "config.yml"
+    file.write_text(json.dumps(settings))
+    agent = start_agent("--config", str(file))
+    before = agent.wait_until(is_running, 60)
+    assert not guarantees(before), "nothing was committed yet"
+    producer.run(10, topic, 2)
+    seen = agent.wait_until(lambda metrics: bool(guarantees(metrics)), 60)
+    assert guarantees(seen) == {(app.application_id, "at_least_once")}
+    assert seen.value(catalogue.TRANSACTIONS_TOTAL, application=app.application_id, outcome="committed") is None
 
 
 def test_a_jmx_exporter_gives_the_numbers_too(

@@ -6,9 +6,11 @@ import pytest
 
 from exporter import catalogue
 from exporter.jvm.answers import MBeanValue
-from exporter.jvm.streams_samples import jvm_samples, states
+from exporter.jvm.mbeans import parse_object_name
+from exporter.jvm.producer_samples import INIT as INIT_TIME
+from exporter.jvm.streams_samples import guarantee_samples, jvm_samples, states
 from exporter.model import Metric
-from exporter.sources.streams import QUERIES, applications_of, changelog_owners
+from exporter.sources.streams import QUERIES, applications_by_client, changelog_owners
 from tests.fakes.recordings import RECORDINGS, jolokia_answer
 
 CAPTURES = RECORDINGS / "streams"
@@ -82,11 +84,12 @@ def test_a_state_of_a_newer_kafka_is_left_out() -> None:
 
 def test_the_application_is_what_the_client_says_else_what_its_id_says() -> None:
     known = readings("running")
-    assert applications_of(known) == {"wordcount"}
-    assert applications_of([each for each in known if "application-id" not in each.mbean.properties]) == {"wordcount"}
+    assert set(applications_by_client(known).values()) == {"wordcount"}
+    unsaid = [each for each in known if "application-id" not in each.mbean.properties]
+    assert set(applications_by_client(unsaid).values()) == {"wordcount"}
     bare = [each for each in known if each.attribute == "state"]
-    assert applications_of(bare) == {"wordcount"}
-    assert applications_of([]) == frozenset()
+    assert set(applications_by_client(bare).values()) == {"wordcount"}
+    assert applications_by_client([]) == {}
 
 
 def test_changelogs_belong_to_the_application_with_the_longest_name() -> None:
@@ -101,3 +104,55 @@ def test_changelogs_belong_to_the_application_with_the_longest_name() -> None:
 def test_no_series_stands_there_twice(name: str) -> None:
     keys = [(each.metric, each.labels) for each in jvm_samples(HEAD, readings(name))]
     assert len(keys) == len(set(keys)) > 0
+
+
+def metric_of(kind: str, attribute: str, client_id: str, value: float) -> MBeanValue:
+    return MBeanValue(parse_object_name(f"kafka.any:type={kind},client-id={client_id}"), attribute, value)
+
+
+CLIENT_ID = "count-4d1495d2-62c4-44b3-8447-9efb6fb670f9"
+INIT, COMMITS = ("producer-metrics", INIT_TIME), ("consumer-coordinator-metrics", "commit-total")
+
+
+@pytest.mark.parametrize(
+    ("what", "suffix", "value", "guarantees"),
+    [
+        (INIT, "-StreamThread-1-producer", 5e6, ["exactly_once_v2"]),
+        (INIT, "-StreamThread-1-0_1-producer", 5e6, ["exactly_once"]),
+        (INIT, "-StreamThread-1-producer", 0.0, []),
+        (INIT, "-other-producer", 5e6, []),
+        (COMMITS, "-StreamThread-1-consumer", 1.0, ["at_least_once"]),
+        (COMMITS, "-StreamThread-1-consumer", 0.0, []),
+        (COMMITS, "-StreamThread-1-restore-consumer", 7.0, []),
+        (COMMITS, "-global-consumer", 7.0, []),
+    ],
+)
+def test_a_guarantee_is_what_the_clients_of_a_thread_did(
+    what: tuple[str, str], suffix: str, value: float, guarantees: list[str]
+) -> None:
+    reading = metric_of(*what, CLIENT_ID + suffix, value)
+    found = list(guarantee_samples(HEAD, [reading], {CLIENT_ID: "count"}))
+    assert [each.labels for each in found] == [(*HEAD, "count", each) for each in guarantees]
+
+
+def test_clients_beside_streams_in_the_same_jvm_show_no_guarantee() -> None:
+    readings = [
+        metric_of(*INIT, "other-StreamThread-1-producer", 5e6),
+        metric_of(*COMMITS, "other-StreamThread-1-consumer", 5.0),
+        metric_of(*INIT, "orders", 5e6),
+    ]
+    assert not list(guarantee_samples(HEAD, readings, {CLIENT_ID: "count"}))
+
+
+def test_rebalances_and_failed_threads_are_counted() -> None:
+    readings = [
+        metric_of("consumer-coordinator-metrics", "rebalance-total", f"{CLIENT_ID}-StreamThread-2-consumer", 3.0),
+        metric_of(
+            "consumer-coordinator-metrics", "failed-rebalance-total", f"{CLIENT_ID}-StreamThread-2-consumer", 0.0
+        ),
+        metric_of("consumer-coordinator-metrics", "rebalance-total", "a-consumer", 9.0),
+        metric_of("stream-metrics", "failed-stream-threads", CLIENT_ID, 2.0),
+    ]
+    found = {each.labels[2:]: each.value for each in jvm_samples(HEAD, readings)}
+    thread = f"{CLIENT_ID}-StreamThread-2"
+    assert found == {(thread, "completed"): 3.0, (thread, "failed"): 0.0, (CLIENT_ID,): 2.0}
