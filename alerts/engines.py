@@ -8,10 +8,12 @@ from exporter.alerts.evidence import each
 from exporter.alerts.rule import BRIDGE, EVENT_WINDOW, Alert, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
+    CONNECT_CONNECTOR_INFO,
     CONNECT_TASK_FAILURES_TOTAL,
     CONNECT_TASK_OFFSET_COMMIT_RATIO,
     CONNECT_TASK_STATE,
     CONNECTOR_THRESHOLD_RATIO,
+    POSTURE_CHECK,
     SOURCE_UP,
     STREAMS_CHANGELOG_LAG_OFFSETS,
     STREAMS_RESTORE_REMAINING_RECORDS,
@@ -22,6 +24,14 @@ _CONNECTOR_LABELS = ("kafka_cluster", "connect", "connector")
 _TASK_LABELS = (*_CONNECTOR_LABELS, "task")
 _WHICH = "Task {{ $labels.task }} of connector {{ $labels.connector }} (Connect cluster {{ $labels.connect }})"
 
+# A subject of the posture is <Connect cluster>/<connector>.
+_SHORT_TIMEOUT = (
+    f'group by (kafka_cluster) (label_replace(label_replace({POSTURE_CHECK}{{check="connect_boundary_interval"}} == 0,'
+    ' "connect", "$1", "subject", "([^/]*)/.*"), "connector", "$1", "subject", "[^/]*/(.*)")'
+    f" and on (kafka_cluster, connect, connector) {CONNECT_CONNECTOR_INFO}"
+    "{kafka_cluster=%q, connect=%q, connector=%q})"
+)
+"""The finding about the connector of an alert; no row without one."""
 
 _PAGED = 'ALERTS{alertname="KafkaEosConnectTaskFailed", alertstate="firing", severity="critical"}'
 
@@ -66,6 +76,14 @@ def _task_failed() -> Iterator[Alert]:
             "{kafka_cluster=%q, connect=%q, connector=%q, task=%q}[1h]))) > 0",
             " In the last hour by cause {{ .Labels.cause }}: {{ .Value }}.",
             *_TASK_LABELS,
+        )
+        + each(
+            _SHORT_TIMEOUT,
+            " The posture finds its transaction.boundary.interval.ms at or above its transaction timeout"
+            " (connect_boundary_interval): the coordinator ends each transaction before the task commits it, and the"
+            " task fails with invalid_epoch. Set a shorter interval, or a longer"
+            " producer.override.transaction.timeout.ms, before it is restarted.",
+            *_CONNECTOR_LABELS,
         )
         + " The agent's status page (page_url) has the worker and the end of the trace; all of it is in GET"
         " /connectors/{{ $labels.connector }}/status of any worker. Caused by a fence (fenced, invalid_epoch),"

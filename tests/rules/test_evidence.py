@@ -16,6 +16,8 @@ from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     AUDIT_RECORDS,
     BROKER_REQUEST_ERRORS_TOTAL,
+    CONNECT_CONNECTOR_INFO,
+    CONNECT_TASK_STATE,
     GROUP_BLOCKED_OFFSETS,
     LAST_TRANSACTION_TIMESTAMP_SECONDS,
     LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
@@ -199,6 +201,27 @@ def test_a_fence_names_the_ids_of_that_application_in_that_time() -> None:
     )
     assert "The last time was 1m 0s ago." in text
     assert re.findall(r"^- transactional.id (\S+), producer id 9, epoch 2, at 1970", text, re.MULTILINE) == ["pay-1"]
+
+
+def test_a_failed_task_whose_interval_is_at_or_above_its_timeout_says_so_once_and_others_do_not() -> None:
+    def text(subject: str, passed: int) -> str:
+        task = ("prod", "connect", "main", "orders")
+        series = [
+            series
+            for agent in "ab"
+            for series in (
+                scraped(CONNECT_TASK_STATE, *task, "0", "failed", values="1x60", agent=agent),
+                scraped(CONNECT_CONNECTOR_INFO, *task, "source", "required", "interval", values="1x60", agent=agent),
+                scraped(
+                    POSTURE_CHECK, "prod", "connect_boundary_interval", subject, values=f"{passed}x60", agent=agent
+                ),
+            )
+        ]
+        return rendered("KafkaEosConnectTaskFailed", series, at="1m")[0]
+
+    assert text("main/orders", 0).count("transaction.boundary.interval.ms at or above its transaction timeout") == 1
+    for subject, passed in (("main/orders", 1), ("main/orders-eu", 0), ("other/orders", 0)):
+        assert "boundary" not in text(subject, passed)
 
 
 def test_a_check_of_the_posture_lists_its_subjects_once() -> None:
