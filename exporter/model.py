@@ -481,6 +481,28 @@ class OffsetPartitions(NamedTuple):
     partitions: frozenset[int]
 
 
+class IdLife(NamedTuple):
+    """When a transactional.id appeared, None where it was there before, and its last use: Unix seconds of log time.
+
+    The last use of an id whose transaction was aborted is the begin of that transaction.
+    """
+
+    transactional_id: str
+    first: float | None
+    last: float
+
+
+class IdChanges(NamedTuple):
+    """The ids of an application that got several new ones, the latest used first, as they were at ``at``.
+
+    ``returned`` is the latest instant at which an id that was known was initialised again, None without one.
+    """
+
+    ids: tuple[IdLife, ...]
+    at: float
+    returned: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class TransactionUse(Fact):
     """Who uses transactions, from the last hour of the log.
@@ -489,6 +511,7 @@ class TransactionUse(Fact):
     speaks, ``connect_ids`` are the ids of Connect's tasks, ``connect_groups`` the groups of workers that are known.
     ``new_applications`` appeared in that hour, None while those before are not known. ``offset_partitions`` has by
     application the partitions of ``__consumer_offsets`` that its transactions named since the log is read.
+    ``id_changes`` has the applications that got new ids again and again in the last day.
     """
 
     topics: frozenset[str]
@@ -497,6 +520,7 @@ class TransactionUse(Fact):
     connect_groups: frozenset[str] = frozenset()
     new_applications: int | None = None
     offset_partitions: Mapping[str, OffsetPartitions] = field(default_factory=dict)
+    id_changes: Mapping[str, IdChanges] = field(default_factory=dict)
 
 
 class CommitTimes(NamedTuple):

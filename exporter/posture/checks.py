@@ -14,6 +14,7 @@ from exporter.posture.check import CheckResult, PostureCheck, Rule
 from exporter.posture.connect import connect_checks
 from exporter.posture.evidence import PostureEvidence, broker_error, broker_numbers, broker_settings
 from exporter.posture.offsets import offset_checks
+from exporter.posture.stable_ids import id_checks
 
 DAY_MS = 86_400_000
 LONG_TIMEOUT_MS = 900_000
@@ -260,6 +261,10 @@ def _offsets(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     return offset_checks(evidence.group_commits, evidence.offset_partitions, partitions)
 
 
+def _stable_ids(evidence: PostureEvidence) -> Iterator[PostureCheck]:
+    return id_checks(evidence.id_changes, evidence.offset_partitions)
+
+
 def _connect(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     return connect_checks(evidence.connects, evidence.connect_log, evidence.clients_error, evidence.beyond_lso)
 
@@ -279,5 +284,6 @@ _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _groups,
     _offsets,
     _applications,
+    _stable_ids,
     _connect,
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.kafka.requests.metadata import PartitionMetadata
-from exporter.model import Fact, GroupCommits, OffsetPartitions, OpenTransaction
+from exporter.model import Fact, GroupCommits, IdChanges, OffsetPartitions, OpenTransaction
 from exporter.posture.check import PostureCheck, Settings
 
 
@@ -45,6 +45,7 @@ class PostureEvidence:
     new_applications: int | None = None
     group_commits: GroupCommits | None = None
     offset_partitions: Mapping[str, OffsetPartitions] = field(default_factory=dict)
+    id_changes: Mapping[str, IdChanges] = field(default_factory=dict)
 
 
 def broker_settings(evidence: PostureEvidence) -> list[Settings]:

@@ -107,6 +107,7 @@ class PostureSource(KafkaSource):
             new_applications=use.new_applications if use is not None else None,
             group_commits=facts.get(GroupCommits),
             offset_partitions=use.offset_partitions if use is not None else {},
+            id_changes=use.id_changes if use is not None else {},
         )
         yield from self._say(checks_of(evidence))
 

@@ -19,6 +19,7 @@ from exporter.transactions.application_counters import ApplicationCounters
 from exporter.transactions.applications import Application, Grouping
 from exporter.transactions.entries import Entry, decode_section
 from exporter.transactions.events import Appeared, Ended, Event, Initialised
+from exporter.transactions.id_changes import NewIds
 
 HOUR = 3600.0
 MOST_SECTIONS = 10_000
@@ -57,6 +58,7 @@ class Aggregates:
         self._seen: dict[str, int] = {}
         self._sections: set[bytes] = set()
         self.flink = Jobs()
+        self.new_ids = NewIds(grouping)
         self._offset_sections: dict[bytes, frozenset[int]] = {}  # those of them with partitions of __consumer_offsets
         self.topics: set[str] = set()  # all that finished transactions wrote to
         self._task_commits: dict[str, int] = {}
@@ -79,6 +81,7 @@ class Aggregates:
             self._ended(event, new=new)
         elif isinstance(event, Initialised):
             entry = event.entry
+            self.new_ids.initialised(entry)
             self.flink.initialised(entry.transactional_id, entry.application, entry.record_ms / 1000)
             own = self._by_name.get(event.entry.application)
             if own is not None and new:
@@ -101,8 +104,10 @@ class Aggregates:
         known, others = self._known, len(self._others)
         entry.application = self.group(entry.transactional_id)
         instant = entry.record_ms / 1000
-        is_new = self._known > known
-        if is_new and self._complete_since is not None and instant >= self._complete_since:
+        if self._complete_since is None or instant < self._complete_since:
+            return
+        self.new_ids.appeared(entry)
+        if self._known > known:
             self._appeared.append((instant, len(self._others) == others))
 
     @property

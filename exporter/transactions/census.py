@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from exporter.model import Clock, Fact, KnownIds, ReleaseTimes, TopicPartition, TransactionUse
 from exporter.transactions.aggregates import HOUR, Aggregates
 from exporter.transactions.applications import Grouping
+from exporter.transactions.entries import Entry
 from exporter.transactions.tail import LogTail
 from exporter.transactions.usage import transaction_use
 
@@ -50,12 +51,12 @@ class Census:
             return
         if self._use is None or now - self._used_at >= USE_INTERVAL * (1 + self._ids // IDS_PER_INTERVAL):
             self._used_at = now
-            entries = () if log is None else log.entries()
-            use = transaction_use(entries, self._aggregates.topics, self._grouping, (log_now - HOUR) * 1000)
+            use = transaction_use(_entries(log), self._aggregates.topics, self._grouping, (log_now - HOUR) * 1000)
             self._use = replace(
                 use,
                 new_applications=self._aggregates.recent_applications(log_now),
                 offset_partitions=self._aggregates.offset_partitions,
+                id_changes=self._aggregates.new_ids.changes(_entries(log), log_now),
             )
         yield self._use
 
@@ -79,3 +80,7 @@ class Census:
         self._ids = sum(each.total() for each in found.values())
         kept = {number: {name: ids for name, ids in each.items() if name in own} for number, each in found.items()}
         return KnownIds({number: each for number, each in kept.items() if each})
+
+
+def _entries(log: LogTail | None) -> Iterable[Entry]:
+    return () if log is None else log.entries()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import pytest
 
@@ -16,6 +18,7 @@ from demo.connect import ConnectCluster
 from demo.settings import Security
 from demo.workloads.producers import JavaProducer, RdkafkaProducer
 from exporter import catalogue
+from exporter.posture.stable_ids import STABLE, START_GAP
 from tests.e2e.conftest import StartAgent
 from tests.schemas import conform
 
@@ -128,3 +131,29 @@ def test_a_refused_grant_leaves_its_checks_unknown_with_the_grant(tmp_path: Path
         assert {check["name"] for check in unknown} >= {"transaction_max_timeout", "transactional_id_expiration"}
         assert all("DESCRIBE_CONFIGS on Cluster" in check["error"] for check in unknown)
         assert done.code in (1, 2)
+
+
+def test_ids_that_are_new_at_every_start_are_found_and_stable_ones_are_not(
+    place: PostureTarget, start_agent: StartAgent, fresh: Callable[[str], str], tmp_path: Path
+) -> None:
+    restless, steady = fresh("restless"), fresh("steady")
+    config = tmp_path / "config.yml"
+    watched = {"name": "prod", "kafka": {"bootstrap.servers": place.kafka.bootstrap}, "posture": {"interval": "5s"}}
+    config.write_text(json.dumps({"clusters": [watched]}))
+    agent = start_agent("--config", str(config))
+    agent.wait_until(lambda seen: seen.value(catalogue.RECENT_APPLICATIONS) is not None, timeout=60)
+    for _ in range(4):
+        with (
+            RdkafkaProducer(place.kafka, f"{restless}-{uuid4()}") as changing,
+            RdkafkaProducer(place.kafka, f"{steady}-1") as keeping,
+        ):
+            changing.init()
+            keeping.init()
+            end = time.monotonic() + 1.1 * START_GAP
+            while time.monotonic() < end:
+                changing.run(1, GOOD)
+                keeping.run(1, GOOD)
+    found = agent.wait_until(
+        lambda seen: seen.value(catalogue.POSTURE_CHECK, check=STABLE.name, subject=restless) == 0, timeout=230
+    )
+    assert found.value(catalogue.POSTURE_CHECK, check=STABLE.name, subject=steady) is None

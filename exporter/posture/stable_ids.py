@@ -1,0 +1,106 @@
+"""Whether an application makes up a new transactional.id at every start. Pure.
+
+A coordinator fences the former instance of a producer by its id (KIP-98): one that is new at every start fences none.
+So what the former instance left open is aborted at its timeout only, and a former instance that still runs may commit.
+
+The evidence is the transaction log: ids that no coordinator had before, at several starts, and former ids of the same
+application that are not used again. Ids that differ in short numbers only (``pay-0``, ``pay-1``) are taken for a pool
+that grows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from exporter.model import IdChanges, IdLife, OffsetPartitions
+from exporter.posture.check import PostureCheck, Rule
+
+LEAST_STARTS = 3
+"""Fewest starts with a new id, and fewest former ids that were not used again."""
+START_GAP = 5.0
+"""Ids that appear closer together are of one start, which may be of several producers. Seconds."""
+OVERLAP = 120.0
+"""Seconds that a former instance may go on beside its successor: a rolling update starts the new one first."""
+LEAST_SILENCE, MOST_SILENCE = 60.0, 3600.0
+"""Bounds of the silence after which an id counts as not used again; between them it is ten times what it was in use."""
+SETTLED = 3600.0
+"""Seconds without a new id after which an id that came back shows that ids are stable now."""
+STABLE = Rule(
+    "stable_transactional_ids",
+    "A transactional.id that is new at every start does not fence the former instance: a transaction that it left open "
+    "holds the last stable offset until its timeout, and if it still runs it can commit the same input again.",
+    "a transactional.id that an instance keeps over its restarts: a fixed name with the number of the instance or the "
+    "name of its StatefulSet pod, without UUID, start time, or pod name of a Deployment",
+)
+_SHORT_NUMBER = re.compile(r"(?<!\d)\d{1,4}(?!\d)")
+
+
+def id_checks(changes: Mapping[str, IdChanges], offsets: Mapping[str, OffsetPartitions]) -> Iterator[PostureCheck]:
+    """A check of each application with evidence, in either direction.
+
+    An application that commits its input's offsets in its transactions gets information: with
+    ``consumer.groupMetadata()`` the group's generation fences its former instances (KIP-447). The log does not show
+    whether it is passed on.
+    """
+    for application, known in sorted(changes.items()):
+        starts, former = _changes(known)
+        if starts < LEAST_STARTS or former < LEAST_STARTS:
+            continue
+        newest = max(life.first for life in known.ids if life.first is not None)
+        if known.returned is not None and known.returned > newest and known.at - newest >= SETTLED:
+            found = f"an id was initialised again, and no new id came for {(known.at - newest) / 3600:.0f} h"
+            yield STABLE.says(application, passed=True, found=found)
+            continue
+        found = (
+            f"in the last day new ids at {starts} starts, the last one {_ago(known.at - newest)} ago, and {former} "
+            "former ids that were not used again"
+        )
+        own = offsets.get(application)
+        if own is not None and own.partitions:
+            found += (
+                "; it commits offsets in its transactions: with consumer.groupMetadata() the generation of its group "
+                "fences former instances, with the group's name alone nothing does"
+            )
+            yield STABLE.notes(application, found)
+        else:
+            yield STABLE.says(application, passed=False, found=found)
+
+
+def _changes(known: IdChanges) -> tuple[int, int]:
+    """How many starts had a new id, and how many former ids were replaced by one of them and are not used again."""
+    new = sorted((life.first, life) for life in known.ids if life.first is not None)
+    if len({_SHORT_NUMBER.sub("#", life.transactional_id) for _, life in new}) < LEAST_STARTS:
+        return 0, 0
+    starts = [first for at, (first, _) in enumerate(new) if not at or first - new[at - 1][0] >= START_GAP]
+    gone = sorted((life for life in known.ids if _is_gone(life, known.at)), key=lambda life: life.last)
+    return len(starts), _replaced(gone, [first for first, _ in new])
+
+
+def _replaced(gone: Sequence[IdLife], appeared: Sequence[float]) -> int:
+    """How many of the ``gone`` ids have a successor of their own: an id that appeared after them, about when they
+    ended.
+    """
+    found = 0
+    left = list(appeared)
+    for life in gone:
+        began = life.first if life.first is not None else float("-inf")
+        successor = next((first for first in left if first > began and first >= life.last - OVERLAP), None)
+        if successor is not None:
+            left.remove(successor)
+            found += 1
+    return found
+
+
+def _is_gone(life: IdLife, now: float) -> bool:
+    """Whether an id is silent for so long that it is not between two transactions.
+
+    Of an id with one transaction, and of one that was there before, the pace is not known: they get the longest time.
+    """
+    used = life.last - life.first if life.first is not None else 0.0
+    needed = min(max(10 * used, LEAST_SILENCE), MOST_SILENCE) if used >= 1 else MOST_SILENCE
+    return now - life.last > needed
+
+
+def _ago(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.0f} h"
