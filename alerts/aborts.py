@@ -23,6 +23,7 @@ from exporter.catalogue import (
 DASHBOARD = "kafka-eos-transactions"
 _BY = "kafka_cluster, application"
 _LABELS = ("kafka_cluster", "application")
+_SMALL = "the share `unclean`, where it is below 2%"
 _WHO = "{{ $labels.application }} on {{ $labels.kafka_cluster }}"
 
 BUDGET = Record(
@@ -99,7 +100,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "15m",
         f"(clamp_max(2 * ({BUDGET} >= 0.02), 0.99) or 14.4 * {BUDGET})",
         "2m",
-        "more than twice what may be lost, or 14.4 times a budget below 2%,",
+        "twice the share `unclean`, or 14.4 times it where it is below 2%",
     )
     yield _ratio(
         Severity.WARNING,
@@ -107,17 +108,21 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "15m",
         str(BUDGET),
         "15m",
-        "more than what may be lost, of a budget of 2% or more,",
+        "the share `unclean`, where it is 2% or more",
         ">=",
     )
     limit = f'on ({_BY}) max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="silent_critical"}})'
-    yield _silent(Severity.CRITICAL, limit, "for longer than its threshold (application: silent_critical, never)")
+    yield _silent(
+        Severity.CRITICAL,
+        limit,
+        "an application has not committed for longer than its threshold (application: silent_critical, never)",
+    )
 
 
 def slow_alerts(_: Settings) -> Iterator[Alert]:
     """A budget below 2% that burns, and an application that stopped."""
-    yield _ratio(Severity.CRITICAL, "6h", "30m", f"6 * {BUDGET}", "15m", "6 times a budget below 2%", "<")
-    yield _ratio(Severity.WARNING, "1d", "2h", f"3 * {BUDGET}", "1h", "3 times a budget below 2%", "<")
+    yield _ratio(Severity.CRITICAL, "6h", "30m", f"6 * {BUDGET}", "15m", f"6 times {_SMALL}", "<")
+    yield _ratio(Severity.WARNING, "1d", "2h", f"3 * {BUDGET}", "1h", f"3 times {_SMALL}", "<")
     yield _silent(
         Severity.WARNING,
         str(GAP_LIMIT),
@@ -157,8 +162,8 @@ and {finished(window)} >= 20{floor}""",
         hold=hold,
         keeps=window == "1h",  # the longer windows tolerate missed scrapes
         labels=(("window", window),),
-        when=f"{words} (application: unclean, 0.05) did not commit in {window}, of 20 or more, nor in {short},"
-        f" for {hold}",
+        when=f"of 20 or more transactions of an application in {window}, and of those in {short}, more than {words}"
+        f" (application: unclean, 0.05) did not commit, for {hold}",
     )
 
 

@@ -87,7 +87,8 @@ def _absent() -> Iterator[Alert]:
         " /-/healthy answer? Until then no other alert of this cluster can fire. A cluster that is no longer watched is"
         " forgotten after a day: silence this alert.",
         hold="2m",
-        when="a cluster that was watched in the last day has no agent for 4m, or for less than half of them, for 2m",
+        when="a cluster that was watched in the last day has no agent for 4m, or has one for less than half of 4m,"
+        " for 2m",
     )
     yield _missing(
         "shard",
@@ -105,7 +106,7 @@ def _absent() -> Iterator[Alert]:
         + _GONE
         + "\nRun one agent with --shard INDEX/COUNT for each INDEX from 0 to COUNT - 1, all with the same COUNT.",
         hold="2m",
-        when="a shard of a cluster is missing for half of 4m, for 2m",
+        when="in half of 4m a shard of a cluster is missing, for 2m",
     )
     yield _missing(
         "shard_count",
@@ -132,7 +133,7 @@ def _absent() -> Iterator[Alert]:
         + _GONE
         + "\nFewer on purpose: silence it, it is forgotten within a day.",
         hold="2m",
-        when="fewer agents than usual in the last day watch a cluster, in half of 4m, for 2m",
+        when="in half of 4m fewer agents watch a cluster than usual in the last day, for 2m",
     )
     yield _missing(
         "restarts",
@@ -146,7 +147,7 @@ and on (job, instance)
         f" `max(changes({_STARTED}{{job=%q, instance=%q}}[1h]))` $labels.job $labels.instance | query }}}}"
         "{{ . | first | value }} {{ end }}times anew in the last hour. Look for what ended it: memory (OOMKilled), a"
         " probe, its log.",
-        when="the process of an agent was started anew more than twice in 1h",
+        when="the process of an agent was restarted more than twice in 1h",
     )
     yield _missing(
         "never",
@@ -212,8 +213,8 @@ group by (kafka_cluster, source) (
         " its log say what is missing: a password, a certificate, a grant, a route.",
         DASHBOARD,
         hold="1m",
-        when="no agent reads the last stable offsets of a cluster, or its transaction log though it did in the last 3"
-        " days, for 4m",
+        when="no agent reads the last stable offsets of a cluster for 4m, or its transaction log, if one read it in"
+        " the last 3 days",
     )
 
 
@@ -240,7 +241,7 @@ unless on ({_READ})
         )
         + " What rests on it is not known to this agent.",
         hold="2m",
-        when="an agent gets nothing from a source for 5m",
+        when="an agent gets no answer from a source for 5m",
     )
     yield _source_down(
         "partial",

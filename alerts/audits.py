@@ -48,14 +48,14 @@ def alerts(_: Settings) -> Iterator[Alert]:
         )
         + _RAN
         + "\nIts report has the evidence: partition, offset and key of the worst ones.",
-        "the last run of an audit found something",
+        "the last run of an audit has findings",
     )
     yield _alert(
         "unknown",
         f'group by ({_AUDIT}) ({AUDIT_VERDICT}{{verdict="unknown"}} and ignoring (verdict) {_NEWEST})',
         "An audit could not tell whether a topic is exactly-once.",
         _WHAT + " ended without a verdict." + _RAN + "\nIts report has what could not be determined, and why.",
-        "the last run of an audit could not tell",
+        "the last run of an audit ended without a verdict",
     )
     yield _alert(
         "overdue",
@@ -66,7 +66,7 @@ time() - max by ({_AUDIT}) ({AUDIT_LAST_RUN_TIMESTAMP_SECONDS})
         _WHAT
         + " last ran {{ $value | humanizeDuration }} ago."
         + "\nLook at what runs it. An audit that is not wanted any more is forgotten when its result file is deleted.",
-        "an audit last ran more than 8d ago (audit: overdue_warning)",
+        "the last run of an audit is older than 8d (audit: overdue_warning)",
     )
 
 

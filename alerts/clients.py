@@ -47,7 +47,7 @@ def _streams_clients() -> Iterator[Alert]:
         *what,
         keeps=False,
         labels=labels,
-        when=f"a Streams client failed, until {EVENT_WINDOW} after it was last seen so",
+        when=f"a Streams client failed; fires until {EVENT_WINDOW} after the failure was last seen",
     )
     yield Alert(
         "KafkaEosStreamsFailed",
@@ -56,7 +56,7 @@ def _streams_clients() -> Iterator[Alert]:
         *what,
         hold="5m",
         labels=labels,
-        when="it stays failed for 5m, or fails again and again",
+        when="a Streams client stays failed for 5m, or fails repeatedly",
     )
 
 
@@ -122,7 +122,7 @@ group by ({_CLIENT}) (
         over(EVENT_WINDOW),
         *what,
         keeps=False,
-        when=f"a librdkafka client had a fatal error, until {EVENT_WINDOW} after it was last seen so",
+        when=f"a librdkafka client had a fatal error; fires until {EVENT_WINDOW} after it was last seen",
     )
     yield Alert(
         "KafkaEosProducerFatalError",
@@ -130,5 +130,5 @@ group by ({_CLIENT}) (
         over(BRIDGE),
         *what,
         hold="5m",
-        when="it is still in use 5m later, or has one again and again",
+        when="such a client is still in use 5m later, or has fatal errors repeatedly",
     )

@@ -67,5 +67,5 @@ def alerts(_: Settings) -> Iterator[Alert]:
         " `kafka-eos-exporter check posture` shows each value and what it should be.",
         "kafka-eos-overview",
         hold="15m",
-        when="a check of the EOS posture fails for 15m, with all its subjects",
+        when="a check of the EOS posture fails for 15m; one alert lists all subjects of the check",
     )

@@ -53,7 +53,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         " was never less than that in 10 minutes. What it says of transactions is old by that much. Does it get too"
         " little CPU (cpu throttling), is the network slow, or is a partition of the log not readable?",
         hold="10m",
-        when=f"the tail of the transaction log was more than {BEHIND} records behind all the time for 10m",
+        when=f"the tail of the transaction log is more than {BEHIND} records behind for 10m",
     )
     yield Alert(
         "KafkaEosSeriesDropped",
@@ -72,7 +72,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         DASHBOARD,
         (),
         hold="30m",
-        when="a cap kept series out for 30m",
+        when="a cap leaves out series for 30m",
     )
 
 

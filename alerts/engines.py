@@ -99,7 +99,7 @@ def _task_failed() -> Iterator[Alert]:
         "kafka-eos-connect",
         _CONNECTOR_LABELS,
         keeps=False,
-        when=f"a task failed, until {EVENT_WINDOW} after it was last seen so",
+        when=f"a task failed; fires until {EVENT_WINDOW} after the failure was last seen",
     )
     yield Alert(
         "KafkaEosConnectTaskFailed",
@@ -119,7 +119,7 @@ group by ({_TASK}) (
         "kafka-eos-connect",
         _CONNECTOR_LABELS,
         hold="5m",
-        when="it stays failed for 5m, or fails again and again; until Connect says otherwise",
+        when="a task stays failed for 5m, or fails repeatedly; fires until Connect reports another state",
     )
 
 

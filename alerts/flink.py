@@ -56,7 +56,8 @@ def alerts(_: Settings) -> Iterator[Alert]:
         ),
         DASHBOARD,
         _LABELS,
-        when=f"a transaction that a job had precommitted was ended by the server, until {EVENT_WINDOW} after the last",
+        when=f"the server ended a transaction that a Flink job had precommitted; fires until {EVENT_WINDOW} after the"
+        " last one",
     )
 
 
@@ -86,6 +87,6 @@ def _at_risk(severity: Severity, precommitted: str, has: str, otherwise: str) ->
         DASHBOARD,
         _LABELS,
         keeps=False,
-        when=f"a transaction of a Flink job is precommitted ({precommitted}) and is not committed within the job's"
-        " rhythm, or for a third of its timeout",
+        when=f"a transaction of a Flink job is precommitted ({precommitted}) and not committed within the job's usual"
+        " interval, or within a third of its timeout",
     )

@@ -77,5 +77,6 @@ and on ({_GROUP})
         ("kafka_cluster", "group"),
         hold="15m",
         keeps=False,
-        when="a group that commits offsets in transactions (1h) commits offsets outside of any (10m) for 15m",
+        when="a group that commits offsets in transactions (in the last 1h) also commits offsets outside of"
+        " transactions (in the last 10m), for 15m",
     )

@@ -54,8 +54,8 @@ time() - min by ({_HOLDER}) (
         _SUMMARY,
         description,
         DASHBOARD,
-        when="for more than 15m (topic: stall_critical), or a minute longer than its own timeout, or at once when it"
-        " hangs",
+        when="a transaction holds it for more than 15m (topic: stall_critical), or for a minute longer than its own"
+        " timeout; at once when it hangs",
     )
     yield Alert(
         "KafkaEosHangingTransaction",
@@ -67,5 +67,5 @@ unless on ({_HOLDER})
         "A transaction that no coordinator has blocks partitions, and will never end by itself.",
         _WHO + " hangs: no coordinator has it." + HELD + WAITING + NEXT_STEP,
         DASHBOARD,
-        when="at once: no coordinator has the transaction that holds stalled partitions",
+        when="no coordinator has the transaction that holds stalled partitions; fires at once",
     )

@@ -45,7 +45,7 @@ class Settings:
 
     runbook_url: str = field(
         default="https://github.com/kafka-eos-exporter/kafka-eos-exporter/blob/main/alerts/runbooks",
-        metadata={"meaning": "base of runbook_url: a page that is there while the agent is not"},
+        metadata={"meaning": "base of runbook_url; by default the repository, which answers while the agent is down"},
     )
     dashboard_url: str = field(
         default="http://grafana:3000/d", metadata={"meaning": "base of dashboard_url: Grafana's /d"}
@@ -64,12 +64,15 @@ class Settings:
     group_labels: str = field(
         default="",
         metadata={
-            "meaning": "labels that every alert keeps, such as namespace,env: two clusters of one name in two of"
-            " them stay two"
+            "meaning": "labels that every alert keeps, such as namespace,env: clusters of one name that differ in"
+            " them have alerts of their own"
         },
     )
     labels: str = field(
-        default="", metadata={"meaning": "labels for every alert, such as team=streaming,tier=1; its own stay"}
+        default="",
+        metadata={
+            "meaning": "labels for every alert, such as team=streaming,tier=1; labels of the rule take precedence"
+        },
     )
     overrides: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -116,7 +116,7 @@ unless on ({_QUERY}) {_OVER}""",
         DASHBOARD,
         _LABELS,
         labels=(("reason", "blocked"),),
-        when="a query looks idle, behind a last stable offset that has not moved for more than 10m",
+        when="a query is idle behind a last stable offset that has not moved for more than 10m",
     )
 
 
@@ -155,7 +155,7 @@ group by ({_QUERY}) (
         DASHBOARD,
         _LABELS,
         keeps=False,
-        when=f"an error ended a query, until {EVENT_WINDOW} after it was last seen so",
+        when=f"an error ended a query; fires until {EVENT_WINDOW} after the end was last seen",
     )
     yield Alert(
         "KafkaEosSparkQueryTerminated",
@@ -176,5 +176,6 @@ group by ({_QUERY}) (
         DASHBOARD,
         _LABELS,
         hold="5m",
-        when="it is not started again for 5m, or ends again and again; until it is, for a day at most",
+        when="such a query is not started again within 5m, or ends repeatedly; fires until it is started, for a day"
+        " at most",
     )

@@ -64,7 +64,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
     yield _event(
         "KafkaEosTransactionTimeouts",
         "timed_out",
-        "a coordinator ended a transaction that ran into its timeout",
+        "a coordinator ended a transaction at its timeout",
         "A transaction was left open until its coordinator ended it.",
         "let a transaction run into its transaction.timeout.ms: its producer died, hung, or works longer than that"
         " between begin and commit. What it wrote is rolled back, and the producer, if it lives, is fenced.",
@@ -128,7 +128,7 @@ unless {last} <= max by ({_BY}) ({of_flink})""",
         + "\n`kafka-eos-exporter transactions recent` lists them.",
         DASHBOARD,
         _LABELS,
-        when=f"{when}, until {EVENT_WINDOW} after the last time",
+        when=f"{when}; fires until {EVENT_WINDOW} after the last one",
     )
 
 
@@ -186,9 +186,8 @@ group by ({_BY}) (
         DASHBOARD,
         _LABELS,
         labels=(("reason", "application"),),
-        when="10 fences or more of an application in 5m, and in 5m that ended 10m ago, by more than half of its"
-        " inits in"
-        " 15m",
+        when="10 fences or more of an application in 5m, and 10 or more in the 5m that ended 10m ago; more than half of"
+        " its inits in 15m are fences",
     )
 
 
@@ -234,7 +233,7 @@ and max by ({_BY}) (increase({TRANSACTION_COMPLETION_SECONDS}_count[10m])) >= 10
         DASHBOARD,
         _LABELS,
         hold="30m",
-        when="one in a hundred takes more than 10 s to complete, of 10 or more in 10m, for 30m",
+        when="one in a hundred transactions takes more than 10 s to complete, of 10 or more in 10m, for 30m",
     )
     yield Alert(
         "KafkaEosCompletionSlow",

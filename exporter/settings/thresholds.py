@@ -70,14 +70,13 @@ Count = Annotated[float | None, BeforeValidator(_count), PlainSerializer(_writte
 class ThresholdConfig(Section):
     """Thresholds of the subjects of one ``kind`` whose whole name ``pattern`` matches.
 
-    A query's name is SPARK_APPLICATION/QUERY, a connector's CONNECT/CONNECTOR, a source's SOURCE/TARGET. Lengths are
-    durations or ``never``. ``between`` is a window of the day in UTC, such as 22:00-05:00. ``ignore`` sets all of them
-    to never.
+    A query's name is SPARK_APPLICATION/QUERY, a connector's CONNECT/CONNECTOR, a source's SOURCE/TARGET. A threshold
+    is a duration, a share or a number of offsets, or ``never``; its default is in parentheses.
     """
 
     kind: Literal["topic", "application", "query", "audit", "connector", "group", "source"]
-    """What the pattern names: `topic`, `application`, `query`, `audit`, `connector`, `group`, or `source`, which can be
-    ignored only: something that the agent may not read.
+    """Kind of the subjects: `topic`, `application`, `query`, `audit`, `connector`, `group` or `source`. A source, such
+    as one that the agent may not read, has no threshold: it can only be ignored.
     """
     pattern: Pattern
     """A regular expression for the whole name."""
@@ -88,27 +87,27 @@ class ThresholdConfig(Section):
     ignore: bool = False
     """Whether all thresholds of these subjects are `never`."""
     stall_warning: Length = None
-    """Topic: a last stable offset that does not move for longer is a ticket (5m)."""
+    """Topic: warning when a last stable offset has not moved for longer than this (5m)."""
     stall_critical: Length = None
-    """Topic: for longer than this it is a page, whatever holds it (15m)."""
+    """Topic: critical when it has not moved for longer than this, whatever holds it (15m)."""
     open_warning: Length = None
-    """Application: a transaction that is open for longer is a ticket (15m)."""
+    """Application: warning when a transaction is open for longer than this (15m)."""
     completion_critical: Length = None
-    """Application: a decided transaction without its markers for longer is a page (5m)."""
+    """Application: critical when a decided transaction lacks markers for longer than this (5m)."""
     silent_critical: Length = None
-    """Application: no commit for longer is a page (never)."""
+    """Application: critical when it has not committed for longer than this (never)."""
     unclean: Share = None
     """Application: share of its transactions that may end otherwise than committed (0.05)."""
     stalled_warning: Length = None
-    """Query: no progress for longer is a ticket (10m); more than its trigger interval."""
+    """Query: warning when it has made no progress for longer than this (10m); set it above the trigger interval."""
     overdue_warning: Length = None
-    """Audit: a last run that is older is a ticket (8d)."""
+    """Audit: warning when its last run is older than this (8d)."""
     commit_failures: Share = None
     """Connector: share of its tasks' offset commits that may fail (0.1)."""
     lag_warning: Count = None
-    """Group: a read_committed lag on a topic of more offsets is a ticket (never)."""
+    """Group: warning when its read_committed lag on a topic is more offsets than this (never)."""
     lag_critical: Count = None
-    """Group: of more offsets than this it is a page (never)."""
+    """Group: critical when its read_committed lag on a topic is more offsets than this (never)."""
 
     @model_validator(mode="after")
     def _is_meant(self) -> ThresholdConfig:
