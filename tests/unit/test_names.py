@@ -88,7 +88,10 @@ def definitions(file: Path) -> set[str]:
 
 def test_the_functions_of_the_walks_in_the_architecture_exist() -> None:
     section = (
-        (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("## The path of three values")[1].split("\n## ")[0]
+        (ROOT / "docs" / "architecture.md")
+        .read_text(encoding="utf-8")
+        .split("## The path of three values")[1]
+        .split("\n## ")[0]
     )
     lines = re.findall(r"^([a-z_/]+\.py) +((?:[A-Za-z_.]+, )*[A-Za-z_.]+)", section, re.MULTILINE)
     assert len(lines) > 25
