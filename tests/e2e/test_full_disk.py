@@ -1,0 +1,143 @@
+"""The agent on a full disk: counts stay right over a kill, and what could not be written is written later."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from demo.agent import COMMAND, AgentProcess, Metrics
+from demo.cluster import KafkaCluster
+from demo.processes import poll
+from demo.workloads.producers import Producer, RdkafkaProducer
+from exporter import catalogue
+from exporter.model import Deadline
+from tests.e2e.conftest import EnterContext, StartAgent
+
+SIZE = "256k"
+SINCE = catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS
+UNLIKE_ROOT = os.geteuid() != 0
+
+
+class SmallDisk:
+    """A tmpfs in a mount namespace of its own, which outlives the processes that are started in it."""
+
+    def __init__(self, folder: Path, holder: int) -> None:
+        self.folder = folder
+        user = ("--user", "--preserve-credentials") if UNLIKE_ROOT else ()
+        self._enter = ("nsenter", "--target", str(holder), "--mount", *user)
+
+    def command(self, *argv: str) -> Sequence[str]:
+        """The same command with this disk."""
+        return (*self._enter, *argv)
+
+    def run(self, script: str) -> subprocess.CompletedProcess[str]:
+        """A line of the shell with this disk; ``$0`` is its folder."""
+        argv = self.command("sh", "-c", script, str(self.folder))
+        return subprocess.run(argv, capture_output=True, check=False, text=True)
+
+    def fill(self) -> None:
+        done = self.run('cat /dev/zero > "$0/filler"')
+        assert "No space left on device" in done.stderr, done
+
+    def free(self) -> None:
+        assert self.run('rm "$0/filler"').returncode == 0
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[SmallDisk]:
+    user = ("--user", "--map-root-user") if UNLIKE_ROOT else ()
+    script = f'mount -t tmpfs -o size={SIZE} disk "$0" && echo ready && exec cat'
+    argv = ["unshare", "--mount", *user, "sh", "-c", script, str(folder)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "ready\n"
+        yield SmallDisk(folder, holder.pid)
+        holder.stdin.close()  # ends it
+
+
+def outcomes(metrics: Metrics, application: str) -> dict[str, float]:
+    """Ended transactions of an application by outcome, those that occurred."""
+    found = metrics.samples(catalogue.TRANSACTIONS_TOTAL, application=application)
+    return {each.labels["outcome"]: each.value for each in found if each.value}
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    with small_disk(tmp_path) as made:
+        yield made
+
+
+def test_a_full_disk_costs_a_note_and_neither_a_count_nor_a_stall_nor_the_agent(
+    kafka_4: KafkaCluster,
+    start_agent: StartAgent,
+    keep: EnterContext,
+    fresh: Callable[[str], str],
+    disk: SmallDisk,
+) -> None:
+    topic, held, application = fresh("orders"), fresh("held"), fresh("full")
+    kafka_4.create_topic(topic)
+    kafka_4.create_topic(held)
+    arguments = (
+        *("--bootstrap-server", kafka_4.bootstrap, "--state.dir", str(disk.folder)),
+        *("--lso.stall-after", "3s"),
+    )
+
+    def start(life: int) -> AgentProcess:
+        return start_agent(*arguments, name=f"agent-{life}", command=disk.command(str(COMMAND)))
+
+    agent = start(0)
+    producer: Producer = keep(RdkafkaProducer(kafka_4, f"{application}-1"))
+    producer.init()
+    stuck: Producer = keep(RdkafkaProducer(kafka_4, fresh("stuck"), timeout=300.0))
+    stuck.init()
+    stuck.begin()
+    stuck.send(held)
+    stuck.flush()
+
+    def work(agent: AgentProcess) -> Metrics:
+        """Some transactions, until the agent counts as the client does."""
+        producer.run(5, topic)
+        producer.run(2, topic, commit=False)
+        truth = {outcome: float(count) for outcome, count in producer.counts.outcomes().items() if count}
+        return agent.wait_until(lambda seen: outcomes(seen, application) == truth, timeout=60)
+
+    def since(agent: AgentProcess) -> float:
+        seen = agent.wait_until(lambda seen: seen.samples(SINCE, topic=held), timeout=60)
+        return seen.samples(SINCE, topic=held)[0].value
+
+    work(agent)
+    began = since(agent)
+    deadline = Deadline.after(60)
+    while not disk.run('ls "$0"/*/txnlog.json').stdout:
+        assert poll(deadline, 0.2), agent.log
+
+    disk.fill()
+    deadline = Deadline.after(120)
+    while "No space left on device" not in agent.log:
+        work(agent)
+        assert poll(deadline, 0.2), agent.log
+    work(agent)
+    assert since(agent) == began
+    assert "No space left on device" in str(agent.status())
+
+    agent.kill()
+    agent = start(1)
+    work(agent)
+    assert since(agent) == pytest.approx(began, abs=1)
+
+    disk.free()
+    deadline = Deadline.after(120)
+    while "is written again" not in agent.log:
+        work(agent)
+        assert poll(deadline, 0.2), agent.log
+    agent.kill()
+    agent = start(2)
+    work(agent)
+    assert since(agent) == pytest.approx(began, abs=1)
+    assert "Traceback" not in agent.log
