@@ -18,19 +18,18 @@ from exporter.jobs.audit.compaction import markers_in, sentence
 from exporter.jobs.audit.definition import Audit, AuditOutcome, FindingFrame, NullId, Portion
 from exporter.jobs.audit.evidence import ALL, duplicates, located, rows, sequence_findings
 from exporter.jobs.audit.fold import SCHEMA, Fold, OffsetSpan, Plan, folder, parts_of
-from exporter.jobs.audit.offset_range import Bound, Covered, cover, described, lost_since
+from exporter.jobs.audit.offset_range import Bound, Covered, cover, lost_since
 from exporter.jobs.audit.read import Reader, TopicAccess, exploded
+from exporter.jobs.audit.remarks import Remarks
 from exporter.jobs.audit.search import Comparison, Search, comparer, fold_sink, searcher
 from exporter.jobs.audit.sink import stored
-from exporter.jobs.audit.summary import Summary, before, dealt, newest_of, spans_between, up_to, within
+from exporter.jobs.audit.source_compared import AuditedSource
+from exporter.jobs.audit.summary import Summary, dealt, newest_of, spans_between, within
 from exporter.jobs.audit.tables_compared import AuditedTables
 from exporter.jobs.session import SessionError
-from exporter.kafka.client import AskError
-from exporter.kafka.requests.groups import committed_offsets
-from exporter.model import TopicPartition
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 PART_RECORDS = 2_000_000
 """Records of which one task of the second stage holds the hashes and positions: 16 bytes each, and as much to sort."""
@@ -101,9 +100,11 @@ class _Run:
         more = {"--source-id": audit.source_id, "--source-where": audit.source_where}
         headers = uses_headers({**audit.expressions, **audit.conditions, **more})
         self._reader = Reader(session, access, audit.topic, headers)
-        self._source = Reader(session, access, audit.source_topic, headers) if audit.source_topic else None
-        self._unknown: list[str] = []
-        self._notes: list[str] = []
+        self._remarks = Remarks()
+        self._source = None
+        if audit.source_topic:
+            source = Reader(session, access, audit.source_topic, headers)
+            self._source = AuditedSource(source, self._reader, audit, self._remarks, self._keep, self._found, self._say)
         self._taken = 0
         """Records of the topic that compaction took, at most."""
         self._covered: Mapping[int, OffsetSpan] = {}
@@ -121,35 +122,36 @@ class _Run:
         sink = self._sink_folded() if audit.sink is not None else None
         tables = AuditedTables(self._reader, audit, self._keep, self._found_here, self._say)
         tables.read()
-        source = self._source_covered() if self._source is not None else None
+        source = self._source.covered() if self._source is not None else None
         covered = self._topic_covered(whole=source is not None)
         total = covered.offsets + (source.offsets if source is not None else 0)
         if not total and not audit.tables and self._portion is None:
-            self._unknown.append(self._empty())
-            return AuditOutcome(0, 0, covered.spans, tuple(self._unknown), tuple(self._notes))
+            self._remarks.not_known(self._empty())
+            return self._outcome(covered)
         parts = self._portion.parts if self._portion else parts_of(self._reader.tasks(total, PART_RECORDS))
         self._say(f"reading {total:,} offsets of {' and '.join(filter(None, [audit.topic, audit.source_topic]))}")
         folded = self._keep(self._folded(covered, source, parts))
         summary = Summary(folded)
         if not summary.records and self._portion is None:
-            self._unknown.append(self._empty())
+            self._remarks.not_known(self._empty())
         self._left_out(summary)
         aborted = self._offsets(folded, summary, covered, sink, parts)
         self._compacted(covered, summary.records + aborted)
         self._duplicates(folded, summary)
         self._sequences(folded, summary)
-        for compared in tables.compare(covered, holes=self._taken > 0):
-            self._unknown += compared.unknown
-            self._notes += compared.notes
+        self._remarks.take(*tables.compare(covered, holes=self._taken > 0))
         if self._source is not None and source is not None:
-            self._sourced(self._source, source, folded, summary)
-        lost = lost_since(access.client, audit.topic, covered.spans, access.deadline())
-        self._unknown += lost
+            self._source.compare(source, folded, summary, self._taken)
+        self._remarks.unknown += lost_since(access.client, audit.topic, covered.spans, access.deadline())
         if not audit.checks:
-            self._unknown.append(
+            self._remarks.not_known(
                 "nothing was asked: give --id, --key with --sequence, --source-topic, --sink or --outbox"
             )
-        return AuditOutcome(summary.records, aborted, covered.spans, tuple(self._unknown), tuple(self._notes))
+        return self._outcome(covered, summary.records, aborted)
+
+    def _outcome(self, covered: Covered, records: int = 0, aborted: int = 0) -> AuditOutcome:
+        remarks = self._remarks
+        return AuditOutcome(records, aborted, covered.spans, tuple(remarks.unknown), tuple(remarks.notes))
 
     def _topic_covered(self, *, whole: bool) -> Covered:
         if self._portion is not None:
@@ -162,7 +164,7 @@ class _Run:
             None if whole else self._audit.end,
             self._access.deadline(),
         )
-        self._take(covered)
+        self._remarks.take(covered)
         self._covered = covered.spans
         return covered
 
@@ -172,14 +174,12 @@ class _Run:
     def _left_out(self, summary: Summary) -> None:
         """What --where and --null-id leave out."""
         blanks = tuple(summary.blanks())
-        if self._audit.null_id is NullId.FAIL:
-            self._unknown += blanks
-        elif self._audit.null_id is NullId.COUNT:
-            self._notes += blanks
+        if self._audit.null_id is not NullId.SKIP:
+            self._remarks.add(*blanks, known=self._audit.null_id is NullId.COUNT)
         if out := summary.counts[Fold.LEFT_OUT]:
-            self._notes.append(f"{out:,} of {summary.records:,} records are left out, by --where or as tombstones")
+            self._remarks.note(f"{out:,} of {summary.records:,} records are left out, by --where or as tombstones")
             if out == summary.records and self._portion is None:
-                self._unknown.append("all records are left out: nothing was compared")
+                self._remarks.not_known("all records are left out: nothing was compared")
 
     def _compacted(self, covered: Covered, there: int) -> None:
         if not covered.compacted:
@@ -190,7 +190,7 @@ class _Run:
             holes -= markers_in(self._access, self._audit.topic, covered.spans)
         self._taken = max(0, holes)
         known = not self._taken or self._audit.begin.earliest
-        (self._notes if known else self._unknown).append(sentence(self._audit.topic, self._taken))
+        self._remarks.add(sentence(self._audit.topic, self._taken), known=known)
 
     # --- First and second stage ---
 
@@ -202,7 +202,7 @@ class _Run:
             source_plan = Plan(parts, Fold.SOURCE_IDS, mask=audit.mask)
             expressions = {"--id": audit.source_id or audit.id}
             folded = folded.unionAll(
-                self._fold(self._source, source.spans, expressions, source_plan, audit.source_where)
+                self._fold(self._source.source, source.spans, expressions, source_plan, audit.source_where)
             )
         search = Search(covered.spans, source is not None, audit.sparse)
         if self._portion is not None:
@@ -233,10 +233,6 @@ class _Run:
         kept = frame.persist(StorageLevel.DISK_ONLY)
         self._kept.callback(kept.unpersist)
         return kept
-
-    def _take(self, covered: Covered) -> None:
-        self._unknown += covered.unknown
-        self._notes += covered.notes
 
     # --- Ids and sequences ---
 
@@ -269,7 +265,7 @@ class _Run:
         for kind, found in sequence_findings(hashed, key, sequence, self._fresh).items():
             if kind == "gap" and (self._audit.sparse or self._taken):
                 if not self._audit.sparse and (count := found.count()):
-                    self._unknown.append(f"{count:,} gaps may be numbers that compaction took")
+                    self._remarks.not_known(f"{count:,} gaps may be numbers that compaction took")
                 continue
             # A repeated number of a key is reported by --id where there is one: never twice.
             if kind != "duplicate" or not self._audit.id:
@@ -303,7 +299,7 @@ class _Run:
         if sink is not None:
             newest, blank = newest_of(sink)
             if blank:
-                self._unknown.append(f"{blank:,} rows of the sink have no partition or offset")
+                self._remarks.not_known(f"{blank:,} rows of the sink have no partition or offset")
             expected = {
                 number: span.end if self._audit.end is not None else newest.get(number, -1) + 1
                 for number, span in covered.spans.items()
@@ -326,97 +322,12 @@ class _Run:
                 records = named(self._reader.at(positions.select("position"), counts[fold]), self._audit.shape)
                 self._found(kind, self._audit.topic, located(records, positions))
         if counts[Fold.SINK_STRANGE]:
-            self._unknown.append(f"{counts[Fold.SINK_STRANGE]:,} rows of the sink are of offsets that hold no record")
+            self._remarks.not_known(
+                f"{counts[Fold.SINK_STRANGE]:,} rows of the sink are of offsets that hold no record"
+            )
         if counts[Fold.WAITING]:
-            self._notes.append(f"{counts[Fold.WAITING]:,} records after the sink's newest are not in it yet")
+            self._remarks.note(f"{counts[Fold.WAITING]:,} records after the sink's newest are not in it yet")
         return counts[Fold.ABORTED]
-
-    # --- A source topic ---
-
-    def _source_covered(self) -> Covered:
-        audit, access = self._audit, self._access
-        at_most: Mapping[int, int] | None = None
-        if audit.source_group:
-            deadline = access.deadline()
-            metadata = described(access.client, audit.source_topic, deadline)
-            answers = committed_offsets(access.client, metadata, [audit.source_group], deadline)
-            if answers.faults:
-                raise AskError(answers.faults[0])
-            committed = answers.values.get(audit.source_group, {})
-            at_most = {
-                number: committed.get(TopicPartition(audit.source_topic, number), 0)
-                for number in metadata.topics[audit.source_topic]
-            }
-        covered = cover(access.client, audit.source_topic, audit.begin, audit.end, access.deadline(), at_most)
-        self._take(covered)
-        if covered.compacted:
-            (self._notes if audit.begin.earliest else self._unknown).append(
-                f"{audit.source_topic} is compacted: its records that are still there were compared"
-                " (--from earliest asks about those alone)"
-            )
-        return covered
-
-    def _sourced(self, source: Reader, covered: Covered, folded: DataFrame, summary: Summary) -> None:
-        absent, strange = summary.counts[Fold.ABSENT_IDS], summary.counts[Fold.UNSOURCED]
-        if absent:
-            newest = summary.matched()
-            must = self._audit.end is not None or bool(self._audit.source_group)
-            known = self._keep(exploded(folded, Fold.ABSENT_IDS, ("hash", "position")).select("position"))
-            due = known if must else known.where(up_to(newest))
-            late = absent - due.count()
-            if late:
-                self._notes.append(
-                    f"{late:,} records of {source.topic} are newer than all that {self._audit.topic} has of it"
-                )
-            if absent - late and self._taken:
-                self._unknown.append(
-                    f"{absent - late:,} records of {source.topic} are not in {self._audit.topic}: compaction may have"
-                    " taken them there"
-                )
-            elif absent - late:
-                records = named(source.at(due, absent - late), self._audit.shape)
-                self._found("missing", source.topic, located(records, due))
-        if strange:
-            self._unsourced(source, folded, strange)
-        lost = lost_since(self._access.client, source.topic, covered.spans, self._access.deadline())
-        self._unknown.extend(lost)
-
-    def _unsourced(self, source: Reader, folded: DataFrame, strange: int) -> None:
-        """Records whose id the source lacks so far: aborted there, not decided yet, or from elsewhere."""
-        audit, access = self._audit, self._access
-        self._say(f"looking for {strange:,} records in what {source.topic} has besides")
-        now = cover(access.client, source.topic, Bound("earliest", earliest=True), None, access.deadline())
-        beyond = {number: OffsetSpan(number, span.start, now.high[number]) for number, span in now.spans.items()}
-        positions = exploded(folded, Fold.UNSOURCED, ("hash", "position")).select("position")
-        frame = named(self._reader.at(positions, strange), audit.shape)
-        mine = self._keep(
-            frame.select(
-                checked(frame, "--id", audit.id).cast("string").alias("it"), "partition", "offset", "timestamp", "key"
-            ).where("it IS NOT NULL")
-        )
-        all_ids, committed = (
-            self._ids(source, beyond, committed=False),
-            self._ids(source, now.spans, committed=True),
-        )
-        ends = {number: span.end for number, span in now.spans.items()}
-        left = self._keep(mine.join(committed, "it", "left_anti"))
-        undecided = all_ids.where(f"NOT ({before(ends)})")
-        early = self._keep(left.join(undecided, "it", "left_semi"))
-        aborted = self._keep(left.join(early, "it", "left_anti").join(all_ids, "it", "left_semi"))
-        self._found("ahead", audit.topic, early.withColumnRenamed("it", "id"))
-        self._found("aborted_visible", audit.topic, aborted.withColumnRenamed("it", "id"))
-        rest = left.count() - early.count() - aborted.count()
-        if rest:
-            self._unknown.append(
-                f"{rest:,} records of {audit.topic} have ids that {source.topic} has no more, or never had"
-            )
-
-    def _ids(self, source: Reader, spans: Mapping[int, OffsetSpan], *, committed: bool) -> DataFrame:
-        frame = named(source.records(spans, committed=committed), self._audit.shape)
-        if (chosen := chosen_by(frame, self._audit.shape, self._audit.source_where)) is not None:
-            frame = frame.where(chosen)
-        column: Column = checked(frame, "--source-id", self._audit.source_id or self._audit.id)
-        return frame.select(column.cast("string").alias("it"), "partition", "offset")
 
     def _found_here(self, kind: str, frame: DataFrame) -> None:
         self._found(kind, self._audit.topic, frame)

@@ -1,0 +1,125 @@
+"""A topic against the topic that its records are made from: what is missing, and what has no source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from exporter.jobs.audit.columns import checked, chosen_by, named
+from exporter.jobs.audit.evidence import located
+from exporter.jobs.audit.fold import Fold, OffsetSpan
+from exporter.jobs.audit.offset_range import Bound, Covered, cover, described, lost_since
+from exporter.jobs.audit.read import Reader, exploded
+from exporter.jobs.audit.summary import Summary, before, up_to
+from exporter.kafka.client import AskError
+from exporter.kafka.requests.groups import committed_offsets
+from exporter.model import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from exporter.jobs.audit.definition import Audit
+    from exporter.jobs.audit.remarks import Remarks
+
+Keep = Callable[["DataFrame"], "DataFrame"]
+Found = Callable[[str, str, "DataFrame"], None]
+"""Takes the kind of a finding, the topic of its records, and these."""
+
+
+@dataclass(frozen=True)
+class AuditedSource:
+    """The source topic of one run; ``topic`` reads the audited one."""
+
+    source: Reader
+    topic: Reader
+    audit: Audit
+    remarks: Remarks
+    keep: Keep
+    found: Found
+    say: Callable[[str], None]
+
+    def covered(self) -> Covered:
+        """The offsets to compare: with a group, what it committed. Raises AskError."""
+        audit, access = self.audit, self.source.access
+        at_most: Mapping[int, int] | None = None
+        if audit.source_group:
+            deadline = access.deadline()
+            metadata = described(access.client, audit.source_topic, deadline)
+            answers = committed_offsets(access.client, metadata, [audit.source_group], deadline)
+            if answers.faults:
+                raise AskError(answers.faults[0])
+            committed = answers.values.get(audit.source_group, {})
+            at_most = {
+                number: committed.get(TopicPartition(audit.source_topic, number), 0)
+                for number in metadata.topics[audit.source_topic]
+            }
+        covered = cover(access.client, audit.source_topic, audit.begin, audit.end, access.deadline(), at_most)
+        self.remarks.take(covered)
+        if covered.compacted:
+            self.remarks.add(
+                f"{audit.source_topic} is compacted: its records that are still there were compared"
+                " (--from earliest asks about those alone)",
+                known=audit.begin.earliest,
+            )
+        return covered
+
+    def compare(self, covered: Covered, folded: DataFrame, summary: Summary, taken: int) -> None:
+        """Hand on what is found. ``taken`` is the number of records that compaction took of the topic, at most."""
+        source, access = self.source, self.source.access
+        absent, strange = summary.counts[Fold.ABSENT_IDS], summary.counts[Fold.UNSOURCED]
+        if absent:
+            newest = summary.matched()
+            must = self.audit.end is not None or bool(self.audit.source_group)
+            known = self.keep(exploded(folded, Fold.ABSENT_IDS, ("hash", "position")).select("position"))
+            due = known if must else known.where(up_to(newest))
+            late = absent - due.count()
+            if late:
+                self.remarks.note(
+                    f"{late:,} records of {source.topic} are newer than all that {self.audit.topic} has of it"
+                )
+            if absent - late and taken:
+                self.remarks.not_known(
+                    f"{absent - late:,} records of {source.topic} are not in {self.audit.topic}: compaction may have"
+                    " taken them there"
+                )
+            elif absent - late:
+                records = named(source.at(due, absent - late), self.audit.shape)
+                self.found("missing", source.topic, located(records, due))
+        if strange:
+            self._unsourced(folded, strange)
+        self.remarks.unknown += lost_since(access.client, source.topic, covered.spans, access.deadline())
+
+    def _unsourced(self, folded: DataFrame, strange: int) -> None:
+        """Records whose id the source lacks so far: aborted there, not decided yet, or from elsewhere."""
+        audit, source, access = self.audit, self.source, self.source.access
+        self.say(f"looking for {strange:,} records in what {source.topic} has besides")
+        now = cover(access.client, source.topic, Bound("earliest", earliest=True), None, access.deadline())
+        beyond = {number: OffsetSpan(number, span.start, now.high[number]) for number, span in now.spans.items()}
+        positions = exploded(folded, Fold.UNSOURCED, ("hash", "position")).select("position")
+        frame = named(self.topic.at(positions, strange), audit.shape)
+        mine = self.keep(
+            frame.select(
+                checked(frame, "--id", audit.id).cast("string").alias("it"), "partition", "offset", "timestamp", "key"
+            ).where("it IS NOT NULL")
+        )
+        all_ids, committed = self._ids(beyond, committed=False), self._ids(now.spans, committed=True)
+        ends = {number: span.end for number, span in now.spans.items()}
+        left = self.keep(mine.join(committed, "it", "left_anti"))
+        undecided = all_ids.where(f"NOT ({before(ends)})")
+        early = self.keep(left.join(undecided, "it", "left_semi"))
+        aborted = self.keep(left.join(early, "it", "left_anti").join(all_ids, "it", "left_semi"))
+        self.found("ahead", audit.topic, early.withColumnRenamed("it", "id"))
+        self.found("aborted_visible", audit.topic, aborted.withColumnRenamed("it", "id"))
+        rest = left.count() - early.count() - aborted.count()
+        if rest:
+            self.remarks.not_known(
+                f"{rest:,} records of {audit.topic} have ids that {source.topic} has no more, or never had"
+            )
+
+    def _ids(self, spans: Mapping[int, OffsetSpan], *, committed: bool) -> DataFrame:
+        frame = named(self.source.records(spans, committed=committed), self.audit.shape)
+        if (chosen := chosen_by(frame, self.audit.shape, self.audit.source_where)) is not None:
+            frame = frame.where(chosen)
+        column: Column = checked(frame, "--source-id", self.audit.source_id or self.audit.id)
+        return frame.select(column.cast("string").alias("it"), "partition", "offset")
