@@ -149,8 +149,8 @@ generate: $(READY) ## write what is generated from the catalogue
 	$(BIN)/kafka-eos-exporter generate
 	$(PY) -m scripts.chart_readme
 
-captures: $(READY) ## record the answers of real JVMs anew, which the unit tests read
-	$(PY) -m tests.golden.captures.jvms.capture
+captures: $(READY) ## record anew the answers of real JVMs, Connect, Streams and Spark, which tests read; ARGS=spark for one
+	$(PY) -m tests.golden.captures $(ARGS)
 
 telemetry: ## the receiver of client telemetry for brokers, a jar, in build/telemetry; see docs/telemetry.md
 	mvn --batch-mode --quiet -Dstyle.color=never --file=telemetry package

@@ -60,12 +60,21 @@ class SparkDriver:
         self._expect("ready", START_SECONDS)
 
     def start(self, query: str, topic: str, kind: str = "copy") -> None:
-        """Start a query: ``copy``, ``fail`` in the first batch, or ``stick`` in it."""
+        """Start a query: ``copy``, ``fail`` in the first batch, ``stick`` in it, or ``once`` without a name."""
         self._ask(f"start {query} {topic} {kind}")
 
     def stop(self, query: str) -> None:
         """Stop a query in order."""
         self._ask(f"stop {query}")
+
+    def finish(self, query: str) -> None:
+        """Wait for a query that ends by itself."""
+        self._ask(f"await {query}")
+
+    def close(self) -> None:
+        """Let the driver end in order, as at the end of its program."""
+        self.child.stdin.close()
+        self.child.wait(Deadline.after(ANSWER_SECONDS))
 
     def die_with(self, query: str) -> int:
         """Wait for a query that fails, as drivers do: the exit code of the driver, which the exception ends."""

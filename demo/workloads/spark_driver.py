@@ -1,7 +1,8 @@
 """A Spark driver that takes commands, line by line: ``start NAME TOPIC KIND``, ``stop NAME``, ``await NAME``.
 
 Run by ``demo.spark``. Its queries read committed records only. A query of kind ``copy`` throws away what it reads,
-``fail`` raises in its first batch, and ``stick`` never comes back from it. Each command is answered by one line.
+``fail`` raises in its first batch, ``stick`` never comes back from it, and ``once`` is a copy without a name that ends
+with what is there. Each command is answered by one line.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ def start(spark: SparkSession, options: dict[str, Any], name: str, topic: str, k
             return writer.foreachBatch(fail).start()
         case "stick":
             return writer.foreachBatch(stick).start()
+        case "once":
+            return records.writeStream.trigger(availableNow=True).format("noop").start()
     return writer.format("noop").start()
 
 

@@ -1,4 +1,4 @@
-"""Recorded answers of real JVMs and of Connect's REST API. ``make captures`` records those of brokers and producers."""
+"""Recorded answers of real JVMs and of Connect's REST API, which ``make captures`` records anew."""
 
 from __future__ import annotations
 

@@ -48,8 +48,13 @@ def rest_answer(text: str | None = None) -> RestAnswer:
     return parse((text or (CAPTURES / "rest.json").read_text()).encode(), "c1:8083")
 
 
-def worker_answer(number: int) -> JvmAnswer:
-    return jolokia_answer((CAPTURES / f"worker-{number}.json").read_text(), QUERIES)
+WORKERS = tuple((CAPTURES / f"worker-{number}.json").read_text() for number in (1, 2))
+
+
+def worker_of(connector: str, task: int) -> int:
+    """The index of the worker that the task ran on: where a task runs differs between captures."""
+    (found,) = (at for at, text in enumerate(WORKERS) if f"connector={connector},task={task}" in text)
+    return found
 
 
 class Read(NamedTuple):
@@ -85,7 +90,7 @@ def rest() -> ScriptedReaders:
 
 @pytest.fixture
 def workers() -> list[ScriptedReaders]:
-    return [ScriptedReaders(worker_answer(1)), ScriptedReaders(worker_answer(2))]
+    return [ScriptedReaders(jolokia_answer(text, QUERIES)) for text in WORKERS]
 
 
 def test_both_ways_together_give_every_family_once(rest: ScriptedReaders, workers: list[ScriptedReaders]) -> None:
@@ -134,12 +139,14 @@ def test_numbers_come_from_the_workers(rest: ScriptedReaders, workers: list[Scri
     assert 0 < seconds["steps", "1", "avg"] <= seconds["steps", "1", "max"] < 1
 
 
-def test_commits_come_from_the_log_for_source_tasks_alone(
+def test_commits_of_source_tasks_come_from_the_log_and_of_sink_tasks_from_the_worker(
     rest: ScriptedReaders, workers: list[ScriptedReaders]
 ) -> None:
     reader = source(rest, workers)
     seen = read(reader, TaskCommits({"etl-steps-0": 3, "etl-steps-1": 40, "etl-copy-0": 9, "etl-gone-0": 1}))
-    commits = {("steps", "0"): 3.0, ("steps", "1"): 40.0}
+    sink = seen.of(catalogue.CONNECT_TASK_COMMITS_TOTAL)["copy", "0"]
+    assert sink not in (0.0, 9.0), "its worker counts the commits of a sink task"
+    commits = {("steps", "0"): 3.0, ("steps", "1"): 40.0, ("copy", "0"): sink}
     assert seen.of(catalogue.CONNECT_TASK_COMMITS_TOTAL) == commits
     assert read(reader, None).of(catalogue.CONNECT_TASK_COMMITS_TOTAL) == commits, "they stand still without the log"
 
@@ -186,13 +193,14 @@ def test_mbeans_alone_give_states_and_say_what_rest_would_add(workers: list[Scri
 
 def test_mbeans_alone_count_a_failure_as_other(workers: list[ScriptedReaders]) -> None:
     reader = source(None, workers)
-    failed = workers[1].answer
-    text = (CAPTURES / "worker-2.json").read_text().replace('"failed"', '"running"')
-    workers[1].answer = jolokia_answer(text, QUERIES)
+    failed = [each.answer for each in workers]
+    for each, text in zip(workers, WORKERS, strict=True):
+        each.answer = jolokia_answer(text.replace('"failed"', '"running"'), QUERIES)
     assert not any(read(reader).of(catalogue.CONNECT_TASK_FAILURES_TOTAL).values())
-    workers[1].answer = failed
+    for each, answer in zip(workers, failed, strict=True):
+        each.answer = answer
     seen = read(reader).of(catalogue.CONNECT_TASK_FAILURES_TOTAL)
-    assert {key for key, count in seen.items() if count} == {("crash", "0", "other")}
+    assert {key for key, count in seen.items() if count} == {("crash", "0", "other"), ("steps", "0", "other")}
 
 
 def test_without_rest_answering_there_are_no_states_and_no_new_failures(
@@ -214,14 +222,15 @@ def test_without_rest_answering_there_are_no_states_and_no_new_failures(
 def test_one_dead_worker_costs_its_gauges_and_no_counter(rest: ScriptedReaders, workers: list[ScriptedReaders]) -> None:
     reader = source(rest, workers)
     before = read(reader)
-    workers[1].answer = JvmAnswer(faults=(DEAD,))
+    dead = worker_of("steps", 1)
+    workers[dead].answer = JvmAnswer(faults=(DEAD,))
     seen = read(reader)
     assert seen.faults == (DEAD,)
     written = catalogue.CONNECT_TASK_RECORDS_WRITTEN_TOTAL
     assert seen.of(written) == before.of(written)
     ratios = seen.of(catalogue.CONNECT_TASK_OFFSET_COMMIT_RATIO)
-    assert ("copy", "0", "success") in ratios
-    assert ("steps", "1", "success") not in ratios
+    for connector, task in (("copy", 0), ("steps", 0), ("steps", 1), ("orders-source", 0)):
+        assert ((connector, str(task), "success") in ratios) == (worker_of(connector, task) != dead)
 
 
 def test_a_deleted_connector_takes_its_counters_along(rest: ScriptedReaders) -> None:
@@ -248,7 +257,7 @@ def test_workers_that_come_and_go_are_asked_and_reported_with_the_next_read(rest
     there: list[ScriptedReaders] = []
     source = ConnectSource(NamedReader(), ConnectSettings("main", "etl"), rest, lambda: there)  # type: ignore[arg-type, return-value]
     assert not read(source).of(catalogue.CONNECT_TASK_RECORDS_WRITTEN_TOTAL)
-    there.append(ScriptedReaders(worker_answer(1)))
+    there.append(ScriptedReaders(jolokia_answer(WORKERS[0], QUERIES)))
     seen = read(source)
     written = seen.of(catalogue.CONNECT_TASK_RECORDS_WRITTEN_TOTAL)
     assert written

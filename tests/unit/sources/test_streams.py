@@ -61,9 +61,8 @@ def test_a_restoration_shows_tasks_and_records_that_remain() -> None:
 
 def test_nothing_remains_of_a_task_that_runs_though_its_gauge_says_so() -> None:
     raw = [value for mbean, attribute, value in readings("running") if attribute.startswith("restore-remaining")]
-    assert sorted(raw) == [24.0, 26.0], (
-        "Kafka counts the transaction markers of the changelog, and never takes them off"
-    )
+    assert len(raw) == 2
+    assert all(raw), "Kafka counts the transaction markers of the changelog, and never takes them off"
     remaining = values("running", catalogue.STREAMS_RESTORE_REMAINING_RECORDS)
     assert set(remaining.values()) == {0.0}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tracemalloc
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,26 @@ from exporter.spark.queries import KEEP_ENDED, KEEP_SILENT, StreamingQuery
 from exporter.words import QueryState, TerminationReason
 from tests.fakes.recordings import RECORDINGS
 
-CAPTURE = RECORDINGS / "spark" / "events-4.0.0.jsonl"
+CAPTURE = RECORDINGS / "spark" / "events.jsonl"
 LINES = CAPTURE.read_bytes().splitlines(keepends=True)
-NOW = 1_795_272_600.0
-"""Shortly after the capture."""
+RECORDED: list[dict[str, Any]] = [json.loads(line) for line in LINES]
 PREFIX = "org.apache.spark.sql.streaming.StreamingQueryListener$"
-COPY = "cbb8ccf7-68b1-441a-8a88-b5928436b904"
-APP = "local-1795272534811"
+
+
+def recorded(kind: str, **fields: Any) -> list[dict[str, Any]]:
+    """The recorded events of this kind that have these fields, those of a progress included."""
+    events = [each.get("progress", each) for each in RECORDED if each["Event"].endswith(kind)]
+    return [each for each in events if fields.items() <= each.items()]
+
+
+def instant(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+APP = recorded("ApplicationStart")[0]["App ID"]
+COPY = recorded("QueryStartedEvent", name="orders-copy")[0]["id"]
+NOW = recorded("ApplicationEnd")[0]["Timestamp"] // 1000 + 60.0
+"""Shortly after the capture."""
 
 
 def frames(*lines: bytes) -> bytes:
@@ -110,14 +124,18 @@ def capture(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def test_what_a_real_log_tells_is_reported_whatever_its_layout(capture: Path) -> None:
     look = EventLogRead(EventLogFolder(capture))
     assert not look.faults
-    assert look.queries.keys() == {"orders-copy", "bad", "0698d44d-fde9-4ef9-b6a8-3e5442555021"}
+    assert look.queries.keys() == {each["name"] or each["id"] for each in recorded("QueryStartedEvent")}
+    assert {"orders-copy", "bad"} < look.queries.keys()
     copy = look.queries["orders-copy"]
     assert (copy.id, copy.application, copy.state) == (COPY, "billing", QueryState.TERMINATED)
     assert (copy.batches, copy.rows) == (2, 150)
-    assert copy.offsets == {TopicPartition("orders", 0): 47, TopicPartition("orders", 1): 103}
-    assert copy.phases["trigger_execution"] == 0.735
-    assert copy.phases["commit_offsets"] == 0.057
-    assert copy.last_progress == 1_795_272_552.0, "idle at 14:49:12"
+    assert copy.offsets == {TopicPartition("orders", 0): 47 + 1, TopicPartition("orders", 1): 53 + 1 + 50 + 1}, (
+        "the marker of each transaction takes an offset"
+    )
+    took = recorded("QueryProgressEvent", id=COPY)[-1]["durationMs"]
+    assert copy.phases["trigger_execution"] == took["triggerExecution"] / 1000
+    assert copy.phases["commit_offsets"] == took["commitOffsets"] / 1000
+    assert copy.last_progress == instant(recorded("QueryIdleEvent", id=COPY)[-1]["timestamp"])
     assert [end.reason for end in copy.ends] == [TerminationReason.STOPPED]
     bad = look.queries["bad"]
     assert (bad.state, bad.batches, bad.last_progress) == (QueryState.FAILED, None, None)
