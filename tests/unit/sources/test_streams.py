@@ -47,7 +47,8 @@ def test_states_of_client_and_threads_are_read() -> None:
         ("StreamThread-1", "running"): 1.0,
         ("StreamThread-2", "running"): 1.0,
     }
-    clients = [each.labels[3] for each in jvm_samples(HEAD, readings("running")) if "client_id" in each.metric.labels]
+    state = catalogue.STREAMS_CLIENT_STATE
+    clients = [each.labels[3] for each in jvm_samples(HEAD, readings("running")) if each.metric is state]
     assert clients == ["running"]
     assert {key[1] for key in values("restoring", catalogue.STREAMS_THREAD_STATE)} == {"partitions_assigned"}
 

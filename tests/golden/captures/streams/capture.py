@@ -7,9 +7,8 @@ restores the state that it lost, and when it runs again.
 from __future__ import annotations
 
 import json
-import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -51,25 +50,37 @@ def main() -> None:
             app.lose_state()
             app.start()
             wait_for(
-                lambda: min(numbers(answer, "restore-remaining-records-total"), default=0) > RESTORING,
+                lambda: (
+                    min(numbers(answer, "stream-task-metrics", "restore-remaining-records-total"), default=0)
+                    > RESTORING
+                ),
                 "both tasks restore",
             )
             recording.save("restoring.json", answer())
             wait_for(lambda: is_in(answer, "RUNNING"), "everything is restored")
             for _ in range(BATCHES):
                 writer.run(1, "words", 100)
-            wait_for(lambda: min(numbers(answer, "commit-total"), default=0) > 0, "both threads commit")
+            wait_for(
+                lambda: min(numbers(answer, "stream-thread-metrics", "commit-total"), default=0) > 0,
+                "both threads commit",
+            )
             recording.save("running.json", answer())
         recording.origin("MBeans of a Kafka Streams application", kafka=cluster.version, jolokia=JOLOKIA)
 
 
-def numbers(answer: Callable[[], Any], attribute: str) -> list[float]:
-    """The values of an attribute, of all MBeans that have it; empty while the JVM starts."""
+def numbers(answer: Callable[[], Any], kind: str, attribute: str) -> list[float]:
+    """The values of an attribute, of all MBeans of a type; empty while the JVM starts."""
     try:
-        text = json.dumps(answer())
+        items = answer()
     except OSError:
         return []
-    return [float(each) for each in re.findall(rf'"{attribute}": ([0-9.]+)', text)]
+    mbeans = (value for item in items if f"type={kind}" in item["request"]["mbean"] for value in _values(item))
+    return [float(mbean[attribute]) for mbean in mbeans if mbean.get(attribute) is not None]
+
+
+def _values(item: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    value: dict[str, dict[str, Any]] = item.get("value") or {}
+    return value.values()
 
 
 def is_in(answer: Callable[[], Any], state: str) -> bool:
