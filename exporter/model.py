@@ -39,6 +39,10 @@ class Kind(Word):
     SUMMARY = "summary"
 
 
+DISTRIBUTIONS = frozenset({Kind.HISTOGRAM, Kind.SUMMARY})
+"""Kinds whose value is a Distribution."""
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """One row of the catalogue: a metric family.
@@ -91,6 +95,37 @@ class Sample(NamedTuple):
     metric: Metric
     labels: tuple[str, ...]
     value: float | Distribution
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleBatch:
+    """Samples that a source yields again at each read while they do not change.
+
+    The same object means that nothing changed: whoever processed it before need not look at its samples. Raises
+    ValueError or TypeError for a sample that the exposition cannot write.
+    """
+
+    samples: tuple[Sample, ...]
+
+    def __post_init__(self) -> None:
+        for each in self.samples:
+            checked(each)
+
+    @classmethod
+    def of(cls, samples: Iterable[Sample], before: SampleBatch | None) -> SampleBatch:
+        """The batch ``before`` if it has just these samples, otherwise a new one."""
+        made = tuple(samples)
+        return before if before is not None and before.samples == made else cls(made)
+
+
+def checked(sample: Sample) -> Sample:
+    """Return the sample if the exposition can write it. Raises ValueError or TypeError for a bug of its source."""
+    metric, labels, value = sample
+    if len(labels) != len(metric.labels):
+        raise ValueError(f"{metric.name} takes the labels {metric.labels}")
+    if isinstance(value, Distribution) != (metric.kind in DISTRIBUTIONS):
+        raise TypeError(f"{metric.name} is a {metric.kind} and cannot hold a {type(value).__name__}")
+    return sample
 
 
 class Reason(Word):
@@ -634,6 +669,7 @@ class Snapshot:
     duration: float
     ended: float
     wall: float
+    batches: tuple[SampleBatch, ...] = ()
 
     @classmethod
     def until_replaced(
@@ -656,6 +692,12 @@ class Snapshot:
     @property
     def up(self) -> bool:
         return not self.faults
+
+    def every_sample(self) -> Iterator[Sample]:
+        """The samples, those of batches included."""
+        yield from self.samples
+        for batch in self.batches:
+            yield from batch.samples
 
 
 class Source(Protocol):
@@ -695,6 +737,6 @@ class Source(Protocol):
     def timeout(self) -> float:
         """Seconds that one read may take."""
 
-    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]: ...
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]: ...
 
     def close(self) -> None: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from exporter import catalogue
@@ -21,6 +21,7 @@ from exporter.model import (
     LoggedTransactions,
     Metric,
     Sample,
+    SampleBatch,
     Source,
     Stalls,
 )
@@ -64,6 +65,7 @@ class Judged:
         self._clock = clock
         self._grouping = grouping
         self._ignores = False
+        self._showing: dict[SampleBatch, tuple[Sample, ...]] = {}  # of the last read: the samples that show subjects
 
     @property
     def name(self) -> str:
@@ -92,7 +94,7 @@ class Judged:
     def close(self) -> None:
         self._source.close()
 
-    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
         now = self._clock.wall()
         in_force = self._thresholds()
         if (reason := in_force.ignored("source", f"{self.name}/{self.target}", now)) is not None:
@@ -101,19 +103,20 @@ class Judged:
         stalls: Stalls | None = None
         logged = facts.get(LoggedTransactions)
         elsewhere = logged.applications if logged is not None else frozenset[str]()
+        showing: dict[SampleBatch, tuple[Sample, ...]] = {}
         for item in self._source.read(deadline, facts):
-            if isinstance(item, Sample):
-                if (shown := SUBJECTS.get(item.metric)) is not None:
-                    kind, places = shown
-                    names = tuple(item.labels[place] for place in places)
-                    # The tail of the log shows these applications, so their thresholds are beside its samples.
-                    if item.metric is not catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS or (
-                        names[0] not in elsewhere
-                    ):
-                        subjects[kind, names] = item.labels[0]
+            if isinstance(item, SampleBatch):
+                known = self._showing.get(item)
+                found = tuple(each for each in item.samples if each.metric in SUBJECTS) if known is None else known
+                showing[item] = found
+                subjects.update(_subjects(found, elsewhere))
+            elif isinstance(item, Sample):
+                if item.metric in SUBJECTS:
+                    subjects.update(_subjects((item,), elsewhere))
             elif isinstance(item, Stalls):
                 stalls = item
             yield item
+        self._showing = showing
         ignored: set[IgnoredSubject] = set()
         for (kind, names), cluster in subjects.items():
             for sample in _samples(in_force, kind, names, cluster, now):
@@ -129,6 +132,20 @@ class Judged:
         yield from in_force.given_up()
         if self._grouping is not None:
             yield from self._grouping.given_up()
+
+
+def _subjects(
+    samples: Iterable[Sample], elsewhere: Container[str]
+) -> Iterator[tuple[tuple[str, tuple[str, ...]], str]]:
+    """The subjects that samples of ``SUBJECTS`` show, each with its cluster.
+
+    The tail of the log shows the applications of ``elsewhere``, so their thresholds are beside its samples.
+    """
+    for metric, labels, _ in samples:
+        kind, places = SUBJECTS[metric]
+        names = tuple(labels[place] for place in places)
+        if metric is not catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS or names[0] not in elsewhere:
+            yield (kind, names), labels[0]
 
 
 def _ignored_topics(thresholds: Thresholds, stalls: Stalls, now: float) -> set[IgnoredSubject]:

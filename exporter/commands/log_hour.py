@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from exporter.model import Deadline, Fact, Facts, Fault, LoggedTransactions, Sample
+from exporter.model import Deadline, Fact, Facts, Fault, LoggedTransactions, Sample, SampleBatch
 from exporter.sources.cluster import Cluster
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.transactions.aggregates import Caps
@@ -12,10 +12,12 @@ from exporter.transactions.aggregates import Caps
 _SLICE_SECONDS = 5.0
 
 
-def read_hour(cluster: Cluster, deadline: Deadline, caps: Caps | None = None) -> tuple[Sample | Fault | Fact, ...]:
+def read_hour(
+    cluster: Cluster, deadline: Deadline, caps: Caps | None = None
+) -> tuple[Sample | SampleBatch | Fault | Fact, ...]:
     """Result of the last read: LoggedTransactions when the end was reached, otherwise faults or nothing."""
     source = TxnlogSource(cluster, TxnlogSettings(caps or Caps(), timeout=_SLICE_SECONDS))
-    found: tuple[Sample | Fault | Fact, ...] = ()
+    found: tuple[Sample | SampleBatch | Fault | Fact, ...] = ()
     try:
         while not deadline.over:
             found = tuple(source.read(deadline.within(_SLICE_SECONDS), Facts()))

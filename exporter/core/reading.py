@@ -7,11 +7,22 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from exporter.model import Clock, Deadline, Distribution, Fact, Facts, Fault, Kind, Reason, Sample, Snapshot, Source
+from exporter.model import (
+    Clock,
+    Deadline,
+    Fact,
+    Facts,
+    Fault,
+    Kind,
+    Reason,
+    Sample,
+    SampleBatch,
+    Snapshot,
+    Source,
+    checked,
+)
 
 log = logging.getLogger(__name__)
-
-DISTRIBUTIONS = frozenset({Kind.HISTOGRAM, Kind.SUMMARY})
 
 
 def log_traceback(error: Exception, source: Source) -> None:
@@ -28,13 +39,16 @@ def read_source(
 ) -> Snapshot:
     """Read a source once. What it yielded before it raised is kept, and the exception becomes a Fault(INTERNAL)."""
     samples: list[Sample] = []
+    batches: list[SampleBatch] = []
     faults: list[Fault] = []
     made: list[Fact] = []
     began = clock.monotonic()
     try:
         for item in source.read(deadline, facts):
             if isinstance(item, Sample):
-                samples.append(_checked(item))
+                samples.append(checked(item))
+            elif isinstance(item, SampleBatch):
+                batches.append(item)
             elif isinstance(item, Fault):
                 faults.append(item)
             else:
@@ -55,6 +69,7 @@ def read_source(
         duration=ended - began,
         ended=ended,
         wall=clock.wall(),
+        batches=tuple(batches),
     )
 
 
@@ -63,20 +78,11 @@ def only_lasting(snapshot: Snapshot, late: float) -> Snapshot:
     detail = f"a read came back {late:.0f} s after its deadline, so what it saw is as old: was the process stopped?"
     return replace(
         snapshot,
-        samples=tuple(sample for sample in snapshot.samples if sample.metric.kind is not Kind.GAUGE),
+        samples=tuple(sample for sample in snapshot.every_sample() if sample.metric.kind is not Kind.GAUGE),
+        batches=(),
         faults=(*snapshot.faults, Fault(Reason.TIMEOUT, detail)),
         facts=(),
     )
-
-
-def _checked(sample: Sample) -> Sample:
-    """The sample, if the exposition can write it. An invalid one is a bug of its source and is dropped with a fault."""
-    metric, labels, value = sample
-    if len(labels) != len(metric.labels):
-        raise ValueError(f"{metric.name} takes the labels {metric.labels}")
-    if isinstance(value, Distribution) != (metric.kind in DISTRIBUTIONS):
-        raise TypeError(f"{metric.name} is a {metric.kind} and cannot hold a {type(value).__name__}")
-    return sample
 
 
 def raised_at(error: Exception) -> str:
@@ -90,7 +96,7 @@ def raised_at(error: Exception) -> str:
 
 def is_blind(snapshot: Snapshot) -> bool:
     """Return whether a read had a fault and gave no gauge. Counters alone do not show that a read succeeded."""
-    return not snapshot.up and not any(sample.metric.kind is Kind.GAUGE for sample in snapshot.samples)
+    return not snapshot.up and not any(sample.metric.kind is Kind.GAUGE for sample in snapshot.every_sample())
 
 
 def next_start(began: float, now: float, interval: float) -> float:

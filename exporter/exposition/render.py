@@ -10,8 +10,9 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from exporter import catalogue
@@ -27,7 +28,7 @@ from exporter.exposition.text_format import (
     gzipped,
     header,
 )
-from exporter.model import Clock, Distribution, Kind, Metric, Sample, Snapshot
+from exporter.model import Clock, Distribution, Kind, Metric, Sample, SampleBatch, Snapshot
 
 LOG = logging.getLogger(__name__)
 
@@ -68,15 +69,33 @@ class _Body:
     valid_until: float
 
 
+Blocks = Mapping[Metric, FamilyBlock]
+
+
+class _Part(NamedTuple):
+    """The families of one batch of samples; ``batch`` is None for the samples that a source yielded one by one."""
+
+    batch: SampleBatch | None
+    blocks: Blocks
+
+
+_NO_PART = _Part(None, MappingProxyType({}))
+
+
 @dataclass(frozen=True, slots=True)
 class _Slot:
     """The samples of one source. ``expires`` (monotonic) is the end of those that are not lasting."""
 
-    blocks: Mapping[Metric, FamilyBlock] = field(default_factory=dict)
+    parts: tuple[_Part, ...] = ()
     expires: float = 0.0
 
     def live(self, now: float) -> Iterable[FamilyBlock]:
-        return (each for each in self.blocks.values() if now < self.expires or each.metric.kind in LASTING)
+        return (
+            each
+            for part in self.parts
+            for each in part.blocks.values()
+            if now < self.expires or each.metric.kind in LASTING
+        )
 
 
 class Exposition:
@@ -136,15 +155,21 @@ class Exposition:
     def _slot(self, key: Key, snapshot: Snapshot) -> _Slot:
         with self._lock:
             before = self._slots.get(key, _Slot())
-        blocks = {
-            metric: block(metric, values, before.blocks.get(metric))
-            for metric, values in self._by_family(snapshot.samples).items()
-        }
+        known = {part.batch: part for part in before.parts if part.batch is not None}
+        given = ((None, snapshot.samples), *((batch, batch.samples) for batch in snapshot.batches))
+        parts = []
+        for place, (batch, samples) in enumerate(given):
+            old = before.parts[place] if place < len(before.parts) else _NO_PART
+            same = known.get(batch) if batch is not None else None
+            parts.append(same or _Part(batch, self._blocks(samples, old.blocks)))
         if snapshot.faults:
-            for metric, kept in before.blocks.items():
-                if metric.kind in LASTING:
-                    blocks.setdefault(metric, kept)
-        return _Slot(blocks, snapshot.ended + EXPIRY_INTERVALS * snapshot.interval)
+            made = {metric for part in parts for metric in part.blocks}
+            parts += [_Part(None, kept) for old in before.parts if (kept := _lasting(old.blocks, made))]
+        return _Slot(tuple(parts), snapshot.ended + EXPIRY_INTERVALS * snapshot.interval)
+
+    def _blocks(self, samples: Collection[Sample], earlier: Blocks) -> Blocks:
+        families = self._by_family(samples)
+        return {metric: block(metric, values, earlier.get(metric)) for metric, values in families.items()}
 
     def _by_family(self, samples: Collection[Sample]) -> dict[Metric, dict[Labels, Value]]:
         families: dict[Metric, dict[Labels, Value]] = {}
@@ -237,6 +262,8 @@ class Exposition:
 
     def _merged(self, metric: Metric, blocks: list[FamilyBlock]) -> list[Chunk]:
         """The pieces of one family, no series twice: the block of the greater key wins, ``series_dropped`` adds up."""
+        if len(blocks) == 1:
+            return [blocks[0].piece]
         seen: set[Labels] = set(blocks[0].prefixes)
         for each in blocks[1:]:
             if not seen.isdisjoint(each.prefixes):
@@ -298,6 +325,11 @@ class Exposition:
             kept = {key for key, asked in self._asked.items() if now - asked < ASKED_LATELY}
             self._bodies = {key: body for key, body in self._bodies.items() if key in kept}
             return [key for key in kept if self._is_ahead(key, now)]
+
+
+def _lasting(blocks: Blocks, made: Container[Metric]) -> Blocks:
+    """The counters and histograms among them whose family is not in ``made``."""
+    return {metric: each for metric, each in blocks.items() if metric.kind in LASTING and metric not in made}
 
 
 def _with_shard(metric: Metric) -> Metric:

@@ -36,7 +36,7 @@ def flink_samples(
         if job.cleaned is not None:
             yield catalogue.FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS(job.cleaned, *labels)
     risks = []
-    for each in opened:
+    for each in opened if judged else ():
         found = judged.get(each.producer_id)
         if found is not None and found.at_risk and found.deadline is not None and tells_of(each.application):
             risks.append((found.deadline, each, found.precommit.value))

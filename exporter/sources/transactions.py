@@ -27,11 +27,12 @@ from exporter.model import (
     OpenTransactions,
     Reason,
     Sample,
+    SampleBatch,
     Stalls,
 )
 from exporter.sources.cluster import Cluster, KafkaSource
 from exporter.transactions.clock import CoordinatorClock, coordinator_time
-from exporter.transactions.open_samples import open_transaction_samples
+from exporter.transactions.open_samples import blocking_producers, first_overdue, open_transaction_samples
 from exporter.transactions.outcome import is_overdue
 
 MIN_ISR = "min.insync.replicas"
@@ -88,10 +89,14 @@ class TransactionsSource(KafkaSource):
         self._described: frozenset[OpenTransaction] = frozenset()  # the overdue transactions of the last request
         self._described_at = float("-inf")
         self._ended: frozenset[OpenTransaction] = frozenset()  # of these, not open at the coordinator
-        self._made: tuple[Sample, ...] = ()
+        self._made = SampleBatch(())  # of the open transactions
         self._made_at = float("-inf")
+        self._made_of: tuple[object, ...] = ()
+        self._none_overdue_before = float("-inf")  # Unix seconds of the coordinators' clock
+        self._stalls: Stalls | None = None
+        self._blockers: frozenset[int | None] = frozenset()
 
-    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
         now = self._cluster.clock.monotonic()
         if self._looked_at is None or now - self._looked_at >= self.interval - self.pace / 2:
             self._looked_at = now
@@ -196,7 +201,7 @@ class TransactionsSource(KafkaSource):
 
     # --- The open transactions ---
 
-    def _open(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+    def _open(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
         """The open transactions and the coordinators' time, from the tail where it has them, otherwise from a poll."""
         logged = facts.get(LoggedTransactions)
         # While the tail has them, a poll now and then only checks that the coordinators answer. While an answer is
@@ -223,7 +228,7 @@ class TransactionsSource(KafkaSource):
         if time.ahead is not None and self._cluster.shard.first:
             yield catalogue.CLOCK_DISTANCE_SECONDS(time.ahead, self.cluster)
         as_of = wall if opened.as_of is None else wall - (monotonic - opened.as_of)
-        yield from self._samples(opened, applications, facts.get(Stalls), time.earliest(as_of), deadline)
+        yield self._samples(opened, applications, facts.get(Stalls), time.earliest(as_of), deadline)
 
     def _samples(
         self,
@@ -232,20 +237,30 @@ class TransactionsSource(KafkaSource):
         stalls: Stalls | None,
         now: float | None,
         deadline: Deadline,
-    ) -> tuple[Sample, ...]:
-        """Whether to make the samples again: at every read while few are open, at most every ``interval`` for
+    ) -> SampleBatch:
+        """The samples, made again after a change: at every read while few are open, at most every ``interval`` for
         thousands.
         """
         monotonic = self._cluster.clock.monotonic()
-        if monotonic - self._made_at >= min(self.interval - PACE / 2, len(opened.transactions) / OPEN_PER_SECOND):
-            self._made_at = monotonic
-            own = [each for each in opened.transactions if self._cluster.shard.tells_of(each.application)]
-            # Without a bound of their clock no transaction is known to be late.
-            late = float("-inf") if now is None else now
-            if ended := self._not_open([each for each in own if is_overdue(each, late)], deadline):
-                own = [each for each in own if each not in ended]
-            most = self._settings.open_transactions
-            self._made = tuple(open_transaction_samples(self.cluster, own, applications, stalls, most, late))
+        if monotonic - self._made_at < min(self.interval - PACE / 2, len(opened.transactions) / OPEN_PER_SECOND):
+            return self._made
+        self._made_at = monotonic
+        # Without a bound of their clock no transaction is known to be late.
+        late = float("-inf") if now is None else now
+        if stalls is not self._stalls:
+            self._stalls, self._blockers = stalls, blocking_producers(stalls)
+        basis = (self.cluster, opened.transactions, applications, self._blockers)
+        if basis == self._made_of and late < self._none_overdue_before:
+            return self._made
+        own = [each for each in opened.transactions if self._cluster.shard.tells_of(each.application)]
+        self._made_of, self._none_overdue_before = basis, first_overdue(own)
+        if late >= self._none_overdue_before and (
+            ended := self._not_open([each for each in own if is_overdue(each, late)], deadline)
+        ):
+            own = [each for each in own if each not in ended]
+        most = self._settings.open_transactions
+        samples = open_transaction_samples(self.cluster, own, applications, stalls, most, late)
+        self._made = SampleBatch.of(samples, self._made)
         return self._made
 
     def _not_open(self, overdue: Sequence[OpenTransaction], deadline: Deadline) -> frozenset[OpenTransaction]:

@@ -27,6 +27,7 @@ from exporter.model import (
     OpenTransactions,
     Reason,
     Sample,
+    SampleBatch,
     Stalls,
     TopicPartition,
     UncleanEnds,
@@ -93,6 +94,10 @@ class TxnlogSource(KafkaSource):
         self._seen = 0  # and at the last
         self._look_faults: tuple[Fault, ...] = ()
         self._hour = LastHour(cluster.clock)
+        self._noted: dict[SampleBatch, tuple[Sample, ...]] = {}  # of the last read
+        self._counted: SampleBatch | None = None  # of the applications, in the last read
+        self._present: SampleBatch | None = None
+        self._opened: tuple[OpenTransaction, ...] = ()
         self._places = PrecommitPlaces()
 
     def close(self) -> None:
@@ -100,17 +105,19 @@ class TxnlogSource(KafkaSource):
         if self._log is not None:
             self._log.close()
 
-    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
-        noted: list[Sample] = []
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
+        noted: dict[SampleBatch, tuple[Sample, ...]] = {}
         for item in self._read(deadline, facts):
-            if isinstance(item, Sample) and item.metric in NOTED:
-                noted.append(item)
+            if isinstance(item, SampleBatch):
+                known = self._noted.get(item)
+                noted[item] = tuple(each for each in item.samples if each.metric in NOTED) if known is None else known
             yield item
-        if noted:
-            self._hour.note(noted)
+        self._noted = noted
+        if any(noted.values()):
+            self._hour.note([each for samples in noted.values() for each in samples])
             yield self._hour
 
-    def _read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+    def _read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
         self._places.note(stalls.stalls if (stalls := facts.get(Stalls)) is not None else ())
         try:
             if self._look_due():
@@ -266,18 +273,20 @@ class TxnlogSource(KafkaSource):
         if fault is not None and (fault.reason is Reason.AUTHORIZATION or not self._look_faults):
             yield fault
 
-    def _counters(self) -> Iterator[Sample | Fact]:
+    def _counters(self) -> Iterator[Sample | SampleBatch | Fact]:
         undecodable, lost = (self._log.undecodable, self._log.lost) if self._log is not None else (0, 0)
         yield catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL(float(undecodable), self.cluster)
         yield catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL(float(lost), self.cluster)
-        yield from self._aggregates.counters(self.cluster)
+        self._counted = SampleBatch.of(self._aggregates.counters(self.cluster), self._counted)
+        yield self._counted
         yield self._aggregates.task_commits
 
-    def _gauges(self, time: CoordinatorTime) -> Iterator[Sample | Fact]:
+    def _gauges(self, time: CoordinatorTime) -> Iterator[Sample | SampleBatch | Fact]:
         clock, log_now = self._cluster.clock, self._log_now()
         yield from self._census.read(self._log, log_now)
-        transactions = tuple(entry.transaction() for entry in self._log.open()) if self._log is not None else ()
-        yield from self._aggregates.gauges(self.cluster, log_now)
+        transactions = self._open_transactions()
+        self._present = SampleBatch.of(self._aggregates.gauges(self.cluster, log_now), self._present)
+        yield self._present
         missing = self._missing()
         as_of = self._log.as_of if self._log is not None else None
         opened = OpenTransactions(self.name, transactions, not missing, missing, as_of)
@@ -286,6 +295,13 @@ class TxnlogSource(KafkaSource):
         yield from self._flink(transactions, time.now(clock.wall()))
         if (releases := self._census.releases(self._log)) is not None:
             yield releases
+
+    def _open_transactions(self) -> tuple[OpenTransaction, ...]:
+        """The open transactions; the same tuple as in the last read if they are the same."""
+        opened = tuple([entry.transaction() for entry in self._log.open()]) if self._log is not None else ()
+        if opened != self._opened:
+            self._opened = opened
+        return self._opened
 
     def _flink(self, opened: Sequence[OpenTransaction], now: float) -> Iterator[Sample | Fact]:
         jobs = self._aggregates.flink

@@ -76,6 +76,7 @@ class LastHour(Fact):
         "_left_out",
         "_lock",
         "_minute",
+        "_noted",
         "_seen",
         "_storms",
         "_together",
@@ -86,17 +87,23 @@ class LastHour(Fact):
         self._lock = threading.Lock()
         self._minute = 0
         self._began: int | None = None
+        self._noted: list[Sample] = []  # by the last call
         self._seen: dict[tuple[str, str], float] = {}
         self._together = _Ring()
         self._by_application: dict[str, _Ring] = {}
         self._left_out: set[str] = set()
         self._storms: tuple[FenceStorm, ...] = ()
 
-    def note(self, samples: Sequence[Sample]) -> None:
+    def note(self, samples: list[Sample]) -> None:
         """Take the counters of one read. What was counted before the first read is not shown."""
+        with self._lock:
+            if samples == self._noted:
+                self._advance()
+                return
         counted = [each for each in samples if each.metric is catalogue.TRANSACTIONS_TOTAL]
         fences = [each for each in samples if each.metric is catalogue.RECENT_PRODUCER_FENCES]
         with self._lock:
+            self._noted = list(samples)
             self._advance()
             self._storms = tuple(
                 FenceStorm(each.labels[1], each.labels[2], int(each.value))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import nlargest
 
 from exporter import catalogue
 from exporter.model import OpenTransaction, Sample, Stalls, TransactionState
-from exporter.transactions.outcome import is_overdue, overdue_by
+from exporter.transactions.outcome import OVERDUE_SLACK_SECONDS, is_overdue, overdue_by
+
+ROUNDING_SECONDS = 0.001
+"""How much earlier ``first_overdue`` is, so that the rounding of sums of instants does not matter."""
 
 
 def open_transaction_samples(
@@ -75,7 +79,23 @@ def _shown(
     shown = {
         each.transactional_id: each for each in nlargest(most, transactions, key=lambda each: overdue_by(each, now))
     }
-    blockers = {stall.blocker.producer_id for stall in stalls.stalls} | stalls.elsewhere if stalls is not None else ()
-    if blockers:
+    if blockers := blocking_producers(stalls):
         shown |= {each.transactional_id: each for each in transactions if each.producer_id in blockers}
     return list(shown.values())
+
+
+def blocking_producers(stalls: Stalls | None) -> frozenset[int | None]:
+    """The producer ids of the transactions that hold stalled partitions."""
+    if stalls is None:
+        return frozenset()
+    return frozenset({stall.blocker.producer_id for stall in stalls.stalls} | stalls.elsewhere)
+
+
+def first_overdue(transactions: Iterable[OpenTransaction]) -> float:
+    """The instant (Unix seconds) up to which none of them is overdue; infinite when none ever is."""
+    instants = (
+        each.started + each.timeout
+        for each in transactions
+        if each.started is not None and each.timeout is not None and each.state is TransactionState.ONGOING
+    )
+    return min(instants, default=math.inf) + OVERDUE_SLACK_SECONDS - ROUNDING_SECONDS

@@ -18,7 +18,19 @@ from exporter.kafka.log.tail import Polled
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.kafka.requests.transactions import coordinator_partition
-from exporter.model import Clock, Deadline, Fact, Facts, Fault, Metric, Reason, Sample, Source, TopicPartition
+from exporter.model import (
+    Clock,
+    Deadline,
+    Fact,
+    Facts,
+    Fault,
+    Metric,
+    Reason,
+    Sample,
+    SampleBatch,
+    Source,
+    TopicPartition,
+)
 from exporter.sources.cluster import Cluster
 from exporter.transactions.applications import Grouping
 from tests.fakes.coordinator import CoordinatorRecord
@@ -482,13 +494,15 @@ class FakeTail:
 class SourceRead:
     """What one read gave."""
 
-    def __init__(self, given: Iterable[Sample | Fault | Fact]) -> None:
+    def __init__(self, given: Iterable[Sample | SampleBatch | Fault | Fact]) -> None:
         self.samples: list[Sample] = []
         self.faults: list[Fault] = []
         self.facts: dict[type[Fact], Fact] = {}
         for each in given:
             if isinstance(each, Sample):
                 self.samples.append(each)
+            elif isinstance(each, SampleBatch):
+                self.samples += each.samples
             elif isinstance(each, Fault):
                 self.faults.append(each)
             else:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from exporter.exposition.render import Exposition
 from exporter.exposition.text_format import Format
-from exporter.model import Clock, Distribution, Fault, Kind, Metric, Reason, Sample, Snapshot
+from exporter.model import Clock, Distribution, Fault, Kind, Metric, Reason, Sample, SampleBatch, Snapshot
 
 AGE = Metric("test_age_seconds", Kind.GAUGE, "An age.", ("who",))
 EVENTS = Metric("test_events_total", Kind.COUNTER, 'Events, "all" of them\nwith a \\ in the help.', ("who",))
@@ -292,9 +292,58 @@ def test_nothing_is_kept_of_series_that_vanished(exposition: Exposition, hands: 
         names = [f"id-{generation}-{number}" for number in range(20)]
         exposition.swap({("a",): snapshot(hands, *(AGE(1, name) for name in names))})
         exposition.body(Format.TEXT)
-    known = exposition._slots["a",].blocks[AGE].prefixes
+    known = exposition._slots["a",].parts[0].blocks[AGE].prefixes
     assert len(known) == 20
     assert len(series(exposition)) == 20
+
+
+def batched(hands: RenderClock, *batches: SampleBatch, faults: tuple[Fault, ...] = ()) -> Snapshot:
+    return replace(snapshot(hands, PLAIN(1), faults=faults), batches=batches)
+
+
+def test_a_batch_is_written_once_and_is_in_each_body(exposition: Exposition, hands: RenderClock) -> None:
+    kept = SampleBatch((AGE(1, "a"), AGE(2, "b"), EVENTS(3, "a")))
+    exposition.swap({("a",): batched(hands, kept)})
+    written = exposition._slots["a",].parts[1]
+    hands.now += 5
+    exposition.swap({("a",): batched(hands, SampleBatch((AGE(9, "c"),)), kept)})
+    assert exposition._slots["a",].parts[2] is written
+    exposition.swap({("a",): batched(hands, kept)})
+    assert exposition._slots["a",].parts[1] is written
+    hands.now += 14
+    assert series(exposition) == [
+        'test_age_seconds{who="a"} 1.0',
+        'test_age_seconds{who="b"} 2.0',
+        'test_events_total{who="a"} 3.0',
+        "test_plain 1.0",
+    ]
+
+
+def test_a_batch_expires_like_other_samples_and_its_counters_stay(exposition: Exposition, hands: RenderClock) -> None:
+    kept = SampleBatch((AGE(1, "a"), EVENTS(3, "a")))
+    exposition.swap({("a",): batched(hands, kept)})
+    hands.now += 15
+    assert series(exposition) == ['test_events_total{who="a"} 3.0']
+    for _ in range(3):
+        exposition.swap({("a",): batched(hands, faults=(FAULT,))})
+        assert series(exposition) == ['test_events_total{who="a"} 3.0', "test_plain 1.0"]
+    exposition.swap({("a",): batched(hands)})
+    assert series(exposition) == ["test_plain 1.0"]
+
+
+def test_one_family_in_two_batches_is_one_family(exposition: Exposition, hands: RenderClock) -> None:
+    exposition.swap({("a",): batched(hands, SampleBatch((AGE(1, "a"),)), SampleBatch((AGE(2, "b"), AGE(3, "a"))))})
+    assert series(exposition) == ['test_age_seconds{who="a"} 3.0', 'test_age_seconds{who="b"} 2.0', "test_plain 1.0"]
+
+
+def test_samples_that_did_not_change_are_the_same_batch() -> None:
+    before = SampleBatch.of([AGE(1, "a"), AGE(2, "b")], None)
+    assert SampleBatch.of([AGE(1, "a"), AGE(2, "b")], before) is before
+    assert SampleBatch.of([AGE(1, "a"), AGE(3, "b")], before) is not before
+    with pytest.raises(ValueError, match="takes the labels"):
+        SampleBatch((Sample(AGE, (), 1.0),))
+    with pytest.raises(TypeError, match="cannot hold"):
+        SampleBatch((Sample(OPEN, ("a",), 1.0),))
 
 
 def test_a_body_is_made_for_each_scrape_and_not_for_each_change_between_two(hands: RenderClock) -> None:

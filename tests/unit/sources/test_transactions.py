@@ -250,7 +250,7 @@ def test_the_open_transactions_are_published_once_whether_the_tail_serves_them_o
     def take_turn(source: Source) -> None:
         deadline = Deadline.after(1.0, world.time.clock.monotonic)
         snapshot = read_source(source, deadline, board.facts(world.time.monotonic), world.time.clock)
-        published = any(sample.metric is OPEN for sample in snapshot.samples)
+        published = any(sample.metric is OPEN for sample in snapshot.every_sample())
         assert published == (source is publishing)
         origins.extend(fact.origin for fact in snapshot.facts if isinstance(fact, OpenTransactions))
         board.post((source.name,), snapshot)
