@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import cache
 from types import MappingProxyType
 
 from exporter import catalogue
@@ -65,6 +66,9 @@ class Judged:
         self._clock = clock
         self._grouping = grouping
         self._ignores = False
+        self._held = SampleBatch(())  # of the holders of stalled partitions
+        self._held_of: tuple[object, ...] = ()
+        self._held_ignored: set[IgnoredSubject] = set()
         self._showing: dict[SampleBatch, tuple[Sample, ...]] = {}  # of the last read: the samples that show subjects
 
     @property
@@ -124,8 +128,13 @@ class Judged:
                     ignored.add(IgnoredSubject(*sample.labels[1:]))
                 yield sample
         if stalls is not None:
-            ignored |= _ignored_topics(in_force, stalls, now)
-            yield from holder_samples(self.cluster, stalls.stalls, lambda topic: _stall(in_force, topic, now))
+            made_of = (self.cluster, stalls, in_force)
+            if in_force.by_the_clock or made_of != self._held_of:
+                self._held_of, self._held_ignored = made_of, _ignored_topics(in_force, stalls, now)
+                of_topic = cache(lambda topic: _stall(in_force, topic, now))
+                self._held = SampleBatch.of(holder_samples(self.cluster, stalls.stalls, of_topic), self._held)
+            ignored |= self._held_ignored
+            yield self._held
         if ignored or self._ignores:
             yield IgnoredSubjects(tuple(sorted(ignored)))
         self._ignores = bool(ignored)  # when nothing is any more, that is said once

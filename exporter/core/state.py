@@ -61,6 +61,11 @@ class StateDir:
             return {}
         return document if isinstance(document, dict) else {}
 
+    def has(self, cluster_id: str, name: str) -> bool:
+        """Return whether the document exists."""
+        path = self._path(cluster_id, name)
+        return path is not None and path.exists()
+
     def save(self, cluster_id: str, name: str, document: dict[str, Any], *, durable: bool = False) -> bool:
         """Replace the document in one step: a crash leaves the old one or the new one. False when that fails.
 

@@ -74,6 +74,11 @@ class Thresholds:
 
     overrides: tuple[Override, ...] = ()
 
+    @property
+    def by_the_clock(self) -> bool:
+        """Return whether some of them hold only within a window of the day."""
+        return any(each.window is not None for each in self.overrides)
+
     def of(self, kind: str, subject: str, now: float) -> Mapping[str, float]:
         """Return every threshold of a subject by name: seconds or a share, infinite where it is ignored."""
         matching = list(self._matching(kind, subject, now))

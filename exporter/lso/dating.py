@@ -13,6 +13,10 @@ from exporter.model import CoordinatorTime
 
 STEP_SECONDS = 1.0
 """Seconds by which a clock must have been set before a shown instant changes."""
+JITTER_SECONDS = 0.001
+"""Seconds by which the distance of the clocks must have changed before it is another one: two clocks are never read at
+the same instant.
+"""
 
 
 class Anchor(NamedTuple):
@@ -55,7 +59,11 @@ def anchored(before: Anchor | None, boot: str, monotonic: float, wall: float, ah
     zero = CoordinatorTime(ahead, None).shown(wall) - monotonic
     if before is not None and abs(zero - before.zero) < STEP_SECONDS:
         zero = before.zero
-    return Anchor(zero, boot, None if ahead is None else zero + monotonic - (wall - ahead))
+    ours = None if ahead is None else zero + monotonic - (wall - ahead)
+    kept = None if before is None else before.ahead
+    if ours is not None and kept is not None and abs(ours - kept) < JITTER_SECONDS:
+        ours = kept
+    return Anchor(zero, boot, ours)
 
 
 def restored(since: float, saved: Anchor | None, now: Anchor) -> Dated:

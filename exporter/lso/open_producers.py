@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from exporter.lso.rules import Coordinators, LogProducer
@@ -55,11 +56,13 @@ class OpenProducers:
     def forget(self, partition: TopicPartition) -> None:
         self._answers.pop(partition, None)
 
-    def unknown_to(self, coordinators: Coordinators) -> dict[TopicPartition, tuple[LogProducer, ...]]:
-        """Open transactions that no coordinator has, by the last answer."""
+    def unknown_to(
+        self, coordinators: Coordinators, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, tuple[LogProducer, ...]]:
+        """Of these partitions, the open transactions that no coordinator has, by the last answer."""
         return {
             partition: unknown
-            for partition in self._answers
+            for partition in partitions
             if (unknown := tuple(p for p in self.of(partition) if not coordinators.knows(partition, p.producer_id)))
         }
 

@@ -21,6 +21,7 @@ A missing answer proves nothing: ``Round.gaps`` and ``lacking`` return messages 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -195,9 +196,12 @@ class Overdue:
         """Whether it is overdue. One without a timeout never is. One of Flink's never counts as overdue: the job
         commits a precommitted transaction when it starts from its checkpoint.
         """
-        if opened.flink or opened.timeout is None:
-            return False
-        return opened.watched > opened.timeout + OVERDUE_SLACK_SECONDS
+        return opened.watched > Overdue.after(opened)
+
+    @staticmethod
+    def after(opened: OpenInLog) -> float:
+        """For how many seconds it has to be watched before it is overdue; infinite where it never is."""
+        return math.inf if opened.flink or opened.timeout is None else opened.timeout + OVERDUE_SLACK_SECONDS
 
 
 def _numbers(numbers: list[int]) -> str:

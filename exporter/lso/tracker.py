@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from exporter.lso.dating import Anchor, Dated, anchored
 from exporter.lso.open_producers import OpenProducers
+from exporter.lso.readings import Reading, Readings
 from exporter.lso.rules import (
     Coordinators,
     LogProducer,
@@ -24,23 +25,8 @@ from exporter.lso.rules import (
     standing,
 )
 from exporter.lso.saved_stalls import SavedStall, read_stalls, stalls_document
+from exporter.lso.settled import SettledPartitions
 from exporter.model import OpenTransaction, ReleaseTimes, Stall, TopicPartition, TransactionState
-
-
-class Reading(NamedTuple):
-    """One read of a partition: offsets, and the monotonic instant of the request.
-
-    The offsets are of that instant or later. The instant of the answer is not used: a process that was stopped before
-    it took the answer would date it too late.
-    """
-
-    last_stable_offset: int
-    high_watermark: int
-    at: float
-
-    @property
-    def lag(self) -> int:
-        return max(0, self.high_watermark - self.last_stable_offset)
 
 
 class Held(NamedTuple):
@@ -59,19 +45,29 @@ class Held(NamedTuple):
         return self.producer_id, self.start_offset
 
 
+class _Named(NamedTuple):
+    """A stall, and the values that it was made of: with the same values it is the same."""
+
+    made_of: tuple[object, ...]
+    stall: Stall
+
+
 class StallTracker:
     """The partitions of one cluster. ``stall_after`` is in seconds."""
 
     def __init__(self, stall_after: float) -> None:
         self._stall_after = stall_after
         self._anchor: Anchor | None = None
-        self.readings: dict[TopicPartition, Reading] = {}
+        self.readings = Readings()
         self.standing: dict[TopicPartition, Standing] = {}
         self.producers = OpenProducers()
         self._held: dict[TopicPartition, Held] = {}
         self._saved: dict[TopicPartition, SavedStall] = {}
         self._topic_ids: dict[str, str] = {}
         self._proven: dict[TopicPartition, float] = {}
+        self._settled = SettledPartitions()
+        self._named: dict[TopicPartition, _Named] = {}
+        self._revision = 0  # counts changes of what ``unsettled`` depends on
         self._lost: dict[TopicPartition, Reading] = {}  # the last readings of partitions that are not read any more
 
     # --- Time ---
@@ -85,6 +81,7 @@ class StallTracker:
         self._anchor = now
         if before is None or before.zero == now.zero:
             return
+        self._revision += 1
         for partition, state in self.standing.items():
             self.standing[partition] = state._replace(since=state.since.moved(before, now))
         for partition, held in self._held.items():
@@ -109,6 +106,10 @@ class StallTracker:
         standing = {partition: self._memory_of(partition) for partition in self.standing}
         return stalls_document(self._saved | standing, self.anchor)
 
+    def remembered(self) -> tuple[object, ...]:
+        """A value that is equal while ``memory`` is."""
+        return dict(self.standing), dict(self._held), dict(self._saved), dict(self._topic_ids), self.anchor
+
     def _memory_of(self, partition: TopicPartition) -> SavedStall:
         state, held = self.standing[partition], self._held.get(partition)
         topic_id = self._topic_ids.get(partition.topic, "")
@@ -127,7 +128,7 @@ class StallTracker:
         """Process one reading, requested at ``asked_at`` and answered at ``now``, monotonic."""
         watched = partition in self.readings
         at = now if asked_at is None else asked_at
-        self.readings[partition] = Reading(last_stable_offset, high_watermark, at)
+        self.readings.note(partition, Reading(last_stable_offset, high_watermark, at))
         before = self.standing.get(partition)
         state = standing(before, last_stable_offset, high_watermark, now, watched=watched)
         lost = None if watched else self._lost.pop(partition, None)
@@ -140,13 +141,21 @@ class StallTracker:
             if known.who is not None:
                 self._held[partition] = Held(*known.who, known.since, exact=True)
         if state is None:
-            self.standing.pop(partition, None)
-            self.producers.forget(partition)
+            self._released(partition)
             return
+        if state is not before:
+            self._revision += 1
         self.standing[partition] = state
         moved = before is not None and state.last_stable_offset != before.last_stable_offset
         if moved:  # the holder may be the same, as deleted records move the LSO
             self.producers.outdate(partition)
+
+    def _released(self, partition: TopicPartition) -> None:
+        if self.standing.pop(partition, None) is not None:
+            self._revision += 1
+        self.producers.forget(partition)
+        self._settled.forget(partition)
+        self._named.pop(partition, None)
 
     def identify(self, topic_ids: Mapping[str, str]) -> frozenset[TopicPartition]:
         """Set the ids of topics, and drop the state of earlier topics of the same name. Returns the partitions of such
@@ -175,9 +184,8 @@ class StallTracker:
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Drop these partitions: they do not exist any more."""
         for partition in partitions:
-            self.readings.pop(partition, None)
-            self.standing.pop(partition, None)
-            self.producers.forget(partition)
+            self.readings.drop(partition)
+            self._released(partition)
             self._held.pop(partition, None)
             self._saved.pop(partition, None)
             self._proven.pop(partition, None)
@@ -222,8 +230,18 @@ class StallTracker:
         has the holder open, the LSO has no other holder, and no request is made.
         """
         return [
-            partition for partition, state in self.standing.items() if self._wants(partition, state, hot, coordinators)
+            partition
+            for partition in self.unsettled(coordinators)
+            if self._wants(partition, self.standing[partition], hot, coordinators)
         ]
+
+    def unsettled(self, coordinators: Coordinators) -> list[TopicPartition]:
+        """The partitions with the LSO below the high watermark that are not ``Settled`` by these coordinators."""
+        return self._settled.others(self.standing, self.producers, coordinators, self._revision)
+
+    def unknown_to(self, coordinators: Coordinators) -> dict[TopicPartition, tuple[LogProducer, ...]]:
+        """Open transactions that no coordinator has, by the last answer."""
+        return self.producers.unknown_to(coordinators, self.unsettled(coordinators))
 
     def _wants(
         self, partition: TopicPartition, state: Standing, hot: AbstractSet[TopicPartition], coordinators: Coordinators
@@ -245,6 +263,7 @@ class StallTracker:
         if state is None:
             return
         self.producers.described(partition, producers, unasked)
+        self._revision += 1
         if producers is not None:
             self._hold(partition, state, holder(producers, state.last_stable_offset))
 
@@ -254,7 +273,7 @@ class StallTracker:
             return
         before = self._held.get(partition)
         if before is not None and before.who == (who.producer_id, who.start_offset) and before.since.at < state.seen:
-            state = self.standing[partition] = state._replace(since=before.since, exact=before.exact)
+            state = self._restate(partition, state._replace(since=before.since, exact=before.exact))
         self._held[partition] = Held(who.producer_id, who.start_offset, state.since, state.exact)
 
     def _held_by(self, partition: TopicPartition, state: Standing) -> int | None:
@@ -265,7 +284,8 @@ class StallTracker:
     def completing(self, coordinators: Coordinators) -> dict[TopicPartition, tuple[OpenTransaction, ...]]:
         """The stalled partitions that decided transactions may hold, with these transactions."""
         found = {}
-        for partition, state in self.standing.items():
+        for partition in self.unsettled(coordinators):
+            state = self.standing[partition]
             if not is_stalled(state, self._stall_after, self.readings[partition].at):
                 continue
             who = holder(self.producers.of(partition), state.last_stable_offset)
@@ -284,33 +304,55 @@ class StallTracker:
         releases: ReleaseTimes | None,
         replication: Mapping[TopicPartition, Replication],
     ) -> Iterator[Stall]:
-        """The stalled partitions, each with exactly one blocker."""
-        for partition, state in self.standing.items():
+        """The stalled partitions, each with exactly one blocker; the same object as in the last call if it is equal."""
+        unsettled = set(self.unsettled(coordinators))
+        for partition, state in list(self.standing.items()):
             reading = self.readings[partition]
             if not is_stalled(state, self._stall_after, reading.at):
                 continue
-            who = holder(self.producers.of(partition), state.last_stable_offset)
             replicas = replication.get(partition)
-            blocker = name_blocker(
-                partition,
-                state.last_stable_offset,
-                who,
-                coordinators,
-                unasked=self.producers.why_unknown(partition),
-                replication=replicas,
-                held_by=self._held_by(partition, state),
-            )
-            if blocker.unmarked is not None:
-                blocker = blocker._replace(unmarked=self._unreleased(blocker.unmarked, blocker.producer_id))
-            stood = self._not_before(partition, state, blocker.started)
-            if not is_stalled(stood, self._stall_after, reading.at):
-                continue
-            if not stood.exact:
-                ended = releases.ended.get(partition) if releases is not None else None
-                stood = self._begun(partition, stood, stall_start(stood, blocker.started, ended, self.anchor))
-            since = self.anchor.unix(stood.seen)
             leader = None if replicas is None else replicas.leader
-            yield Stall(partition, since, state.last_stable_offset, reading.high_watermark, leader, blocker)
+            settled = None if partition in unsettled else self._settled.of(partition)
+            made_of = (state, reading.high_watermark, leader, self.anchor, releases, settled)
+            known = self._named.get(partition)
+            if settled is None or known is None or known.made_of != made_of:
+                stall = self._stall(partition, state, reading, coordinators, releases, replicas)
+                if stall is None:
+                    continue
+                made_of = (self.standing[partition], *made_of[1:])  # its start may be known now
+                self._named[partition] = known = _Named(made_of, stall)
+            yield known.stall
+
+    def _stall(
+        self,
+        partition: TopicPartition,
+        state: Standing,
+        reading: Reading,
+        coordinators: Coordinators,
+        releases: ReleaseTimes | None,
+        replicas: Replication | None,
+    ) -> Stall | None:
+        """The stall of a partition; None where its start proves to be too recent."""
+        blocker = name_blocker(
+            partition,
+            state.last_stable_offset,
+            holder(self.producers.of(partition), state.last_stable_offset),
+            coordinators,
+            unasked=self.producers.why_unknown(partition),
+            replication=replicas,
+            held_by=self._held_by(partition, state),
+        )
+        if blocker.unmarked is not None:
+            blocker = blocker._replace(unmarked=self._unreleased(blocker.unmarked, blocker.producer_id))
+        stood = self._not_before(partition, state, blocker.started)
+        if not is_stalled(stood, self._stall_after, reading.at):
+            return None
+        if not stood.exact:
+            ended = releases.ended.get(partition) if releases is not None else None
+            stood = self._begun(partition, stood, stall_start(stood, blocker.started, ended, self.anchor))
+        since = self.anchor.unix(stood.seen)
+        leader = None if replicas is None else replicas.leader
+        return Stall(partition, since, state.last_stable_offset, reading.high_watermark, leader, blocker)
 
     def _unreleased(self, partitions: Iterable[TopicPartition], producer_id: int | None) -> frozenset[TopicPartition]:
         """The partitions that a decided transaction may still hold, by the last reading.
@@ -333,8 +375,7 @@ class StallTracker:
         """The stall, limited to the age of its holder: a saved instant depends on a clock that cannot be checked."""
         if not state.since.by_unix or started is None or (begin := self.anchor.monotonic(started)) <= state.seen:
             return state
-        self.standing[partition] = state = state._replace(since=Dated(begin))
-        return state
+        return self._restate(partition, state._replace(since=Dated(begin)))
 
     def _begun(self, partition: TopicPartition, state: Standing, seen: float) -> Standing:
         """Move the start of the stall to an earlier instant permanently: a later process continues with the shown
@@ -345,5 +386,9 @@ class StallTracker:
         earlier = Dated(seen, by_unix=True)
         if (held := self._held.get(partition)) is not None and held.since == state.since:
             self._held[partition] = held._replace(since=earlier)
-        self.standing[partition] = state = state._replace(since=earlier)
+        return self._restate(partition, state._replace(since=earlier))
+
+    def _restate(self, partition: TopicPartition, state: Standing) -> Standing:
+        self.standing[partition] = state
+        self._revision += 1
         return state

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
-from exporter import catalogue
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.transactions import describe_producers
 from exporter.lso.markers import Markers
-from exporter.lso.proof import HangingProof, OpenInLog, OpenStart
+from exporter.lso.proof import HangingProof, OpenInLog, OpenStart, Overdue
 from exporter.lso.rules import Coordinators, LogProducer, Replication
 from exporter.lso.tracker import StallTracker
 from exporter.model import (
@@ -23,12 +24,19 @@ from exporter.model import (
     OpenTransactions,
     Reason,
     ReleaseTimes,
-    Sample,
     Stall,
     TopicPartition,
 )
 from exporter.sources.cluster import Cluster
 from exporter.sources.prover import WAITING, Prover
+
+
+class _Evident(NamedTuple):
+    """A stall with its evidence, and what that was made of. From the monotonic instant ``until`` it proves more."""
+
+    made_of: tuple[object, ...]
+    until: float
+    stall: Stall
 
 
 class StallHolders:
@@ -40,6 +48,10 @@ class StallHolders:
         self._watch = watch
         self._markers = Markers(cluster.client, cluster.clock)
         self._prover = prover
+        self._evident: dict[TopicPartition, _Evident] = {}
+        self._opened: tuple[OpenTransaction, ...] = ()
+        self._known = Coordinators.of(())  # of these
+        self._found: list[Stall] = []  # by the last read
         self._holders: dict[OpenStart, float] = {}  # holders of stalled partitions, and since when they were seen
 
     def close(self) -> None:
@@ -55,7 +67,7 @@ class StallHolders:
         ``hot`` are the partitions of open transactions. Returns what the coordinators know, what decided transactions
         wait for, and faults.
         """
-        known = Coordinators.of(opened.transactions if opened else ())
+        known = self._of_log(opened)
         # Partitions first, then coordinators: a transaction that ends in between is unknown to its coordinator in this
         # read only; the next read clears it.
         wanted = self._watch.to_describe(hot, known)
@@ -81,7 +93,7 @@ class StallHolders:
             faults += [each for each in answers.faults if each.reason is not Reason.UNKNOWN_TOPIC]
         described = self._cluster.clock.monotonic()
         coordinators = known
-        unknown = self._watch.producers.unknown_to(known)
+        unknown = self._watch.unknown_to(known)
         if ids := {each.producer_id for producers in unknown.values() for each in producers}:
             coordinators, more = self._ask(ids, opened, deadline)
             faults += more
@@ -97,16 +109,47 @@ class StallHolders:
         opened: OpenTransactions | None,
         flink: FlinkTransactions,
     ) -> list[Stall]:
-        """The stalled partitions with the evidence about their holders, longest first."""
+        """The stalled partitions with the evidence about their holders, longest first.
+
+        The same list as in the last read if nothing changed.
+        """
         unproven = sorted(self._watch.stalls(coordinators, releases, replication), key=lambda each: each.since)
-        logged = {each.producer_id: each for each in opened.transactions} if opened is not None and unproven else {}
-        found = [self._evident(each, opened, logged.get(each.blocker.producer_id or 0)) for each in unproven]
-        found = list(with_checkpoints(found, flink))
-        holding = {
-            OpenStart(each.partition, each.blocker.producer_id or 0, each.blocker.start_offset) for each in found
-        }
-        self._holders = {held: since for held, since in self._holders.items() if held in holding}
-        return found
+        logged = self._of_log(opened).by_producer
+        found = [self._proven(each, opened, logged.get(each.blocker.producer_id or 0)) for each in unproven]
+        if flink.by_producer:
+            found = list(with_checkpoints(found, flink))
+        if found != self._found:
+            self._found = found
+            holding = {
+                OpenStart(each.partition, each.blocker.producer_id or 0, each.blocker.start_offset) for each in found
+            }
+            places = {each.partition for each in unproven}
+            self._holders = {held: since for held, since in self._holders.items() if held in holding}
+            self._evident = {place: each for place, each in self._evident.items() if place in places}
+        return self._found
+
+    def _of_log(self, opened: OpenTransactions | None) -> Coordinators:
+        """The open transactions by producer id: the same object while they do not change."""
+        transactions = opened.transactions if opened is not None else ()
+        if transactions is not self._opened:
+            self._opened, self._known = transactions, Coordinators.of(transactions)
+        return self._known
+
+    def _proven(self, stall: Stall, opened: OpenTransactions | None, logged: OpenTransaction | None) -> Stall:
+        """As ``_with_evidence``, made again only where it may have changed."""
+        if stall.blocker.kind is not BlockerKind.OPEN:
+            return self._with_evidence(stall, opened, logged)
+        from_log = opened is not None and (opened.origin, opened.complete)
+        made_of = (stall, logged, from_log, self._cluster.grouping.learned)
+        now = self._cluster.clock.monotonic()
+        known = self._evident.get(stall.partition)
+        if known is None or now >= known.until or known.made_of != made_of:
+            shown = self._with_evidence(stall, opened, logged)
+            evidence = shown.blocker.evidence
+            left = Overdue.after(evidence) - evidence.watched if isinstance(evidence, OpenInLog) else math.inf
+            known = _Evident(made_of, now + left if left >= 0 else math.inf, shown)
+            self._evident[stall.partition] = known
+        return known.stall
 
     def proof(self, held: OpenStart) -> HangingProof | None:
         """The proof that this transaction hangs, None without one."""
@@ -129,7 +172,7 @@ class StallHolders:
             return
         suspects = {
             OpenStart(partition, each.producer_id, each.start_offset): described
-            for partition, producers in self._watch.producers.unknown_to(coordinators).items()
+            for partition, producers in self._watch.unknown_to(coordinators).items()
             if partition in fresh
             for each in producers
         }
@@ -175,7 +218,7 @@ class StallHolders:
         now = self._cluster.clock.monotonic()
         return now - self._holders.setdefault(held, now)
 
-    def _evident(self, stall: Stall, opened: OpenTransactions | None, logged: OpenTransaction | None) -> Stall:
+    def _with_evidence(self, stall: Stall, opened: OpenTransactions | None, logged: OpenTransaction | None) -> Stall:
         """The stall with the evidence about its holder, which a step that ends a transaction needs.
 
         ``logged`` is the open transaction of the holder's producer id in the log.
@@ -207,26 +250,3 @@ def with_checkpoints(stalls: Iterable[Stall], flink: FlinkTransactions) -> Itera
             yield stall
         elif not found.waiting:
             yield stall._replace(blocker=blocker._replace(checkpoint=found, flink=True))
-
-
-def stall_samples(cluster: str, stall: Stall) -> Iterator[Sample]:
-    """The series of one stalled partition."""
-    topic, partition = stall.partition.topic, str(stall.partition.partition)
-    blocker = stall.blocker
-    yield catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS(stall.since, cluster, topic, partition)
-    lag = max(0, stall.high_watermark - stall.last_stable_offset)
-    yield catalogue.LSO_LAG_OFFSETS(float(lag), cluster, topic, partition)
-    if stall.leader is not None:
-        yield catalogue.LSO_STALLED_LEADER_ID(float(stall.leader), cluster, topic, partition)
-    yield catalogue.LSO_BLOCKER_INFO(
-        1.0,
-        cluster,
-        blocker.application,
-        topic,
-        partition,
-        blocker.transactional_id,
-        "" if blocker.producer_id is None else str(blocker.producer_id),
-        "" if blocker.producer_epoch is None else str(blocker.producer_epoch),
-        str(blocker.start_offset),
-        blocker.kind.value,
-    )

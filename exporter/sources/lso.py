@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -13,9 +13,9 @@ from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import both_ends
 from exporter.kafka.requests.routing import NAMED_TOPICS
-from exporter.lso.holders import shown
 from exporter.lso.proof import OpenStart
 from exporter.lso.rules import Coordinators
+from exporter.lso.stall_series import ShownStalls
 from exporter.lso.tracker import StallTracker
 from exporter.model import (
     CoordinatorTime,
@@ -26,12 +26,12 @@ from exporter.model import (
     OpenTransactions,
     ReleaseTimes,
     Sample,
+    SampleBatch,
     Stall,
-    Stalls,
     TopicPartition,
 )
 from exporter.sources.cluster import Cluster, KafkaSource
-from exporter.sources.holders import StallHolders, stall_samples
+from exporter.sources.holders import StallHolders
 from exporter.sources.prover import Prover
 
 JITTER = 0.05
@@ -91,12 +91,15 @@ class LsoSource(KafkaSource):
         self._stale = False
         self._unknown: frozenset[str] = frozenset()
         self._holders = StallHolders(cluster, self._watch, prover)
+        self._shown: ShownStalls | None = None
+        self._shown_of: tuple[object, ...] = ()
+        self._memory: tuple[object, ...] = ()  # as it was last saved
 
     def close(self) -> None:
         self._save()
         self._holders.close()
 
-    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
         clock = self._cluster.clock
         now = clock.monotonic()
         opened = facts.get(OpenTransactions)
@@ -194,7 +197,9 @@ class LsoSource(KafkaSource):
         if self._metadata is not None:
             self._metadata = merged
         made_again = self._watch.identify(newest.topic_ids)
-        moved = made_again.union(each for each in doubtful if _led(metadata, each) != _led(merged, each))
+        moved = made_again
+        if merged is not metadata:
+            moved = moved.union(each for each in doubtful if _led(metadata, each) != _led(merged, each))
         faults: tuple[Fault, ...] = ()
         if moved:
             faults, answered = self._look(merged, moved, deadline)
@@ -272,14 +277,10 @@ class LsoSource(KafkaSource):
     def _expire(self) -> None:
         """Drop values that were not read for three of their intervals."""
         now = self._cluster.clock.monotonic()
-        often, seldom = 3 * self.interval, 3 * self._settings.sweep_interval
-        standing = self._watch.standing
-        old = [
-            partition
-            for partition, reading in self._watch.readings.items()
-            if now - reading.at > (often if partition in standing else seldom)
-        ]
-        self._watch.lose(old)
+        often, seldom = now - 3 * self.interval, now - 3 * self._settings.sweep_interval
+        readings, standing = self._watch.readings, self._watch.standing
+        self._watch.lose([each for each in standing if readings[each].at < often])
+        self._watch.lose(readings.before(seldom, standing))
 
     def _moment(self) -> float:
         """Seconds by which to delay the next read, so that it does not fall just before the stall threshold.
@@ -293,41 +294,47 @@ class LsoSource(KafkaSource):
 
     # --- Samples ---
 
-    def _samples(self, found: Sequence[Stall], coordinators: Coordinators) -> Iterator[Sample | Fact]:
+    def _samples(self, found: Sequence[Stall], coordinators: Coordinators) -> Iterator[Sample | SampleBatch | Fact]:
         name = self.cluster
-        stalls = [each for each in found if each.partition not in self._elsewhere]
         # Only where the LSO is below the high watermark is there a lag.
-        lags = dict.fromkeys({topic for topic, _ in self._watch.readings.keys() - self._elsewhere}, 0)
+        lags = dict.fromkeys(self._topics(), 0)
         for partition in self._watch.standing.keys() - self._elsewhere:
             lags[partition.topic] = max(lags[partition.topic], self._watch.readings[partition].lag)
-        stalled = dict.fromkeys(lags, 0)
         hanging = dict.fromkeys(lags, 0)
         unasked = {partition.topic for partition in self._watch.producers.unasked()}
-        for partition, producers in self._watch.producers.unknown_to(coordinators).items():
+        for partition, producers in self._watch.unknown_to(coordinators).items():
             for each in producers if partition not in self._elsewhere else ():
                 held = OpenStart(partition, each.producer_id, each.start_offset)
                 if self._holders.proof(held) is not None:
                     hanging[partition.topic] += 1
                 elif self._holders.missing(held):
                     unasked.add(partition.topic)
-        for stall in stalls:
-            stalled[stall.partition.topic] += 1
+        made_of = (name, found, self._elsewhere)
+        if self._shown is None or made_of != self._shown_of:
+            self._shown_of, self._shown = made_of, ShownStalls.of(name, found, self._elsewhere)
         for topic, lag in lags.items():
             yield catalogue.TOPIC_LSO_LAG_OFFSETS(float(lag), name, topic)
-            yield catalogue.STALLED_PARTITIONS(float(stalled[topic]), name, topic)
+            yield catalogue.STALLED_PARTITIONS(float(self._shown.by_topic[topic]), name, topic)
             if topic not in unasked:
                 yield catalogue.HANGING_TRANSACTIONS(float(hanging[topic]), name, topic)
-        series = shown(stalls)
-        for stall in series:
-            yield from stall_samples(name, stall)
-        yield catalogue.SERIES_DROPPED(
-            float(len(stalls) - len(series)), catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS.name
-        )
-        blockers = [each.blocker for each in found if each.partition in self._elsewhere]
-        yield Stalls(tuple(stalls), frozenset(each.producer_id for each in blockers if each.producer_id is not None))
+        yield self._shown.series
+        yield self._shown.fact
+
+    def _topics(self) -> Iterable[str]:
+        """The topics with a partition that was read, without those of other shards."""
+        if not self._elsewhere:
+            return self._watch.readings.topics
+        return {topic for topic, _ in self._watch.readings.keys() - self._elsewhere}
 
     def _save(self) -> None:
-        self._cluster.state.save(self._cluster.cluster_id, "stalls", self._watch.memory())
+        state, cluster_id = self._cluster.state, self._cluster.cluster_id
+        if not state.kept:
+            return
+        memory = self._watch.remembered()
+        if (memory != self._memory or not state.has(cluster_id, "stalls")) and state.save(
+            cluster_id, "stalls", self._watch.memory()
+        ):
+            self._memory = memory
 
 
 def _led(metadata: Metadata, partition: TopicPartition) -> tuple[int | None, int]:

@@ -54,6 +54,8 @@ class Grouping:
         self._patterns = tuple(BoundedPattern(pattern, "applications") for pattern in patterns)
         self._connect_groups = set(connect_groups)
         self._not_streams: set[str] = set()
+        self.learned = 0
+        """How often ``learn`` changed what ids mean."""
         self.of = lru_cache(maxsize=4096)(self._of)
 
     def learn(self, transactional_id: str) -> bool:
@@ -63,14 +65,18 @@ class Grouping:
         leader = _CONNECT_LEADER.fullmatch(transactional_id)
         if leader is not None and leader["group"] not in self._connect_groups:
             self._connect_groups.add(leader["group"])
-            self.of.cache_clear()
+            self._forget_names()
             return True
         name = counted_from_zero(transactional_id)
         if name is None or name in self._not_streams or len(self._not_streams) >= MOST_NOTED:
             return False
         self._not_streams.add(name)
-        self.of.cache_clear()
+        self._forget_names()
         return True
+
+    def _forget_names(self) -> None:
+        self.learned += 1
+        self.of.cache_clear()
 
     @property
     def connect_groups(self) -> frozenset[str]:

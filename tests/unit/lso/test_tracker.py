@@ -62,7 +62,7 @@ def test_when_the_lso_moves_what_was_known_of_its_holder_goes(moved: tuple[int, 
     watch.look(PLACE, 5, 9, NOW)
     watch.described(PLACE, (LogProducer(7, 0, 5, None),))
     watch.look(PLACE, *moved, NOW + 40)
-    assert watch.producers.unknown_to(NOBODY) == {}
+    assert watch.unknown_to(NOBODY) == {}
 
 
 def test_all_open_transactions_of_a_partition_without_a_coordinator_are_given_and_one_is_named() -> None:
@@ -71,7 +71,7 @@ def test_all_open_transactions_of_a_partition_without_a_coordinator_are_given_an
     for now in (NOW, NOW + 30):
         watch.look(PLACE, 5, 9, now)
         watch.described(PLACE, producers)
-    assert watch.producers.unknown_to(NOBODY) == {PLACE: producers}
+    assert watch.unknown_to(NOBODY) == {PLACE: producers}
     (stall,) = watch.stalls(NOBODY, None, {PLACE: Replication(2, (1, 2), (1, 2), None)})
     assert (stall.blocker.producer_id, stall.blocker.kind, stall.leader) == (7, BlockerKind.UNKNOWN, 2)
 
@@ -79,7 +79,7 @@ def test_all_open_transactions_of_a_partition_without_a_coordinator_are_given_an
 def test_a_description_that_comes_too_late_is_dropped() -> None:
     watch = watching()
     watch.described(PLACE, (LogProducer(7, 0, 5, None),))
-    assert watch.producers.unknown_to(NOBODY) == {}
+    assert watch.unknown_to(NOBODY) == {}
 
 
 def test_a_partition_that_gave_no_answer_this_time_is_unasked_and_says_why() -> None:
@@ -129,7 +129,7 @@ def test_until_the_producers_are_asked_again_a_moved_lso_is_no_stall_and_nothing
         watch.described(PLACE, (HELD,))
     watch.look(PLACE, 8, 40, NOW + 35)
     watch.described(PLACE, None, "the broker is down")
-    assert watch.producers.unknown_to(NOBODY) == {}
+    assert watch.unknown_to(NOBODY) == {}
     assert list(watch.stalls(NOBODY, None, {})) == []
     watch.look(PLACE, 8, 40, NOW + 40)
     watch.described(PLACE, (HELD,))

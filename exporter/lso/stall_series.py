@@ -1,0 +1,54 @@
+"""The series and the fact of the stalled partitions. Pure functions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple, Self
+
+from exporter import catalogue
+from exporter.lso.holders import shown
+from exporter.model import Sample, SampleBatch, Stall, Stalls, TopicPartition
+
+
+class ShownStalls(NamedTuple):
+    """What is shown of the stalls of one read: how many by topic, the series by partition, the fact for others."""
+
+    by_topic: Counter[str]
+    series: SampleBatch
+    fact: Stalls
+
+    @classmethod
+    def of(cls, cluster: str, found: Sequence[Stall], elsewhere: AbstractSet[TopicPartition]) -> Self:
+        stalls = [each for each in found if each.partition not in elsewhere]
+        kept = shown(stalls)
+        samples = [sample for stall in kept for sample in stall_samples(cluster, stall)]
+        dropped = float(len(stalls) - len(kept))
+        samples.append(catalogue.SERIES_DROPPED(dropped, catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS.name))
+        blockers = (each.blocker.producer_id for each in found if each.partition in elsewhere)
+        fact = Stalls(tuple(stalls), frozenset(each for each in blockers if each is not None))
+        return cls(Counter(each.partition.topic for each in stalls), SampleBatch(tuple(samples)), fact)
+
+
+def stall_samples(cluster: str, stall: Stall) -> Iterator[Sample]:
+    """The series of one stalled partition."""
+    topic, partition = stall.partition.topic, str(stall.partition.partition)
+    blocker = stall.blocker
+    yield catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS(stall.since, cluster, topic, partition)
+    lag = max(0, stall.high_watermark - stall.last_stable_offset)
+    yield catalogue.LSO_LAG_OFFSETS(float(lag), cluster, topic, partition)
+    if stall.leader is not None:
+        yield catalogue.LSO_STALLED_LEADER_ID(float(stall.leader), cluster, topic, partition)
+    yield catalogue.LSO_BLOCKER_INFO(
+        1.0,
+        cluster,
+        blocker.application,
+        topic,
+        partition,
+        blocker.transactional_id,
+        "" if blocker.producer_id is None else str(blocker.producer_id),
+        "" if blocker.producer_epoch is None else str(blocker.producer_epoch),
+        str(blocker.start_offset),
+        blocker.kind.value,
+    )
