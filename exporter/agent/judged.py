@@ -66,6 +66,9 @@ class Judged:
         self._clock = clock
         self._grouping = grouping
         self._ignores = False
+        self._subjects = SampleBatch(())  # the thresholds of the subjects
+        self._subjects_of: tuple[object, ...] = ()
+        self._subjects_ignored: set[IgnoredSubject] = set()
         self._held = SampleBatch(())  # of the holders of stalled partitions
         self._held_of: tuple[object, ...] = ()
         self._held_ignored: set[IgnoredSubject] = set()
@@ -121,12 +124,22 @@ class Judged:
                 stalls = item
             yield item
         self._showing = showing
-        ignored: set[IgnoredSubject] = set()
-        for (kind, names), cluster in subjects.items():
-            for sample in _samples(in_force, kind, names, cluster, now):
-                if sample.metric is catalogue.IGNORED_INFO:
-                    ignored.add(IgnoredSubject(*sample.labels[1:]))
-                yield sample
+        made_of: tuple[object, ...] = (in_force, subjects)
+        if in_force.by_the_clock or made_of != self._subjects_of:
+            self._subjects_of = made_of
+            self._subjects = SampleBatch.of(
+                (
+                    sample
+                    for (kind, names), cluster in subjects.items()
+                    for sample in _samples(in_force, kind, names, cluster, now)
+                ),
+                self._subjects,
+            )
+            shown = (each for each in self._subjects.samples if each.metric is catalogue.IGNORED_INFO)
+            self._subjects_ignored = {IgnoredSubject(*each.labels[1:]) for each in shown}
+        if self._subjects.samples:
+            yield self._subjects
+        ignored = set(self._subjects_ignored)
         if stalls is not None:
             made_of = (self.cluster, stalls, in_force)
             if in_force.by_the_clock or made_of != self._held_of:
@@ -138,7 +151,9 @@ class Judged:
         if ignored or self._ignores:
             yield IgnoredSubjects(tuple(sorted(ignored)))
         self._ignores = bool(ignored)  # when nothing is any more, that is said once
-        yield from in_force.given_up()
+        if given_up := tuple(in_force.given_up()):
+            self._subjects_of = self._held_of = ()  # the fault lasts as long as the subject is shown
+            yield from given_up
         if self._grouping is not None:
             yield from self._grouping.given_up()
 

@@ -124,6 +124,7 @@ class Exposition:
         self._generation = 0
         self._bodies: dict[BodyKey, _Body] = {}
         self._asked: dict[BodyKey, float] = {}
+        self._asked_last = -math.inf
         self._duplicates: dict[str, int] = {}
         self._rendering = threading.Lock()
         self._changed = threading.Event()
@@ -142,7 +143,7 @@ class Exposition:
         with self._lock:
             self._slots.update(slots)
             self._generation += 1
-        self._changed.set()
+        self._render_ahead()
 
     def drop(self, keys: Collection[Key]) -> None:
         """Drop everything that these keys exposed: their source is no longer read."""
@@ -150,7 +151,12 @@ class Exposition:
             for key in keys:
                 self._slots.pop(key, None)
             self._generation += 1
-        self._changed.set()
+        self._render_ahead()
+
+    def _render_ahead(self) -> None:
+        """Wake the thread that renders, if a body was requested so lately that it is rendered at each change."""
+        if self._clock.monotonic() - self._asked_last < RENDER_AHEAD:
+            self._changed.set()
 
     def _slot(self, key: Key, snapshot: Snapshot) -> _Slot:
         with self._lock:
@@ -211,7 +217,7 @@ class Exposition:
         key, now = BodyKey(fmt, gzip), self._clock.monotonic()
         with self._lock:
             ahead = self._is_ahead(key, now)
-            self._asked[key] = now
+            self._asked[key] = self._asked_last = now
             made = self._bodies.get(key)
             usable = made is not None and self._is_usable(made, now, ahead=ahead)
         return made.data if made is not None and usable else None

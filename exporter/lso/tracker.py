@@ -126,10 +126,17 @@ class StallTracker:
         asked_at: float | None = None,
     ) -> None:
         """Process one reading, requested at ``asked_at`` and answered at ``now``, monotonic."""
-        watched = partition in self.readings
         at = now if asked_at is None else asked_at
+        last, before = self.readings.get(partition), self.standing.get(partition)
+        if (
+            last is not None
+            and last.last_stable_offset == last_stable_offset
+            and (last_stable_offset < high_watermark) == (before is not None)
+        ):  # as most: the LSO did not move, and is below the high watermark as before
+            self.readings.note(partition, Reading(last_stable_offset, high_watermark, at))
+            return
+        watched = last is not None
         self.readings.note(partition, Reading(last_stable_offset, high_watermark, at))
-        before = self.standing.get(partition)
         state = standing(before, last_stable_offset, high_watermark, now, watched=watched)
         lost = None if watched else self._lost.pop(partition, None)
         if state is not None and lost is not None and (lost.last_stable_offset != last_stable_offset or not lost.lag):
@@ -209,11 +216,12 @@ class StallTracker:
 
     def unproven(self, max_age: float) -> list[TopicPartition]:
         """The stalled partitions whose leader was not confirmed within ``max_age`` seconds."""
+        proven, readings, never = self._proven, self.readings, float("-inf")
         return [
             partition
             for partition, state in self.standing.items()
-            if is_stalled(state, self._stall_after, at := self.readings[partition].at)
-            and at - self._proven.get(partition, float("-inf")) >= max_age
+            if (at := readings[partition].at) - proven.get(partition, never) >= max_age
+            and is_stalled(state, self._stall_after, at)
         ]
 
     def prove(self, partitions: Iterable[TopicPartition]) -> None:

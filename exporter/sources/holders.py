@@ -52,6 +52,8 @@ class StallHolders:
         self._opened: tuple[OpenTransaction, ...] = ()
         self._known = Coordinators.of(())  # of these
         self._found: list[Stall] = []  # by the last read
+        self._found_of: tuple[object, ...] = ()
+        self._until = -math.inf  # monotonic
         self._holders: dict[OpenStart, float] = {}  # holders of stalled partitions, and since when they were seen
 
     def close(self) -> None:
@@ -113,9 +115,17 @@ class StallHolders:
 
         The same list as in the last read if nothing changed.
         """
-        unproven = sorted(self._watch.stalls(coordinators, releases, replication), key=lambda each: each.since)
+        stalls = list(self._watch.stalls(coordinators, releases, replication))
+        from_log = opened is not None and (opened.origin, opened.complete)
+        made_of = (stalls, self._of_log(opened), from_log, self._cluster.grouping.learned)
+        if made_of == self._found_of and not flink.by_producer and self._cluster.clock.monotonic() < self._until:
+            return self._found
+        unproven = sorted(stalls, key=lambda each: each.since)
         logged = self._of_log(opened).by_producer
         found = [self._proven(each, opened, logged.get(each.blocker.producer_id or 0)) for each in unproven]
+        kept = all(each.blocker.kind is BlockerKind.OPEN for each in unproven) and not flink.by_producer
+        self._found_of = made_of if kept else ()
+        self._until = min((each.until for each in self._evident.values()), default=math.inf)
         if flink.by_producer:
             found = list(with_checkpoints(found, flink))
         if found != self._found:

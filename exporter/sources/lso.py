@@ -23,6 +23,7 @@ from exporter.model import (
     Fact,
     Facts,
     Fault,
+    OpenTransaction,
     OpenTransactions,
     ReleaseTimes,
     Sample,
@@ -93,6 +94,8 @@ class LsoSource(KafkaSource):
         self._holders = StallHolders(cluster, self._watch, prover)
         self._shown: ShownStalls | None = None
         self._shown_of: tuple[object, ...] = ()
+        self._opened: tuple[OpenTransaction, ...] = ()
+        self._hot: frozenset[TopicPartition] = frozenset()  # the partitions of these
         self._memory: tuple[object, ...] = ()  # as it was last saved
 
     def close(self) -> None:
@@ -103,7 +106,7 @@ class LsoSource(KafkaSource):
         clock = self._cluster.clock
         now = clock.monotonic()
         opened = facts.get(OpenTransactions)
-        hot = {partition for each in opened.transactions for partition in each.partitions} if opened else set()
+        hot = self._written(opened)
         time = facts.get(CoordinatorTime) or CoordinatorTime(None, None)
         self._watch.date(now, clock.wall(), time.ahead, clock.boot)
         held = self._held_elsewhere(opened, time)
@@ -146,6 +149,14 @@ class LsoSource(KafkaSource):
         self._save()
 
     # --- Reading ---
+
+    def _written(self, opened: OpenTransactions | None) -> AbstractSet[TopicPartition]:
+        """The partitions of open transactions."""
+        transactions = opened.transactions if opened is not None else ()
+        if transactions is not self._opened:
+            self._opened = transactions
+            self._hot = frozenset(partition for each in transactions for partition in each.partitions)
+        return self._hot
 
     def _refresh(self, deadline: Deadline, *, sweep: bool) -> Metadata:
         if self._metadata is None or sweep or self._stale or not self._watched:
@@ -267,8 +278,9 @@ class LsoSource(KafkaSource):
         asked_at = self._cluster.clock.monotonic()
         ends = both_ends(self._cluster.client, metadata, targets, deadline)
         now = self._cluster.clock.monotonic()
+        look, stable = self._watch.look, ends.stable
         for partition, high_watermark in ends.high.items():
-            self._watch.look(partition, ends.stable[partition], high_watermark, now, asked_at)
+            look(partition, stable[partition], high_watermark, now, asked_at)
         if ends.gone:  # the next metadata will not have it
             self._watch.forget(ends.gone)
             self._metadata = None

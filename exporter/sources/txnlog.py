@@ -95,10 +95,14 @@ class TxnlogSource(KafkaSource):
         self._look_faults: tuple[Fault, ...] = ()
         self._hour = LastHour(cluster.clock)
         self._noted: dict[SampleBatch, tuple[Sample, ...]] = {}  # of the last read
-        self._counted: SampleBatch | None = None  # of the applications, in the last read
-        self._present: SampleBatch | None = None
+        # Of the last read, and what it was made of.
+        self._counted = self._present = self._recent = SampleBatch(())
+        self._counted_of: tuple[str, int] | None = None
+        self._present_of: tuple[str, int] | None = None
         self._opened: tuple[OpenTransaction, ...] = ()
+        self._opened_of = -1
         self._places = PrecommitPlaces()
+        self._stalls: Stalls | None = None
 
     def close(self) -> None:
         self._save(whole=True)
@@ -118,7 +122,9 @@ class TxnlogSource(KafkaSource):
             yield self._hour
 
     def _read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
-        self._places.note(stalls.stalls if (stalls := facts.get(Stalls)) is not None else ())
+        if (stalls := facts.get(Stalls)) is not self._stalls:
+            self._stalls = stalls
+            self._places.note(stalls.stalls if stalls is not None else ())
         try:
             if self._look_due():
                 self._look(deadline.within(LOOK_SECONDS))
@@ -277,7 +283,10 @@ class TxnlogSource(KafkaSource):
         undecodable, lost = (self._log.undecodable, self._log.lost) if self._log is not None else (0, 0)
         yield catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL(float(undecodable), self.cluster)
         yield catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL(float(lost), self.cluster)
-        self._counted = SampleBatch.of(self._aggregates.counters(self.cluster), self._counted)
+        made_of = (self.cluster, self._aggregates.revision)
+        if made_of != self._counted_of:
+            self._counted = SampleBatch.of(self._aggregates.counters(self.cluster), self._counted)
+            self._counted_of = made_of
         yield self._counted
         yield self._aggregates.task_commits
 
@@ -285,8 +294,13 @@ class TxnlogSource(KafkaSource):
         clock, log_now = self._cluster.clock, self._log_now()
         yield from self._census.read(self._log, log_now)
         transactions = self._open_transactions()
-        self._present = SampleBatch.of(self._aggregates.gauges(self.cluster, log_now), self._present)
+        made_of = (self.cluster, self._aggregates.revision)
+        if made_of != self._present_of:
+            self._present = SampleBatch.of(self._aggregates.by_application(self.cluster), self._present)
+            self._present_of = made_of
         yield self._present
+        self._recent = SampleBatch.of(self._aggregates.recent(self.cluster, log_now), self._recent)
+        yield self._recent
         missing = self._missing()
         as_of = self._log.as_of if self._log is not None else None
         opened = OpenTransactions(self.name, transactions, not missing, missing, as_of)
@@ -298,9 +312,11 @@ class TxnlogSource(KafkaSource):
 
     def _open_transactions(self) -> tuple[OpenTransaction, ...]:
         """The open transactions; the same tuple as in the last read if they are the same."""
-        opened = tuple([entry.transaction() for entry in self._log.open()]) if self._log is not None else ()
-        if opened != self._opened:
-            self._opened = opened
+        if self._log is not None and self._log.revision != self._opened_of:
+            self._opened_of = self._log.revision
+            opened = tuple([entry.transaction() for entry in self._log.open()])
+            if opened != self._opened:
+                self._opened = opened
         return self._opened
 
     def _flink(self, opened: Sequence[OpenTransaction], now: float) -> Iterator[Sample | Fact]:

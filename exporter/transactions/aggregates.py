@@ -50,6 +50,8 @@ class Aggregates:
         self._grouping = grouping
         self._caps = caps
         self._shard = shard
+        self.revision = 0
+        """How often something changed: without that, ``counters`` and ``by_application`` do not."""
         self._by_name: dict[str, ApplicationCounters] = {}
         self._folded: set[str] = set()
         self._others: dict[str, int] = {}  # applications of other shards with their number of ids
@@ -76,6 +78,7 @@ class Aggregates:
         """Process an event. Only ``new`` events are counted. Others were counted before, or are from before the
         counters began: only their instants are used.
         """
+        self.revision += 1
         if isinstance(event, Ended):
             self._note_flink(event)
             self._ended(event, new=new)
@@ -250,6 +253,7 @@ class Aggregates:
             name: ApplicationCounters.restored(name, each) for name, each in saved.get("applications", {}).items()
         }
         tasks = {str(task): int(count) for task, count in saved.get("tasks", {}).items()}
+        self.revision += 1
         self._by_name |= applications
         self._task_commits |= tasks
         self._ids_known = False
@@ -257,6 +261,7 @@ class Aggregates:
     def ids_are_known(self) -> None:
         """All ids of the log are known: drop applications without one."""
         self._ids_known = True
+        self.revision += 1
         for name in [name for name, own in self._by_name.items() if own.ids <= 0]:
             self._drop(name)
 
@@ -269,10 +274,18 @@ class Aggregates:
 
     def gauges(self, cluster: str, log_now: float) -> Iterator[Sample]:
         """The samples of the present. ``log_now`` is log time in Unix seconds."""
+        yield from self.by_application(cluster)
+        yield from self.recent(cluster, log_now)
+
+    def by_application(self, cluster: str) -> Iterator[Sample]:
+        """Those of ``gauges`` that only an event or a census changes."""
         for own in self._by_name.values():
             yield from own.samples(cluster)[1]
             if (seen := self._seen.get(own.application.name)) is not None:
                 yield catalogue.TRANSACTIONAL_IDS(float(seen), cluster, own.application.name)
+
+    def recent(self, cluster: str, log_now: float) -> Iterator[Sample]:
+        """Those of ``gauges`` that change with time: about the last hour, and what caps leave out."""
         if (recent := self.recent_applications(log_now, of_shard=True)) is not None:
             yield catalogue.RECENT_APPLICATIONS(float(recent), cluster)
         for transactional_id, application, fences in self._worst(log_now):
@@ -296,6 +309,7 @@ class Aggregates:
 
     def census(self, seen: Mapping[str, int]) -> None:
         """Take in the number of ids of each application with a record in the last hour."""
+        self.revision += 1
         self._seen = {name: seen.get(name, 0) for name in self._by_name}
 
     def unclean_ends(self, log_now: float) -> tuple[UncleanEnd, ...]:

@@ -94,10 +94,10 @@ class LastHour(Fact):
         self._left_out: set[str] = set()
         self._storms: tuple[FenceStorm, ...] = ()
 
-    def note(self, samples: list[Sample]) -> None:
+    def note(self, samples: Sequence[Sample]) -> None:
         """Take the counters of one read. What was counted before the first read is not shown."""
         with self._lock:
-            if samples == self._noted:
+            if list(samples) == self._noted:
                 self._advance()
                 return
         counted = [each for each in samples if each.metric is catalogue.TRANSACTIONS_TOTAL]

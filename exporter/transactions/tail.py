@@ -45,6 +45,8 @@ class LogTail:
         self.undecodable = 0
         self.unread: dict[bytes, Fault] = {}  # keys whose newest record could not be decoded
         self.readable = False
+        self.revision = 0
+        """How often something was read, or an end was requested: without that, ``open`` and ``ids`` do not change."""
         self._restoring: dict[int, SavedPartition] = {}  # whose saved ids were not reached yet
         self._coordinators = CoordinatorClock()
         self._faults: list[Fault] = []
@@ -172,6 +174,7 @@ class LogTail:
         """Read these partitions, too."""
         for number, (progress, saved) in partitions.items():
             self.progress[number] = progress
+            self.revision += 1
             if saved is not None and saved.taken_at is not None:
                 self._restoring[number] = saved
         self.assign()
@@ -192,6 +195,7 @@ class LogTail:
         One below the position is from a broker that is behind. Only the end of a leader epoch shows that the log
         was truncated.
         """
+        self.revision += 1
         for number, progress in self.progress.items():
             progress.asked(ends.get(number), asked_at)
         if self.refused:
@@ -233,12 +237,16 @@ class LogTail:
 
     def take(self, number: int, events: Iterable[Event]) -> None:
         """Pass on the events of a partition of the log, and whether they are new."""
+        self.revision += 1
         progress = self.progress.get(number)
         for event in events:
             new = isinstance(event, Ended | Initialised) and progress is not None and progress.count(event.offset)
             self._aggregates.take(event, new=new)
 
     def _take(self, messages: list[Polled]) -> None:
+        if not messages:
+            return
+        self.revision += 1
         machines = {number: self.machine(number) for number in self.progress}
         progresses, restoring, unread = self.progress, self._restoring, self.unread
         received = self._clock.monotonic()

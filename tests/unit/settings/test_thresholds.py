@@ -32,6 +32,7 @@ from exporter.model import (
     OpenTransactions,
     Reason,
     Sample,
+    SampleBatch,
     Stall,
     Stalls,
     TopicPartition,
@@ -117,7 +118,8 @@ class GivenSource:
 
 def read(source: GivenSource, thresholds: Thresholds = NONE, *facts: Fact) -> list[Sample | Fault | Fact]:
     judged = Judged(source, lambda: thresholds, Clock(wall=lambda: NOON))
-    return list(judged.read(Deadline.after(1), Facts({type(fact): fact for fact in facts})))
+    items = judged.read(Deadline.after(1), Facts({type(fact): fact for fact in facts}))
+    return [each for item in items for each in (item.samples if isinstance(item, SampleBatch) else (item,))]
 
 
 def test_a_subject_that_a_pattern_takes_too_long_for_is_a_fault_and_has_the_defaults() -> None:
