@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from exporter.commands.clusters import duration, opened
+from exporter.commands.connection_connect import documents as grant_documents
+from exporter.commands.connection_connect import grants_of, print_grants, worker_of
 from exporter.commands.output import print_json, print_table, printable, say
 from exporter.commands.settings import add_cluster_flags
+from exporter.connect.grants import GrantVerdict
 from exporter.documents.commands import CapabilityDocument, ConnectionDocument
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Tail
@@ -31,6 +35,8 @@ _EXAMPLES = """\
 examples:
   kafka-eos-exporter check connection --bootstrap-server kafka-1:9092
   kafka-eos-exporter check connection --config /etc/kafka-eos-exporter.yml --output json
+  kafka-eos-exporter check connection --bootstrap-server kafka-1:9092 --command-config connect-principal.properties \\
+      --connect connect-distributed.properties --connector orders=4 --topic orders
 
 exit codes: 0 everything may be asked, 1 something is missing, 2 no broker answers
 """
@@ -66,28 +72,57 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
     parser.add_argument(
         "--timeout", type=duration, default=15.0, metavar="DURATION", help="how long each answer may take (15s)"
     )
+    connect = parser.add_argument_group("a Connect worker's principal, for exactly-once sources")
+    connect.add_argument(
+        "--connect",
+        type=Path,
+        metavar="WORKER_PROPERTIES",
+        help="which grants a worker with this settings file needs: connect as its principal, by --command-config",
+    )
+    connect.add_argument(
+        "--connector", action="append", default=[], metavar="NAME[=TASKS]", help="a source connector; may be repeated"
+    )
+    connect.add_argument(
+        "--topic", action="append", default=[], metavar="TOPIC", help="a topic that it writes to; may be repeated"
+    )
     parser.set_defaults(command=_command)
 
 
 def _command(options: argparse.Namespace) -> int:
     code = 0
     documents: list[ConnectionDocument] = []
+    try:
+        worker = worker_of(options.connect, options.connector, options.topic) if options.connect else None
+    except ValueError as error:
+        say(str(error))
+        return 2
     with opened(options) as clusters:
         for cluster, _ in clusters:
             say(f"asking {cluster.target} ...")
             try:
-                capabilities = tuple(capabilities_of(cluster, lambda: Deadline.after(options.timeout)))
+                grants = () if worker is None else grants_of(cluster, worker, lambda: Deadline.after(options.timeout))
+                capabilities = (
+                    tuple(capabilities_of(cluster, lambda: Deadline.after(options.timeout))) if worker is None else ()
+                )
             except AskError as error:
                 documents.append({"kafka_cluster": cluster.name, "error": error.fault.detail, "capabilities": []})
                 say(f"could not ask {cluster.target}: {error.fault.detail}")
                 code = 2
                 continue
-            if any(each.faults for each in capabilities):
+            if any(each.faults for each in capabilities) or any(
+                each.verdict is GrantVerdict.REFUSED for each in grants
+            ):
                 code = max(code, 1)
             rows = [_document(each) for each in capabilities]
             documents.append({"kafka_cluster": cluster.name, "error": None, "capabilities": rows})
-            if options.output == "text":
+            if worker is not None:
+                documents[-1]["connect"] = grant_documents(grants)
+            if options.output == "json":
+                continue
+            if worker is None:
                 _print(cluster, capabilities)
+            else:
+                print_grants(worker, grants)
     if options.output == "json":
         print_json({"clusters": documents})
     return code

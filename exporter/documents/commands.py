@@ -91,6 +91,19 @@ class CapabilityDocument(TypedDict):
     verdict: Literal["ok", "missing", "unproven"]
 
 
+class GrantDocument(TypedDict):
+    """A grant that the principal of a Connect worker needs."""
+
+    operation: str
+    resource_type: Literal["Cluster", "Group", "Topic", "TransactionalId"]
+    resource: str
+    why: str
+    """What it is for."""
+    verdict: Literal["granted", "refused", "not known"]
+    note: str
+    """Why it is not known, or what stands in for it; "" otherwise."""
+
+
 class ConnectionDocument(TypedDict):
     """One cluster."""
 
@@ -98,6 +111,8 @@ class ConnectionDocument(TypedDict):
     error: str | None
     """Why no broker answered."""
     capabilities: list[CapabilityDocument]
+    connect: NotRequired[list[GrantDocument]]
+    """With --connect."""
 
 
 class ConnectionOutput(TypedDict):
