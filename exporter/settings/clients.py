@@ -30,22 +30,22 @@ class Producers(Discovered):
 
 
 class Ingest(Section):
-    """What librdkafka clients, Spark drivers and audits post to the paths below ``/ingest``, and telemetry that clients
-    push to ``/v1/metrics``.
+    """Data that librdkafka clients, Spark drivers and audits post to the paths below ``/ingest``, and telemetry that
+    clients push to ``/v1/metrics``.
     """
 
     enabled: bool = False
-    """Whether they are accepted."""
+    """Whether the agent accepts posted data."""
     token: Secret = SecretStr("")
     """Bearer token that clients send; required unless the agent listens on loopback only. Better: `token_file`."""
     token_file: FilePath | None = None
     """File with the token, read at every request."""
     expire_after: Duration = 180.0
-    """The series of a librdkafka client are dropped when it has sent nothing for this long."""
+    """The agent drops the series of a librdkafka client that has sent nothing for this long."""
     clients: Count = 500
-    """Clients that are kept; those above the limit are refused and counted."""
+    """Largest number of clients; the agent refuses and counts further ones."""
     memory: Size = 64 * 1024**2
-    """Estimated memory of everything posted, together. Beyond it the oldest is dropped first, and counted."""
+    """Limit of the estimated memory of all posted data. Above it the agent drops and counts the oldest data."""
 
     @model_validator(mode="after")
     def _one_token(self) -> Ingest:

@@ -28,10 +28,10 @@ from exporter.settings.values import (
 
 
 class StateConfig(Section):
-    """State that survives a restart: positions in the transaction log and the times of stalls."""
+    """State that survives a restart: positions in the transaction log, counters, and the times of stalls."""
 
     dir: FilePath | None = None
-    """Folder for the state, one for each replica, safe to lose; unset: nothing survives a restart."""
+    """Folder for the state, one for each replica; it is safe to lose. Unset: nothing survives a restart."""
 
 
 class EndpointConfig(Section):
@@ -42,8 +42,8 @@ class EndpointConfig(Section):
     config_file: FilePath | None = None
     """TLS and users in exporter-toolkit's format ([endpoint-security.md](endpoint-security.md)); unset: plain HTTP."""
     allowed_hosts: Hosts = ()
-    """Host names by which the endpoint is reached, besides those of loopback; `"*"` for all. Unset: only an address on
-    loopback checks them ([endpoint-security.md](endpoint-security.md))."""
+    """Host names by which the endpoint is reached, in addition to those of loopback; `"*"` for all. Unset: only a
+    listener on loopback checks host names ([endpoint-security.md](endpoint-security.md))."""
     route_prefix: Prefix = ""
     """Prefix of all paths, such as `/eos`, for a proxy in front."""
 
@@ -58,7 +58,7 @@ class LogConfig(Section):
 
 
 class TopicsConfig(Section):
-    """Topics whose LSO is read: regular expressions that may match anywhere in a name. Internal ones are included."""
+    """Topics whose LSO is read: regular expressions that may match anywhere in a name. Internal topics are included."""
 
     include: Patterns = (".*",)
     """Topics to read."""
@@ -78,14 +78,14 @@ class LsoConfig(Section):
 
 
 class TransactionsConfig(Section):
-    """When open transactions are read, and how many series they may make for each cluster."""
+    """How often open transactions are read, and the limits of series for each cluster."""
 
     interval: Duration = 5.0
     """How often to read open transactions from the coordinators."""
     applications: Annotated[int, Field(ge=1)] = 500
-    """Applications with series of their own; the others are counted under `application="_other"`."""
+    """Applications with series of their own; the others are counted together as `application="_other"`."""
     open_transactions: Count = 20
-    """Open transactions shown by id: those nearest to their timeout. Holders of a stalled partition come on top."""
+    """Open transactions shown by id: those nearest to their timeout. Holders of a stalled partition are shown too."""
     fenced_ids: Count = 20
     """Transactional ids in `kafka_eos_recent_producer_fences`."""
     unclean_ends: Count = 20
@@ -98,13 +98,13 @@ class GroupsConfig(Section):
     interval: Duration = 30.0
     """How often to read the groups."""
     include: Patterns = ()
-    """Groups to read where there are more than `limit`."""
+    """Groups to read if the cluster has more than `limit` groups."""
     exclude: Patterns = ()
     """Groups to leave out."""
     offset_commits: bool = False
     """Count offset commits in transactions and outside of them; reads `__consumer_offsets`, which needs READ on it."""
     limit: Count = 500
-    """All groups are read up to this number; above it only those that `include` matches."""
+    """With at most this many groups, all are read; with more, only those that `include` matches."""
 
 
 class PostureConfig(Section):
@@ -119,13 +119,13 @@ class PostureConfig(Section):
 class ClusterConfig(Section):
     """One Kafka cluster.
 
-    With ``watch: false`` another agent reads Kafka itself, as with a sidecar: this one reads clients and engines only.
+    With ``watch: false``, for a sidecar, the agent reads only JVMs, Connect, Streams, Spark and posted data.
     """
 
     name: Annotated[str, Field(max_length=200)] = ""
     """Value of the label `kafka_cluster`; unset: the cluster id that Kafka reports. Required with several clusters."""
     watch: bool = True
-    """`false`: read only clients and engines, and leave Kafka to another agent, as a sidecar does. Requires `name`."""
+    """`false`: do not read Kafka itself, because another agent does. Requires `name`."""
     kafka: KafkaProperties
     """Client properties in Java's or librdkafka's spelling, at least `bootstrap.servers` ([security.md](security.md)).
     Any secret has a `.file` form, such as `sasl.password.file`, which is read again at every connection.
@@ -146,7 +146,9 @@ class ClusterConfig(Section):
 
 
 class ApplicationPattern(Section):
-    """A rule from transactional.id to application; the first that matches is used, before the built-in rules."""
+    """A rule that maps transactional ids to an application. The first match is used, before the built-in rules."""
 
     pattern: ApplicationRegex
-    """Regular expression over the whole transactional.id. Its group `application` is the application's name."""
+    """Regular expression, which may match anywhere in a transactional.id. Its group `application` is the name of the
+    application.
+    """

@@ -88,10 +88,7 @@ class Jvm(Access):
 
 
 class Discovered(Jvm):
-    """A JVM, or as many as the files of ``file_sd`` list: then the address is a pattern with ``{target}`` in it.
-
-    The files are in Prometheus's file_sd form, JSON or YAML, and may be named by a pattern such as ``/etc/eos/*.yml``.
-    """
+    """A JVM, or with ``file_sd`` every JVM that the files list; the address then contains ``{target}``."""
 
     file_sd: Paths = ()
     """Files in Prometheus's file_sd form, JSON or YAML, or patterns such as `/etc/eos/*.yml`; each target replaces
@@ -109,16 +106,16 @@ class Discovered(Jvm):
 
 
 class Connect(Access):
-    """A Connect cluster; it needs ``rest`` or ``workers``, or both."""
+    """A Connect cluster. It needs ``rest``, ``workers`` or both."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
     """Value of the labels `connect` and `target`."""
     cluster: str = ""
     """Name of its Kafka cluster; may be omitted when only one is configured."""
     group_id: str = ""
-    """The workers' `group.id`: joins the tasks to their transactions."""
+    """The workers' `group.id`, which joins tasks with their transactions."""
     rest: Urls = ()
-    """Addresses of the REST API, such as `http://127.0.0.1:8083`. One that answers is enough."""
+    """Addresses of the REST API, such as `http://127.0.0.1:8083`. One address that answers is enough."""
     validate_plugins: bool = True
     """Ask each worker of `rest` whether it enables exactly-once, and whether the source plugins support it, by
     `PUT /connector-plugins/…/config/validate` with no setting but the class; it changes nothing.
