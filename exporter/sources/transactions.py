@@ -6,6 +6,7 @@ is the only source that publishes them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -92,7 +93,7 @@ class TransactionsSource(KafkaSource):
         self._made = SampleBatch(())  # of the open transactions
         self._made_at = float("-inf")
         self._made_of: tuple[object, ...] = ()
-        self._none_overdue_before = float("-inf")  # Unix seconds of the coordinators' clock
+        self._none_overdue_before = -math.inf  # Unix seconds of the coordinators' clock
         self._stalls: Stalls | None = None
         self._blockers: frozenset[int | None] = frozenset()
 
@@ -246,17 +247,18 @@ class TransactionsSource(KafkaSource):
             return self._made
         self._made_at = monotonic
         # Without a bound of their clock no transaction is known to be late.
-        late = float("-inf") if now is None else now
+        late = -math.inf if now is None else now
         if stalls is not self._stalls:
             self._stalls, self._blockers = stalls, blocking_producers(stalls)
         basis = (self.cluster, opened.transactions, applications, self._blockers)
         if basis == self._made_of and late < self._none_overdue_before:
             return self._made
         own = [each for each in opened.transactions if self._cluster.shard.tells_of(each.application)]
-        self._made_of, self._none_overdue_before = basis, first_overdue(own)
-        if late >= self._none_overdue_before and (
-            ended := self._not_open([each for each in own if is_overdue(each, late)], deadline)
-        ):
+        # Samples with an overdue transaction are made again at each read: its coordinator is asked, and the bound of
+        # the clock may go back.
+        first = first_overdue(own)
+        self._made_of, self._none_overdue_before = basis, first if late < first else -math.inf
+        if late >= first and (ended := self._not_open([each for each in own if is_overdue(each, late)], deadline)):
             own = [each for each in own if each not in ended]
         most = self._settings.open_transactions
         samples = open_transaction_samples(self.cluster, own, applications, stalls, most, late)

@@ -339,6 +339,18 @@ def test_a_transaction_that_may_have_ended_while_nothing_was_read_is_not_overdue
     )
 
 
+def test_a_transaction_is_not_overdue_any_more_once_its_coordinators_clock_is_less_certain() -> None:
+    world = world_of()
+    world.transactions["app-1"].start_ms = round((world.time.wall - 90.0) * 1000)
+    source, fact = source_of(world), logged(world, open_for(world, 90.0, skew=0.0), bounds_of(world, 0.0))
+    assert read(world, source, fact).value(LATE, "app") == 1
+    world.time.pass_(5.0)
+    unknown = replace(fact, clock=ClockBounds(None, None))
+    assert read(world, source, unknown).value(LATE, "app") == 0
+    world.time.pass_(5.0)
+    assert read(world, source, fact).value(LATE, "app") == 1
+
+
 @pytest.mark.parametrize(("state", "started"), [("Empty", None), ("CompleteAbort", 90.0), ("Ongoing", 10.0)])
 def test_what_the_log_has_open_and_its_coordinator_says_is_not_open_is_not_overdue(
     state: str, started: float | None
