@@ -106,9 +106,7 @@ def _hanging(stall: Stall, bootstrap_servers: str) -> NextStep:
 
 
 def _open(blocker: Blocker, bootstrap_servers: str, now: float, *, or_later: bool) -> NextStep:
-    least = "at least " if or_later else ""
-    age = "" if blocker.started is None else f" It is open for {least}{format_age(now - blocker.started)}."
-    text = f"Open: {MEANING[BlockerKind.OPEN]}{age} {_who(blocker)}"
+    text = f"Open: {MEANING[BlockerKind.OPEN]}{_age(blocker.started, now, or_later=or_later)} {_who(blocker)}"
     if blocker.checkpoint is not None:
         return flink_step(blocker, blocker.checkpoint, now)
     if blocker.flink:
@@ -126,6 +124,15 @@ def _open(blocker: Blocker, bootstrap_servers: str, now: float, *, or_later: boo
         f"{text} What its timeout should have done can be done by hand.",
         force_terminate(Overdue(opened), bootstrap_servers),
     )
+
+
+def _age(started: float | None, now: float, *, or_later: bool) -> str:
+    """How long a transaction is open; since when where nothing in the log came after its begin to date the present."""
+    if started is None:
+        return ""
+    if or_later and now - started < 1:
+        return f" It is open since {clock_time(started)} by its coordinator's clock."
+    return f" It is open for {'at least ' if or_later else ''}{format_age(now - started)}."
 
 
 def _ended(text: str, ending: Ending) -> NextStep:

@@ -97,6 +97,16 @@ def test_without_an_open_transaction_one_look_is_enough() -> None:
     assert world.slept == []
 
 
+def test_a_transaction_after_which_nothing_was_logged_has_no_age_of_zero() -> None:
+    """It began 100 s ago by our clock, and its own record is the newest of the log."""
+    known = {"pay-1": (5, frozenset({ORDERS}))}
+    seen = look(OneBroker({ORDERS: [(5, 3, 20.0)]}, known, newest_ago=110.0))
+    text = stall_document(seen.found[0], "k1:9092", NOW + 10.0, seen.time)["next_step"]["text"]
+    assert "It is open since " in text
+    assert "by its coordinator's clock" in text
+    assert "at least" not in text
+
+
 def test_a_step_is_made_by_the_coordinators_clock_and_not_by_one_that_is_ahead_of_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
