@@ -17,6 +17,7 @@ from exporter.catalogue import (
     APPLICATION_THRESHOLD_SECONDS,
     IGNORED_INFO,
     LAST_TRANSACTION_TIMESTAMP_SECONDS,
+    TRANSACTIONS_OBSERVED_TOTAL,
     TRANSACTIONS_TOTAL,
 )
 
@@ -111,6 +112,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "the share `unclean`, where it is 2% or more",
         ">=",
     )
+    yield _observed_ratio()
     limit = f'on ({_BY}) max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="silent_critical"}})'
     yield _silent(
         Severity.CRITICAL,
@@ -164,6 +166,38 @@ and {finished(window)} >= 20{floor}""",
         labels=(("window", window),),
         when=f"of 20 or more transactions of an application in {window}, and of those in {short}, more than {words}"
         f" (application: unclean, 0.05) did not commit, for {hold}",
+    )
+
+
+def _observed_ratio() -> Alert:
+    """The same by polling, where the log is not read: a share of what was seen to commit or abort, one severity."""
+    known = f'{TRANSACTIONS_OBSERVED_TOTAL}{{outcome!="unknown"}}'
+    seen = f"max by ({_BY}) (sum without (outcome) (increase({known}[1h])))"
+    committed = f'increase({TRANSACTIONS_OBSERVED_TOTAL}{{outcome="committed"}}[1h])'
+    return Alert(
+        "KafkaEosAbortRatioHigh",
+        Severity.WARNING,
+        f"""\
+max by ({_BY}) (1 - sum without (outcome) ({committed}) / sum without (outcome) (increase({known}[1h]))) > {BUDGET}
+and {BUDGET} >= 0.02
+and {seen} >= 20""",
+        "Too large a share of an application's transactions that polling sees does not commit.",
+        f"{{{{ $value | humanizePercentage }}}} of the transactions of {_WHO} that were seen to end in the last 1h did"
+        " not commit. They were seen by polling the coordinators, as the transaction log is not read: there were at"
+        " least "
+        + each(
+            f"max(sum without (outcome) (increase({TRANSACTIONS_OBSERVED_TOTAL}"
+            '{kafka_cluster=%q, application=%q, outcome!="committed", outcome!="unknown"}[1h])))',
+            "{{ .Value | humanize }}",
+            *_LABELS,
+        )
+        + " of them, and the share is that of a sample. Its clients' logs have the reasons.",
+        DASHBOARD,
+        _LABELS,
+        hold="15m",
+        labels=(("reason", "polled"),),
+        when="the same as far as polling shows it, where the log is not read: more than what may be lost, of a budget"
+        " of 2% or more, did not commit in 1h, of 20 or more that were seen, for 15m",
     )
 
 

@@ -14,8 +14,10 @@ from exporter.alerts.rule import EVENT_SECONDS, EVENT_WINDOW, Alert, Record, Sev
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_SECONDS,
+    CANARY,
     FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS,
     FLINK_LOSS_TIMESTAMP_SECONDS,
+    LAST_TRANSACTION_OBSERVED_TIMESTAMP_SECONDS,
     LAST_TRANSACTION_TIMESTAMP_SECONDS,
     OLDEST_COMPLETION_START_TIMESTAMP_SECONDS,
     OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
@@ -27,6 +29,7 @@ from exporter.catalogue import (
     RECENT_PRODUCER_FENCES,
     STORM_FENCES,
     TRANSACTION_COMPLETION_SECONDS,
+    TRANSACTIONS_OBSERVED_TOTAL,
 )
 from exporter.model import Metric
 
@@ -69,6 +72,22 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "let a transaction run into its transaction.timeout.ms: its producer died, hung, or works longer than that"
         " between begin and commit. What it wrote is rolled back, and the producer, if it lives, is fenced.",
         FLINK_LOSS_TIMESTAMP_SECONDS,
+    )
+    yield _observed_event(
+        "KafkaEosProducerFenced",
+        "fenced",
+        "polling saw that a producer was fenced in an open transaction",
+        "Polling saw a transaction that was ended by a new producer with its transactional.id.",
+        "was fenced, as polling of the coordinators shows: its transaction was ended by a new producer with the same"
+        " transactional.id.",
+    )
+    yield _observed_event(
+        "KafkaEosTransactionTimeouts",
+        "timed_out",
+        "polling saw that a coordinator ended a transaction that ran into its timeout",
+        "Polling saw a transaction that was left open until its coordinator ended it.",
+        "let a transaction run into its transaction.timeout.ms, as polling of the coordinators shows: its producer"
+        " died, hung, or works longer than that between begin and commit. What it wrote is rolled back.",
     )
     yield from _completion()
 
@@ -129,6 +148,28 @@ unless {last} <= max by ({_BY}) ({of_flink})""",
         DASHBOARD,
         _LABELS,
         when=f"{when}; fires until {EVENT_WINDOW} after the last one",
+    )
+
+
+def _observed_event(name: str, outcome: str, when: str, summary: str, details: str) -> Alert:
+    """The last such end that polling showed, where the log is not read. The canary's are on purpose."""
+    seen = f'{LAST_TRANSACTION_OBSERVED_TIMESTAMP_SECONDS}{{outcome="{outcome}", application!="{CANARY}"}}'
+    count = f'{TRANSACTIONS_OBSERVED_TOTAL}{{kafka_cluster=%q, application=%q, outcome="{outcome}"}}'
+    return Alert(
+        name,
+        Severity.WARNING,
+        f"time() - max by ({_BY}) ({seen}) < {EVENT_SECONDS}",
+        summary,
+        "{{ $labels.application }} on {{ $labels.kafka_cluster }} "
+        + details
+        + " It was last seen {{ $value | humanizeDuration }} ago."
+        + each(f"max(increase({count}[1h])) >= 1", " At least {{ .Value | humanize }} in 1h.", *_LABELS)
+        + " The transaction log is not read, so that the transactional.id is not known, and others may not have been"
+        " seen.",
+        DASHBOARD,
+        _LABELS,
+        labels=(("reason", "polled"),),
+        when=f"{when}, where the log is not read, until {EVENT_WINDOW} after the last time",
     )
 
 

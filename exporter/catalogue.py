@@ -7,7 +7,15 @@ added with the source that emits it; a row that no source emits or no test asser
 from __future__ import annotations
 
 from exporter.model import BlockerKind, Kind, Metric, Outcome, TransactionState
-from exporter.words import AuditVerdict, CanaryOutcome, CanaryPhase, FailureCause, QueryState, TerminationReason
+from exporter.words import (
+    AuditVerdict,
+    CanaryOutcome,
+    CanaryPhase,
+    FailureCause,
+    ObservedOutcome,
+    QueryState,
+    TerminationReason,
+)
 
 PREFIX = "kafka_eos_"
 
@@ -21,6 +29,7 @@ OVERFLOW = "_other"
 """The application that takes what overflows the cap, so that sums stay true."""
 
 OUTCOMES = Outcome.values()
+OBSERVED_OUTCOMES = ObservedOutcome.values()
 UNCLEAN_OUTCOMES = (Outcome.FENCED.value, Outcome.TIMED_OUT.value)
 STORM_FENCES = 3
 """Fences of one transactional.id in 10 minutes that make a storm: in the alert, on the page and in the status."""
@@ -411,6 +420,32 @@ TRANSACTIONAL_IDS = Metric(
     "Transactional ids seen in the transaction log in the last hour.",
     A,
     "txnlog",
+)
+
+# --- Transactions, by polling where the log is not read ----------------------------------------------------------
+
+TRANSACTIONS_OBSERVED_TOTAL = Metric(
+    "kafka_eos_transactions_observed_total",
+    Kind.COUNTER,
+    "Ended transactions by outcome, at least, by polling coordinators where the transaction log is not read: aborted"
+    " has those whose reason polling does not show, unknown those that ended between two looks.",
+    (*A, "outcome"),
+    "transactions",
+)
+LAST_TRANSACTION_OBSERVED_TIMESTAMP_SECONDS = Metric(
+    "kafka_eos_last_transaction_observed_timestamp_seconds",
+    Kind.GAUGE,
+    "Unix time of the last look at the coordinators that showed a transaction ended with this outcome.",
+    (*A, "outcome"),
+    "transactions",
+)
+PRODUCER_EPOCHS_OBSERVED_TOTAL = Metric(
+    "kafka_eos_producer_epochs_observed_total",
+    Kind.COUNTER,
+    "By how much polling saw epochs of transactional ids raised. A client of Transactions V2 raises it with each"
+    " transaction, so that it ends at most this many; one before V2 when it is initialised, fenced or timed out.",
+    A,
+    "transactions",
 )
 
 # --- LSO and consumers --------------------------------------------------------------------------------------------

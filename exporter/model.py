@@ -494,6 +494,13 @@ class IgnoredSource(Fact):
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class LogRefused(Fact):
+    """The cluster has refused the transaction log since this process began, so that outcomes are polled."""
+
+    detail: str
+
+
 class IgnoredSubject(NamedTuple):
     """A subject whose thresholds the settings switch off: its kind, its name as patterns match it, and why."""
 

@@ -89,7 +89,10 @@ def sources_of(
         exclude=config.topics.exclude,
     )
     transactions = TransactionsSettings(
-        interval=config.transactions.interval, open_transactions=config.transactions.open_transactions
+        interval=config.transactions.interval,
+        open_transactions=config.transactions.open_transactions,
+        outcomes=config.transactions.outcomes,
+        applications=config.transactions.applications,
     )
     caps = Caps(
         applications=config.transactions.applications,
@@ -105,12 +108,18 @@ def sources_of(
     return (
         LsoSource(cluster, lso, Prover(cluster)),
         TransactionsSource(cluster, transactions),
-        TxnlogSource(cluster, TxnlogSettings(caps)),
+        *_log_sources(cluster, config.transactions.outcomes, caps),
         GroupsSource(cluster, groups),
         *((OffsetsSource(cluster, config.groups.interval),) if config.groups.offset_commits else ()),
         PostureSource(cluster, PostureSettings(config.posture.interval, config.posture.ignore)),
         *around,
     )
+
+
+def _log_sources(cluster: Cluster, outcomes: str, caps: Caps) -> tuple[Source, ...]:
+    if outcomes == "polling":
+        return ()
+    return (TxnlogSource(cluster, TxnlogSettings(caps, or_polling=outcomes == "auto")),)
 
 
 class Agent:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -13,6 +13,7 @@ from exporter.commands.connection_connect import documents as grant_documents
 from exporter.commands.connection_connect import grants_of, print_grants, worker_of
 from exporter.commands.output import print_json, print_table, printable, say
 from exporter.commands.settings import add_cluster_flags
+from exporter.commands.works import Feature, features
 from exporter.connect.grants import GrantVerdict
 from exporter.documents.commands import CapabilityDocument, ConnectionDocument
 from exporter.kafka.client import AskError
@@ -97,7 +98,7 @@ def _command(options: argparse.Namespace) -> int:
         say(str(error))
         return 2
     with opened(options) as clusters:
-        for cluster, _ in clusters:
+        for cluster, settings in clusters:
             say(f"asking {cluster.target} ...")
             try:
                 grants = () if worker is None else grants_of(cluster, worker, lambda: Deadline.after(options.timeout))
@@ -105,7 +106,7 @@ def _command(options: argparse.Namespace) -> int:
                     tuple(capabilities_of(cluster, lambda: Deadline.after(options.timeout))) if worker is None else ()
                 )
             except AskError as error:
-                documents.append({"kafka_cluster": cluster.name, "error": error.fault.detail, "capabilities": []})
+                documents.append(_connection(cluster, error.fault.detail))
                 say(f"could not ask {cluster.target}: {error.fault.detail}")
                 code = 2
                 continue
@@ -113,14 +114,14 @@ def _command(options: argparse.Namespace) -> int:
                 each.verdict is GrantVerdict.REFUSED for each in grants
             ):
                 code = max(code, 1)
-            rows = [_document(each) for each in capabilities]
-            documents.append({"kafka_cluster": cluster.name, "error": None, "capabilities": rows})
+            works = features(capabilities, settings.transactions.outcomes) if worker is None else ()
+            documents.append(_connection(cluster, None, capabilities, works))
             if worker is not None:
                 documents[-1]["connect"] = grant_documents(grants)
             if options.output == "json":
                 continue
             if worker is None:
-                _print(cluster, capabilities)
+                _print(cluster, capabilities, works)
             else:
                 print_grants(worker, grants)
     if options.output == "json":
@@ -165,7 +166,7 @@ def capabilities_of(cluster: Cluster, deadline: Callable[[], Deadline]) -> Itera
         refusals.append(_tail_fault(cluster.properties, log.partitions[0].partition, deadline()))
     yield Capability(
         "transaction log",
-        "no counters of outcomes, fences and times, nothing is called hanging",
+        "outcomes at least, by polling; no times, nothing is called hanging",
         _texts(refusals),
         log.not_yet,
     )
@@ -225,6 +226,17 @@ def _texts(faults: Iterable[Fault | None]) -> tuple[str, ...]:
     return tuple(fault.detail for fault in faults if fault is not None)
 
 
+def _connection(
+    cluster: Cluster, error: str | None, capabilities: Sequence[Capability] = (), works: Sequence[Feature] = ()
+) -> ConnectionDocument:
+    return {
+        "kafka_cluster": cluster.name,
+        "error": error,
+        "capabilities": [_document(each) for each in capabilities],
+        "works": [{"name": each.name, "works": each.works, "why": each.why} for each in works],
+    }
+
+
 def _document(capability: Capability) -> CapabilityDocument:
     return {
         "name": capability.name,
@@ -236,7 +248,7 @@ def _document(capability: Capability) -> CapabilityDocument:
     }
 
 
-def _print(cluster: Cluster, capabilities: tuple[Capability, ...]) -> None:
+def _print(cluster: Cluster, capabilities: Sequence[Capability], works: Sequence[Feature]) -> None:
     print(f"cluster {cluster.target}")
     print_table(
         ("may we ask for", "verdict", "without it"),
@@ -246,3 +258,5 @@ def _print(cluster: Cluster, capabilities: tuple[Capability, ...]) -> None:
         for text in (*(each.faults or [each.unproven]), each.unseen):
             if text:
                 print(printable(f"{each.name}: {text}"))
+    print()
+    print_table(("what works here", "", "why not, or how"), ((each.name, each.works, each.why) for each in works))

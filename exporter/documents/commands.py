@@ -104,6 +104,15 @@ class GrantDocument(TypedDict):
     """Why it is not known, or what stands in for it; "" otherwise."""
 
 
+class FeatureDocument(TypedDict):
+    """A part of the agent, and whether it works on the cluster."""
+
+    name: str
+    works: Literal["yes", "partly", "no", "unproven"]
+    why: str
+    """What is missing, or how it is done where it works partly; "" otherwise."""
+
+
 class ConnectionDocument(TypedDict):
     """One cluster."""
 
@@ -111,6 +120,7 @@ class ConnectionDocument(TypedDict):
     error: str | None
     """Why no broker answered."""
     capabilities: list[CapabilityDocument]
+    works: list[FeatureDocument]
     connect: NotRequired[list[GrantDocument]]
     """With --connect."""
 

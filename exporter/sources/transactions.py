@@ -32,6 +32,7 @@ from exporter.model import (
     Stalls,
 )
 from exporter.sources.cluster import Cluster, KafkaSource
+from exporter.sources.polled_outcomes import PolledOutcomes, Where
 from exporter.transactions.clock import CoordinatorClock, coordinator_time
 from exporter.transactions.open_samples import blocking_producers, first_overdue, open_transaction_samples
 from exporter.transactions.outcome import is_overdue
@@ -54,11 +55,16 @@ CONFIRM_INTERVAL = 30.0
 
 @dataclass(frozen=True, slots=True)
 class TransactionsSettings:
-    """``open_transactions`` is how many are shown by id, beside the blockers."""
+    """``open_transactions`` is how many are shown by id, beside the blockers.
+
+    ``outcomes`` is where they come from, as in the settings; ``applications`` is how many are counted by polling.
+    """
 
     interval: float = 5.0
     open_transactions: int = 20
     timeout: float = 10.0
+    outcomes: Where = "auto"
+    applications: int = 500
 
 
 class TransactionsSource(KafkaSource):
@@ -96,6 +102,7 @@ class TransactionsSource(KafkaSource):
         self._none_overdue_before = -math.inf  # Unix seconds of the coordinators' clock
         self._stalls: Stalls | None = None
         self._blockers: frozenset[int | None] = frozenset()
+        self._outcomes = PolledOutcomes(cluster, settings.outcomes, settings.applications)
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
         now = self._cluster.clock.monotonic()
@@ -205,6 +212,8 @@ class TransactionsSource(KafkaSource):
     def _open(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
         """The open transactions and the coordinators' time, from the tail where it has them, otherwise from a poll."""
         logged = facts.get(LoggedTransactions)
+        if self._outcomes.begins(facts):
+            self._polled_at = None
         # While the tail has them, a poll now and then only checks that the coordinators answer. While an answer is
         # missing they are polled at every interval, so that the recovery is seen at once.
         seldom = logged is not None and not self._poll_faults
@@ -212,6 +221,7 @@ class TransactionsSource(KafkaSource):
             self._polled_at = None
         self._poll(deadline, CONFIRM_INTERVAL if seldom else self.interval, whole=not seldom)
         yield from self._poll_faults
+        yield from self._outcomes.read(deadline)
         known = facts.get(KnownIds)
         if logged is not None:
             opened, bounds, applications = logged.opened, logged.clock, logged.applications
@@ -298,11 +308,21 @@ class TransactionsSource(KafkaSource):
         grouping = self._cluster.grouping
         known = self._describable
         self._is_part = bool(known)
+        outcomes = self._outcomes
         try:
-            asked = ask_coordinators(self._cluster.client, deadline, lambda each: grouping.of(each).name, known=known)
+            asked = ask_coordinators(
+                self._cluster.client,
+                deadline,
+                lambda each: grouping.of(each).name,
+                states=outcomes.states,
+                known=known,
+                also=lambda rows: outcomes.choose(rows, now),
+            )
         except AskError as error:
             self._polled, self._poll_faults, self._describable = None, (error.fault,), frozenset()
+            outcomes.interrupted()
             return
+        outcomes.take(asked, now)
         if not known:
             self._all_described_at = now
         listed = {transactional_id for transactional_id, _ in asked.ids}

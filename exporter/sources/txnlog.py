@@ -21,7 +21,9 @@ from exporter.model import (
     Fact,
     Facts,
     Fault,
+    IgnoredSource,
     LoggedTransactions,
+    LogRefused,
     Notes,
     OpenTransaction,
     OpenTransactions,
@@ -58,12 +60,18 @@ own partitions.
 """
 
 
+REFUSED = frozenset({Reason.AUTHORIZATION, Reason.UNSUPPORTED})
+"""Reasons that stay until somebody changes the cluster."""
+POLLED_INSTEAD = "the cluster refuses the transaction log: outcomes are polled, and counted at least"
+
+
 @dataclass(frozen=True, slots=True)
 class TxnlogSettings:
-    """Limits of applications and ids, and seconds."""
+    """Limits of applications and ids, and seconds. ``or_polling``: outcomes are polled where the log is refused."""
 
     caps: Caps = field(default_factory=Caps)
     timeout: float = 10.0
+    or_polling: bool = False
 
 
 class TxnlogSource(KafkaSource):
@@ -111,15 +119,25 @@ class TxnlogSource(KafkaSource):
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
         noted: dict[SampleBatch, tuple[Sample, ...]] = {}
+        refused: Fault | None = None
         for item in self._read(deadline, facts):
             if isinstance(item, SampleBatch):
                 known = self._noted.get(item)
                 noted[item] = tuple(each for each in item.samples if each.metric in NOTED) if known is None else known
+            elif isinstance(item, Fault) and item.reason in REFUSED:
+                refused = item
             yield item
+        if refused is not None and self._settings.or_polling and not self._readable_once():
+            yield LogRefused(refused.detail)
+            yield IgnoredSource(POLLED_INSTEAD)
         self._noted = noted
         if any(noted.values()):
             self._hour.note([each for samples in noted.values() for each in samples])
             yield self._hour
+
+    def _readable_once(self) -> bool:
+        """Whether the log was readable in this process: a grant that was taken away since is a fault."""
+        return self._log is not None and self._log.readable
 
     def _read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
         if (stalls := facts.get(Stalls)) is not self._stalls:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from exporter import catalogue as c
 from exporter.core.runner import Group
-from exporter.model import Deadline, Distribution, Fact, Facts, Fault, Reason, Sample
+from exporter.model import Deadline, Distribution, Fact, Facts, Fault, IgnoredSource, Reason, Sample
+from exporter.sources.txnlog import POLLED_INSTEAD
 
 WALL = 1_795_255_200.0  # 2026-11-21 10:00:00 UTC
 
@@ -53,6 +54,14 @@ def stalled(cluster: str) -> Iterator[Sample]:
         yield c.LSO_HOLDER_DUE_TIMESTAMP_SECONDS(WALL - 412.25 + seconds, *holder, severity)
         yield c.TOPIC_THRESHOLD_SECONDS(seconds, cluster, "payments", f"stall_{severity}")
     yield c.IGNORED_INFO(1, cluster, "topic", "test-1", "a playground")
+
+
+def polled(cluster: str) -> Iterator[Sample]:
+    """Outcomes where the log is refused."""
+    for outcome, count in zip(c.OBSERVED_OUTCOMES, (950, 21, 2, 1, 140), strict=True):
+        yield c.TRANSACTIONS_OBSERVED_TOTAL(count, cluster, "pay", outcome)
+        yield c.LAST_TRANSACTION_OBSERVED_TIMESTAMP_SECONDS(WALL - count, cluster, "pay", outcome)
+    yield c.PRODUCER_EPOCHS_OBSERVED_TOTAL(2311, cluster, "pay")
 
 
 def transactions(cluster: str) -> Iterator[Sample]:
@@ -128,7 +137,14 @@ GONE = Fault(Reason.UNREACHABLE, "no broker answers")
 SCENARIOS = {
     "healthy": [all_of("prod")],
     "stalled": [group("prod", lso=stalled("prod"), transactions=transactions("prod"))],
-    "refused": [group("prod", lso=lso("prod"), transactions=transactions("prod"), txnlog=[REFUSED])],
+    "refused": [
+        group(
+            "prod",
+            lso=lso("prod"),
+            transactions=[*transactions("prod"), *polled("prod")],
+            txnlog=[REFUSED, IgnoredSource(POLLED_INSTEAD)],
+        )
+    ],
     "one_of_two_clusters_gone": [group("prod", lso=lso("prod")), group("dr", lso=[GONE], txnlog=[GONE, GONE])],
     "one_broker_of_five_down": [group("prod", lso=[*lso("prod"), Fault(Reason.TIMEOUT, "broker 3 did not answer")])],
 }

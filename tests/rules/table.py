@@ -15,6 +15,7 @@ from tests.rules import (
     cases_flink,
     cases_groups,
     cases_lso,
+    cases_polled,
     cases_spark,
     cases_transactions,
 )
@@ -25,6 +26,7 @@ CASES: tuple[Case, ...] = (
     *cases_groups.cases(),
     *cases_transactions.cases(),
     *cases_aborts.cases(),
+    *cases_polled.cases(),
     *cases_cluster.cases(),
     *cases_brokers.cases(),
     *cases_canary.cases(),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import count
+from types import MappingProxyType
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ from exporter.kafka.requests.transactions import (
     DESCRIBE_IDS,
     IDS_PER_REQUEST,
     Description,
+    Listing,
     coordinator_partition,
     describe_grant,
     describe_transactions,
@@ -37,13 +39,14 @@ class Asked(NamedTuple):
     """Result of one poll of all coordinators. ``faults`` is empty only when the result is complete.
 
     ``silent`` are the partitions of ``__transaction_state`` whose coordinator gave no usable answer, ``ids`` all listed
-    ids, in whatever state was asked for, with the log partition each belongs to.
+    ids, in whatever state was asked for, with the log partition each belongs to. ``described`` has every description.
     """
 
     transactions: tuple[OpenTransaction, ...]
     ids: tuple[tuple[str, int], ...]
     silent: frozenset[int]
     faults: tuple[Fault, ...]
+    described: Mapping[str, Description] = MappingProxyType({})
 
 
 def ask_coordinators(
@@ -54,10 +57,12 @@ def ask_coordinators(
     states: Sequence[str] = tuple(STATES),
     producer_ids: Sequence[int] = (),
     known: AbstractSet[str] = frozenset(),
+    also: Callable[[Sequence[Listing]], Iterable[str]] | None = None,
 ) -> Asked:
     """List the transactions in ``states`` (empty: all), of ``producer_ids`` when given, and describe the open ones.
 
-    Those of the ``known`` ids are not described, and so not among the transactions that are given back.
+    Those of the ``known`` ids are not described, and so not among the transactions that are given back. ``also`` names
+    those that are described though they are not open, from all that are listed.
 
     Complete only when every partition of ``__transaction_state`` has a leader and every leader answered, and DESCRIBE
     on all transactional ids is proven: without the ACL a broker returns an empty list and no error, and a stopped
@@ -72,6 +77,8 @@ def ask_coordinators(
     listed = list_transactions(client, metadata, deadline, states=states, producer_ids=producer_ids)
     rows = [row for rows in listed.values.values() for row in rows]
     wanted = [row.transactional_id for row in rows if row.state in STATES and row.transactional_id not in known]
+    if also is not None:
+        wanted += also(rows)
     described = describe_transactions(client, metadata, wanted, deadline)
     refused = describe_grant(client, metadata, deadline)
     silent = _silent(metadata, set(listed.values), tuple(described.unanswered), refused)
@@ -82,6 +89,7 @@ def ask_coordinators(
         tuple((row.transactional_id, coordinator_partition(row.transactional_id, len(log) or 1)) for row in rows),
         silent,
         tuple(dict.fromkeys(faults)),
+        described.values,
     )
 
 

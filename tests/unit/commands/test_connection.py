@@ -3,12 +3,61 @@ from __future__ import annotations
 import pytest
 
 from exporter.commands.connection import Capability, _print
+from exporter.commands.works import NEEDS, OUTCOMES, features
 from tests.fakes.one_broker import OneBroker
 
 
 def test_what_no_answer_can_tell_is_said_beside_a_good_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     good = Capability("transactional ids", "no open transactions", (), unseen="a DENY on single ids cannot be seen")
     assert good.verdict == "ok"
-    _print(OneBroker().cluster(), (good,))
+    _print(OneBroker().cluster(), (good,), ())
     said = capsys.readouterr().out
     assert "transactional ids: a DENY on single ids cannot be seen" in said
+
+
+KINDS = tuple(dict.fromkeys(need for needs in NEEDS.values() for need in needs))
+
+
+def of(missing: tuple[str, ...] = (), unproven: tuple[str, ...] = (), outcomes: str = "auto") -> dict[str, str]:
+    """What works where these kinds of requests are refused, or cannot be proven."""
+    answered = [
+        Capability(kind, "", (f"grant {kind}",) if kind in missing else (), "nothing there" if kind in unproven else "")
+        for kind in KINDS
+    ]
+    return {each.name: each.works for each in features(answered, outcomes)}
+
+
+def test_all_works_where_everything_is_answered_and_nothing_where_nothing_is() -> None:
+    assert {*of().values()} == {"yes"}
+    assert {*of(KINDS).values()} == {"no"}
+    assert {*of(unproven=KINDS).values()} == {"unproven"}
+
+
+@pytest.mark.parametrize(
+    ("missing", "outcomes", "works"),
+    [
+        ((), "auto", "yes"),
+        ((), "log", "yes"),
+        ((), "polling", "partly"),
+        (("transaction log",), "auto", "partly"),
+        (("transaction log",), "polling", "partly"),
+        (("transaction log",), "log", "no"),
+        (("transaction log", "transactional ids"), "auto", "no"),
+        (("transaction log", "every broker answers"), "polling", "no"),
+        (("transactional ids",), "auto", "yes"),
+        (("transactional ids",), "polling", "no"),
+    ],
+)
+def test_outcomes_are_exact_by_the_log_or_partly_there_by_polling(
+    missing: tuple[str, ...], outcomes: str, works: str
+) -> None:
+    assert of(missing, outcomes=outcomes)[OUTCOMES] == works
+
+
+def test_a_part_that_does_not_work_says_the_grant_that_is_missing() -> None:
+    answered = [Capability(kind, "", ("grant READ",) if kind == "transaction log" else ()) for kind in KINDS]
+    why = {each.name: each.why for each in features(answered, "auto")}
+    assert why["times of transactions, Flink jobs, commits of Connect's tasks"] == "grant READ"
+    assert why[OUTCOMES].startswith("at least, by polling")
+    assert why[OUTCOMES].endswith("grant READ")
+    assert why["stalled partitions, and since when"] == ""
