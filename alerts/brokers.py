@@ -55,6 +55,24 @@ def alerts(_: Settings) -> Iterator[Alert]:
         ("kafka_cluster", "broker"),
         when="a broker refused writes to more than 10 partitions in 15m",
     )
+    yield _timeout_refused()
+
+
+def _timeout_refused() -> Alert:
+    refused = 'request="InitProducerId", error="INVALID_TRANSACTION_TIMEOUT"'
+    return Alert(
+        "KafkaEosTransactionTimeoutRefused",
+        Severity.WARNING,
+        f"max by (kafka_cluster, broker) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{refused}}}[10m])) > 0",
+        "Producers cannot start: brokers refuse their transaction timeout.",
+        "Broker {{ $labels.broker }} of {{ $labels.kafka_cluster }} refused {{ $value | humanize }} InitProducerId"
+        " requests in 10 minutes with INVALID_TRANSACTION_TIMEOUT: their transaction.timeout.ms is above the brokers'"
+        " transaction.max.timeout.ms (15m by default). Such a producer writes nothing. Flink's KafkaSink asks for 1h"
+        " unless its job sets another one.",
+        DASHBOARD,
+        ("kafka_cluster", "broker"),
+        when="a broker refused a producer for its transaction timeout in the last 10m",
+    )
 
 
 def records() -> Iterator[Record]:

@@ -32,3 +32,19 @@ class FlinkTransactions(Fact):
     """Open transactions of Flink jobs, by producer id."""
 
     by_producer: Mapping[int, FlinkTransaction]
+
+
+class JobTimes(NamedTuple):
+    """A job with open transactions: seconds between its checkpoints, None until learned, and its shortest timeout."""
+
+    prefix: str
+    application: str
+    interval: float | None
+    timeout: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlinkJobs(Fact):
+    """The jobs that are known by what their transactions do."""
+
+    jobs: tuple[JobTimes, ...]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from exporter.flink.facts import Loss
+from exporter.flink.facts import JobTimes, Loss
 from exporter.flink.ids import parse
 from exporter.flink.kafka_sink_job import SLACK_SECONDS, UNLEARNED_SECONDS, KafkaSinkJob, Subtask
 from exporter.model import FlinkId, FlinkTransaction, OpenTransaction, Outcome, Precommit, TransactionState
@@ -96,6 +96,14 @@ class Jobs:
         who = parse(transactional_id)
         job = None if who is None else self._jobs.get(who.prefix)
         return job is not None and job.is_flink
+
+    def times(self, opened: Iterable[OpenTransaction]) -> tuple[JobTimes, ...]:
+        """The intervals of the jobs, and the shortest timeout of each that has an open transaction."""
+        shortest: dict[str, float] = {}
+        for each in opened:
+            if each.timeout is not None and (who := parse(each.transactional_id)) is not None:
+                shortest[who.prefix] = min(each.timeout, shortest.get(who.prefix, each.timeout))
+        return tuple(JobTimes(job.prefix, job.application, job.interval, shortest.get(job.prefix)) for job in self)
 
     def judge(self, opened: Iterable[OpenTransaction], now: float) -> dict[int, FlinkTransaction]:
         """The open transactions that belong to jobs, by producer id."""

@@ -13,6 +13,7 @@ from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.posture.check import CheckResult, PostureCheck, Rule
 from exporter.posture.connect import connect_checks
 from exporter.posture.evidence import PostureEvidence, broker_error, broker_numbers, broker_settings
+from exporter.posture.flink import flink_checks
 from exporter.posture.offsets import offset_checks
 from exporter.posture.stable_ids import id_checks
 
@@ -163,6 +164,11 @@ def _open_timeouts(evidence: PostureEvidence) -> Iterator[PostureCheck]:
         yield OPEN_TIMEOUT.says(application, passed=timeout <= limit, found=found)
 
 
+def _flink(evidence: PostureEvidence) -> Iterator[PostureCheck]:
+    limits = broker_numbers(evidence, "transaction.max.timeout.ms")
+    return flink_checks(evidence.flink_jobs, min(limits) / 1000 if limits else None)
+
+
 def _unclean(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     for topic in evidence.topics:
         settings = evidence.topic_settings.get(topic, "its settings were not read")
@@ -203,7 +209,10 @@ def _clients(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     if evidence.clients is None:
         yield OLD_CLIENTS.cannot(evidence.cluster, evidence.clients_error or "the transaction log is not read")
         return
+    of_flink = {job.application for job in evidence.flink_jobs}
     for application, versions in sorted(evidence.clients.items()):
+        if application in of_flink:
+            continue  # the connector bundles its client (3.9.0 in 4.0.0-2.0): a job cannot use another one
         total = sum(versions.values())
         old = sum(count for version, count in versions.items() if version < V2)
         if total:
@@ -275,6 +284,7 @@ _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _log_isr,
     _max_timeout,
     _open_timeouts,
+    _flink,
     _unclean,
     _topic_min_isr,
     _version,

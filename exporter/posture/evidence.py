@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
+from exporter.flink.facts import JobTimes
 from exporter.kafka.requests.metadata import PartitionMetadata
 from exporter.model import Fact, GroupCommits, IdChanges, OffsetPartitions, OpenTransaction
 from exporter.posture.check import PostureCheck, Settings
@@ -46,6 +47,7 @@ class PostureEvidence:
     group_commits: GroupCommits | None = None
     offset_partitions: Mapping[str, OffsetPartitions] = field(default_factory=dict)
     id_changes: Mapping[str, IdChanges] = field(default_factory=dict)
+    flink_jobs: Sequence[JobTimes] = field(default_factory=tuple)
 
 
 def broker_settings(evidence: PostureEvidence) -> list[Settings]:

@@ -11,7 +11,7 @@ from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.kafka.requests.transactions import OPEN_STATES, Listing, describe_transactions
 from exporter.model import Deadline, Facts, LoggedTransactions, LogRefused, Sample
 from exporter.sources.cluster import Cluster
-from exporter.transactions.observed import Look
+from exporter.transactions.observed import CoordinatorLook
 from exporter.transactions.observed_counts import ObservedTransactions
 
 DESCRIBE_SECONDS = 2.0
@@ -61,7 +61,7 @@ class PolledOutcomes:
         clock = self._cluster.clock
         complete = not asked.faults
         self._polled_at = since
-        self._observed.take(asked.described, Look(since, clock.monotonic()), clock.wall(), listed=complete)
+        self._observed.take(asked.described, CoordinatorLook(since, clock.monotonic()), clock.wall(), listed=complete)
         if complete:
             self._observed.forget_all_but(transactional_id for transactional_id, _ in asked.ids)
         else:
@@ -90,4 +90,4 @@ class PolledOutcomes:
             return
         described = describe_transactions(self._cluster.client, metadata, due, deadline).values
         clock = self._cluster.clock
-        observed.take(described, Look(asked, clock.monotonic()), clock.wall(), listed=False)
+        observed.take(described, CoordinatorLook(asked, clock.monotonic()), clock.wall(), listed=False)

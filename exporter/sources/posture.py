@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from exporter import catalogue
 from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
+from exporter.flink.facts import FlinkJobs
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.model import (
@@ -108,6 +109,7 @@ class PostureSource(KafkaSource):
             group_commits=facts.get(GroupCommits),
             offset_partitions=use.offset_partitions if use is not None else {},
             id_changes=use.id_changes if use is not None else {},
+            flink_jobs=jobs.jobs if (jobs := facts.get(FlinkJobs)) is not None else (),
         )
         yield from self._say(checks_of(evidence))
 

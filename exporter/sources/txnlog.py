@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from exporter import catalogue
-from exporter.flink.facts import FlinkTransactions
+from exporter.flink.facts import FlinkJobs, FlinkTransactions
 from exporter.flink.places import PrecommitPlaces
 from exporter.flink.samples import flink_samples
 from exporter.kafka.client import AskError
@@ -341,6 +341,7 @@ class TxnlogSource(KafkaSource):
         jobs = self._aggregates.flink
         judged = jobs.judge(opened, now)
         yield FlinkTransactions(judged)
+        yield FlinkJobs(jobs.times(opened))
         self._places.complete(jobs, now)
         yield from flink_samples(self.cluster, jobs, opened, judged, now, self._cluster.shard.tells_of)
 

@@ -40,7 +40,7 @@ _RANK: Mapping[str, int] = {
 KNOWN_STATES = frozenset({_EMPTY, *_RANK})
 
 
-class Described(NamedTuple):
+class DescribedId(NamedTuple):
     """An id as its coordinator describes it. ``started`` (Unix seconds of its clock) is None in Empty, ``timeout``
     (seconds) None without one.
     """
@@ -52,14 +52,14 @@ class Described(NamedTuple):
     timeout: float | None
 
 
-class Look(NamedTuple):
+class CoordinatorLook(NamedTuple):
     """When coordinators were asked and when they had answered, in monotonic seconds."""
 
     asked: float
     answered: float
 
 
-class Seen(NamedTuple):
+class SeenId(NamedTuple):
     """An id after the last look.
 
     ``started`` is the newest start that was seen, ``decided`` whether that transaction was counted. ``open_since`` is
@@ -68,8 +68,8 @@ class Seen(NamedTuple):
     abort which is a timeout unless a producer is initialised soon.
     """
 
-    last: Described
-    look: Look
+    last: DescribedId
+    look: CoordinatorLook
     started: float | None
     decided: bool
     open_since: float | None = None
@@ -78,22 +78,22 @@ class Seen(NamedTuple):
     timed_out_at: float | None = None
 
 
-class Change(NamedTuple):
+class SeenChange(NamedTuple):
     """What one description shows beside the one before it. ``epochs`` is by how much the epoch was raised."""
 
-    seen: Seen
+    seen: SeenId
     ended: tuple[ObservedOutcome, ...] = ()
     epochs: int = 0
 
 
-def first_seen(now: Described, look: Look, *, new: bool, absent_at: float | None = None) -> Change:
+def first_seen(now: DescribedId, look: CoordinatorLook, *, new: bool, absent_at: float | None = None) -> SeenChange:
     """The first description of an id.
 
     ``new``: the id did not exist at the look before, at ``absent_at``, so that its transaction began since.
     """
     opened = now.state == _OPEN
     decided = now.state in _COMMITS or now.state in _ABORTS
-    seen = Seen(
+    seen = SeenId(
         now,
         look,
         now.started,
@@ -102,16 +102,16 @@ def first_seen(now: Described, look: Look, *, new: bool, absent_at: float | None
         absent_at if new and opened else None,
     )
     if not (new and decided):
-        return Change(seen)
-    return Change(seen, (ObservedOutcome.COMMITTED if now.state in _COMMITS else ObservedOutcome.ABORTED,))
+        return SeenChange(seen)
+    return SeenChange(seen, (ObservedOutcome.COMMITTED if now.state in _COMMITS else ObservedOutcome.ABORTED,))
 
 
-def compare(before: Seen, now: Described, look: Look) -> Change:
+def compare(before: SeenId, now: DescribedId, look: CoordinatorLook) -> SeenChange:
     """What a description shows that the one before it did not. An answer that is older than the last one, of a
     coordinator that was replaced, changes nothing.
     """
     if now.state not in KNOWN_STATES or _is_older(before, now):
-        return Change(before)
+        return SeenChange(before)
     last = before.last
     ended: list[ObservedOutcome] = []
     doubt = before.timed_out_at
@@ -141,7 +141,7 @@ def compare(before: Seen, now: Described, look: Look) -> Change:
             ended.append(ObservedOutcome.ABORTED)
     opened = now.state == _OPEN
     goes_on = opened and same and last.state == _OPEN
-    seen = Seen(
+    seen = SeenId(
         now,
         look,
         before.started if now.started is None else now.started,
@@ -152,10 +152,10 @@ def compare(before: Seen, now: Described, look: Look) -> Change:
         doubt,
     )
     raised = now.producer_epoch - last.producer_epoch if now.producer_id == last.producer_id else 1
-    return Change(seen, tuple(ended), raised)
+    return SeenChange(seen, tuple(ended), raised)
 
 
-def _is_older(before: Seen, now: Described) -> bool:
+def _is_older(before: SeenId, now: DescribedId) -> bool:
     """Whether the answer is of a coordinator with an older state than the last one."""
     last = before.last
     if now.producer_id == last.producer_id and now.producer_epoch < last.producer_epoch:
@@ -170,7 +170,7 @@ def _is_older(before: Seen, now: Described) -> bool:
     return now.started < before.started
 
 
-def _is_v1(before: Seen, now: Described, *, same: bool) -> bool:
+def _is_v1(before: SeenId, now: DescribedId, *, same: bool) -> bool:
     """Whether the client of this epoch is of V1: a transaction was ended without raising it."""
     last = before.last
     if (now.producer_id, now.producer_epoch) != (last.producer_id, last.producer_epoch):
@@ -183,7 +183,7 @@ def _is_v1(before: Seen, now: Described, *, same: bool) -> bool:
     return last.state in _RANK and last.state != _OPEN and now.state in _RANK and now.state != _OPEN
 
 
-def _aborted(before: Seen, now: Described, look: Look) -> ObservedOutcome | None:
+def _aborted(before: SeenId, now: DescribedId, look: CoordinatorLook) -> ObservedOutcome | None:
     """Why a transaction that was seen open was aborted; None where it is a timeout unless a producer comes soon."""
     last, timeout = before.last, before.last.timeout
     if timeout is None or (now.producer_id, now.producer_epoch) != (last.producer_id, last.producer_epoch + 1):
@@ -195,7 +195,7 @@ def _aborted(before: Seen, now: Described, look: Look) -> ObservedOutcome | None
     return ObservedOutcome.FENCED if _within(before, look, timeout) else None
 
 
-def _replaced(before: Seen, now: Described, look: Look) -> ObservedOutcome:
+def _replaced(before: SeenId, now: DescribedId, look: CoordinatorLook) -> ObservedOutcome:
     """How an open transaction ended of which a later look shows nothing any more."""
     last, timeout = before.last, before.last.timeout
     if (
@@ -209,6 +209,6 @@ def _replaced(before: Seen, now: Described, look: Look) -> ObservedOutcome:
     return ObservedOutcome.UNKNOWN
 
 
-def _within(before: Seen, look: Look, timeout: float) -> bool:
+def _within(before: SeenId, look: CoordinatorLook, timeout: float) -> bool:
     """Whether the transaction ended before its timeout, for certain."""
     return before.absent_at is not None and look.answered - before.absent_at < timeout

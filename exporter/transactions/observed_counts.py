@@ -11,7 +11,7 @@ from exporter.core.shard import WHOLE, Shard
 from exporter.kafka.requests.transactions import OPEN_STATES, Description, Listing
 from exporter.model import Sample
 from exporter.transactions.applications import Grouping
-from exporter.transactions.observed import Described, Look, Seen, compare, first_seen
+from exporter.transactions.observed import CoordinatorLook, DescribedId, SeenId, compare, first_seen
 from exporter.words import ObservedOutcome
 
 MOST_IDS = 20_000
@@ -25,16 +25,16 @@ DUE_SECONDS = 60.0
 MOST_DUE = 500
 
 
-class Tracked(NamedTuple):
+class TrackedId(NamedTuple):
     """An id: its application, what was last seen of it, and when that changed."""
 
     application: str
-    seen: Seen
+    seen: SeenId
     changed_at: float
 
 
 @dataclass(slots=True)
-class Counts:
+class ObservedCounts:
     """The counts of one application; ``last`` has Unix seconds."""
 
     outcomes: dict[ObservedOutcome, int] = field(default_factory=lambda: dict.fromkeys(ObservedOutcome, 0))
@@ -50,9 +50,9 @@ class ObservedTransactions:
         self._grouping = grouping
         self._most = applications
         self._shard = shard
-        self._ids: dict[str, Tracked] = {}
-        self._counts: dict[str, Counts] = {}
-        self._whole: Look | None = None  # the last look, where it had every id
+        self._ids: dict[str, TrackedId] = {}
+        self._counts: dict[str, ObservedCounts] = {}
+        self._whole: CoordinatorLook | None = None  # the last look, where it had every id
         self._newest: float | None = None  # start that any look has shown
         self._turn = 0
         self._left_out = 0
@@ -95,7 +95,7 @@ class ObservedTransactions:
                 found.append(key)
         return found[:MOST_DUE]
 
-    def take(self, described: Mapping[str, Description], look: Look, wall: float, *, listed: bool) -> None:
+    def take(self, described: Mapping[str, Description], look: CoordinatorLook, wall: float, *, listed: bool) -> None:
         """Take in the descriptions of a look. ``listed``: every id was listed and those chosen were described.
 
         ``wall`` is our clock, Unix seconds.
@@ -113,7 +113,7 @@ class ObservedTransactions:
             else:
                 change = compare(known.seen, now, look)
             changed = known is None or change.seen.last != known.seen.last
-            self._ids[key] = Tracked(
+            self._ids[key] = TrackedId(
                 application, change.seen, look.answered if changed or not known else known.changed_at
             )
             self._count(application, change.ended, change.epochs, wall)
@@ -140,7 +140,7 @@ class ObservedTransactions:
         if own is None:
             if len(self._counts) >= self._most:
                 application = self._shard.overflow
-            own = self._counts.setdefault(application, Counts())
+            own = self._counts.setdefault(application, ObservedCounts())
         own.epochs += epochs
         for outcome in ended:
             own.outcomes[outcome] += 1
@@ -158,5 +158,5 @@ class ObservedTransactions:
             yield catalogue.SERIES_DROPPED(float(self._left_out), catalogue.TRANSACTIONS_OBSERVED_TOTAL.name)
 
 
-def _described(said: Description) -> Described:
-    return Described(said.producer_id, said.producer_epoch, said.state, said.started, said.timeout)
+def _described(said: Description) -> DescribedId:
+    return DescribedId(said.producer_id, said.producer_epoch, said.state, said.started, said.timeout)

@@ -21,6 +21,7 @@ def cases() -> Iterator[Case]:
     yield from _persistent()
     yield from _sequences()
     yield from _verification()
+    yield from _timeouts()
 
 
 def errors(values: str, who: tuple[str, ...] = PLACE, agent: str = "a") -> Series:
@@ -214,3 +215,24 @@ def _verification() -> Iterator[Case]:
         [failures("0 " * 20 + " ".join(str(at) for at in range(60)))],
         {"30m": [], "35m": [ours]},
     )
+
+
+def _timeouts() -> Iterator[Case]:
+    name = "KafkaEosTransactionTimeoutRefused"
+    place = ("prod", "1", "InitProducerId", "INVALID_TRANSACTION_TIMEOUT")
+
+    def ticket(cluster: str = "prod", broker: str = "1") -> dict[str, str]:
+        return {"severity": "warning", "kafka_cluster": cluster, "broker": broker}
+
+    yield case(name, "one", [errors("0x4 1x60", place)], {"4m": [], "6m": [ticket()], "14m": [ticket()], "23m": []})
+    yield case(name, "none", [errors("3x60", place)], {"6m": [], "30m": []})
+    others = [
+        errors("0+5x60", ("prod", "1", "InitProducerId", "PRODUCER_FENCED")),
+        errors("0+5x60", ("prod", "1", "EndTxn", "INVALID_TRANSACTION_TIMEOUT")),
+    ]
+    yield case(name, "other errors and requests", others, {"6m": [], "30m": []})
+    places = [place, ("other", *place[1:]), ("prod", "2", *place[2:])]
+    all_three = [ticket(), ticket("other"), ticket("prod", "2")]
+    yield case(name, "each broker", [errors("0x4 1x60", each) for each in places], {"8m": all_three})
+    two = [errors("0x4 1x60", place), errors("0x4 1x60", place, agent="b")]
+    yield case(name, "two replicas are one ticket", two, {"8m": [ticket()]})

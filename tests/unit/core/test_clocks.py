@@ -27,6 +27,7 @@ WALL = {
     "model.py": "the clock itself",
     "sources/lso.py": "dates stalls; ages go by the monotonic clock or the coordinators'",
     "sources/offsets.py": "from when on commits are read at the start",
+    "sources/polled_outcomes.py": "kafka_eos_last_transaction_observed_timestamp_seconds",
     "sources/rounds.py": "dates a proof that is shown",
     "sources/spark.py": "compares with Spark's timestamps, of its own clock; nothing is forgotten for good by it",
     "sources/transactions.py": "the distance of the clocks; dates a broken partition",

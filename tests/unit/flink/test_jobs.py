@@ -268,3 +268,16 @@ def test_a_log_that_is_read_partition_by_partition_shows_the_job_that_a_live_one
     for late in (1.0, 100.0, 400.0):
         assert replayed.judge(opened, live.now + late) == live_jobs.judge(opened, live.now + late)
     assert replayed.judge(opened, live.now + 1)[opened[1].producer_id].waiting
+
+
+def test_the_interval_and_the_shortest_timeout_of_a_job_are_given_for_its_posture(sink: SimulatedSink) -> None:
+    def opened(subtask: int, timeout: float | None) -> OpenTransaction:
+        who = (sink.id(subtask, sink.checkpoint), "orders", subtask, 0)
+        return OpenTransaction(*who, TransactionState.ONGOING, sink.now, timeout, None, frozenset())
+
+    assert sink.jobs.times([opened(0, 900.0)]) == ()  # no job yet
+    sink.run(6)
+    (job,) = sink.jobs.times([opened(0, 900.0), opened(1, 600.0), opened(1, None)])
+    assert (job.prefix, job.application, job.timeout) == ("orders", "orders", 600.0)
+    assert job.interval == pytest.approx(INTERVAL, abs=1.0)
+    assert sink.jobs.times([])[0].timeout is None

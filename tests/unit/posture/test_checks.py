@@ -9,6 +9,7 @@ import pytest
 from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
+from exporter.flink.facts import JobTimes
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
 from exporter.model import ConnectTaskId, OpenTransaction, TopicPartition, TransactionState
 from exporter.posture.check import CheckResult, PostureCheck
@@ -201,3 +202,39 @@ def test_applications_that_come_faster_than_people_make_them_are_grouped_wrongly
     evidence = replace(SOUND, new_applications=new)
     assert (("application_names", "prod") in _failed(evidence)) == failed
     assert any(each.name == "application_names" for each in checks_of(evidence)) == (new is not None)
+
+
+# --- Flink ---
+
+
+def _job(interval: float | None, timeout: float | None) -> PostureEvidence:
+    return replace(SOUND, flink_jobs=(JobTimes("orders-sink", "flink-app", interval, timeout),))
+
+
+@pytest.mark.parametrize(
+    ("interval", "timeout", "verdict"),
+    [
+        (60.0, 900.0, CheckResult.PASSED),
+        (300.0, 900.0, CheckResult.PASSED),
+        (301.0, 900.0, CheckResult.INFORMATION),
+        (450.0, 900.0, CheckResult.INFORMATION),
+        (451.0, 900.0, CheckResult.FAILED),
+        (10.0, 60.0, CheckResult.INFORMATION),
+    ],
+)
+def test_the_timeout_of_a_flink_job_leaves_two_checkpoints_and_a_restart(
+    interval: float, timeout: float, verdict: CheckResult
+) -> None:
+    found = [check for check in checks_of(_job(interval, timeout)) if check.name == "flink_transaction_timeout"]
+    assert [(check.subject, check.verdict) for check in found] == [("orders-sink", verdict)]
+    assert "the brokers allow 900 s" in found[0].found
+
+
+@pytest.mark.parametrize("unknown", [_job(None, 900.0), _job(60.0, None)])
+def test_a_flink_job_whose_interval_or_timeout_is_not_known_is_not_judged(unknown: PostureEvidence) -> None:
+    assert not [check for check in checks_of(unknown) if check.name == "flink_transaction_timeout"]
+
+
+def test_a_flink_job_is_not_asked_for_clients_that_its_connector_does_not_bundle() -> None:
+    evidence = replace(_job(60.0, 900.0), clients={"flink-app": {0: 8}, "pay": {0: 1}})
+    assert {check.subject for check in checks_of(evidence) if check.name == "transaction_clients"} == {"pay"}

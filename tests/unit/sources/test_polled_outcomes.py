@@ -13,7 +13,7 @@ from exporter.sources.polled_outcomes import Where
 from exporter.sources.transactions import TransactionsSettings, TransactionsSource
 from exporter.sources.txnlog import POLLED_INSTEAD, TxnlogSettings, TxnlogSource
 from exporter.transactions.applications import Grouping
-from exporter.transactions.observed import Look
+from exporter.transactions.observed import CoordinatorLook
 from exporter.transactions.observed_counts import ACTIVE_SECONDS, IDLE_PER_LOOK, MOST_IDS, ObservedTransactions
 from exporter.words import ObservedOutcome
 from tests.fakes.cluster import LOG, OFFSETS, FakeKafka, FakeTransaction, SourceRead, partitions, read
@@ -224,7 +224,7 @@ def complete(number: int, started: float = 100.0) -> Description:
 
 
 def described(found: ObservedTransactions, count: int, at: float) -> None:
-    found.take({f"app-{number}": complete(number) for number in range(count)}, Look(at, at), at, listed=True)
+    found.take({f"app-{number}": complete(number) for number in range(count)}, CoordinatorLook(at, at), at, listed=True)
 
 
 def test_ids_that_were_not_used_for_long_are_described_in_turn() -> None:
@@ -263,7 +263,7 @@ def test_ids_that_expired_are_forgotten_and_count_nothing_when_they_come_back_wi
     found.forget_all_but(["app-0"])
     described(found, 3, 1.0)
     assert not any(each.value for each in found.samples("prod") if each.metric is COUNTS)
-    found.take({"app-1": complete(1, 101.0)}, Look(2.0, 2.0), 2.0, listed=True)
+    found.take({"app-1": complete(1, 101.0)}, CoordinatorLook(2.0, 2.0), 2.0, listed=True)
     assert [each.labels[2] for each in found.samples("prod") if each.metric is COUNTS and each.value] == [
         ObservedOutcome.COMMITTED
     ]

@@ -10,23 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.transactions.observed import RESTART_SECONDS, Described, Look, Seen, compare, first_seen
+from exporter.transactions.observed import RESTART_SECONDS, CoordinatorLook, DescribedId, SeenId, compare, first_seen
 from exporter.words import ObservedOutcome
 
 COMMITTED, ABORTED, TIMED_OUT, FENCED, UNKNOWN = ObservedOutcome
 TIMEOUT = 60.0
 
 
-def at(state: str, epoch: int = 3, started: float | None = 100.0, pid: int = 7) -> Described:
-    return Described(pid, epoch, state, None if state == "Empty" else started, TIMEOUT)
+def at(state: str, epoch: int = 3, started: float | None = 100.0, pid: int = 7) -> DescribedId:
+    return DescribedId(pid, epoch, state, None if state == "Empty" else started, TIMEOUT)
 
 
-def outcomes(*looks: tuple[float, Described]) -> list[ObservedOutcome]:
+def outcomes(*looks: tuple[float, DescribedId]) -> list[ObservedOutcome]:
     """What is counted of an id that is described at these monotonic seconds, the first of which counts nothing."""
-    seen: Seen | None = None
+    seen: SeenId | None = None
     found: list[ObservedOutcome] = []
     for instant, described in looks:
-        look = Look(instant, instant)
+        look = CoordinatorLook(instant, instant)
         change = first_seen(described, look, new=False) if seen is None else compare(seen, described, look)
         seen = change.seen
         found += change.ended
@@ -59,7 +59,7 @@ V1 = [(0.0, at("Ongoing", started=10.0)), (1.0, at("CompleteCommit", started=10.
     ],
 )
 def test_a_new_start_or_a_decision_is_one_transaction(
-    looks: list[tuple[float, Described]], expected: list[ObservedOutcome]
+    looks: list[tuple[float, DescribedId]], expected: list[ObservedOutcome]
 ) -> None:
     assert outcomes(*looks) == expected
 
@@ -105,7 +105,7 @@ def test_an_abort_of_a_v1_client_that_may_be_past_the_timeout_is_no_fence() -> N
 
 
 def test_a_new_id_is_counted_when_the_look_before_did_not_have_it() -> None:
-    look = Look(1.0, 1.0)
+    look = CoordinatorLook(1.0, 1.0)
     assert first_seen(at("CompleteCommit"), look, new=True).ended == (COMMITTED,)
     assert first_seen(at("PrepareAbort"), look, new=True).ended == (ABORTED,)
     assert first_seen(at("Ongoing"), look, new=True).ended == ()
@@ -127,10 +127,10 @@ class Coordinator:
     v2: bool = False
     inits_at: float = float("-inf")
     truth: Counter[str] = field(default_factory=Counter)
-    states: list[tuple[float, Described]] = field(default_factory=list)
+    states: list[tuple[float, DescribedId]] = field(default_factory=list)
 
     def note(self) -> None:
-        self.states.append((self.now, Described(self.pid, self.epoch, self.state, self.started, TIMEOUT)))
+        self.states.append((self.now, DescribedId(self.pid, self.epoch, self.state, self.started, TIMEOUT)))
 
     def pass_(self, seconds: float) -> None:
         """Time passes; the scan ends a transaction that is past its timeout."""
@@ -203,13 +203,13 @@ def history(steps: Sequence[tuple[str, float]], *, v2: bool) -> Coordinator:
 def seen_of(world: Coordinator, interval: float, offset: float, stale: frozenset[int]) -> Counter[str]:
     """What looks at this interval count; a look in ``stale`` is answered by a coordinator one state behind."""
     found: Counter[str] = Counter()
-    seen: Seen | None = None
+    seen: SeenId | None = None
     instant, number = 1000.0 + offset, 0
     while instant <= world.now + 2 * interval + 10:
         places = [place for place, (since, _) in enumerate(world.states) if since <= instant]
         if places:
             place = max(0, places[-1] - 1) if number in stale else places[-1]
-            look = Look(instant, instant)
+            look = CoordinatorLook(instant, instant)
             described = world.states[place][1]
             change = first_seen(described, look, new=False) if seen is None else compare(seen, described, look)
             seen = change.seen
