@@ -66,6 +66,7 @@ EQUIVALENT = {
     "KafkaEosProducerFenced persistent(warning,persistent): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosFlinkTransactionAtRisk(warning): line 1 column 1: min by -> sum by": "it compares nothing; the text"
     " has the value",
+    "KafkaEosFlinkTransactionAtRisk(warning): line 1 column 1: min by -> max by": "as above",
     "KafkaEosConnectCommitsFailing(warning): line 3 column 97: [3m] -> [360s]": "a threshold comes with the same"
     " scrape as the ratio, which is not looked for any longer back",
     'KafkaEosSparkQueryTerminated(critical): line 6 column 49: state="failed" -> state=~".*"': "any other state that"
