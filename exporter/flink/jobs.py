@@ -99,6 +99,8 @@ class Jobs:
 
     def times(self, opened: Iterable[OpenTransaction]) -> tuple[JobTimes, ...]:
         """The intervals of the jobs, and the shortest timeout of each that has an open transaction."""
+        if not any(self):
+            return ()
         shortest: dict[str, float] = {}
         for each in opened:
             if each.timeout is not None and (who := parse(each.transactional_id)) is not None:
