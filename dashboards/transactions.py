@@ -150,13 +150,14 @@ def _observed() -> core.Panel:
 def _observed_epochs() -> core.Panel:
     epochs = per_second(PRODUCER_EPOCHS_OBSERVED_TOTAL, OF_APPLICATION)
     last = series(LAST_TRANSACTION_OBSERVED_TIMESTAMP_SECONDS, 'outcome="committed"', OF_APPLICATION)
+    last = f"max by (kafka_cluster, application) ({last})"
     return lines(
         "Epochs raised, and age of the last commit seen, by polling",
         "Clients of Transactions V2 raise the epoch with each transaction, so that this is the most that they end; "
         "those before it when they start, are fenced or time out.",
         [
             Query(f"topk(10, {total(epochs, 'application')})", "{{application}}: epochs per second"),
-            Query(f"topk(10, min by (application) (time() - {last}))", "{{application}}: seconds since a commit"),
+            Query(f"topk(10, min by (application) ({age(last)}))", "{{application}}: seconds since a commit"),
         ],
         "none",
     )
