@@ -49,7 +49,7 @@ def test_a_producer_killed_in_the_middle_of_a_transaction_leaves_no_duplicate(
     audits: Auditor, kafka: KafkaCluster, topic: str, keep: EnterContext, fresh: Fresh
 ) -> None:
     name = fresh("killed")
-    first = keep(RdkafkaProducer(kafka, name))
+    first = keep(RdkafkaProducer(kafka, name, timeout=600))
     first.init()
     first.run(3, topic, 5)
     first.begin()
@@ -89,7 +89,7 @@ def test_what_a_fenced_zombie_wrote_is_aborted_and_seen_by_no_committed_reader(
 def test_a_reader_that_takes_uncommitted_records_for_good_is_found_out_by_its_sink(
     audits: Auditor, kafka: KafkaCluster, topic: str, keep: EnterContext, fresh: Fresh, tmp_path: Path
 ) -> None:
-    producer = keep(RdkafkaProducer(kafka, fresh("writer")))
+    producer = keep(RdkafkaProducer(kafka, fresh("writer"), timeout=600))
     producer.init()
     producer.run(2, topic, 2)
     producer.run(1, topic, 2, commit=False)
