@@ -130,10 +130,10 @@ deploy: $(READY)
 site: $(READY) ## the documentation site in build/site, with warnings as errors and every link checked
 	scripts/build-site $(PY)
 
-hostile: $(READY) ## what others may write: every reader fuzzed for 3 s (FUZZ_SECONDS), patterns, limits of the process
-	FUZZ_SECONDS=$${FUZZ_SECONDS:-3} $(BIN)/pytest tests/fuzz tests/hostile -n 2 $(ARGS)
+hostile: $(READY) ## what others may write: every reader fuzzed for 20 s (FUZZ_SECONDS), always from the same seed (FUZZ_SEED), patterns, limits of the process
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-20} FUZZ_SEED=$${FUZZ_SEED:-1} $(BIN)/pytest tests/fuzz tests/hostile -n 2 $(ARGS)
 
-fuzz: $(READY) ## every reader fuzzed for FUZZ_SECONDS (60); what fails stays in tests/fuzz/corpus
+fuzz: $(READY) ## every reader fuzzed for FUZZ_SECONDS (60), from a new seed each time; what fails stays in tests/fuzz/corpus
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BIN)/pytest tests/fuzz -n 2 $(ARGS)
 
 test: check unit hostile golden rules deploy dist e2e spark ## all of the above

@@ -7,6 +7,7 @@ makes the target fail is written to tests/fuzz/corpus/TARGET/, where every later
 from __future__ import annotations
 
 import hashlib
+import os
 import resource
 import sys
 import tempfile
@@ -17,6 +18,8 @@ CORPUS = Path(__file__).parent / "corpus"
 MOST_BYTES = 16 * 1024
 INPUT_SECONDS = 20
 MEMORY_MB = 1024
+SEED = int(os.environ.get("FUZZ_SEED", "0"))
+"""Of libFuzzer: 0 takes another one at each run."""
 
 
 def corpus_of(name: str) -> list[Path]:
@@ -37,6 +40,7 @@ def by_libfuzzer(name: str, seconds: int) -> None:
             f"-timeout={INPUT_SECONDS}",
             f"-rss_limit_mb={MEMORY_MB}",
             f"-artifact_prefix={CORPUS / name}/",
+            f"-seed={SEED}",
             "-print_final_stats=1",
             "-verbosity=0",
         ]

@@ -1,6 +1,7 @@
 """Every reader on what others may write: the inputs of its corpus, and new ones for a while.
 
-FUZZ_SECONDS is how long each is tried for. A failure leaves its input in tests/fuzz/corpus, for `git add`.
+FUZZ_SECONDS is how long each is tried for, FUZZ_SEED where it begins. A failure leaves its input in tests/fuzz/corpus,
+for `git add`.
 """
 
 from __future__ import annotations
