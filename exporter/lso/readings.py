@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import NamedTuple
 
 from exporter.model import TopicPartition
@@ -26,7 +26,7 @@ class Reading(NamedTuple):
 
 
 class Readings(dict[TopicPartition, Reading]):
-    """By partition. Written by ``note`` and ``drop`` alone."""
+    """By partition. Written by ``note``, ``renew`` and ``drop`` alone."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,6 +39,11 @@ class Readings(dict[TopicPartition, Reading]):
             self.topics[partition.topic] += 1
         self[partition] = reading
         self._oldest = min(self._oldest, reading.at)
+
+    def renew(self, readings: Mapping[TopicPartition, Reading], at: float) -> None:
+        """Replace readings of partitions that have one; all are of the instant ``at``."""
+        self.update(readings)
+        self._oldest = min(self._oldest, at)
 
     def drop(self, partition: TopicPartition) -> None:
         if self.pop(partition, None) is not None:

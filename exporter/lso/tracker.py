@@ -117,6 +117,28 @@ class StallTracker:
 
     # --- Reading ---
 
+    def look_at_all(
+        self,
+        stable: Mapping[TopicPartition, int],
+        high: Mapping[TopicPartition, int],
+        now: float,
+        asked_at: float,
+    ) -> None:
+        """As ``look``, for every partition of ``high``."""
+        readings, standing = self.readings, self.standing
+        same: dict[TopicPartition, Reading] = {}
+        for partition, high_watermark in high.items():
+            last, last_stable_offset = readings.get(partition), stable[partition]
+            if (
+                last is not None
+                and last.last_stable_offset == last_stable_offset
+                and (last_stable_offset < high_watermark) == (partition in standing)
+            ):  # as most: the LSO did not move, and is below the high watermark as before
+                same[partition] = Reading(last_stable_offset, high_watermark, asked_at)
+            else:
+                self.look(partition, last_stable_offset, high_watermark, now, asked_at)
+        readings.renew(same, asked_at)
+
     def look(
         self,
         partition: TopicPartition,
@@ -127,15 +149,8 @@ class StallTracker:
     ) -> None:
         """Process one reading, requested at ``asked_at`` and answered at ``now``, monotonic."""
         at = now if asked_at is None else asked_at
-        last, before = self.readings.get(partition), self.standing.get(partition)
-        if (
-            last is not None
-            and last.last_stable_offset == last_stable_offset
-            and (last_stable_offset < high_watermark) == (before is not None)
-        ):  # as most: the LSO did not move, and is below the high watermark as before
-            self.readings.note(partition, Reading(last_stable_offset, high_watermark, at))
-            return
-        watched = last is not None
+        watched = partition in self.readings
+        before = self.standing.get(partition)
         self.readings.note(partition, Reading(last_stable_offset, high_watermark, at))
         state = standing(before, last_stable_offset, high_watermark, now, watched=watched)
         lost = None if watched else self._lost.pop(partition, None)

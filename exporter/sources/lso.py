@@ -278,9 +278,7 @@ class LsoSource(KafkaSource):
         asked_at = self._cluster.clock.monotonic()
         ends = both_ends(self._cluster.client, metadata, targets, deadline)
         now = self._cluster.clock.monotonic()
-        look, stable = self._watch.look, ends.stable
-        for partition, high_watermark in ends.high.items():
-            look(partition, stable[partition], high_watermark, now, asked_at)
+        self._watch.look_at_all(ends.stable, ends.high, now, asked_at)
         if ends.gone:  # the next metadata will not have it
             self._watch.forget(ends.gone)
             self._metadata = None

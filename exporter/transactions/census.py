@@ -31,6 +31,7 @@ class Census:
         self._first_shard = first_shard
         self._counted_at: float | None = None
         self._known_ids = KnownIds({})
+        self._counted: tuple[object, ...] = ()  # what they are of
         self._ids = 0  # at the last count
         self._use: TransactionUse | None = None
         self._used_at = 0.0
@@ -45,7 +46,9 @@ class Census:
         if self._counted_at is None or now - self._counted_at >= CENSUS_INTERVAL or self._aggregates.uncounted:
             self._counted_at = now
             self._aggregates.census({} if log is None else log.seen_since(int((log_now - HOUR) * 1000)))
-            self._known_ids = self._count_ids(log)
+            counted = (log, None if log is None else log.changes, self._aggregates.applications)
+            if counted != self._counted:
+                self._known_ids, self._counted = self._count_ids(log), counted
         yield self._known_ids
         if not self._first_shard:
             return

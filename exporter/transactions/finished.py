@@ -21,6 +21,8 @@ _KEY = Struct("<IH")
 _SEEN = Struct("<10xI44xq16x")
 """The part of a row with its application and the timestamp of its newest record."""
 _NONE, _GONE = -1, -2
+NEVER_MS = 2**63 - 1
+"""Later than any timestamp."""
 _SMALLEST = 8
 _NUMBERS = (
     "producer_id",
@@ -124,15 +126,19 @@ class FinishedIds:
             if number >= 0:
                 yield self._entry(number)
 
-    def seen_since(self, record_ms: int) -> Counter[str]:
-        """How many ids of each application have a record with this timestamp or a later one."""
+    def seen_since(self, record_ms: int) -> tuple[Counter[str], int]:
+        """How many ids of each application have a record with this timestamp or a later one, and the earliest of these
+        timestamps, ``NEVER_MS`` without one.
+        """
         names = self._application_names.values
         rows = _SEEN.iter_unpack(self._rows)
         if self._free:
             free = set(self._free)
             rows = (row for number, row in enumerate(rows) if number not in free)
-        found = Counter(application for application, at in rows if at >= record_ms)
-        return Counter({str(names[number]): count for number, count in found.items()})
+        seen = [row for row in rows if row[1] >= record_ms]
+        found = Counter([application for application, _ in seen])
+        earliest = min([at for _, at in seen], default=NEVER_MS)
+        return Counter({str(names[number]): count for number, count in found.items()}), earliest
 
     def _slot(self, key: bytes) -> int | None:
         slots, mask, size = self._slots, len(self._slots) - 1, len(key)

@@ -9,7 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from exporter.kafka.log.tail import Polled, TailReader, fault_of, is_end, is_gone
 from exporter.model import Clock, ClockBounds, Deadline, Fault, Reason
@@ -17,6 +17,7 @@ from exporter.transactions.aggregates import Aggregates
 from exporter.transactions.clock import CoordinatorClock
 from exporter.transactions.entries import Entry
 from exporter.transactions.events import Ended, Event, Initialised
+from exporter.transactions.finished import NEVER_MS
 from exporter.transactions.progress import NO_EPOCH, PartitionProgress
 from exporter.transactions.records import TOPIC, UndecodableRecord
 from exporter.transactions.saved import SavedPartition, kept_document, partition_document, partition_position
@@ -33,6 +34,15 @@ MOST_FAULTS = 10
 MOST_UNREAD = 1000
 
 
+class _SeenIds(NamedTuple):
+    """The result of ``seen_since``: the same for any later instant up to the earliest record that it counted."""
+
+    changes: int
+    since: int
+    earliest: int
+    ids: Counter[str]
+
+
 class LogTail:
     """Every partition of the log that was begun, and its progress. Not thread-safe: for one worker."""
 
@@ -45,8 +55,11 @@ class LogTail:
         self.undecodable = 0
         self.unread: dict[bytes, Fault] = {}  # keys whose newest record could not be decoded
         self.readable = False
+        self.changes = 0
+        """How often records were taken: without that, ``ids`` and ``seen_since`` one instant do not change."""
         self.revision = 0
         """How often something was read, or an end was requested: without that, ``open`` and ``ids`` do not change."""
+        self._seen: _SeenIds | None = None
         self._restoring: dict[int, SavedPartition] = {}  # whose saved ids were not reached yet
         self._coordinators = CoordinatorClock()
         self._faults: list[Fault] = []
@@ -74,10 +87,19 @@ class LogTail:
 
     def seen_since(self, record_ms: int) -> Counter[str]:
         """How many ids of each application have a record with this timestamp or a later one."""
+        last = self._seen
+        if last is not None and last.changes == self.changes and last.since <= record_ms <= last.earliest:
+            return last.ids
         found: Counter[str] = Counter()
+        earliest: list[int] = []
         for machine in self.machines.values():
-            found.update(entry.application for entry in machine.entries.values() if entry.record_ms >= record_ms)
-            found.update(machine.finished.seen_since(record_ms))
+            seen = [each for each in machine.entries.values() if each.record_ms >= record_ms]
+            found.update([each.application for each in seen])
+            earliest += [each.record_ms for each in seen]
+            finished, first = machine.finished.seen_since(record_ms)
+            found.update(finished)
+            earliest.append(first)
+        self._seen = _SeenIds(self.changes, record_ms, min(earliest, default=NEVER_MS), found)
         return found
 
     def open(self) -> Iterator[Entry]:
@@ -174,7 +196,7 @@ class LogTail:
         """Read these partitions, too."""
         for number, (progress, saved) in partitions.items():
             self.progress[number] = progress
-            self.revision += 1
+            self._changed()
             if saved is not None and saved.taken_at is not None:
                 self._restoring[number] = saved
         self.assign()
@@ -237,7 +259,7 @@ class LogTail:
 
     def take(self, number: int, events: Iterable[Event]) -> None:
         """Pass on the events of a partition of the log, and whether they are new."""
-        self.revision += 1
+        self._changed()
         progress = self.progress.get(number)
         for event in events:
             new = isinstance(event, Ended | Initialised) and progress is not None and progress.count(event.offset)
@@ -246,7 +268,7 @@ class LogTail:
     def _take(self, messages: list[Polled]) -> None:
         if not messages:
             return
-        self.revision += 1
+        self._changed()
         machines = {number: self.machine(number) for number in self.progress}
         progresses, restoring, unread = self.progress, self._restoring, self.unread
         received = self._clock.monotonic()
@@ -286,6 +308,10 @@ class LogTail:
             if progress.next >= progress.position:
                 epoch = message.leader_epoch()
                 progress.epoch = NO_EPOCH if epoch is None else epoch
+
+    def _changed(self) -> None:
+        self.changes += 1
+        self.revision += 1
 
     def _restore(self, number: int, offset: int) -> None:
         """Put the saved ids back before the first record that came after they were saved."""

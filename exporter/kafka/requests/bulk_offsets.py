@@ -20,6 +20,8 @@ FIRST_VERSION, LAST_VERSION = 4, 11
 FLEXIBLE = 6
 """The first version with tagged fields and compact lengths."""
 WITH_TIMEOUT = 10
+MOST_PACKED = 32
+"""Requests whose packed partitions are kept beside the metadata that they were made with."""
 
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 _HEAD = Struct(">ib")
@@ -46,8 +48,21 @@ class Offsets(NamedTuple):
 class OffsetsRequest(ListOffsetsRequest, init=False):
     """As kafka-python's, about partitions that a broker leads; ``topics`` is made only when somebody asks for it."""
 
-    __slots__ = ("asked",)
-    asked: Mapping[str, Sequence[tuple[int, int, int]]]
+    __slots__ = ("batch", "routes", "timestamps")
+    batch: Sequence[TopicPartition]
+    routes: Metadata
+    timestamps: Mapping[TopicPartition, int]
+
+    @property
+    def asked(self) -> Mapping[str, Sequence[tuple[int, int, int]]]:
+        """By topic the partitions, each with its leader epoch and timestamp."""
+        asked: dict[str, list[tuple[int, int, int]]] = {}
+        for each in self.batch:
+            row = each.partition, self.routes.leader_epoch(each), self.timestamps[each]
+            if (rows := asked.get(each.topic)) is None:
+                rows = asked[each.topic] = []
+            rows.append(row)
+        return asked
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- kafka-python's fields
         if name != "topics":
@@ -76,19 +91,24 @@ class OffsetsRequest(ListOffsetsRequest, init=False):
         if header:
             out += self.encode_header(flexible=flexible)  # type: ignore[no-untyped-call]  # kafka-python's
         out += _HEAD.pack(self.replica_id, self.isolation_level)
-        out += _count(len(self.asked), flexible=flexible)
-        row = _ASKED_FLEXIBLE.pack if flexible else _ASKED.pack
-        none = (0,) if flexible else ()
-        for topic, rows in self.asked.items():
-            name = topic.encode()
-            out += (uvarint(len(name) + 1) if flexible else _INT16.pack(len(name))) + name
-            out += _count(len(rows), flexible=flexible)
-            out += b"".join([row(*each, *none) for each in rows])
-            out += b"\0" * flexible
+        out += self._topics(flexible=flexible)
         if version >= WITH_TIMEOUT:
             out += _INT32.pack(self.timeout_ms)
         out += b"\0" * flexible
         return _INT32.pack(len(out)) + bytes(out) if framed else bytes(out)
+
+    def _topics(self, *, flexible: bool) -> bytes:
+        """The topics as bytes. Those of the last request about the same partitions are used again."""
+        instants = set(self.timestamps.values())
+        if len(instants) != 1:
+            return _packed(self.asked, flexible=flexible)
+        key = (flexible, instants.pop(), self.batch[0], len(self.batch))
+        known = self.routes.packed.get(key)
+        if known is None or known[0] != self.batch:
+            if len(self.routes.packed) >= MOST_PACKED:
+                self.routes.packed.clear()
+            known = self.routes.packed[key] = self.batch, _packed(self.asked, flexible=flexible)
+        return known[1]
 
     def plain(self) -> ListOffsetsRequest:
         """The same as kafka-python's own."""
@@ -118,15 +138,23 @@ def offsets_request(
     timeout_ms: int,
 ) -> OffsetsRequest:
     """Asks for the offset of a timestamp in each partition, with the leader epochs of ``routes``."""
-    asked: dict[str, list[tuple[int, int, int]]] = {}
-    for each in batch:
-        row = each.partition, routes.leader_epoch(each), timestamps[each]
-        if (rows := asked.get(each.topic)) is None:
-            rows = asked[each.topic] = []
-        rows.append(row)
     request = OffsetsRequest(replica_id=replica, isolation_level=isolation, timeout_ms=timeout_ms)
-    request.asked = asked
+    request.batch, request.routes, request.timestamps = batch, routes, timestamps
     return request
+
+
+def _packed(asked: Mapping[str, Sequence[tuple[int, int, int]]], *, flexible: bool) -> bytes:
+    """The topics of a request."""
+    row = _ASKED_FLEXIBLE.pack if flexible else _ASKED.pack
+    none = (0,) if flexible else ()
+    out = bytearray(_count(len(asked), flexible=flexible))
+    for topic, rows in asked.items():
+        name = topic.encode()
+        out += (uvarint(len(name) + 1) if flexible else _INT16.pack(len(name))) + name
+        out += _count(len(rows), flexible=flexible)
+        out += b"".join([row(*each, *none) for each in rows])
+        out += b"\0" * flexible
+    return bytes(out)
 
 
 def read_offsets(body: bytes, *, flexible: bool) -> Offsets | None:

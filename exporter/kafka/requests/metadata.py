@@ -51,6 +51,10 @@ class Metadata:
     internal: frozenset[str]
     errors: Mapping[str, Fault]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    packed: dict[object, tuple[Sequence[TopicPartition], bytes]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """Requests about the same partitions, as bytes with the leader epochs of this metadata: see ``bulk_offsets``."""
 
     def leader(self, topic: str, partition: int) -> int | None:
         """The node id of the partition's leader; None when it has none or is not known here."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.transactions.entries import Entry, encode_key
-from exporter.transactions.finished import _NUMBERS, _ROW, _SEEN, FinishedIds
+from exporter.transactions.finished import _NUMBERS, _ROW, _SEEN, NEVER_MS, FinishedIds
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 BITS = {
@@ -56,7 +56,9 @@ def test_it_is_a_dictionary_of_ids(steps: list[Entry | str], since: int) -> None
         name: told(each) for name, each in meant.items()
     }
     assert kept.applications == Counter(each.application for each in meant.values())
-    assert kept.seen_since(since) == Counter(each.application for each in meant.values() if each.record_ms >= since)
+    seen = [each for each in meant.values() if each.record_ms >= since]
+    earliest = min((each.record_ms for each in seen), default=NEVER_MS)
+    assert kept.seen_since(since) == (Counter(each.application for each in seen), earliest)
 
 
 def test_numbers_that_no_record_has_are_refused_and_change_nothing() -> None:
