@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import importlib
 import os
 import platform
 import signal
@@ -16,12 +17,14 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import exporter
-from exporter.commands import audit, canary, check, generate, history, run, top, transactions
 from exporter.commands.settings import UsageError
 from exporter.exposition.revision import revision
 from exporter.settings.layers import ConfigError
 
 CLEAN, FOUND, UNKNOWN, INTERRUPTED = 0, 1, 2, 130
+
+COMMANDS = ("run", "top", "transactions", "history", "audit", "canary", "check", "generate")
+"""The modules of ``exporter.commands`` that add a command, in the order of the help."""
 
 _DESCRIPTION = "Observability exporter and alerting agent for exactly-once (EOS) on Kafka."
 _EXAMPLES = """\
@@ -46,13 +49,13 @@ class _Parser(argparse.ArgumentParser):
         self.exit(UNKNOWN, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
-def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The command line of these commands. The modules of others are not imported: the agent needs none of them."""
     whole = _Parser(prog="kafka-eos-exporter", description=_DESCRIPTION, epilog=_EXAMPLES)
     whole.add_argument("--version", action="version", version=version())
     commands = whole.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (run, top, transactions, history, audit, canary, check, generate):
-        command.add_to(commands)
+    for name in names:
+        importlib.import_module(f"exporter.commands.{name}").add_to(commands)
     return whole
 
 
@@ -86,13 +89,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    command_line = parser()
+    command_line = parser([name for name in COMMANDS if arguments[:1] == [name]] or COMMANDS)
     try:
         options, unknown = command_line.parse_known_args(arguments)
     except SystemExit as leaving:  # argparse leaves this way after --help, --version and a usage error
         return leaving.code if isinstance(leaving.code, int) else CLEAN
     if unknown:
-        return _unknown_arguments(unknown, command_line)
+        return _unknown_arguments(unknown, parser())
     if not hasattr(options, "command"):
         getattr(options, "help_of", command_line).print_help()
         return CLEAN
