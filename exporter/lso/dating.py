@@ -13,9 +13,9 @@ from exporter.model import CoordinatorTime
 
 STEP_SECONDS = 1.0
 """Seconds by which a clock must have been set before a shown instant changes."""
-JITTER_SECONDS = 0.001
-"""Seconds by which the distance of the clocks must have changed before it is another one: two clocks are never read at
-the same instant.
+JITTER_SECONDS = 0.05
+"""Seconds by which the distance of the clocks must have changed before it is another one: its estimate moves with the
+delay of each record.
 """
 
 

@@ -67,6 +67,7 @@ class StallTracker:
         self._proven: dict[TopicPartition, float] = {}
         self._settled = SettledPartitions()
         self._named: dict[TopicPartition, _Named] = {}
+        self._memories: dict[TopicPartition, tuple[tuple[object, ...], SavedStall]] = {}
         self._revision = 0  # counts changes of what ``unsettled`` depends on
         self._lost: dict[TopicPartition, Reading] = {}  # the last readings of partitions that are not read any more
 
@@ -103,8 +104,17 @@ class StallTracker:
 
     def memory(self) -> dict[str, dict[str, Any]]:
         """The state to save: every partition whose LSO is below its high watermark."""
-        standing = {partition: self._memory_of(partition) for partition in self.standing}
+        standing = {partition: self._remembered_of(partition) for partition in self.standing}
+        self._memories = {each: self._memories[each] for each in standing}
         return stalls_document(self._saved | standing, self.anchor)
+
+    def _remembered_of(self, partition: TopicPartition) -> SavedStall:
+        """As ``_memory_of``, made again only after a change."""
+        made_of = (self.standing[partition], self._held.get(partition), self._topic_ids.get(partition.topic))
+        known = self._memories.get(partition)
+        if known is None or known[0] != made_of:
+            known = self._memories[partition] = made_of, self._memory_of(partition)
+        return known[1]
 
     def remembered(self) -> tuple[object, ...]:
         """A value that is equal while ``memory`` is."""
