@@ -44,9 +44,14 @@
 {{- if and (not .Values.bootstrapServers) (not (include "kafka-eos-exporter.has-config" .)) (not .Values.extraEnv) (not .Values.extraEnvFrom) -}}
 {{- fail "which cluster? Set bootstrapServers, or config with its clusters, or existingConfig" -}}
 {{- end -}}
-{{- if and .Values.config (not .Values.secretConfig) -}}
-{{- range $key := regexFindAll "\"(sasl[._]password|ssl[._]key[._]password|ssl[._]key[._]pem|sasl[._]jaas[._]config|sasl[._]oauthbearer[._]client[._]secret|token|password)\":" (toJson .Values.config) -1 -}}
-{{- fail (printf "config has %s, and a ConfigMap is no place for it: use its .file (or _file) form with secretMounts, or set secretConfig: true" (trimSuffix ":" $key)) -}}
+{{- if not .Values.secretConfig -}}
+{{- include "kafka-eos-exporter.no-secrets" (dict "name" "config" "config" .Values.config "instead" "secretMounts, or set secretConfig: true") -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Refuses passwords in settings that a ConfigMap would keep. Takes name, config and instead. */}}
+{{- define "kafka-eos-exporter.no-secrets" -}}
+{{- range $key := regexFindAll "\"(sasl[._]password|ssl[._]key[._]password|ssl[._]key[._]pem|sasl[._]jaas[._]config|sasl[._]oauthbearer[._]client[._]secret|token|password)\":" (toJson .config) -1 -}}
+{{- fail (printf "%s has %s, and a ConfigMap is no place for it: use its .file (or _file) form with %s" $.name (trimSuffix ":" $key) $.instead) -}}
 {{- end -}}
 {{- end -}}
