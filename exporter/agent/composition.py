@@ -24,7 +24,7 @@ from exporter.core.state import StateDir
 from exporter.documents.status import StatusDocument
 from exporter.exposition.process_metrics import ProcessMetrics, build_info
 from exporter.exposition.render import Exposition
-from exporter.ingest.admission import ingest_apps
+from exporter.ingest.apps import ingest_apps
 from exporter.ingest.receivers import Receivers, receivers_of
 from exporter.kafka.client import ClusterClient
 from exporter.model import Clock, Deadline, Snapshot, Source

@@ -1,4 +1,4 @@
-"""``generate completion`` and ``generate man``, made from the parser of the command line."""
+"""``generate completion`` and ``generate man``, made from the parser of the command line, ``options.whole``."""
 
 from __future__ import annotations
 
@@ -57,9 +57,7 @@ def add_to(what: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     completion.add_argument("shell", choices=("bash", "zsh"), help="the shell")
-    completion.set_defaults(
-        command=lambda options: _print(bash(_whole()) if options.shell == "bash" else zsh(_whole()))
-    )
+    completion.set_defaults(command=lambda options: _print((bash if options.shell == "bash" else zsh)(options.whole)))
     page = what.add_parser(
         "man",
         help="print the manual page",
@@ -67,7 +65,7 @@ def add_to(what: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    page.set_defaults(command=lambda _: _print(man(_whole())))
+    page.set_defaults(command=lambda options: _print(man(options.whole)))
 
 
 def bash(parser: argparse.ArgumentParser) -> str:
@@ -126,12 +124,6 @@ def _commands(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> It
 def _roff(line: str) -> str:
     text = line.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{text}" if text.startswith((".", "'")) else text
-
-
-def _whole() -> argparse.ArgumentParser:
-    from exporter.cli import parser  # noqa: PLC0415 -- the command line imports this module
-
-    return parser()
 
 
 def _print(text: str) -> int:

@@ -17,8 +17,7 @@ from exporter.kafka.requests.metadata import CONSUMER_OFFSETS
 from exporter.model import OffsetPartitions, Outcome, Sample, TaskCommits, UncleanEnd
 from exporter.transactions.application_counters import ApplicationCounters
 from exporter.transactions.applications import Application, Grouping
-from exporter.transactions.entries import Entry, decode_section
-from exporter.transactions.events import Appeared, Ended, Event, Initialised
+from exporter.transactions.entries import Appeared, Ended, Entry, Event, Initialised, decode_section
 from exporter.transactions.id_changes import NewIds
 
 HOUR = 3600.0

@@ -9,7 +9,7 @@ from exporter import catalogue
 from exporter.core.histogram import Histogram
 from exporter.model import Outcome, Sample
 from exporter.transactions.applications import Application
-from exporter.transactions.events import Ended
+from exporter.transactions.entries import Ended
 
 
 class ApplicationCounters:

@@ -1,10 +1,14 @@
-"""The state of one transactional.id in the transaction log."""
+"""The state of one transactional.id in the transaction log, and the events about it.
+
+An event is caused by a record of the log, or by the advance of log time.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple, TypeAlias
+
 from exporter.kafka.varint import uvarint
-from exporter.model import OpenTransaction, TopicPartition, TransactionState
-from exporter.transactions.events import Ended
+from exporter.model import OpenTransaction, Outcome, TopicPartition, TransactionState
 from exporter.transactions.records import HEAD_SIZE, NO_TAGS, NO_TIMEOUT_MS, Status, partitions_at
 
 UNKNOWN_EPOCH = -2
@@ -109,3 +113,48 @@ def encode_section(partitions: frozenset[TopicPartition]) -> bytes:
         section += uvarint(len(name) + 1) + name + uvarint(len(numbers) + 1)
         section += b"".join(number.to_bytes(4, "big") for number in numbers) + NO_TAGS
     return section
+
+
+class Ended(NamedTuple):
+    """A transaction finished and its outcome is settled: once for each transaction.
+
+    Times are Unix milliseconds by the log; -1 where the log has none. ``offset`` is that of its Complete record, which
+    with ``entry.log_partition`` identifies the transaction. ``producer_epoch`` is the epoch the client wrote with,
+    where the log showed it; else the coordinator's. ``section`` are its partitions as ``layout`` encodes them, empty
+    where compaction took the records that name them.
+    """
+
+    entry: Entry
+    producer_id: int
+    producer_epoch: int
+    client_version: int
+    outcome: Outcome
+    begun_ms: int
+    prepared_ms: int
+    completed_ms: int
+    timeout_ms: int
+    offset: int
+    section: bytes = b""
+    layout: int = 1
+
+
+class Appeared(NamedTuple):
+    """A new transactional.id. The consumer of the event sets the entry's application."""
+
+    entry: Entry
+
+
+class Initialised(NamedTuple):
+    """A producer got its id and epoch (InitProducerId); ``offset`` is that of the first Empty record that says so."""
+
+    entry: Entry
+    offset: int
+
+
+class Forgotten(NamedTuple):
+    """The coordinator dropped an idle id (a tombstone); the entry is not known any more."""
+
+    entry: Entry
+
+
+Event: TypeAlias = Appeared | Initialised | Ended | Forgotten

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from exporter.transactions.events import Ended
+from exporter.transactions.entries import Ended
 from exporter.transactions.outcome import DELIVERY_SLACK_MS
 
 

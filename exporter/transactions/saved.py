@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from exporter.model import Outcome
-from exporter.transactions.entries import Entry
-from exporter.transactions.events import Ended
+from exporter.transactions.entries import Ended, Entry
 from exporter.transactions.progress import CONTEXT_RECORDS, NO_EPOCH, PartitionProgress
 from exporter.transactions.state_machine import StateMachine
 

@@ -16,11 +16,15 @@ from exporter.transactions.entries import (
     OPEN_STATES,
     UNKNOWN_EPOCH,
     UNKNOWN_VERSION,
+    Appeared,
+    Ended,
     Entry,
+    Event,
+    Forgotten,
+    Initialised,
     encode_key,
     encode_section,
 )
-from exporter.transactions.events import Appeared, Ended, Event, Forgotten, Initialised
 from exporter.transactions.finished import FinishedIds
 from exporter.transactions.outcome import Verdict, abort_verdict, displaced
 from exporter.transactions.pending import PendingAborts, Unsettled

@@ -15,8 +15,7 @@ from exporter.kafka.log.tail import Polled, TailReader, fault_of, is_end, is_gon
 from exporter.model import Clock, ClockBounds, Deadline, Fault, Reason
 from exporter.transactions.aggregates import Aggregates
 from exporter.transactions.clock import CoordinatorClock
-from exporter.transactions.entries import Entry
-from exporter.transactions.events import Ended, Event, Initialised
+from exporter.transactions.entries import Ended, Entry, Event, Initialised
 from exporter.transactions.finished import NEVER_MS
 from exporter.transactions.progress import NO_EPOCH, PartitionProgress
 from exporter.transactions.records import TOPIC, UndecodableRecord

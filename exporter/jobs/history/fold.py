@@ -12,8 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from exporter.model import TopicPartition
-from exporter.transactions.entries import Entry, decode_section
-from exporter.transactions.events import Appeared, Ended, Event
+from exporter.transactions.entries import Appeared, Ended, Entry, Event, decode_section
 from exporter.transactions.records import NO_TIMEOUT_MS, UndecodableRecord
 from exporter.transactions.state_machine import StateMachine
 

@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 
 from exporter.jobs.history.fold import Kept, Row, day_of
 from exporter.model import Outcome
-from exporter.transactions.entries import Entry
-from exporter.transactions.events import Ended
+from exporter.transactions.entries import Ended, Entry
 
 ROWS_AT_ONCE = 50_000
 

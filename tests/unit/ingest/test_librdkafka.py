@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from exporter import catalogue
-from exporter.ingest.admission import IngestApp
+from exporter.ingest.apps import IngestApp
 from exporter.ingest.latest import BURST, RefusedError
 from exporter.ingest.librdkafka import ClientKey, LibrdkafkaReceiver
 from exporter.model import Clock, Deadline, Facts, Sample

@@ -14,8 +14,7 @@ from exporter.core.shard import Shard
 from exporter.model import Distribution, Metric, Outcome, Sample
 from exporter.transactions.aggregates import Aggregates, Caps
 from exporter.transactions.applications import Grouping
-from exporter.transactions.entries import Entry
-from exporter.transactions.events import Appeared, Ended, Forgotten, Initialised
+from exporter.transactions.entries import Appeared, Ended, Entry, Forgotten, Initialised
 
 NOW = 1_790_000_000.0
 

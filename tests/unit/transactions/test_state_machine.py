@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from exporter.model import OpenTransaction, Outcome, TopicPartition, TransactionState
 from exporter.transactions import state_machine
-from exporter.transactions.entries import Entry, decode_section
-from exporter.transactions.events import Appeared, Ended, Event, Forgotten, Initialised
+from exporter.transactions.entries import Appeared, Ended, Entry, Event, Forgotten, Initialised, decode_section
 from exporter.transactions.records import UndecodableRecord, decode_value
 from exporter.transactions.state_machine import StateMachine
 from tests.fakes.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord, GeneratedLog, histories

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from exporter.exposition.render import Exposition
-from exporter.ingest.admission import IngestApp
+from exporter.ingest.apps import IngestApp
 from exporter.settings.sections import EndpointConfig
 from exporter.web.app import App
 from exporter.web.hosts import foreign, from_browser, is_host, name_of, reload_refusal

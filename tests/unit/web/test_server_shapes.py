@@ -11,7 +11,7 @@ import bcrypt
 import pytest
 
 from exporter.exposition.render import Exposition
-from exporter.ingest.admission import IngestApp
+from exporter.ingest.apps import IngestApp
 from exporter.web.app import App
 from exporter.web.authentication import Guard
 from exporter.web.config import WebConfig
