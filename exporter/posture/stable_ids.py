@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from exporter.model import IdChanges, IdLife, OffsetPartitions
 from exporter.posture.check import PostureCheck, Rule
+from exporter.transactions.naming import HOST_ID, UUID_ID
 
 LEAST_STARTS = 3
 """Fewest starts with a new id, and fewest former ids that were not used again."""
@@ -33,6 +34,7 @@ STABLE = Rule(
     "a transactional.id that an instance keeps over its restarts: a fixed name with the number of the instance or the "
     "name of its StatefulSet pod, without UUID, start time, or pod name of a Deployment",
 )
+_SHARED = frozenset({UUID_ID, HOST_ID})
 _SHORT_NUMBER = re.compile(r"(?<!\d)\d{1,4}(?!\d)")
 
 
@@ -41,7 +43,7 @@ def id_checks(changes: Mapping[str, IdChanges], offsets: Mapping[str, OffsetPart
 
     An application that commits its input's offsets in its transactions gets information: with
     ``consumer.groupMetadata()`` the group's generation fences its former instances (KIP-447). The log does not show
-    whether it is passed on.
+    whether it is passed on. So do ids that name no application, which may be of several.
     """
     for application, known in sorted(changes.items()):
         starts, former = _changes(known)
@@ -57,7 +59,10 @@ def id_checks(changes: Mapping[str, IdChanges], offsets: Mapping[str, OffsetPart
             "former ids that were not used again"
         )
         own = offsets.get(application)
-        if own is not None and own.partitions:
+        if application in _SHARED:
+            found += "; ids without a name may be of several applications"
+            yield STABLE.notes(application, found)
+        elif own is not None and own.partitions:
             found += (
                 "; it commits offsets in its transactions: with consumer.groupMetadata() the generation of its group "
                 "fences former instances, with the group's name alone nothing does"

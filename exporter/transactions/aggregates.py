@@ -108,7 +108,8 @@ class Aggregates:
         instant = entry.record_ms / 1000
         if self._complete_since is None or instant < self._complete_since:
             return
-        self.new_ids.appeared(entry)
+        if entry.application != self._shard.overflow:  # ids of many applications
+            self.new_ids.appeared(entry)
         if self._known > known:
             self._appeared.append((instant, len(self._others) == others))
 

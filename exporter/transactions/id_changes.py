@@ -65,6 +65,8 @@ class NewIds:
             found = lives.get(entry.application)
             if found is not None and entry.offset >= 0:
                 found.append(_life(entry, first[entry.application], log_now))
+                if len(found) >= 2 * MOST_IDS:  # an application may have a million
+                    found[:] = _newest(found)
         return {
             name: IdChanges(_newest(found), log_now, self._returned.get(name)) for name, found in lives.items() if found
         }

@@ -45,6 +45,13 @@ def test_an_application_that_commits_its_offsets_in_transactions_gets_informatio
     assert "consumer.groupMetadata()" in check.found
 
 
+def test_ids_that_name_no_application_may_be_of_several_and_get_information() -> None:
+    uuids = tuple(f"{digit * 8}-1f1f-4111-8b1f-{digit * 11}c" for digit in "2345")
+    (check,) = id_checks({"_uuid": IdChanges(lives(*uuids), NOW)}, {})
+    assert check.verdict is CheckResult.INFORMATION
+    assert "may be of several applications" in check.found
+
+
 def test_offsets_of_no_group_do_not_soften_the_verdict() -> None:
     (check,) = id_checks({"pay": IdChanges(lives(*PODS), NOW)}, {"pay": OffsetPartitions(9, frozenset())})
     assert check.verdict is CheckResult.FAILED

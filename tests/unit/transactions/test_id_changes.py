@@ -23,9 +23,9 @@ UUIDS = tuple(f"{digit * 8}-1f1f-4111-8b1f-{digit * 11}c" for digit in "23456789
 class Log:
     """One partition of the log, and the aggregates of an agent that knew every id at ``START_MS``."""
 
-    def __init__(self, grouping: Grouping | None = None) -> None:
+    def __init__(self, caps: Caps | None = None) -> None:
         self.machine = StateMachine(0)
-        self.aggregates = Aggregates(grouping or Grouping(), Caps())
+        self.aggregates = Aggregates(Grouping(), caps or Caps())
         self._offset = 0
         self._producer_ids = count(1000)
         self._ids: dict[str, CoordinatorId] = {}
@@ -101,6 +101,15 @@ def test_two_new_ids_are_no_evidence_and_nothing_is_noted_before_all_ids_are_kno
     for at, uuid in enumerate(UUIDS[4:6]):
         log.at(20 + at, f"pay-{uuid}")
     assert log.changes(100) == {}
+
+
+def test_ids_of_the_applications_beyond_the_cap_are_no_evidence() -> None:
+    log = Log(caps=Caps(applications=1))
+    log.aggregates.complete_since(START_MS / 1000)
+    for at, uuid in enumerate(UUIDS[:4]):
+        log.at(at, f"first-{uuid}")
+        log.at(at, f"{'abcd'[at]}-{uuid}")
+    assert set(log.changes(100)) == {"first"}
 
 
 def test_an_id_that_is_initialised_again_returned_and_its_first_initialisation_is_no_return(log: Log) -> None:
