@@ -6,6 +6,7 @@ from grafanalib import core
 
 from exporter.catalogue import (
     GROUP_BLOCKED_OFFSETS,
+    GROUP_MEMBERS,
     GROUP_OFFSET_COMMITS_TOTAL,
     GROUP_READ_COMMITTED_LAG_OFFSETS,
     GROUP_READ_COMMITTED_LAG_RECORDS,
@@ -66,7 +67,10 @@ def board() -> Board:
                     Line(5, (_ignored(),)),
                 ),
             ),
-            PanelRow("Consumer groups", (Line(8, (_blocked(), _lag())), Line(8, (_commits(), _groups())))),
+            PanelRow(
+                "Consumer groups",
+                (Line(8, (_blocked(), _lag())), Line(8, (_commits(), _groups())), Line(6, (_members(),))),
+            ),
         ),
     )
 
@@ -232,6 +236,15 @@ def _commits() -> core.Panel:
             )
         ],
         "ops",
+    )
+
+
+def _members() -> core.Panel:
+    return lines(
+        "Members of groups of the newer protocols",
+        "Of consumer (KIP-848), share (KIP-932) and Streams groups (KIP-1071), the twenty largest.",
+        [Query(f"topk(20, {total(now(GROUP_MEMBERS, OF_GROUP), 'group, kind')})", "{{group}}, {{kind}}")],
+        "none",
     )
 
 

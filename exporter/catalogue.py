@@ -566,6 +566,14 @@ GROUP_UNSTABLE_OFFSET_PARTITIONS = Metric(
     "groups",
 )
 
+GROUP_MEMBERS = Metric(
+    "kafka_eos_group_members",
+    Kind.GAUGE,
+    "Members of a group of one of the newer protocols: consumer (KIP-848), share (KIP-932) or streams (KIP-1071).",
+    (*K, "group", "kind"),
+    "groups",
+)
+
 # --- Cluster ------------------------------------------------------------------------------------------------------
 
 INTERNAL_TOPIC_PARTITIONS = Metric(

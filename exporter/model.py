@@ -589,6 +589,34 @@ class GroupsBeyondLso(Fact):
     pairs: frozenset[tuple[str, str]]
 
 
+class GroupKind(Word):
+    """The protocol of a group: the label values of ``group_members{kind}``. Share groups keep no committed offsets."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"  # KIP-848
+    SHARE = "share"  # KIP-932
+    STREAMS = "streams"  # KIP-1071
+    UNKNOWN = "unknown"
+
+
+class ShareGroup(NamedTuple):
+    """A share group: its ``share.isolation.level``, None with the ``error`` where it could not be read, the number of
+    its members, and the topics that they subscribe to.
+    """
+
+    isolation: str | None
+    members: int
+    topics: frozenset[str]
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroups(Fact):
+    """The share groups of the cluster, by name."""
+
+    groups: Mapping[str, ShareGroup]
+
+
 @dataclass(frozen=True, slots=True)
 class GroupsHeld(Fact):
     """Groups that wait for an open transaction over their own offsets, by partition of ``__consumer_offsets``.

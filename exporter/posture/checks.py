@@ -15,6 +15,7 @@ from exporter.posture.connect import connect_checks
 from exporter.posture.evidence import PostureEvidence, broker_error, broker_numbers, broker_settings
 from exporter.posture.flink import flink_checks
 from exporter.posture.offsets import offset_checks
+from exporter.posture.share_groups import share_checks
 from exporter.posture.stable_ids import id_checks
 
 DAY_MS = 86_400_000
@@ -292,6 +293,7 @@ _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _verification,
     _expiration,
     _groups,
+    lambda evidence: share_checks(evidence.share_groups, evidence.written),
     _offsets,
     _applications,
     _stable_ids,

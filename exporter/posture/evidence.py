@@ -9,7 +9,7 @@ from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.flink.facts import JobTimes
 from exporter.kafka.requests.metadata import PartitionMetadata
-from exporter.model import Fact, GroupCommits, IdChanges, OffsetPartitions, OpenTransaction
+from exporter.model import Fact, GroupCommits, IdChanges, OffsetPartitions, OpenTransaction, ShareGroup
 from exporter.posture.check import PostureCheck, Settings
 
 
@@ -27,6 +27,7 @@ class PostureEvidence:
     ``topics`` has the internal topics and those that transactions write to; ``clients`` counts, by application, the
     transactional ids of the last hour by the transaction version of their client, None where the log is not read;
     ``beyond_lso`` are (group, topic) pairs of groups that are proven to read beyond the last stable offset;
+    ``written`` are the topics that transactions write to, None where the log is not read.
     ``new_applications`` is how many appeared in the last hour, None while that is not known.
     """
 
@@ -48,6 +49,8 @@ class PostureEvidence:
     offset_partitions: Mapping[str, OffsetPartitions] = field(default_factory=dict)
     id_changes: Mapping[str, IdChanges] = field(default_factory=dict)
     flink_jobs: Sequence[JobTimes] = field(default_factory=tuple)
+    share_groups: Mapping[str, ShareGroup] = field(default_factory=dict)
+    written: frozenset[str] | None = None
 
 
 def broker_settings(evidence: PostureEvidence) -> list[Settings]:

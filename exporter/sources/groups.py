@@ -11,13 +11,8 @@ from exporter import catalogue
 from exporter.bounds.patterns import BoundedPattern, given_up
 from exporter.kafka.client import AskError
 from exporter.kafka.log.unread_records import UnreadSpan, count_unread
-from exporter.kafka.requests.groups import (
-    committed_offsets,
-    describe_group_grant,
-    group_members,
-    list_groups,
-    unstable_offsets,
-)
+from exporter.kafka.requests.group_members import group_members
+from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups, unstable_offsets
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.kafka.requests.offsets import both_ends
 from exporter.kafka.requests.transactions import coordinator_partition
@@ -26,16 +21,22 @@ from exporter.model import (
     Fact,
     Facts,
     Fault,
+    GroupKind,
     GroupsBeyondLso,
     GroupsHeld,
     Notes,
     Sample,
+    ShareGroup,
+    ShareGroups,
     Stalls,
     TopicPartition,
 )
 from exporter.sources.cluster import Cluster, KafkaSource
 
 MOST_NAMED = 3
+NEWER = frozenset({GroupKind.CONSUMER, GroupKind.SHARE, GroupKind.STREAMS})
+"""Kinds of groups whose members are counted: few clusters have them in numbers, and each has a request of its own."""
+SHARE_ISOLATION = "share.isolation.level"
 REFUSALS_KEPT = 20
 """Number of reads after which topics that could not be read are tried again."""
 
@@ -94,7 +95,8 @@ class GroupsSource(KafkaSource):
         if (refused := describe_group_grant(client, metadata, deadline)) is not None:
             yield refused
         shard = self._cluster.shard
-        names = sorted({group for groups in listed.values.values() for group in groups if shard.holds(group)})
+        kinds = {group: kind for groups in listed.values.values() for group, kind in groups if shard.holds(group)}
+        names = sorted(group for group, kind in kinds.items() if kind is not GroupKind.SHARE)
         chosen, dropped = choose(names, self._settings.limit, self._include, self._exclude)
         yield from given_up((*self._include, *self._exclude))
         committed = committed_offsets(client, metadata, chosen, deadline)
@@ -107,7 +109,8 @@ class GroupsSource(KafkaSource):
         for group, offsets in committed.values.items():
             yield from group_samples(self.cluster, group, offsets, ends.stable, ends.high)
         yield from self._records(metadata, committed.values, ends.stable, deadline)
-        yield GroupsBeyondLso(self._beyond(metadata, committed.values, ends.stable, deadline))
+        yield GroupsBeyondLso(self._beyond(metadata, committed.values, ends.stable, kinds, deadline))
+        yield from self._members(metadata, kinds, chosen, deadline)
         yield from self._held(metadata, chosen, facts.get(Stalls), deadline)
         if dropped:
             yield catalogue.SERIES_DROPPED(float(dropped), catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS.name)
@@ -137,6 +140,36 @@ class GroupsSource(KafkaSource):
         if self._unreadable:
             topics = ", ".join(sorted(self._unreadable)[:MOST_NAMED])
             yield Notes((f"the lag in records is not known of {topics}: grant READ on Topic:{topics.split(',')[0]}",))
+
+    def _members(
+        self, metadata: Metadata, kinds: Mapping[str, GroupKind], chosen: Sequence[str], deadline: Deadline
+    ) -> Iterator[Sample | Fault | Fact]:
+        """The members of groups of the newer protocols, and how share groups read."""
+        client = self._cluster.client
+        shares, dropped = choose(
+            sorted(group for group, kind in kinds.items() if kind is GroupKind.SHARE),
+            self._settings.limit,
+            self._include,
+            self._exclude,
+        )
+        newer = {group: kinds[group] for group in (*chosen, *shares) if kinds[group] in NEWER}
+        described = group_members(client, metadata, newer, deadline)
+        yield from described.faults
+        for group, each in described.values.items():
+            yield catalogue.GROUP_MEMBERS(float(len(each.ids)), self.cluster, group, kinds[group])
+        if dropped:
+            yield catalogue.SERIES_DROPPED(float(dropped), catalogue.GROUP_MEMBERS.name)
+        settings = client.configs("group", shares, (SHARE_ISOLATION,), deadline)
+        found = {}
+        for group in shares:
+            its, about = settings[group], described.values.get(group)
+            found[group] = ShareGroup(
+                None if isinstance(its, Fault) else its.get(SHARE_ISOLATION),
+                len(about.ids) if about is not None else 0,
+                about.topics if about is not None else frozenset(),
+                its.detail if isinstance(its, Fault) else "",
+            )
+        yield ShareGroups(found)
 
     def _held(
         self, metadata: Metadata, names: Sequence[str], stalls: Stalls | None, deadline: Deadline
@@ -169,6 +202,7 @@ class GroupsSource(KafkaSource):
         metadata: Metadata,
         committed: Mapping[str, Mapping[TopicPartition, int]],
         stable: Mapping[TopicPartition, int],
+        kinds: Mapping[str, GroupKind],
         deadline: Deadline,
     ) -> frozenset[tuple[str, str]]:
         """Groups whose running members are proven to have read beyond a last stable offset, with the topic.
@@ -178,7 +212,10 @@ class GroupsSource(KafkaSource):
         """
         suspects = beyond(committed, stable)
         asked = sorted(suspects.keys() | self._progress.keys())
-        members = group_members(self._cluster.client, metadata, asked, deadline).values
+        described = group_members(
+            self._cluster.client, metadata, {each: kinds.get(each, GroupKind.CLASSIC) for each in asked}, deadline
+        )
+        members = {group: each.ids for group, each in described.values.items()}
         for group, offsets in suspects.items():
             before = self._progress.get(group)
             if before is not None and (ran := members.get(group)) and ran == before.members:

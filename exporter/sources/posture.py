@@ -21,6 +21,7 @@ from exporter.model import (
     OpenTransactions,
     Reason,
     Sample,
+    ShareGroups,
     TransactionUse,
 )
 from exporter.posture.check import CheckResult, PostureCheck, Settings
@@ -109,6 +110,8 @@ class PostureSource(KafkaSource):
             group_commits=facts.get(GroupCommits),
             offset_partitions=use.offset_partitions if use is not None else {},
             id_changes=use.id_changes if use is not None else {},
+            share_groups=shares.groups if (shares := facts.get(ShareGroups)) is not None else {},
+            written=use.topics if use is not None else None,
             flink_jobs=jobs.jobs if (jobs := facts.get(FlinkJobs)) is not None else (),
         )
         yield from self._say(checks_of(evidence))

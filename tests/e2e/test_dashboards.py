@@ -36,6 +36,7 @@ MAY_BE_EMPTY = {
     "Overview: Firing alerts": "this Prometheus may have nothing to fire",
     "Spark: Queries that an error ended in the last hour, by cause": "none ends by an error",
     "Last stable offset and consumers: Offsets that groups commit, in transactions and outside": "switched off here",
+    "Last stable offset and consumers: Members of groups of the newer protocols": "the groups here are classic",
     "Last stable offset and consumers: Ignored by the agent's settings": "no threshold ignores anything",
     "The exporter itself: Series kept out by a cap": "no cap is reached",
     "The exporter itself: Kept out by a cap": "no cap is reached",

@@ -72,7 +72,7 @@ def test_an_open_transaction_is_reported_by_all_who_know_it(
         by_producer = list_transactions(client, metadata, soon(), producer_ids=[mine.producer_id])
         assert describe_grant(client, metadata, soon()) is None
         assert describe_group_grant(client, metadata, soon()) is None
-        groups = [name for names in list_groups(client, metadata, soon()).values.values() for name in names]
+        groups = [name for rows in list_groups(client, metadata, soon()).values.values() for name, _ in rows]
         committed = committed_offsets(client, metadata, [group, fresh("nobody")], soon())
         version = client.features(soon()).get("transaction.version")
     for answers in (stable, high, described, listed, producers, by_producer, committed):

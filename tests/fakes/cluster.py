@@ -109,6 +109,8 @@ class FakeKafka:
     groups: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
     unstable: dict[str, set[tuple[str, int]]] = field(default_factory=dict)  # commits of open transactions, by group
     members: dict[str, set[str]] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)  # of groups that are not classic, as the broker spells them
+    subscribed: dict[str, list[str]] = field(default_factory=dict)
     settings: dict[str, dict[str, str]] = field(default_factory=dict)
     levels: dict[str, int] = field(default_factory=dict)
     down: set[int] = field(default_factory=set)
@@ -340,7 +342,7 @@ class FakeKafka:
         return Answer(transaction_states=found)
 
     def _list_groups(self, node: int, request: Any) -> Any:
-        found = [Answer(group_id=name, group_type="") for name in self.groups]
+        found = [Answer(group_id=name, group_type=self.kinds.get(name, "")) for name in self.groups]
         return Answer(error_code=self.refuse.get("ListGroups", 0), groups=found if node == min(self.brokers) else [])
 
     def _describe_groups(self, node: int, request: Any) -> Any:
@@ -355,6 +357,31 @@ class FakeKafka:
                 for name in request.groups
             ]
         )
+
+    def _of_kind(self, request: Any, kind: str) -> Any:
+        code = self.refuse.get(f"{kind}GroupDescribe", 69)
+        return Answer(
+            groups=[
+                Answer(
+                    group_id=name,
+                    error_code=0 if self.kinds.get(name) == kind and code == 69 else code,
+                    members=[
+                        Answer(member_id=each, subscribed_topic_names=self.subscribed.get(name, []))
+                        for each in self.members.get(name, ())
+                    ],
+                )
+                for name in request.group_ids
+            ]
+        )
+
+    def _consumer_group_describe(self, node: int, request: Any) -> Any:
+        return self._of_kind(request, "Consumer")
+
+    def _share_group_describe(self, node: int, request: Any) -> Any:
+        return self._of_kind(request, "Share")
+
+    def _streams_group_describe(self, node: int, request: Any) -> Any:
+        return self._of_kind(request, "Streams")
 
     def _offset_fetch(self, node: int, request: Any) -> Any:
         def group(name: str) -> Any:

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from kafka.protocol.admin import (
     DescribeGroupsRequest,
-    DescribeGroupsResponse,
     ListGroupsRequest,
     ListGroupsResponse,
 )
@@ -30,36 +29,37 @@ from exporter.kafka.requests.routing import (
     Item,
     Question,
     ask_brokers,
-    ask_everyone,
-    ask_leaders,
     nobody_answered,
     where,
 )
 from exporter.kafka.requests.transactions import PROBES, coordinator_partition
-from exporter.model import Deadline, Fault, TopicPartition
+from exporter.model import Deadline, Fault, GroupKind, TopicPartition
 
 T = TypeVar("T")
 
 GROUPS_PER_REQUEST = 100
 
-SHARE = "share"
-"""Share groups (KIP-932) keep no committed offsets."""
-
 DESCRIBE_GROUPS = "DESCRIBE on Group:*"
 
 
-def list_groups(client: BrokerAccess, metadata: Metadata, deadline: Deadline) -> Answers[int, tuple[str, ...]]:
-    """The groups that each broker coordinates, share groups left out. By node id.
+def list_groups(
+    client: BrokerAccess, metadata: Metadata, deadline: Deadline
+) -> Answers[int, tuple[tuple[str, GroupKind], ...]]:
+    """The groups that each broker coordinates, with their kinds; those of brokers before 4.0 are classic. By node id.
 
     Groups without DESCRIBE are left out silently by the broker, unless DESCRIBE on the cluster is granted.
     """
 
-    def read(response: ListGroupsResponse) -> tuple[int, tuple[str, ...]]:
-        return response.error_code, tuple(
-            group.group_id for group in response.groups if (group.group_type or "").lower() != SHARE
-        )
+    def read(response: ListGroupsResponse) -> tuple[int, tuple[tuple[str, GroupKind], ...]]:
+        return response.error_code, tuple((group.group_id, _kind(group.group_type)) for group in response.groups)
 
     return ask_brokers(client, metadata, "ListGroups", ListGroupsRequest, read, deadline)
+
+
+def _kind(group_type: str | None) -> GroupKind:
+    """An empty type is a broker's that has classic groups only; a type that is not known here is not described."""
+    name = (group_type or "classic").lower()
+    return GroupKind(name) if name in GroupKind.values() else GroupKind.UNKNOWN
 
 
 def committed_offsets(
@@ -111,38 +111,6 @@ def _fetch(
         ),
         deadline,
     )
-
-
-def group_members(
-    client: BrokerAccess, metadata: Metadata, groups: Iterable[str], deadline: Deadline
-) -> Answers[str, frozenset[str]]:
-    """The member ids of each group, from its coordinator; none for an empty group and one that it does not describe.
-
-    A member that rejoins has another id (assigned by GroupMetadataManager). This request does not describe groups of
-    the protocol of KIP-848: the broker answers that they are dead or not found.
-    """
-    wanted = list(dict.fromkeys(groups))
-    if not wanted:
-        return Answers({}, {}, ())
-    count = len(metadata.topics.get(CONSUMER_OFFSETS, ()))
-    question: Question[str, frozenset[str]] = Question(
-        "DescribeGroups",
-        "groups",
-        lambda key: TopicPartition(CONSUMER_OFFSETS, coordinator_partition(key, count or 1)),
-        lambda batch, _: DescribeGroupsRequest(groups=list(batch)),
-        _read_members,
-        GROUPS_PER_REQUEST,
-        COORDINATOR_MOVED,
-        frozenset({GROUP_ID_NOT_FOUND}),
-    )
-    return (ask_leaders if count else ask_everyone)(client, metadata, question, wanted, deadline)
-
-
-def _read_members(response: DescribeGroupsResponse) -> Iterator[Item[str, frozenset[str]]]:
-    for group in response.groups:
-        key = group.group_id
-        members = frozenset(member.member_id for member in group.members)
-        yield Item(key, group.error_code, members, f"DESCRIBE on Group:{key}" if group.error_code else "")
 
 
 def describe_group_grant(client: BrokerAccess, metadata: Metadata, deadline: Deadline) -> Fault | None:

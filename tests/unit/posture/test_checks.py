@@ -11,7 +11,7 @@ from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
 from exporter.flink.facts import JobTimes
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
-from exporter.model import ConnectTaskId, OpenTransaction, TopicPartition, TransactionState
+from exporter.model import ConnectTaskId, OpenTransaction, ShareGroup, TopicPartition, TransactionState
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.checks import checks_of
 from exporter.posture.evidence import PostureEvidence
@@ -238,3 +238,32 @@ def test_a_flink_job_whose_interval_or_timeout_is_not_known_is_not_judged(unknow
 def test_a_flink_job_is_not_asked_for_clients_that_its_connector_does_not_bundle() -> None:
     evidence = replace(_job(60.0, 900.0), clients={"flink-app": {0: 8}, "pay": {0: 1}})
     assert {check.subject for check in checks_of(evidence) if check.name == "transaction_clients"} == {"pay"}
+
+
+# --- Share groups ---
+
+
+def _share(isolation: str | None, topics: set[str], written: set[str] | None, error: str = "") -> PostureEvidence:
+    group = ShareGroup(isolation, 2, frozenset(topics), error)
+    return replace(SOUND, share_groups={"workers": group}, written=None if written is None else frozenset(written))
+
+
+@pytest.mark.parametrize(
+    ("evidence", "verdict"),
+    [
+        (_share("read_uncommitted", {"orders"}, {"orders"}), CheckResult.FAILED),
+        (_share("read_committed", {"orders"}, {"orders"}), CheckResult.PASSED),
+        (_share("read_uncommitted", {"orders"}, None), CheckResult.INFORMATION),
+        (_share("read_committed", {"orders"}, None), CheckResult.PASSED),
+        (_share(None, {"orders"}, {"orders"}, "grant DESCRIBE_CONFIGS on Group:workers"), CheckResult.UNKNOWN),
+        (_share("read_uncommitted", {"logs"}, {"orders"}), None),
+        (_share("read_uncommitted", set(), {"orders"}), None),
+        (_share("read_uncommitted", set(), None), None),
+    ],
+)
+def test_a_share_group_that_reads_what_transactions_write_reads_committed(
+    evidence: PostureEvidence, verdict: CheckResult | None
+) -> None:
+    found = [check for check in checks_of(evidence) if check.name == "share_group_isolation"]
+    assert [check.verdict for check in found] == ([] if verdict is None else [verdict])
+    assert all(check.subject == "workers" for check in found)

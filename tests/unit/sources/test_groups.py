@@ -15,6 +15,8 @@ from exporter.model import (
     GroupsHeld,
     Notes,
     Reason,
+    ShareGroup,
+    ShareGroups,
     Stall,
     Stalls,
     TopicPartition,
@@ -278,3 +280,59 @@ def test_no_group_is_asked_where_no_partition_of_the_offsets_topic_is_stalled() 
         assert seen.values(catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS) == {}
         assert seen.facts[GroupsHeld] == GroupsHeld({})
     assert not any(request.require_stable for request in world.requests("OffsetFetch"))
+
+
+# --- Kinds of groups ---
+
+
+def world_of_kinds() -> FakeKafka:
+    world = world_of()
+    world.groups = {"billing": {("orders", 0): 70}, "new": {("orders", 0): 80}, "flow": {}, "workers": {}}
+    world.kinds = {"new": "Consumer", "flow": "Streams", "workers": "Share"}
+    world.members = {"billing": {"b"}, "new": {"n1", "n2"}, "flow": {"f"}, "workers": {"w1", "w2", "w3"}}
+    world.subscribed = {"new": ["orders"], "workers": ["orders", "jobs"]}
+    world.settings = {"workers": {"share.isolation.level": "read_uncommitted"}}
+    return world
+
+
+def test_members_of_groups_of_the_newer_protocols_are_counted_by_kind() -> None:
+    world = world_of_kinds()
+    seen = read(world, source_of(world))
+    assert not seen.faults
+    assert seen.values(catalogue.GROUP_MEMBERS) == {
+        ("new", "consumer"): 2,
+        ("flow", "streams"): 1,
+        ("workers", "share"): 3,
+    }
+    asked = [group.group_id for request in world.requests("OffsetFetch") for group in request.groups]
+    assert "workers" not in asked  # a share group keeps no committed offsets
+    assert not world.requests("DescribeGroups")[1:]  # the probe of the grant; classic groups are not described
+
+
+def test_how_a_share_group_reads_is_told_with_the_topics_that_its_members_subscribe_to() -> None:
+    world = world_of_kinds()
+    group = ShareGroup("read_uncommitted", 3, frozenset({"orders", "jobs"}))
+    assert read(world, source_of(world)).facts[ShareGroups] == ShareGroups({"workers": group})
+    world.refuse["DescribeConfigs"] = 29
+    refused = read(world, source_of(world)).facts[ShareGroups]
+    assert isinstance(refused, ShareGroups)
+    assert refused.groups["workers"].isolation is None
+    assert "grant DESCRIBE_CONFIGS" in refused.groups["workers"].error
+
+
+def test_a_kind_of_group_that_cannot_be_described_costs_the_others_nothing() -> None:
+    world = world_of_kinds()
+    world.refuse["ShareGroupDescribe"] = 30
+    seen = read(world, source_of(world))
+    assert seen.reasons == {Reason.AUTHORIZATION}
+    assert set(seen.values(catalogue.GROUP_MEMBERS)) == {("new", "consumer"), ("flow", "streams")}
+
+
+def test_a_group_of_the_consumer_protocol_is_proven_to_read_beyond_the_lso_by_its_own_request() -> None:
+    world = world_of_kinds()
+    world.groups["new"] = {("orders", 0): 90}
+    source = source_of(world)
+    read(world, source)
+    world.groups["new"] = {("orders", 0): 95}
+    beyond = read(world, source).facts[GroupsBeyondLso]
+    assert beyond == GroupsBeyondLso(frozenset({("new", "orders")}))

@@ -7,7 +7,7 @@ from kafka.protocol.consumer import OffsetFetchResponse
 
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups, unstable_offsets
 from exporter.kafka.requests.transactions import coordinator_partition
-from exporter.model import Deadline, Fault, Reason
+from exporter.model import Deadline, Fault, GroupKind, Reason
 from tests.fakes.kafka import FakeCluster, cluster_of
 
 DOWN = Fault(Reason.TIMEOUT, "broker 2 at k2:9092 did not answer OffsetFetch in time")
@@ -65,14 +65,23 @@ def fetched(
     )
 
 
-def test_every_broker_lists_its_groups_without_share_groups() -> None:
+def test_every_broker_lists_its_groups_with_their_kinds() -> None:
     cluster = FakeCluster(lambda node, _request: groups((f"g{node}", "Classic"), ("s", "Share"), ("c", "Consumer")))
-    assert list_groups(cluster, cluster_of({}), soon()).values == {1: ("g1", "c"), 2: ("g2", "c")}
+    rest = (("s", GroupKind.SHARE), ("c", GroupKind.CONSUMER))
+    assert list_groups(cluster, cluster_of({}), soon()).values == {
+        1: (("g1", GroupKind.CLASSIC), *rest),
+        2: (("g2", GroupKind.CLASSIC), *rest),
+    }
+
+
+def test_a_type_of_group_that_is_not_known_here_is_said_to_be_so() -> None:
+    cluster = FakeCluster(lambda _node, _request: groups(("g", "Interstellar")))
+    assert list_groups(cluster, cluster_of({}), soon()).values[1] == (("g", GroupKind.UNKNOWN),)
 
 
 def test_brokers_before_group_types_list_all() -> None:
     cluster = FakeCluster(lambda _node, _request: groups(("g", "")))
-    assert list_groups(cluster, cluster_of({}), soon()).values[1] == ("g",)
+    assert list_groups(cluster, cluster_of({}), soon()).values[1] == (("g", GroupKind.CLASSIC),)
 
 
 def test_a_loading_coordinator_is_one_fault() -> None:
