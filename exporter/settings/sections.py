@@ -83,8 +83,8 @@ class TransactionsConfig(Section):
     interval: Duration = 5.0
     """How often to read open transactions from the coordinators."""
     outcomes: Annotated[Literal["auto", "log", "polling"], Lower] = "auto"
-    """Where outcomes come from. `log`: `__transaction_state`. `polling`: the coordinators' descriptions at two reads, which
-    give lower bounds ([managed.md](managed.md)). `auto`: polling if the cluster refuses the log."""
+    """Where outcomes come from. `log`: `__transaction_state`. `polling`: what coordinators describe at two reads, which
+    gives lower bounds ([managed.md](managed.md)). `auto`: polling if the cluster refuses the log."""
     applications: Annotated[int, Field(ge=1)] = 500
     """Applications with series of their own; the others are counted together as `application="_other"`."""
     open_transactions: Count = 20
