@@ -76,12 +76,14 @@ class PrometheusServer:
         )
 
     def ask(self, path: str, **parameters: object) -> Any:  # noqa: ANN401 - whatever JSON it is
-        """One call of its API; an answer of 400 is given back as it came. Raises OSError without one."""
+        """One call of its API; a refusal in JSON is given back as it came. Raises OSError without an answer."""
         url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         try:
             with urllib.request.urlopen(url, timeout=CALL_SECONDS) as answer:  # noqa: S310 - our own http address
                 return json.load(answer)
         except urllib.error.HTTPError as error:
+            if error.headers.get_content_type() != "application/json":
+                raise  # while it starts, it answers 503 in plain text
             return json.load(error)
 
     def wait_for(self, query: str, timeout: float) -> Any:  # noqa: ANN401 - as above
