@@ -48,7 +48,8 @@ class PrometheusQueries:
 
 
 def _plain(expr: str) -> str:
-    return re.sub(r"\$\w+", ".*", expr.replace("$__rate_interval", _RATE_INTERVAL))
+    # Not $1 of a label_replace.
+    return re.sub(r"\$[a-z_]\w*", ".*", expr.replace("$__rate_interval", _RATE_INTERVAL))
 
 
 def legend(template: str, labels: dict[str, str]) -> str:

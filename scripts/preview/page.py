@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -36,7 +37,9 @@ border-bottom:1px solid #33373d;padding:4px 8px;white-space:nowrap}.table td{pad
 def page(board: dict[str, Any], prometheus: PrometheusQueries) -> str:
     """The whole page."""
     marks = tuple(_marks(board, prometheus))
-    cells = "".join(_cell(panel, prometheus, marks) for panel in board["panels"])
+    missing = {f"${{{name}}}": text for name, text in _missing(board, prometheus)}
+    panels = [{**panel, "title": _filled(panel["title"], missing)} for panel in board["panels"]]
+    cells = "".join(_cell(panel, prometheus, marks) for panel in panels)
     at = datetime.fromtimestamp(prometheus.end, UTC)
     began = datetime.fromtimestamp(prometheus.begin, UTC)
     span = f"{began:%H:%M} to {at:%H:%M} UTC"
@@ -45,6 +48,19 @@ def page(board: dict[str, Any], prometheus: PrometheusQueries) -> str:
         f"<span>{_text(board['description'])}</span><span style='margin-left:auto'>{span}</span></header>"
         f"<main>{cells}</main>"
     )
+
+
+def _missing(board: dict[str, Any], prometheus: PrometheusQueries) -> Iterator[tuple[str, str]]:
+    """What the hidden variables say in titles of rows: nothing where their source is there."""
+    for variable in board["templating"]["list"]:
+        if variable["type"] == "query" and (asked := re.fullmatch(r"query_result\((.+)\)", variable["query"]["query"])):
+            yield variable["name"], " ".join(each.labels["says"] for each in prometheus.instant(asked[1]))
+
+
+def _filled(title: str, texts: dict[str, str]) -> str:
+    for name, text in texts.items():
+        title = title.replace(name, text)
+    return title
 
 
 def _marks(board: dict[str, Any], prometheus: PrometheusQueries) -> Iterator[Mark]:
