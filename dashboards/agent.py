@@ -139,6 +139,7 @@ def _clock() -> core.Panel:
         "By how much the exporter's clock is ahead of the transaction coordinators', negative behind.",
         [Query(own(CLOCK_DISTANCE_SECONDS), "{{instance}} {{kafka_cluster}}")],
         "s",
+        signed=True,
     )
 
 

@@ -155,7 +155,8 @@ def _posture() -> core.Panel:
             Column("mend", "What to set", texts=MEND),
             Column("kafka_cluster", "Cluster", width=110),
         ],
-        sort=["Check"],
+        sort=["Verdict", "Check"],
+        smallest_first=True,
         none="all passed",
     )
 

@@ -38,7 +38,7 @@ from exporter.dashboards.panels import (
     timeline,
 )
 from exporter.dashboards.queries import now, per_second, series, total
-from exporter.dashboards.shared import LSO, groups_held_up, holders, longest_stall, stalled_partitions
+from exporter.dashboards.shared import LSO, TO_APPLICATION, groups_held_up, holders, longest_stall, stalled_partitions
 
 OF_TOPIC = 'topic=~"$topic"'
 OF_GROUP = 'group=~"$group"'
@@ -115,7 +115,7 @@ def _stalls() -> core.Panel:
         "A band for each stalled partition, coloured by the kind of the transaction that holds it.",
         [
             Query(
-                "max by (topic, partition) ("
+                "max by (kafka_cluster, topic, partition) ("
                 + " or ".join(
                     now(LSO_BLOCKER_INFO, OF_TOPIC, f'kind="{kind}"') + f" * {number}"
                     for kind, number in numbers.items()
@@ -155,13 +155,14 @@ def _transactions() -> core.Panel:
             ),
         ],
         [
-            Column("application", "Application"),
-            Column("transactional_id", "Transactional id"),
-            Column("producer_id", "Producer id"),
-            Column("kind", "Kind"),
+            Column("application", "Application", link=TO_APPLICATION),
+            Column("transactional_id", "Transactional id", empty="not known"),
+            Column("producer_id", "Producer id", width=120),
+            Column("kind", "Kind", colours=KIND_COLOURS, width=110),
             Column("Value #A", "Partitions", "short", width=120),
-            Column("Value #B", "Ticket in", "s", width=120),
+            Column("Value #B", "Ticket in", "s", steps=((None, ORANGE), (0, GREEN)), width=120),
             Column("Value #C", "Page in", "s", steps=((None, RED), (0, GREEN)), width=120),
+            Column("kafka_cluster", "Cluster", width=120),
         ],
         sort=["Partitions"],
         none="no partition is stalled",

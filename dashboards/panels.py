@@ -96,8 +96,11 @@ def lines(
     stacked: bool = False,
     steps: Steps = (),
     log: bool = False,
+    signed: bool = False,
 ) -> core.Panel:
-    """Values over time; ``colours`` by legend, ``steps`` are drawn as threshold lines."""
+    """Values over time; ``colours`` by legend, ``steps`` are drawn as threshold lines. The axis begins at 0 unless the
+    values are ``signed``: Grafana does not draw what is below the smallest value of an axis.
+    """
     custom: dict[str, Any] = {
         "drawStyle": "line",
         "fillOpacity": 40 if stacked else 8,
@@ -112,7 +115,7 @@ def lines(
     if log:
         custom["scaleDistribution"] = {"log": 10, "type": "log"}
     config = _fields(unit, steps or ((None, GREEN),), custom=custom, color={"mode": "palette-classic"})
-    if not log:
+    if not (log or signed):
         config["defaults"]["min"] = 0
     config["overrides"] = [_coloured(name, colour) for name, colour in (colours or {}).items()]
     return core.TimeSeries(
@@ -206,11 +209,11 @@ def table(
     columns: Sequence[Column],
     *,
     sort: Sequence[str],
-    newest_first: bool = False,
+    smallest_first: bool = False,
     none: str = "",
 ) -> core.Panel:
     """What is now, one row for each set of labels. ``sort`` are titles of columns, the largest on top, or with
-    ``newest_first`` the smallest.
+    ``smallest_first`` the smallest.
     """
     config = _fields("short", ((None, GREY),), custom={"align": "left", "filterable": True})
     if none:
@@ -243,7 +246,7 @@ def table(
             "options": {
                 "cellHeight": "sm",
                 "showHeader": True,
-                "sortBy": [{"desc": not newest_first, "displayName": title} for title in sort],
+                "sortBy": [{"desc": not smallest_first, "displayName": title} for title in sort],
             },
         },
     )

@@ -50,7 +50,7 @@ BROKERS, CONNECT, STREAMS, PRODUCERS, SPARK, AUDIT = (
 )
 OF_THRESHOLD = ((None, GREEN), (0.5, YELLOW), (1, RED))
 
-_TO_APPLICATION = (TRANSACTIONS, "application", "Transactions of this application")
+TO_APPLICATION = (TRANSACTIONS, "application", "Transactions of this application")
 TO_TOPIC = (LSO, "topic", "Last stable offset of this topic")
 _ON_PARTITION = "on (kafka_cluster, topic, partition) group_left ()"
 _ON_TOPIC = "on (kafka_cluster, topic) group_left ()"
@@ -163,7 +163,7 @@ def holders(*matchers: str) -> core.Panel:
             Column("partition", "Partition", width=80),
             Column("kind", "Kind", colours=KIND_COLOURS, width=100, page=("Runbook", _RUNBOOK)),
             Column("next_step", "Next step", texts=_NEXT_STEP, width=300, page=("The agent's page", "${agent_page}")),
-            Column("application", "Application", link=_TO_APPLICATION),
+            Column("application", "Application", link=TO_APPLICATION),
             Column("transactional_id", "Transactional id", empty="not known"),
             Column("Value #E", "Ends in", "s", steps=((None, RED), (0, GREY)), width=100),
             Column("Value #C", "Leader", "none", width=70),
@@ -178,25 +178,56 @@ def holders(*matchers: str) -> core.Panel:
     )
 
 
+ALERT_SUBJECTS = (
+    "transactional_id",
+    "producer_id",
+    "topic",
+    "group",
+    "connect",
+    "connector",
+    "task",
+    "spark_application",
+    "query",
+    "audit",
+    "check",
+    "broker",
+    "coordinator",
+    "client_id",
+    "thread",
+    "source",
+    "target",
+    "error",
+    "metric",
+    "shard",
+    "job",
+    "instance",
+)
+"""Labels of alerts that tell two of one name, cluster and application apart."""
+_NUMBERED = {"producer_id": "producer", "task": "task", "broker": "broker", "coordinator": "broker", "shard": "shard"}
+
+
 def firing() -> core.Panel:
     """Which alerts of ours fire now, by the ruler that evaluates them."""
-    who = "alertname, severity, kafka_cluster, application, topic, connector, query, check, reason"
+    who = ", ".join(("severity", "alertname", "reason", "kafka_cluster", "application", *ALERT_SUBJECTS))
+    fires = f'max by ({who}) (ALERTS{{alertname=~"KafkaEos.+", alertstate="firing", kafka_cluster=~"$kafka_cluster"}})'
+    for label, word in _NUMBERED.items():
+        fires = f'label_replace({fires}, "{label}", "{word} $1", "{label}", "(.+)")'
+    names = ", ".join(f'"{label}"' for label in ALERT_SUBJECTS)
+    joined = f'label_join({fires}, "subject", " ", {names})'
     return table(
         "Firing alerts",
-        "Of this set, as Prometheus has them now; silences and inhibition of Alertmanager are not in it.",
-        [f'max by ({who}) (ALERTS{{alertname=~"KafkaEos.+", alertstate="firing", kafka_cluster=~"$kafka_cluster"}})'],
+        "Of this set, as Prometheus has them now, pages on top; silences and inhibition of Alertmanager are not in it.",
+        [f'label_replace({joined}, "subject", "$1", "subject", " *(.*?) *")'],
         [
             Column("severity", "Severity", colours={"critical": RED, "warning": ORANGE}, width=90),
-            Column("alertname", "Alert"),
+            Column("alertname", "Alert", width=270),
             Column("reason", "Reason", width=110),
+            Column("application", "Application", link=TO_APPLICATION),
+            Column("subject", "Subject"),
             Column("kafka_cluster", "Cluster", width=110),
-            Column("application", "Application", link=_TO_APPLICATION),
-            Column("topic", "Topic"),
-            Column("connector", "Connector"),
-            Column("query", "Query"),
-            Column("check", "Check"),
         ],
-        sort=["Alert"],
+        sort=["Severity", "Alert"],
+        smallest_first=True,
         none="none fires",
     )
 
@@ -232,12 +263,12 @@ def unclean_ends(*matchers: str) -> core.Panel:
             Column("Value #A", "Ago", "s", width=110),
             Column("outcome", "Outcome", colours=OUTCOME_COLOURS, width=150),
             Column("transactional_id", "Transactional id"),
-            Column("application", "Application", link=_TO_APPLICATION),
+            Column("application", "Application", link=TO_APPLICATION),
             Column("producer_id", "Producer id", width=110),
             Column("producer_epoch", "Epoch", width=80),
         ],
         sort=["Ago"],
-        newest_first=True,
+        smallest_first=True,
         none="none in the last hour",
     )
 
@@ -251,7 +282,7 @@ def fenced_ids(*matchers: str) -> core.Panel:
         [
             Column("Value #A", "Fences, 10 min", steps=((None, YELLOW), (2, RED)), width=130),
             Column("transactional_id", "Transactional id"),
-            Column("application", "Application", link=_TO_APPLICATION),
+            Column("application", "Application", link=TO_APPLICATION),
         ],
         sort=["Fences, 10 min"],
         none="none in 10 minutes",

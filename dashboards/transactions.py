@@ -188,7 +188,7 @@ def _open_table() -> core.Panel:
             Column("producer_epoch", "Epoch", width=80),
             Column("kafka_cluster", "Cluster", width=120),
         ],
-        sort=["Open for"],
+        sort=["Of its timeout", "Open for"],
         none="none open",
     )
 

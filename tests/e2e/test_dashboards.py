@@ -93,6 +93,18 @@ def test_every_panel_has_data_and_no_query_has_a_warning(prometheus: PrometheusS
     assert not {panel: expr for panel, expr in empty.items() if panel not in MAY_BE_EMPTY}
 
 
+def test_every_series_has_the_labels_of_its_legend(prometheus: PrometheusServer) -> None:
+    legends = 0
+    for dashboard in _dashboards():
+        for panel in dashboard["panels"]:
+            for target in panel.get("targets", ()):
+                labels = set(re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", "")))
+                for series in _result(prometheus, PanelQuery(panel["title"], target["expr"])):
+                    legends += bool(labels)
+                    assert labels <= series["metric"].keys(), (dashboard["title"], panel["title"])
+    assert legends > 50
+
+
 def test_the_panels_that_may_be_empty_exist() -> None:
     assert MAY_BE_EMPTY.keys() <= {asked.panel for asked in _panels()}
 
@@ -216,8 +228,8 @@ def _result(prometheus: PrometheusServer, asked: PanelQuery, at: float | None = 
 
 
 def _plain(expr: str) -> str:
-    """Every variable set to all."""
-    return re.sub(r"\$\w+", ".*", expr.replace("$__rate_interval", RATE_INTERVAL))
+    """Every variable set to all; $1 of a label_replace is none."""
+    return re.sub(r"\$[a-z_]\w*", ".*", expr.replace("$__rate_interval", RATE_INTERVAL))
 
 
 def _dashboards() -> list[dict[str, Any]]:

@@ -8,12 +8,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from exporter.catalogue import rows
 from exporter.dashboards.agent import AGENT
 from exporter.dashboards.board import WIDTH, Board
 from exporter.dashboards.generate import GENERATED, boards, files
 from exporter.dashboards.mend import MEND
 from exporter.dashboards.normalise import SCHEMA_VERSION
+from exporter.dashboards.shared import ALERT_SUBJECTS
 from exporter.posture import checks
 from exporter.posture.check import Rule
 from tests.unit.dashboards.test_linter_rules import Json, panels, queries, variable
@@ -66,7 +69,7 @@ def test_every_selected_series_is_one_truth_over_the_replicas(board: Board, dash
             operator, labels = around[0]
             first = any(part in selector[1] for part in ("_since_", "_start_"))
             assert operator == ("min" if first else "max"), query
-            if board.uid != AGENT:
+            if board.uid != AGENT and selector[1] != "ALERTS":
                 assert not {"instance", "pod"} & set(labels.split(", ")), query
 
 
@@ -124,6 +127,40 @@ def test_columns_are_labels_or_values_of_their_queries(dashboard: Json) -> None:
             }
             assert names.keys() <= grouped | values | made, panel["title"]
             assert {sort["displayName"] for sort in panel["options"]["sortBy"]} <= set(names.values())
+
+
+def test_a_firing_alert_has_all_labels_by_which_alerts_of_one_name_differ() -> None:
+    rules = yaml.safe_load((ROOT / "alerts" / "generated" / "rules.yaml").read_text())["groups"]
+    told = {"severity", "alertname", "reason", "kafka_cluster", "application", *ALERT_SUBJECTS}
+    asked = {rule["alert"]: rule["expr"] for group in rules for rule in group["rules"] if "alert" in rule}
+    grouped = {
+        label for expr in asked.values() for by in re.findall(r"by \(([^)]*)\)", expr) for label in by.split(", ")
+    }
+    assert grouped <= told
+
+
+def test_the_worst_row_of_a_table_is_on_top() -> None:
+    sorted_by = {
+        panel["title"]: [(each["displayName"], each["desc"]) for each in panel["options"]["sortBy"]]
+        for text in files().values()
+        for panel in panels(json.loads(text))
+        if panel["type"] == "table"
+    }
+    assert sorted_by["Firing alerts"][0] == ("Severity", False)
+    assert sorted_by["Posture checks that failed, and information"][0] == ("Verdict", False)
+    nearest = "Open transactions, nearest to or furthest past their timeout"
+    assert sorted_by[nearest][0] == ("Of its timeout", True)
+
+
+def test_the_axis_of_a_value_that_may_be_negative_does_not_begin_at_0() -> None:
+    clock = [
+        panel["fieldConfig"]["defaults"]
+        for text in files().values()
+        for panel in panels(json.loads(text))
+        if any("kafka_eos_clock_distance_seconds" in target["expr"] for target in panel["targets"])
+    ]
+    assert clock
+    assert all("min" not in defaults for defaults in clock)
 
 
 def test_what_mends_a_check_is_what_the_check_says() -> None:
