@@ -135,6 +135,9 @@ def test_at_least_once_is_shown_as_such_and_a_thread_that_was_replaced_is_counte
     seen = agent.wait_until(lambda metrics: bool(guarantees(metrics)), 60)
     assert guarantees(seen) == {(app.application_id, "at_least_once")}
     assert seen.value(catalogue.TRANSACTIONS_TOTAL, application=app.application_id, outcome="committed") is None
+    assert seen.total(catalogue.STREAMS_FAILED_THREADS_TOTAL) == 0
+    kafka_4.delete_topic(topic)  # MissingSourceTopicException, which the application answers with REPLACE_THREAD
+    agent.wait_until(lambda metrics: metrics.total(catalogue.STREAMS_FAILED_THREADS_TOTAL) >= 1, 120)
 
 
 def test_a_jmx_exporter_gives_the_numbers_too(
