@@ -25,6 +25,19 @@ LIFE = dt.timedelta(days=2)
 LOOPBACK = ("127.0.0.1",)
 
 
+_SIGNS = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+
 class Issued(NamedTuple):
     """The files of a certificate: itself, its key, and both in one, which is what Kafka's PEM key stores are."""
 
@@ -45,7 +58,7 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         built = _builder(self._name, self._name, self._key, LIFE).add_extension(x509.BasicConstraints(True, 0), True)
-        self._own = built.sign(self._key, hashes.SHA256())
+        self._own = built.add_extension(_SIGNS, True).sign(self._key, hashes.SHA256())
         self.certificate = str(folder / "ca.pem")
         _put(folder / "ca.pem", self._own.public_bytes(Encoding.PEM))
 
@@ -103,7 +116,9 @@ class Authority:
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         alternatives = x509.SubjectAlternativeName([_host(each) for each in names])
         built = _builder(subject, self._name, key, life).add_extension(alternatives, critical=False)
-        return key, built.sign(self._key, hashes.SHA256())
+        # RFC 5280 wants it, and since Python 3.13 a default context does.
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        return key, built.add_extension(issuer, critical=False).sign(self._key, hashes.SHA256())
 
 
 def _builder(
@@ -116,6 +131,7 @@ def _builder(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - 2 * LIFE)
         .not_valid_after(now + life)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
 
 
