@@ -111,7 +111,10 @@ def sources_of(
         *_log_sources(cluster, config.transactions.outcomes, caps),
         GroupsSource(cluster, groups),
         *((OffsetsSource(cluster, config.groups.interval),) if config.groups.offset_commits else ()),
-        PostureSource(cluster, PostureSettings(config.posture.interval, config.posture.ignore)),
+        PostureSource(
+            cluster,
+            PostureSettings(config.posture.interval, config.posture.ignore, telemetry=receivers is not None),
+        ),
         *around,
     )
 

@@ -36,6 +36,9 @@ MIN_SHARE = 0.5
 
 _WORST_FIRST = (Reason.AUTHENTICATION, Reason.UNSUPPORTED, Reason.MALFORMED, Reason.TIMEOUT, Reason.UNREACHABLE)
 
+GET_TELEMETRY_SUBSCRIPTIONS = 71
+"""ApiKeys.java (KIP-714)."""
+
 
 class ClusterClient:
     """One per cluster, shared by its workers: thread-safe. The constructor connects to nothing.
@@ -294,6 +297,13 @@ class ClusterClient:
         if response.error_code:
             raise AskError(refusal("ApiVersions", response.error_code))
         return {feature.name: feature.max_version_level for feature in response.finalized_features or ()}
+
+    def takes_telemetry(self, deadline: Deadline) -> bool:
+        """Whether a broker has a receiver of client metrics; else it does not list the request. Raises AskError."""
+        response = self._ask_anyone(_api_versions(), deadline)
+        if response.error_code:
+            raise AskError(refusal("ApiVersions", response.error_code))
+        return any(each.api_key == GET_TELEMETRY_SUBSCRIPTIONS for each in response.api_keys)
 
     def config(self, resource: Resource, name: str, keys: Sequence[str], deadline: Deadline) -> dict[str, str] | Fault:
         """As ``configs``, of one."""

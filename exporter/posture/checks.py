@@ -17,6 +17,7 @@ from exporter.posture.flink import flink_checks
 from exporter.posture.offsets import offset_checks
 from exporter.posture.share_groups import share_checks
 from exporter.posture.stable_ids import id_checks
+from exporter.posture.telemetry import telemetry_checks
 
 DAY_MS = 86_400_000
 LONG_TIMEOUT_MS = 900_000
@@ -294,6 +295,7 @@ _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _expiration,
     _groups,
     lambda evidence: share_checks(evidence.share_groups, evidence.written),
+    lambda evidence: telemetry_checks(evidence.cluster, evidence.telemetry),
     _offsets,
     _applications,
     _stable_ids,

@@ -11,6 +11,7 @@ from exporter.flink.facts import JobTimes
 from exporter.kafka.requests.metadata import PartitionMetadata
 from exporter.model import Fact, GroupCommits, IdChanges, OffsetPartitions, OpenTransaction, ShareGroup
 from exporter.posture.check import PostureCheck, Settings
+from exporter.posture.telemetry import PushTelemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class PostureEvidence:
     flink_jobs: Sequence[JobTimes] = field(default_factory=tuple)
     share_groups: Mapping[str, ShareGroup] = field(default_factory=dict)
     written: frozenset[str] | None = None
+    telemetry: PushTelemetry | None = None
 
 
 def broker_settings(evidence: PostureEvidence) -> list[Settings]:

@@ -10,6 +10,7 @@ from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.flink.facts import FlinkJobs
 from exporter.kafka.client import AskError
+from exporter.kafka.requests.client_metrics import subscriptions
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.model import (
     Deadline,
@@ -27,6 +28,7 @@ from exporter.model import (
 from exporter.posture.check import CheckResult, PostureCheck, Settings
 from exporter.posture.checks import checks_of, group_checks
 from exporter.posture.evidence import Posture, PostureEvidence
+from exporter.posture.telemetry import PushTelemetry
 from exporter.sources.cluster import Cluster, KafkaSource
 
 BROKER_KEYS = (
@@ -42,10 +44,13 @@ MOST_TOPICS = 200
 
 @dataclass(frozen=True, slots=True)
 class PostureSettings:
-    """Seconds, and the checks not to make, as ``check`` or ``check:subject``."""
+    """Seconds, and the checks not to make, as ``check`` or ``check:subject``. ``telemetry``: the agent takes pushed
+    metrics, so that the brokers' subscriptions are checked.
+    """
 
     interval: float = 300.0
     ignore: tuple[str, ...] = ()
+    telemetry: bool = False
     timeout: float = 30.0
 
 
@@ -112,6 +117,7 @@ class PostureSource(KafkaSource):
             id_changes=use.id_changes if use is not None else {},
             share_groups=shares.groups if (shares := facts.get(ShareGroups)) is not None else {},
             written=use.topics if use is not None else None,
+            telemetry=self._telemetry(metadata, deadline) if self._settings.telemetry else None,
             flink_jobs=jobs.jobs if (jobs := facts.get(FlinkJobs)) is not None else (),
         )
         yield from self._say(checks_of(evidence))
@@ -147,6 +153,14 @@ class PostureSource(KafkaSource):
             if not (isinstance(answer, Fault) and answer.reason is Reason.UNKNOWN_TOPIC):
                 found[name] = _settings(answer, faults)
         return found, faults
+
+    def _telemetry(self, metadata: Metadata, deadline: Deadline) -> PushTelemetry | None:
+        try:
+            if not self._cluster.client.takes_telemetry(deadline):
+                return PushTelemetry(receiver=False, subscriptions={})
+        except AskError:
+            return None  # a fault of the request for features already
+        return PushTelemetry(receiver=True, subscriptions=subscriptions(self._cluster.client, metadata, deadline))
 
     def _version(self, deadline: Deadline) -> tuple[int | None, str]:
         try:

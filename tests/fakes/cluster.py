@@ -109,6 +109,7 @@ class FakeKafka:
     groups: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
     unstable: dict[str, set[tuple[str, int]]] = field(default_factory=dict)  # commits of open transactions, by group
     members: dict[str, set[str]] = field(default_factory=dict)
+    telemetry: Sequence[str] | None = None  # subscriptions of client metrics; None: no receiver
     kinds: dict[str, str] = field(default_factory=dict)  # of groups that are not classic, as the broker spells them
     subscribed: dict[str, list[str]] = field(default_factory=dict)
     settings: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -196,6 +197,19 @@ class FakeKafka:
 
     def features(self, deadline: Deadline) -> Mapping[str, int]:
         return self.levels
+
+    def takes_telemetry(self, deadline: Deadline) -> bool:
+        return self.telemetry is not None
+
+    def _list_config_resources(self, node: int, request: Any) -> Any:
+        names = self.telemetry or ()
+        return Answer(
+            error_code=self.refuse.get("ListConfigResources", 0),
+            config_resources=[
+                *(Answer(resource_name=name, resource_type=16) for name in names),
+                Answer(resource_name="orders", resource_type=2),
+            ],
+        )
 
     def _list_offsets(self, node: int, request: Any) -> Any:
         def row(name: str, number: int, epoch: int, timestamp: int) -> Any:

@@ -216,8 +216,14 @@ final class Forwarder implements AutoCloseable {
     @Override
     public void close() {
         Thread running;
+        long lost;
         synchronized (queue) {
+            if (closed) {
+                return;
+            }
             closed = true;
+            dropped += queue.size();
+            lost = dropped;
             queue.clear();
             running = sender;
             queue.notifyAll();
@@ -225,6 +231,7 @@ final class Forwarder implements AutoCloseable {
         if (running != null) {
             running.interrupt();
         }
+        report(lost, "the broker stops");
     }
 
     private static String text(Map<String, ?> configs, String name, String otherwise) {
