@@ -171,7 +171,7 @@ EXPORTER_SHARDS = Metric(
 SOURCE_UP = Metric(
     "kafka_eos_source_up",
     Kind.GAUGE,
-    "1 when all that the last read of the source asked was answered, 0 when any of it was not.",
+    "1 when all requests of the last read of the source were answered, 0 when any failed.",
     (*K, "source", "target"),
 )
 SOURCE_BLIND = Metric(
@@ -196,13 +196,13 @@ SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS = Metric(
 SOURCE_FAULTS_TOTAL = Metric(
     "kafka_eos_source_faults_total",
     Kind.COUNTER,
-    "Things that did not answer when the source was read, by reason.",
+    "Requests of the source that failed, by reason.",
     (*K, "source", "target", "reason"),
 )
 SERIES_DROPPED = Metric(
     "kafka_eos_series_dropped",
     Kind.GAUGE,
-    "Series of the named metric that a cap keeps out, or folds into application _other.",
+    "Series of the named metric that a cap leaves out, or counts together as application _other.",
     ("metric",),
 )
 CLUSTER_INFO = Metric(
@@ -260,7 +260,7 @@ TRANSACTION_LOG_LOST_RECORDS_TOTAL = Metric(
 FLINK_CHECKPOINT_INTERVAL_SECONDS = Metric(
     "kafka_eos_flink_checkpoint_interval_seconds",
     Kind.GAUGE,
-    "How far apart the checkpoints of a Flink job are, learned from the commits of its KafkaSink.",
+    "Interval of the checkpoints of a Flink job, in seconds, by the commits of its KafkaSink.",
     (*A, "transactional_id_prefix"),
     "txnlog",
 )
@@ -291,7 +291,7 @@ FLINK_LOSS_INFO = Metric(
 FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS = Metric(
     "kafka_eos_flink_last_clean_up_timestamp_seconds",
     Kind.GAUGE,
-    "Unix time at which a Flink job that started last ended what an earlier start had left open: counted as fenced.",
+    "Unix time at which the start of a Flink job last ended transactions of an earlier start: counted as fenced.",
     (*A, "transactional_id_prefix"),
     "txnlog",
 )
@@ -579,7 +579,7 @@ GROUP_MEMBERS = Metric(
 INTERNAL_TOPIC_PARTITIONS = Metric(
     "kafka_eos_internal_topic_partitions",
     Kind.GAUGE,
-    "Partitions of the internal topics that exactly-once rests on, by condition.",
+    "Partitions of the internal topics that exactly-once depends on, by condition.",
     (*K, "topic", "condition"),
     "transactions",
 )
@@ -813,8 +813,9 @@ CONNECT_TASK_STATE = Metric(
 CONNECT_TASK_FAILURES_TOTAL = Metric(
     "kafka_eos_connect_task_failures_total",
     Kind.COUNTER,
-    "Times a task failed since it was first seen, by the exception in its trace. invalid_epoch: somebody else ended "
-    "its transaction, which most fences and timeouts look like to a task; other where no trace is read.",
+    "Times a task failed since it was first seen, by the exception in its trace. invalid_epoch: another producer or "
+    "the coordinator ended its transaction, which most fences and timeouts look like to a task; other where no trace is "
+    "read.",
     (*CONNECT, "connector", "task", "cause"),
     "connect",
 )
@@ -997,7 +998,7 @@ SPARK_QUERY_STATE = Metric(
 SPARK_QUERY_TERMINATIONS_TOTAL = Metric(
     "kafka_eos_spark_query_terminations_total",
     Kind.COUNTER,
-    "Times a streaming query was seen to end, by what ended it.",
+    "Ends of runs of a streaming query that the agent saw, by reason.",
     (*SPARK, "reason"),
     "spark",
 )
@@ -1039,15 +1040,15 @@ AUDIT_VERDICT = Metric(
 TOPIC_THRESHOLD_SECONDS = Metric(
     "kafka_eos_topic_threshold_seconds",
     Kind.GAUGE,
-    "From when on a stall of a topic with stalled partitions is a ticket or a page, by the settings; +Inf for never.",
+    "Thresholds of the settings for the age of a stall of a topic with stalled partitions, in seconds; +Inf for never.",
     (*K, "topic", "threshold"),
     "lso",
 )
 APPLICATION_THRESHOLD_SECONDS = Metric(
     "kafka_eos_application_threshold_seconds",
     Kind.GAUGE,
-    "From when on an application's open, completing or missing transactions are trouble, by the settings; +Inf for "
-    "never.",
+    "Thresholds of the settings for the age of an application's open and completing transactions and of its last "
+    "commit, in seconds; +Inf for never.",
     (*A, "threshold"),
     "txnlog",
 )
@@ -1061,14 +1062,14 @@ APPLICATION_THRESHOLD_RATIO = Metric(
 QUERY_THRESHOLD_SECONDS = Metric(
     "kafka_eos_query_threshold_seconds",
     Kind.GAUGE,
-    "From when on a streaming query without progress is stalled, by the settings; +Inf for never.",
+    "Threshold of the settings for the time that a streaming query makes no progress, in seconds; +Inf for never.",
     (*K, "spark_application", "query", "threshold"),
     "spark",
 )
 AUDIT_THRESHOLD_SECONDS = Metric(
     "kafka_eos_audit_threshold_seconds",
     Kind.GAUGE,
-    "From when on an audit that has not run is overdue, by the settings; +Inf for never.",
+    "Threshold of the settings for the age of the last run of an audit, in seconds; +Inf for never.",
     (*K, "audit", "threshold"),
     "audits",
 )

@@ -46,7 +46,7 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
         "applications",
         help="how transactional.ids are grouped to applications, by which rule, and patterns to add",
         description="Print how the transactional.ids of a cluster are grouped to applications, and by which rule;"
-        " propose patterns where ids of one application look like many.",
+        " propose patterns where the ids of one application look like many applications.",
         epilog=_EXAMPLES,
     )
     add_cluster_flags(parser)

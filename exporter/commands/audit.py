@@ -66,24 +66,29 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
 def _add_questions(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("what to ask").add_argument
     add("--topic", default="", metavar="NAME", help="the topic to audit (required)")
-    add("--id", default="", metavar="EXPR", help="what must be there once only")
-    add("--key", default="", metavar="EXPR", help="whose numbers --sequence gives")
-    add("--sequence", default="", metavar="EXPR", help="a number that goes up by one from record to record of a key")
-    add("--source-topic", default="", metavar="NAME", help="each record of this topic must be in --topic, by --id")
+    add("--id", default="", metavar="EXPR", help="expression whose value only one record may have")
+    add("--key", default="", metavar="EXPR", help="key of the numbers of --sequence")
+    add("--sequence", default="", metavar="EXPR", help="a number that grows by one with each record of a key")
+    add("--source-topic", default="", metavar="NAME", help="a topic whose records must all be in --topic, by --id")
     add("--source-id", default="", metavar="EXPR", help="the id of a record of the source topic (as --id)")
-    add("--source-group", default="", metavar="GROUP", help="what this group committed of the source must be there")
-    add("--where", default="", metavar="EXPR", help="only the records for which this is true")
+    add(
+        "--source-group",
+        default="",
+        metavar="GROUP",
+        help="records of the source that this group committed must be there",
+    )
+    add("--where", default="", metavar="EXPR", help="audit only records for which this is true")
     add("--source-where", default="", metavar="EXPR", help="the same for the source topic")
-    add("--sparse", action="store_true", help="numbers of --sequence grow, and may leave some out: no gaps")
+    add("--sparse", action="store_true", help="numbers of --sequence grow, and a missing number is no gap")
     add(
         "--null-id",
         choices=("skip", "count", "fail"),
         default="fail",
-        help="records without id, key or number: ignored, a note, or the result is unknown (fail)",
+        help="records without id, key or number: ignore, note, or result unknown (fail)",
     )
-    add("--format", choices=("plain", "debezium"), default="plain", help="what the values are (plain)")
+    add("--format", choices=("plain", "debezium"), default="plain", help="format of the values (plain)")
     add("--from", dest="begin", default="beginning", metavar="BOUND", help="beginning, earliest, offset(s) or instant")
-    add("--to", dest="end", default=None, metavar="BOUND", help="before this; the last stable offset unless given")
+    add("--to", dest="end", default=None, metavar="BOUND", help="exclusive end; default: the last stable offset")
     add("--value-schema", type=Path, metavar="FILE", help="the values are Avro, by this schema")
     add(
         "--value-framing",
@@ -100,20 +105,20 @@ def _add_tables(parser: argparse.ArgumentParser) -> None:
         "--sink-table",
         default="",
         metavar="TABLE",
-        help="with each record's kafka_topic, _partition and _offset, or --sink-key",
+        help="table with kafka_topic, kafka_partition and kafka_offset of each record, or with --sink-key",
     )
-    add("--sink-user", default="", metavar="USER", help="who reads the table")
-    add("--sink-password-file", type=Path, metavar="FILE", help="their password")
-    add("--sink-key", default="", metavar="EXPR", help="the sink keeps one row of each --key: its key, of the table")
-    add("--sink-version", default="", metavar="EXPR", help="the number in a row that --version is in a record")
-    add("--sink-content", default="", metavar="EXPR", help="what of a row must be equal to --content of its record")
+    add("--sink-user", default="", metavar="USER", help="user of the sink's database")
+    add("--sink-password-file", type=Path, metavar="FILE", help="file with the password")
+    add("--sink-key", default="", metavar="EXPR", help="key of a row, if the sink keeps one row for each --key")
+    add("--sink-version", default="", metavar="EXPR", help="version of a row, compared with --version of a record")
+    add("--sink-content", default="", metavar="EXPR", help="content of a row, compared with --content of its record")
     add("--version", default="", metavar="EXPR", help="a number that grows with each record of a key")
-    add("--content", default="", metavar="EXPR", help="what of a record must be equal to --sink-content of its row")
+    add("--content", default="", metavar="EXPR", help="content of a record, compared with --sink-content of its row")
     add("--deleted", default="", metavar="EXPR", help="true for a record that deletes its key's row (a null value)")
-    add("--outbox", default="", metavar="URL", help="a table, or Parquet files, of which each row must be in --topic")
+    add("--outbox", default="", metavar="URL", help="a table, or Parquet files, whose rows must all be in --topic")
     add("--outbox-table", default="", metavar="TABLE", help="the table of a JDBC URL")
-    add("--outbox-user", default="", metavar="USER", help="who reads it")
-    add("--outbox-password-file", type=Path, metavar="FILE", help="their password")
+    add("--outbox-user", default="", metavar="USER", help="user of the outbox's database")
+    add("--outbox-password-file", type=Path, metavar="FILE", help="file with the password")
     add("--outbox-id", default="", metavar="EXPR", help="the --id of a row, of the table's columns")
     add("--outbox-where", default="", metavar="EXPR", help="only rows for which this is true, of the table's columns")
 
@@ -125,7 +130,7 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
     add(
         "--output-dir", type=Path, metavar="DIR", help="NAME.json for the agent, NAME.html, and all findings as Parquet"
     )
-    add("--agent", default="", metavar="URL", help="hand the result to this agent, as http://eos-exporter:10618")
+    add("--agent", default="", metavar="URL", help="post the result to this agent, such as http://eos-exporter:10618")
     add("--agent-token-file", type=Path, metavar="FILE", help="the agent's ingest token")
     add("--follow", action="store_true", help="continue with records written from now on, until stopped")
     add("--checkpoint", type=Path, metavar="DIR", help="with --follow: folder of its position and seen values")

@@ -35,15 +35,15 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     """The command line of ``canary``."""
     parser = commands.add_parser(
         "canary",
-        help="make transactions of its own through every coordinator: the cluster or the application?",
-        description="Make transactions of its own through every coordinator, and serve what they took at /metrics.",
+        help="make test transactions through every coordinator: does the cluster or an application fail?",
+        description="Make test transactions through every coordinator, and serve their times and failures at /metrics.",
         epilog=_EXAMPLES,
     )
     add_cluster_flags(parser)
     add_flags(parser, _FLAGS)
     parser.add_argument("--topic", default=catalogue.CANARY, help=f"topic to write to ({catalogue.CANARY})")
     parser.add_argument(
-        "--interval", type=duration, default=1.0, metavar="DURATION", help="least time between two transactions (1s)"
+        "--interval", type=duration, default=1.0, metavar="DURATION", help="shortest time between two transactions (1s)"
     )
     parser.add_argument(
         "--timeout", type=duration, default=10.0, metavar="DURATION", help="how long each phase may take (10s)"

@@ -33,7 +33,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     parser = commands.add_parser(
         "check",
         help="check the settings, the connection to a cluster, its posture, its applications, or a client's settings",
-        description="Check the settings, what may be asked of a cluster, or how well it is set up.",
+        description="Check settings, the access to a cluster and its grants, its posture, or the settings of clients.",
         epilog=_EXAMPLES,
     )
     parser.set_defaults(help_of=parser)

@@ -49,8 +49,8 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
     parser = checks.add_parser(
         "client",
         help="the settings of a producer, consumer, Streams application, connector, worker or job",
-        description="Check settings files of Kafka clients (properties, JSON, YAML) for the guarantee they are meant "
-        "for. Nothing is connected to, unless a cluster is named to compare timeouts with.",
+        description="Check settings files of Kafka clients (properties, JSON, YAML) for a guarantee. "
+        "Connects to no cluster, unless one is named to compare timeouts with.",
         epilog=_EXAMPLES,
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="settings: .properties, .json, .yml")
@@ -59,22 +59,30 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
         dest="goal",
         choices=[goal.value for goal in Goal],
         default=Goal.EXACTLY_ONCE.value,
-        help="the guarantee that is wanted (exactly-once)",
+        help="the guarantee to check for (exactly-once)",
     )
     parser.add_argument(
         "--kind",
         choices=[kind.value for kind in Client],
-        help="whose settings these are, where the names do not tell",
+        help="kind of the settings, where their names do not show it",
     )
     parser.add_argument(
-        "--client-version", type=_version, default=(4, 0), metavar="X.Y", help="of Kafka's Java clients (4.0): defaults"
+        "--client-version",
+        type=_version,
+        default=(4, 0),
+        metavar="X.Y",
+        help="version of Kafka's Java clients whose defaults apply (4.0)",
     )
     parser.add_argument(
-        "--output", choices=("text", "json", "sarif"), default="text", help="for people, JSON, or SARIF for CI"
+        "--output", choices=("text", "json", "sarif"), default="text", help="text for people, JSON, or SARIF for CI"
     )
     add_cluster_flags(parser)
     parser.add_argument(
-        "--timeout", type=duration, default=30.0, metavar="DURATION", help="how long asking the cluster may take (30s)"
+        "--timeout",
+        type=duration,
+        default=30.0,
+        metavar="DURATION",
+        help="how long requests to the cluster may take (30s)",
     )
     parser.set_defaults(command=_command)
 

@@ -64,7 +64,7 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
     """The command line of ``check connection``."""
     parser = checks.add_parser(
         "connection",
-        help="what may be asked of a cluster, and which grants are missing",
+        help="access to a cluster, and missing grants",
         description="Send each kind of request that the agent sends, once, and name each grant that is missing.",
         epilog=_EXAMPLES,
     )

@@ -36,7 +36,7 @@ _PAGES: Mapping[str, Tables] = {
 _CHART_DASHBOARDS = Path("helm/kafka-eos-exporter/files/dashboards")
 _EXAMPLES = """\
 examples:
-  kafka-eos-exporter generate alerts    # print the alert rules; its --help has the thresholds to set
+  kafka-eos-exporter generate alerts    # print the alert rules; its --help has the keys of --set
   kafka-eos-exporter generate dashboards --output DIR
   kafka-eos-exporter generate           # in a checkout: write what is generated and committed
   kafka-eos-exporter generate --check   # exit code 1 when a generated file is out of date

@@ -25,7 +25,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     parser = commands.add_parser(
         "alerts",
         help="print alert rules with your links and severities",
-        description="Print the alert and recording rules, or what Alertmanager should make of them.",
+        description="Print the alert and recording rules, or the configuration of Alertmanager or Grafana for them.",
         epilog=f"{_EXAMPLES}keys of --set, with their defaults:\n{keys}"
         "  ALERT.for, ALERT.keep_firing_for, ALERT.severity, ALERT.enabled\n"
         "      for every alert by its name, such as KafkaEosProducerFenced.severity=critical\n",

@@ -52,7 +52,7 @@ def add_to(what: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
     completion = what.add_parser(
         "completion",
         help="print completion for a shell",
-        description="Print what makes a shell complete commands and flags.",
+        description="Print the completion of commands and flags for a shell.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -38,7 +38,7 @@ Reads the whole transaction log, twice, 30 s apart, where a transaction is open 
 on all topics, __transaction_state among them, and DESCRIBE on all transactional ids: without them nothing is called
 hanging.
 
-exit codes: 0 none, 1 found, 2 could not look, or could not tell
+exit codes: 0 none, 1 found, 2 could not be determined
 """
 
 
@@ -46,7 +46,7 @@ def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's
     """The command line of ``transactions hanging``."""
     parser: argparse.ArgumentParser = looks.add_parser(
         "hanging",
-        help="search all partitions for transactions that hang, and prove it",
+        help="search all partitions for hanging transactions, with proof",
         description="Search the logs of all partitions for open transactions that no transactional.id has open.",
         epilog=_EXAMPLES,
     )
@@ -55,7 +55,7 @@ def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's
         type=duration,
         default=60.0,
         metavar="DURATION",
-        help="leave out those whose producer wrote more recently (1m)",
+        help="leave out transactions whose producer wrote more recently (1m)",
     )
     parser.add_argument("--topic", help="search this topic only")
     parser.add_argument("--partition", type=int, metavar="N", help="search this partition of --topic only")

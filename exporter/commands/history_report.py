@@ -39,9 +39,11 @@ def add_to(jobs: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
         epilog=_EXAMPLES,
     )
     parser.add_argument("--input", type=Path, required=True, metavar="DIR", help="the --output of `history run`")
-    parser.add_argument("--from", dest="begin", type=instant, metavar="TIME", help="2026-11-21T14:00, or 2h: ago")
+    parser.add_argument(
+        "--from", dest="begin", type=instant, metavar="TIME", help="2026-11-21T14:00, or 2h for two hours ago"
+    )
     parser.add_argument("--to", dest="end", type=instant, metavar="TIME", help="as --from; until the newest")
-    parser.add_argument("--application", metavar="NAME", help="of this application only")
+    parser.add_argument("--application", metavar="NAME", help="report this application only")
     parser.add_argument(
         "--output", choices=("text", "json", "html"), default="text", help="tables, JSON, or a page with plots"
     )

@@ -51,16 +51,16 @@ def add_to(jobs: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
     """The command line of ``history run``."""
     parser = jobs.add_parser(
         "run",
-        help="write what becomes of every transaction to Parquet files",
+        help="write the outcome of every transaction to Parquet files",
         description="Follow __transaction_state and write a row for every finished transaction, exactly once.",
         epilog=_EXAMPLES,
     )
     add_cluster_flags(parser)
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of the history")
     parser.add_argument(
-        "--checkpoint", type=Path, required=True, metavar="DIR", help="folder where Spark keeps how far it got"
+        "--checkpoint", type=Path, required=True, metavar="DIR", help="folder where Spark stores its position"
     )
-    parser.add_argument("--once", action="store_true", help="stop at the end of the log as it is at the start")
+    parser.add_argument("--once", action="store_true", help="stop at the end that the log has at the start")
     parser.add_argument(
         "--interval", type=duration, default=60.0, metavar="DURATION", help="from one batch to the next (1m)"
     )
@@ -71,7 +71,7 @@ def add_to(jobs: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
         "--markers",
         type=duration,
         metavar="DURATION",
-        help="search for torn transactions too: at the start so far back, then in what completed since",
+        help="also search for torn transactions: this far back at the start, then in new ones",
     )
     add_spark_flags(parser)
     parser.set_defaults(command=_command)

@@ -48,7 +48,7 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
     parser.add_argument("--ignore", action="append", default=[], metavar="CHECK[:SUBJECT]", help="leave a check out")
     parser.add_argument("--output", choices=("text", "json"), default="text", help="a table for people, or JSON")
     parser.add_argument(
-        "--timeout", type=duration, default=60.0, metavar="DURATION", help="how long looking may take (60s)"
+        "--timeout", type=duration, default=60.0, metavar="DURATION", help="how long the checks may take (60s)"
     )
     parser.set_defaults(command=_command)
 

@@ -44,7 +44,7 @@ examples:
 More than 50 are summed up by application; --all lists each. Reads the last hour of __transaction_state, which needs
 READ on it. A fence and a client that aborts and starts again within 5 seconds look the same there.
 
-exit codes: 0 none, 1 found, 2 could not look
+exit codes: 0 none, 1 found, 2 could not be read
 """
 
 

@@ -18,7 +18,7 @@ examples:
 
 Every setting of the file has an environment variable, KAFKA_EOS_ and its path with __ between levels:
   KAFKA_EOS_CLUSTERS__0__KAFKA__SASL_PASSWORD=... KAFKA_EOS_LOG__LEVEL=debug
-Flags win over the environment, the environment over the file. SIGHUP rereads all.
+Flags override the environment, the environment overrides the file. SIGHUP rereads all settings.
 """
 
 

@@ -49,7 +49,7 @@ RUN = (
         "--web.allowed-hosts",
         ("web", "allowed_hosts"),
         "HOST",
-        "a name that the endpoint is reached by, besides those of loopback; repeatable",
+        "host name of the endpoint, in addition to those of loopback; repeatable",
         True,
     ),
     Flag("--web.route-prefix", ("web", "route_prefix"), "PATH", "prefix of all paths, for a proxy in front"),
@@ -60,7 +60,7 @@ RUN = (
         "DURATION",
         "how long an LSO must not move to be stalled (30s)",
     ),
-    Flag("--shard", ("shard",), "INDEX/COUNT", "expose this part only, 0/3 for the first of three; 0/1 is the whole"),
+    Flag("--shard", ("shard",), "INDEX/COUNT", "expose this part only, such as 0/3 for the first of three (0/1)"),
     Flag("--log.level", ("log", "level"), "LEVEL", "debug, info, warning or error (info)"),
     Flag("--log.format", ("log", "format"), "FORMAT", "text or json (text)"),
 )

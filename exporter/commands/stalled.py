@@ -48,7 +48,7 @@ examples:
 Where a partition is stalled, this reads the whole transaction log: only the log proves that a transaction hangs. That
 takes 30 s more and needs READ on __transaction_state.
 
-exit codes: 0 none, 1 found, 2 could not look
+exit codes: 0 none, 1 found, 2 could not be read
 """
 
 

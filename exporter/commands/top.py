@@ -45,7 +45,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     parser = commands.add_parser(
         "top",
         help="a live view of an agent: stalls, applications, open transactions, fences",
-        description="Show what an agent sees, anew every two seconds.",
+        description="Show the status of an agent, updated every two seconds.",
         epilog=_EXAMPLES,
     )
     parser.add_argument(

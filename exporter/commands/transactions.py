@@ -31,7 +31,7 @@ examples:
   kafka-eos-exporter transactions stalled --bootstrap-server kafka-1:9092 --stall-after 10s
   kafka-eos-exporter transactions hanging --config /etc/kafka-eos-exporter.yml --output json
 
-exit codes: 0 none, 1 found, 2 could not look
+exit codes: 0 none, 1 found, 2 could not be read
 """
 
 
@@ -45,7 +45,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     )
     _add_flags(parser)
     parser.set_defaults(command=_open, timeout=30.0, output="text")
-    looks = parser.add_subparsers(title="other looks", metavar="LOOK")
+    looks = parser.add_subparsers(title="other lists", metavar="LIST")
     for look in (hanging, stalled, recent):
         child = look.add_to(looks)
         _add_flags(child)
