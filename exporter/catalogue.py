@@ -814,8 +814,8 @@ CONNECT_TASK_FAILURES_TOTAL = Metric(
     "kafka_eos_connect_task_failures_total",
     Kind.COUNTER,
     "Times a task failed since it was first seen, by the exception in its trace. invalid_epoch: another producer or "
-    "the coordinator ended its transaction, which most fences and timeouts look like to a task; other where no trace is "
-    "read.",
+    "the coordinator ended its transaction, which most fences and timeouts look like to a task; other where no "
+    "trace is read.",
     (*CONNECT, "connector", "task", "cause"),
     "connect",
 )
