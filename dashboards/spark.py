@@ -134,8 +134,9 @@ def _causes() -> core.Panel:
 def _queries() -> core.Panel:
     return table(
         "Queries",
-        "One row for each. Uncommitted batches are known where the checkpoint is read: 1 while a batch runs, and while "
-        "a query is stuck or dead in one. What is withheld belongs to transactions that are still open.",
+        "One row for each, those that an error ended on top. Uncommitted batches are known where the checkpoint is"
+        " read: 1 while a batch runs, and while a query is stuck or dead in one. What is withheld belongs to"
+        " transactions that are still open.",
         [
             f"max by ({_BY}) ({age(now(SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS, *_OF))})",
             f"max by ({_BY}) ({now(SPARK_UNCOMMITTED_BATCHES, *_OF)})",
@@ -156,7 +157,7 @@ def _queries() -> core.Panel:
             Column("Value #E", "Last batch took", "s", width=140),
             Column("Value #F", "Errors, 1 h", "none", steps=((None, GREEN), (1, RED)), width=110),
         ],
-        sort=["Without progress"],
+        sort=["Errors, 1 h", "Of its threshold"],
         none="no query is reported",
     )
 
@@ -210,7 +211,7 @@ def _batches() -> core.Panel:
     return lines(
         "Batches by query",
         "Completed per second.",
-        [Query(total(per_second(SPARK_BATCHES_TOTAL, *_OF), _BY), "{{spark_application}} {{query}}")],
+        [Query(total(per_second(SPARK_BATCHES_TOTAL, *_OF), _BY), "{{query}} ({{spark_application}})")],
         "ops",
     )
 
@@ -219,7 +220,7 @@ def _rows() -> core.Panel:
     return lines(
         "Rows by query",
         "Processed per second; transaction markers use offsets and are no rows.",
-        [Query(total(per_second(SPARK_INPUT_ROWS_TOTAL, *_OF), _BY), "{{spark_application}} {{query}}")],
+        [Query(total(per_second(SPARK_INPUT_ROWS_TOTAL, *_OF), _BY), "{{query}} ({{spark_application}})")],
         "ops",
     )
 

@@ -106,7 +106,7 @@ def _clients() -> core.Panel:
     return timeline(
         "State of each client",
         "A band for each Kafka Streams client.",
-        [Query(_state(STREAMS_CLIENT_STATE, STREAMS_CLIENT_STATES, "client_id"), "{{client_id}}")],
+        [Query(_named(_state(STREAMS_CLIENT_STATE, STREAMS_CLIENT_STATES, "client_id"), "client_id"), "{{name}}")],
         states=[(index, state, _CLIENT_COLOURS[state]) for index, state in enumerate(STREAMS_CLIENT_STATES)],
     )
 
@@ -115,7 +115,7 @@ def _threads() -> core.Panel:
     return timeline(
         "State of each thread",
         "A band for each stream thread.",
-        [Query(_state(STREAMS_THREAD_STATE, STREAMS_THREAD_STATES, "thread"), "{{thread}}")],
+        [Query(_named(_state(STREAMS_THREAD_STATE, STREAMS_THREAD_STATES, "thread"), "thread"), "{{name}}")],
         states=[(index, state, _THREAD_COLOURS[state]) for index, state in enumerate(STREAMS_THREAD_STATES)],
     )
 
@@ -126,11 +126,21 @@ def _state(metric: Metric, states: tuple[str, ...], by: str) -> str:
     return f"max by ({by}) ({' or '.join(each)})"
 
 
+def _named(series: str, label: str) -> str:
+    """The series with a label ``name``: a client's or thread's id with the first 8 digits of its process's UUID.
+
+    Ids differ at their ends, which a legend has no room for.
+    """
+    process = "(.+-[0-9a-f]+)-[0-9a-f]+-[0-9a-f]+-[0-9a-f]+-[0-9a-f]+(.*)"
+    whole = f'label_replace({series}, "name", "$1", "{label}", "(.*)")'
+    return f'label_replace({whole}, "name", "$1$2", "{label}", "{process}")'
+
+
 def _commits() -> core.Panel:
     return lines(
         "Commits by thread",
         "Per second. A thread that runs and commits nothing is stuck in its transaction.",
-        [Query(total(per_second(STREAMS_THREAD_COMMITS_TOTAL, _OF), "thread"), "{{thread}}")],
+        [Query(_named(total(per_second(STREAMS_THREAD_COMMITS_TOTAL, _OF), "thread"), "thread"), "{{name}}")],
         "ops",
     )
 
@@ -139,7 +149,7 @@ def _latency() -> core.Panel:
     return lines(
         "Commit latency",
         "Largest of recent commits, by thread. Beware from a quarter of transaction.timeout.ms on.",
-        [Query(now(STREAMS_THREAD_COMMIT_LATENCY_SECONDS, _OF, 'stat="max"'), "{{thread}}")],
+        [Query(_named(now(STREAMS_THREAD_COMMIT_LATENCY_SECONDS, _OF, 'stat="max"'), "thread"), "{{name}}")],
         "s",
     )
 
@@ -179,7 +189,7 @@ def _restoring() -> core.Panel:
     return lines(
         "Tasks that restore",
         "In progress or paused, by state updater thread.",
-        [Query(total(now(STREAMS_RESTORING_TASKS, _OF), "thread"), "{{thread}}")],
+        [Query(_named(total(now(STREAMS_RESTORING_TASKS, _OF), "thread"), "thread"), "{{name}}")],
         "none",
     )
 

@@ -198,7 +198,8 @@ def _value(value: float | str, properties: Sequence[dict[str, Any]]) -> str:
         if mapping["type"] == "special":
             text = text or mapping["options"]["result"]["text"]
         else:
-            ink = mapping["options"].get(str(value), {}).get("color", "")
+            found = mapping["options"].get(str(value), {})
+            ink, text = found.get("color", ""), found.get("text", text)
     if ink:
         return f"<b style='color:{colour(ink)};font-weight:600'>{_text(text)}</b>"
     return f"<a>{_text(text)}</a>" if "links" in by_id else _text(text)
