@@ -224,7 +224,7 @@ def _timeouts() -> Iterator[Case]:
     def ticket(cluster: str = "prod", broker: str = "1") -> dict[str, str]:
         return {"severity": "warning", "kafka_cluster": cluster, "broker": broker}
 
-    yield case(name, "one", [errors("0x4 1x60", place)], {"4m": [], "6m": [ticket()], "14m": [ticket()], "23m": []})
+    yield case(name, "one", [errors("0x4 1x60", place)], {"4m": [], "6m": [ticket()], "20m": [ticket()], "23m": []})
     yield case(name, "none", [errors("3x60", place)], {"6m": [], "30m": []})
     others = [
         errors("0+5x60", ("prod", "1", "InitProducerId", "PRODUCER_FENCED")),
@@ -236,3 +236,5 @@ def _timeouts() -> Iterator[Case]:
     yield case(name, "each broker", [errors("0x4 1x60", each) for each in places], {"8m": all_three})
     two = [errors("0x4 1x60", place), errors("0x4 1x60", place, agent="b")]
     yield case(name, "two replicas are one ticket", two, {"8m": [ticket()]})
+    late = [errors("0x4 1x60", place), errors("0x60", place, agent="b")]
+    yield case(name, "a replica that did not see it", late, {"8m": [ticket()]})

@@ -69,6 +69,16 @@ def _ratio() -> Iterator[Case]:
     few = ended(0, 0.3, 0, 0, 10)
     yield case(name, "eighteen seen in an hour are too few", few, {"30m": [], "90m": []})
     yield case(name, "twenty-one are enough", ended(0, 0.35, 0, 0, 0), {"40m": [], "90m": [of()]})
+    yield case(name, "twenty, for a quarter of an hour", ended(0, 1, 0, 0, 0), {"34m": [], "35m": [of()]})
+    yield case(name, "unknown outcomes are no losses", ended(97, 3, 0, 0, 100), {"30m": [], "90m": []})
+    differ = [*ended(*bad), *ended(100, 0, 0, 0, 0, agent="b")]
+    yield case(name, "of two replicas, the one that saw more losses", differ, {"30m": [of()]})
+    three = [*ended(97, 3, 0, 0, 0), *ended(97, 3, 0, 0, 0, agent="b")]
+    yield case(name, "two shares do not add up", three, {"30m": [], "90m": []})
+    young = [*ended(*bad), *ended(0.1, 0, 0, 0, 0, agent="b")]
+    yield case(name, "a replica that saw little", young, {"60m": [of()]})
+    away = scraped(APPLICATION_THRESHOLD_RATIO, *APP, "unclean", values="0.05x60 stale")
+    yield case(name, "an agent that is away", [*ended(*bad), away], {"69m": [of()], "70m": [of()], "71m": []})
     twice = [*ended(0, 0.2, 0, 0, 0), *ended(0, 0.2, 0, 0, 0, agent="b")]
     yield case(name, "two replicas saw the same twelve", twice, {"30m": [], "90m": []})
     two = [*ended(*bad), *ended(*bad, agent="b")]

@@ -63,6 +63,7 @@ EQUIVALENT = {
     "KafkaEosTransactionLogIncomplete undecodable(warning,undecodable): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosTransactionLogIncomplete lost(warning,lost): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosCanaryFailing coordinator(critical,coordinator): line 1 column 1: max by -> sum by": _SAME_SIGN,
+    "KafkaEosTransactionTimeoutRefused(warning): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosProducerFenced persistent(warning,persistent): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosFlinkTransactionAtRisk(warning): line 1 column 1: min by -> sum by": "it compares nothing; the text"
     " has the value",
