@@ -43,7 +43,7 @@ format: $(READY) ## let ruff rewrite the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-unit: $(READY) ## tests without a network: seconds
+unit: $(READY) ## tests without a network: three minutes of two cores; ARGS="tests/unit/lso" for a part
 	$(BIN)/pytest tests/unit -n 2 $(ARGS)
 
 lowest: $(READY) ## the unit tests on the oldest libraries that pyproject.toml allows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from grafanalib import core
 
 from exporter.catalogue import (
+    BLOCKER_KINDS,
     GROUP_BLOCKED_OFFSETS,
     GROUP_MEMBERS,
     GROUP_OFFSET_COMMITS_TOTAL,
@@ -109,7 +110,7 @@ def _now() -> tuple[core.Panel, ...]:
 
 
 def _stalls() -> core.Panel:
-    numbers = {"open": 1, "completing": 2, "hanging": 3, "unknown": 4}
+    numbers = {kind: number for number, kind in enumerate(BLOCKER_KINDS, 1)}
     return timeline(
         "Stalled partitions, and what the coordinator says of their holders",
         "A band for each stalled partition, coloured by the kind of the transaction that holds it.",

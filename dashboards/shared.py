@@ -130,7 +130,7 @@ def groups_held_up(*matchers: str) -> str:
     return f"sum(max by (kafka_cluster, group) (({waits}) * on (kafka_cluster, topic) group_left () ({stalled})))"
 
 
-_NEXT_STEP = {
+NEXT_STEPS = {
     "open": "find its producer, or wait for the timeout",
     "completing": "wait; look for a partition without leader",
     "hanging": "agent's page: the line that ends it, with its proof",
@@ -162,7 +162,7 @@ def holders(*matchers: str) -> core.Panel:
             Column("topic", "Topic", link=TO_TOPIC),
             Column("partition", "Partition", width=80),
             Column("kind", "Kind", colours=KIND_COLOURS, width=100, page=("Runbook", _RUNBOOK)),
-            Column("next_step", "Next step", texts=_NEXT_STEP, width=300, page=("The agent's page", "${agent_page}")),
+            Column("next_step", "Next step", texts=NEXT_STEPS, width=300, page=("The agent's page", "${agent_page}")),
             Column("application", "Application", link=TO_APPLICATION),
             Column("transactional_id", "Transactional id", empty="not known"),
             Column("Value #E", "Ends in", "s", steps=((None, RED), (0, GREY)), width=100),

@@ -74,6 +74,10 @@ EQUIVALENT = {
     " was seen after the failure has ended the page, and one before it is forgotten sooner",
 }
 """Mutants that fire where the rule fires, each with its reason. No case can kill them."""
+_WHAT_TO_DO = """\
+Each survivor needs a case in tests/rules/cases_SUBJECT.py that it breaks: for a threshold, a value on both sides; for
+`sum by`, two agents whose values are under it each and above it together; for a window, a gap that is shorter and one
+that is longer. One that fires exactly where the alert does is an entry of EQUIVALENT here, with its reason."""
 
 
 @dataclass(frozen=True)
@@ -234,6 +238,8 @@ def main(names: list[str]) -> int:
     wanted = [each for each in mutants(rules) if not names or {*each.alerts} & {*names}]
     counts, alive = survivors(CASES, wanted, lambda line: print(line, flush=True))
     print(f"{len(wanted)} mutants: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    if alive:
+        print(_WHAT_TO_DO)
     return 1 if alive else 0
 
 

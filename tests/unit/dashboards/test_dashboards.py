@@ -10,13 +10,14 @@ from typing import Any
 
 import yaml
 
-from exporter.catalogue import rows
+from exporter.catalogue import BLOCKER_KINDS, OUTCOMES, TRANSACTION_STATES, rows
 from exporter.dashboards.agent import AGENT
 from exporter.dashboards.board import WIDTH, Board
 from exporter.dashboards.generate import GENERATED, boards, files
 from exporter.dashboards.mend import MEND
 from exporter.dashboards.normalise import SCHEMA_VERSION
-from exporter.dashboards.shared import ALERT_SUBJECTS
+from exporter.dashboards.panels import KIND_COLOURS, OUTCOME_COLOURS, STATE_COLOURS
+from exporter.dashboards.shared import ALERT_SUBJECTS, NEXT_STEPS
 from exporter.posture import checks
 from exporter.posture.check import Rule
 from tests.unit.dashboards.test_linter_rules import Json, panels, queries, variable
@@ -55,9 +56,18 @@ def test_every_metric_is_shown_or_alerted_on_or_left_out_for_a_reason() -> None:
     shown = "".join(files().values())
     alerts = "".join(file.read_text() for file in (ROOT / "alerts" / "generated").glob("*.yaml"))
     unseen = {name for name in NAMES if not re.search(rf"\b{name}(_bucket|_count)?\b", shown + alerts)}
-    assert unseen == NOT_SHOWN.keys()
-    assert len(NOT_SHOWN) <= 5
-    assert all(NOT_SHOWN.values())
+    assert unseen - NOT_SHOWN.keys() == set(), "make a panel in dashboards/BOARD.py, or an entry of NOT_SHOWN"
+    assert NOT_SHOWN.keys() - unseen == set(), "shown now, or gone: remove the entry of NOT_SHOWN"
+    assert len(NOT_SHOWN) <= 5, "one of them needs a panel"
+    assert all(NOT_SHOWN.values()), "each needs its reason"
+
+
+def test_every_word_of_a_coloured_label_has_its_colour_and_every_kind_of_holder_its_next_step() -> None:
+    """A word without them would be a grey band, and a row without advice."""
+    assert KIND_COLOURS.keys() == set(BLOCKER_KINDS), "KIND_COLOURS in dashboards/panels.py"
+    assert NEXT_STEPS.keys() == set(BLOCKER_KINDS), "NEXT_STEPS in dashboards/shared.py"
+    assert OUTCOME_COLOURS.keys() == set(OUTCOMES), "OUTCOME_COLOURS in dashboards/panels.py"
+    assert STATE_COLOURS.keys() == set(TRANSACTION_STATES), "STATE_COLOURS in dashboards/panels.py"
 
 
 def test_every_selected_series_is_one_truth_over_the_replicas(board: Board, dashboard: Json) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.lso.next_step import clock_time, next_step
+from exporter.lso.next_step import MEANING, clock_time, next_step
 from exporter.lso.shell import quoted, shown
 from exporter.model import (
     Blocker,
@@ -25,6 +27,7 @@ from exporter.model import (
 )
 from tests.proofs import logged, proof_of, proven
 
+ROOT = Path(__file__).parents[3]
 NOW = 1_795_255_200.0  # 2026-11-21 10:00:00 UTC
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=40)
 MEAN = st.sampled_from([
@@ -321,3 +324,15 @@ def test_no_id_can_send_control_characters_to_a_terminal(case: Stall) -> None:
 @pytest.mark.parametrize("instant", [-1e30, 1e30, float("inf"), float("nan")])
 def test_a_timestamp_that_no_calendar_has_is_no_crash(instant: float) -> None:
     assert clock_time(instant) == "an impossible time"
+
+
+@pytest.mark.parametrize("kind", BlockerKind)
+def test_every_kind_is_explained_wherever_kinds_are_listed(kind: BlockerKind) -> None:
+    assert kind in MEANING, "MEANING in exporter/lso/next_step.py"
+    for page, line in (
+        ("README.md", rf"  \| `{kind}` \|"),
+        ("docs/architecture.md", rf"\| [a-z, ]*\b{kind}\b[a-z, ]* \| the kinds of a blocker"),
+        ("alerts/runbooks/KafkaEosLsoStalled.md", rf"\*\*{kind}\*\*: "),
+    ):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert re.search(f"^{line}", text, re.MULTILINE), f"{page} says nothing of a holder of kind {kind}"

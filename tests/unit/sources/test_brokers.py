@@ -139,7 +139,7 @@ def test_errors_that_could_not_be_read_are_absent_and_not_0() -> None:
 
 def test_what_rules_leave_out_is_a_note_and_no_fault() -> None:
     page = (CAPTURES / "jmx_exporter-broker-1.txt").read_bytes()
-    items = read(read_page(QUERIES, page, "page"), node_id=1)
+    items = read(read_page(recorded(RECORDING, QUERIES), page, "page"), node_id=1)
     notes = [note for item in items if isinstance(item, Notes) for note in item.notes]
     assert len(notes) == 2
     assert all("transaction-coordinator-metrics" in note and "- {pattern:" in note for note in notes)

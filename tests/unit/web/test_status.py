@@ -437,15 +437,15 @@ def test_partitions_whose_holder_is_not_known_have_each_their_own_card() -> None
     assert "The same transaction" not in elements(IDENTITY, Stalls(held)).text
 
 
-def test_ten_thousand_stalled_partitions_are_counted_and_the_longest_shown() -> None:
+def test_a_thousand_stalled_partitions_are_counted_and_the_longest_shown() -> None:
     many = tuple(
         STALL._replace(partition=TopicPartition("orders", number), blocker=STALL.blocker._replace(producer_id=number))
-        for number in range(10_000)
+        for number in range(1000)
     )
     found = elements(IDENTITY, Stalls(many))
-    assert "10000 partitions stalled" in found.text
+    assert "1000 partitions stalled" in found.text
     assert found.text.count("Open: its producer has not ended it") == 100
-    assert "and 9900 more" in found.text
+    assert "and 900 more" in found.text
 
 
 @pytest.mark.parametrize("ahead", [80.0, -80.0])
