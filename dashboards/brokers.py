@@ -25,8 +25,8 @@ from exporter.catalogue import (
 )
 from exporter.dashboards.board import Board, Line, Needs, PanelRow, Variable
 from exporter.dashboards.engines import failed_checks
-from exporter.dashboards.mend import MEND
 from exporter.dashboards.panels import BLUE, GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
+from exporter.dashboards.posture_advice import WHAT_TO_SET
 from exporter.dashboards.queries import gained, now, per_second, quantile, total
 from exporter.dashboards.shared import BROKERS, TRANSACTIONS, WINDOW
 
@@ -152,7 +152,7 @@ def _posture() -> core.Panel:
             Column("verdict", "Verdict", colours={"failed": ORANGE, "information": BLUE}, width=110),
             Column("check", "Check"),
             Column("subject", "Subject"),
-            Column("mend", "What to set", texts=MEND),
+            Column("mend", "What to set", texts=WHAT_TO_SET),
             Column("kafka_cluster", "Cluster", width=110),
         ],
         sort=["Verdict", "Check"],

@@ -14,7 +14,7 @@ from exporter import __version__
 from exporter.agent.allocator import share_one_arena
 from exporter.agent.client_sources import Clients
 from exporter.agent.engine_sources import Engines, engine_sources, engines_of
-from exporter.agent.judged import Judged
+from exporter.agent.with_thresholds import WithThresholds
 from exporter.catalogue import EXPORTER_SHARDS
 from exporter.config import ClusterConfig, Config, split_address
 from exporter.core import logs
@@ -280,8 +280,8 @@ class Agent:
             shard=self._shard,
         )
         sources = sources_of(cluster, config, engines, self._receivers, lambda: frozenset(_by_key(self._config)))
-        judged = tuple(Judged(each, lambda: self._thresholds, self._clock, cluster.grouping) for each in sources)
-        return _Watched(config, engines, cluster, Group(key, judged, cluster.client.close))
+        whole = tuple(WithThresholds(each, lambda: self._thresholds, self._clock, cluster.grouping) for each in sources)
+        return _Watched(config, engines, cluster, Group(key, whole, cluster.client.close))
 
     def _own_snapshot(self) -> Snapshot:
         shards = () if self._shard.whole else (EXPORTER_SHARDS(float(self._shard.count)),)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from exporter.audit_result.result import AuditResult, AuditResultError, parse_result
 from exporter.bounds.files import TooLargeError, names_in, read_regular
-from exporter.bounds.held import one_heavy_at_a_time
 from exporter.bounds.json_text import weight
+from exporter.bounds.memory import one_heavy_at_a_time
 from exporter.core.file_stamp import FileStamp
 from exporter.model import Deadline, Fault, Reason
 

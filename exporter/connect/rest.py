@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from exporter.bounds.held import HELD, one_heavy_at_a_time
 from exporter.bounds.json_text import NO_JSON, JsonError, parse_json, weight
+from exporter.bounds.memory import MEMORY, one_heavy_at_a_time
 from exporter.bounds.text import cut
 from exporter.connect.preflight import Preflight, preflight
 from exporter.connect.trace import cause_of, last_line, secrets_of
@@ -176,7 +176,7 @@ class ConnectRest:
 
 
 def _ask_worker(endpoint: Endpoint, deadline: Deadline) -> RestAnswer:
-    with HELD.hold() as hold:
+    with MEMORY.hold() as hold:
         try:
             reply = ask(endpoint, deadline, path=PATH, max_bytes=MOST_BYTES, hold=hold)
         except HttpError as error:
@@ -187,7 +187,7 @@ def _ask_worker(endpoint: Endpoint, deadline: Deadline) -> RestAnswer:
 
 def _ask_plugins(endpoint: Endpoint, deadline: Deadline) -> dict[str, str]:
     """As ``plugin_versions``. Raises HttpError."""
-    with HELD.hold() as hold:
+    with MEMORY.hold() as hold:
         reply = ask(endpoint, deadline, path=PLUGINS_PATH, max_bytes=MOST_BYTES, hold=hold)
         with one_heavy_at_a_time(weight(reply.body)):
             return plugin_versions(reply.body)

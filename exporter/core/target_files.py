@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from exporter.bounds.files import names_in, read_regular
-from exporter.bounds.held import one_heavy_at_a_time
 from exporter.bounds.json_text import JsonError, parse_json
+from exporter.bounds.memory import one_heavy_at_a_time
 from exporter.bounds.text import cut
 from exporter.bounds.yaml_text import YamlError, parse_yaml
 from exporter.core.file_stamp import FileStamp

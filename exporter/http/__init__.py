@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from exporter.bounds.held import HELD, MemoryShare
+from exporter.bounds.memory import MEMORY, MemoryShare
 from exporter.http.endpoint import Endpoint, HttpError, Reply, causes
 from exporter.model import Deadline
 
@@ -29,13 +29,13 @@ def ask(
     """GET the endpoint's URL and ``path``, or POST ``body`` to it, or another ``method``. Raises HttpError.
 
     Returns by the deadline, except for the lookup of a host name, which has no timeout in Python. ``hold`` counts the
-    answer against the memory limit (``exporter.bounds.held``); without one it is counted until this returns.
+    answer against the memory limit (``exporter.bounds.memory``); without one it is counted until this returns.
     """
     # requests and its imports are a tenth of the agent's memory: they are imported only where an endpoint is
     # configured.
     from exporter.http.exchange import exchange  # noqa: PLC0415
 
-    with nullcontext(hold) if hold is not None else HELD.hold() as counted:
+    with nullcontext(hold) if hold is not None else MEMORY.hold() as counted:
         return exchange(
             endpoint,
             deadline,

@@ -20,7 +20,7 @@ from requests.auth import HTTPBasicAuth
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
-from exporter.bounds.held import MOST_BYTES, MemoryShare, NoRoomError
+from exporter.bounds.memory import MOST_BYTES, MemoryShare, NoRoomError
 from exporter.http.endpoint import Endpoint, HttpError, Reply, causes
 from exporter.model import Deadline, Fault, Reason
 

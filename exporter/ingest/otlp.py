@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from urllib.parse import unquote
 
-from exporter.bounds.held import one_heavy_at_a_time
+from exporter.bounds.memory import one_heavy_at_a_time
 from exporter.ingest.admission import ADVICE, check_request
 from exporter.ingest.latest import RefusedError
 from exporter.ingest.telemetry import About, TelemetryReceiver

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import NamedTuple
 
-from exporter.bounds.held import HELD, one_heavy_at_a_time
+from exporter.bounds.memory import MEMORY, one_heavy_at_a_time
 from exporter.bounds.text import cut, decoded
 from exporter.http import Endpoint, HttpError, ask
 from exporter.jvm.answers import MOST_VALUES, JvmAnswer, MBeanValue, Missing
@@ -52,7 +52,7 @@ class ScrapeReader:
 
     def read(self, queries: Sequence[MBeanQuery], deadline: Deadline) -> JvmAnswer:
         """Read all queries from one scrape; see ``JvmReader.read``."""
-        with HELD.hold() as hold:
+        with MEMORY.hold() as hold:
             try:
                 reply = ask(self._endpoint, deadline, accept=_ACCEPT, hold=hold)
             except HttpError as error:

@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from exporter.bounds.held import HELD, one_heavy_at_a_time
 from exporter.bounds.json_text import NO_JSON, JsonError, parse_json, weight
+from exporter.bounds.memory import MEMORY, one_heavy_at_a_time
 from exporter.bounds.text import cut
 from exporter.http import Endpoint, HttpError, ask
 from exporter.jvm.answers import MOST_VALUES, JvmAnswer, MBeanValue
@@ -38,7 +38,7 @@ class JolokiaReader:
         """Read all queries in one exchange; see ``JvmReader.read``."""
         if not queries:
             return JvmAnswer()
-        with HELD.hold() as hold:
+        with MEMORY.hold() as hold:
             try:
                 reply = ask(self._endpoint, deadline, body=question(queries), max_bytes=MOST_BYTES, hold=hold)
             except HttpError as error:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.bounds.files import names_in
-from exporter.bounds.held import one_heavy_at_a_time
 from exporter.bounds.json_text import JsonError, parse_json, weight
+from exporter.bounds.memory import one_heavy_at_a_time
 from exporter.model import Deadline, Fault, Reason
 from exporter.spark.events import EventError, after, mapping, name_of, parse_event
 from exporter.spark.folders import shown

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.bounds.files import names_in, read_regular
-from exporter.bounds.held import one_heavy_at_a_time
 from exporter.bounds.json_text import JsonError, parse_json, weight
+from exporter.bounds.memory import one_heavy_at_a_time
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.spark.events import MOST_PARTITIONS, kafka_offsets, name_of
 from exporter.spark.folders import shown, trouble

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.agent.allocator import share_one_arena
-from exporter.agent.judged import Judged
+from exporter.agent.with_thresholds import WithThresholds
 from exporter.core.facts import FactStore
 from exporter.core.reading import read_source
 from exporter.core.state import StateDir
@@ -122,7 +122,7 @@ def measure(partitions: int, opened: int, brokers: int = 1, late: int = 0) -> Si
         properties = Properties.parse({"bootstrap.servers": f"127.0.0.1:{ports[0]}"})
         client = ClusterClient(properties, clock)
         cluster = Cluster(properties, client, Grouping(), StateDir(None), "bench", clock)
-        source = Judged(LsoSource(cluster, LsoSettings()), Thresholds, clock, cluster.grouping)
+        source = WithThresholds(LsoSource(cluster, LsoSettings()), Thresholds, clock, cluster.grouping)
         exposition, facts = Exposition(clock), FactStore()
         fact = opened_transactions(opened)
         longest = 0.0

@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 
-from exporter.agent.judged import Judged
+from exporter.agent.with_thresholds import WithThresholds
 from exporter.core.facts import FactStore
 from exporter.core.reading import read_source
 from exporter.core.thresholds import Thresholds
@@ -74,7 +74,7 @@ class FakeAgent:
             TransactionsSource(cluster, TransactionsSettings()),
             LsoSource(cluster, LsoSettings(), Prover(cluster, world.reader)),
         )
-        self._sources = [Judged(each, Thresholds, world.time.clock, cluster.grouping) for each in sources]
+        self._sources = [WithThresholds(each, Thresholds, world.time.clock, cluster.grouping) for each in sources]
         self._due = [0.0] * len(sources)
         self.made: Counter[str] = Counter()
         self.loose: dict[str, int] = {}
@@ -90,7 +90,7 @@ class FakeAgent:
                     self._take(source)
             self.world.time.pass_(1.0)
 
-    def _take(self, source: Judged) -> None:
+    def _take(self, source: WithThresholds) -> None:
         clock: Clock = self.world.time.clock
         deadline = Deadline.after(source.timeout, clock.monotonic)
         snapshot: Snapshot = read_source(source, deadline, self._facts.facts(clock.monotonic()), clock)

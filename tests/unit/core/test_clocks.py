@@ -16,7 +16,7 @@ READS_WALL = re.compile(r"\.wall\(\)|\btime\.time\(\)|\btime\.time\b|datetime\.n
 
 WALL = {
     "agent/composition.py": "the instant of the status document",
-    "agent/judged.py": "the window of the day of a threshold",
+    "agent/with_thresholds.py": "the window of the day of a threshold",
     "canary/canary.py": "kafka_eos_canary_last_success_timestamp_seconds",
     "core/reading.py": "kafka_eos_source_last_success_timestamp_seconds",
     "ingest/librdkafka.py": "dates a client's states",

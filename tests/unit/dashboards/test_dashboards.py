@@ -14,9 +14,9 @@ from exporter.catalogue import BLOCKER_KINDS, OUTCOMES, TRANSACTION_STATES, rows
 from exporter.dashboards.agent import AGENT
 from exporter.dashboards.board import WIDTH, Board
 from exporter.dashboards.generate import GENERATED, boards, files
-from exporter.dashboards.mend import MEND
 from exporter.dashboards.normalise import SCHEMA_VERSION
 from exporter.dashboards.panels import KIND_COLOURS, OUTCOME_COLOURS, STATE_COLOURS
+from exporter.dashboards.posture_advice import WHAT_TO_SET
 from exporter.dashboards.shared import ALERT_SUBJECTS, NEXT_STEPS
 from exporter.posture import checks
 from exporter.posture.check import Rule
@@ -174,7 +174,7 @@ def test_the_axis_of_a_value_that_may_be_negative_does_not_begin_at_0() -> None:
 
 
 def test_what_mends_a_check_is_what_the_check_says() -> None:
-    assert {rule.name: rule.fix for rule in vars(checks).values() if isinstance(rule, Rule)} == MEND
+    assert {rule.name: rule.fix for rule in vars(checks).values() if isinstance(rule, Rule)} == WHAT_TO_SET
 
 
 def test_marks_follow_the_chosen_application_and_a_move_is_one_instant(board: Board, dashboard: Json) -> None:

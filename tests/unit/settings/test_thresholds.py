@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from exporter import catalogue
-from exporter.agent.judged import Judged
+from exporter.agent.with_thresholds import WithThresholds
 from exporter.bounds.patterns import BoundedPattern
 from exporter.config import ConfigError, ConfigSource
 from exporter.core.reading import read_source
@@ -117,7 +117,7 @@ class GivenSource:
 
 
 def read(source: GivenSource, thresholds: Thresholds = NONE, *facts: Fact) -> list[Sample | Fault | Fact]:
-    judged = Judged(source, lambda: thresholds, Clock(wall=lambda: NOON))
+    judged = WithThresholds(source, lambda: thresholds, Clock(wall=lambda: NOON))
     items = judged.read(Deadline.after(1), Facts({type(fact): fact for fact in facts}))
     return [each for item in items for each in (item.samples if isinstance(item, SampleBatch) else (item,))]
 
@@ -135,7 +135,7 @@ def test_a_subject_that_a_pattern_takes_too_long_for_is_a_fault_and_has_the_defa
 def test_a_fault_of_the_applications_patterns_is_one_of_the_source_that_reads_next() -> None:
     grouping = Grouping(["^(?P<application>(a|a)*)$"])
     grouping.of("a" * 100 + "!")
-    judged = Judged(GivenSource(()), lambda: NONE, Clock(wall=lambda: NOON), grouping)
+    judged = WithThresholds(GivenSource(()), lambda: NONE, Clock(wall=lambda: NOON), grouping)
     (fault,) = judged.read(Deadline.after(1), Facts())
     assert isinstance(fault, Fault)
     assert list(judged.read(Deadline.after(1), Facts())) == []
@@ -262,7 +262,7 @@ def test_what_is_ignored_is_a_fact_for_the_page_and_once_that_nothing_is_any_mor
         for number in (0, 1)
     ]
     shown = catalogue.APPLICATION_INFO(1.0, "prod", "try", "producer", "", "")
-    judged = Judged(GivenSource((shown, Stalls(tuple(held))), "lso"), lambda: ours, Clock(wall=lambda: now[0]))
+    judged = WithThresholds(GivenSource((shown, Stalls(tuple(held))), "lso"), lambda: ours, Clock(wall=lambda: now[0]))
 
     def told() -> list[Fact]:
         return [item for item in judged.read(Deadline.after(1), Facts()) if isinstance(item, IgnoredSubjects)]
@@ -291,7 +291,7 @@ def test_a_source_that_may_be_down_says_why_also_when_it_raises() -> None:
             raise ValueError
 
     clock = Clock(wall=lambda: NOON)
-    judged = Judged(RaisingSource((), "txnlog"), lambda: ours, clock)
+    judged = WithThresholds(RaisingSource((), "txnlog"), lambda: ours, clock)
     snapshot = read_source(judged, Deadline.after(1), Facts(), clock, lambda *_: None)
     assert snapshot.facts == (IgnoredSource("READ is refused"),)
 

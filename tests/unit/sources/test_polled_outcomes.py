@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from exporter import catalogue
-from exporter.agent.judged import Judged
+from exporter.agent.with_thresholds import WithThresholds
 from exporter.core.thresholds import Thresholds
 from exporter.kafka.requests.transactions import Description, Listing
 from exporter.model import ClockBounds, IgnoredSource, LoggedTransactions, LogRefused, OpenTransactions, Reason
@@ -150,7 +150,7 @@ def test_without_polling_only_open_states_are_listed() -> None:
 
 def test_thresholds_of_polled_applications_are_exposed_once() -> None:
     world = world_of()
-    judged = Judged(source_of(world), Thresholds, world.time.clock)
+    judged = WithThresholds(source_of(world), Thresholds, world.time.clock)
     seen = read(world, judged)
     assert seen.value(catalogue.APPLICATION_THRESHOLD_RATIO, "app", "unclean") == 0.05
     assert len([each for each in seen.samples if each.metric is catalogue.APPLICATION_THRESHOLD_RATIO]) == 1

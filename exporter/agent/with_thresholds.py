@@ -55,7 +55,7 @@ SERIES: Mapping[str, tuple[Metric, Metric]] = MappingProxyType(
 """The families of a kind's thresholds: in seconds or offsets, and as shares."""
 
 
-class Judged:
+class WithThresholds:
     """A source, and after what it reads the thresholds in force for the subjects that it showed."""
 
     def __init__(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MEND = {
+WHAT_TO_SET = {
     "internal_topic_replication": (
         "transaction.state.log.replication.factor=3, offsets.topic.replication.factor=3; reassign existing partitions"
     ),

@@ -107,7 +107,7 @@ def _counted(size: int) -> int:
     return max(0, size - UNCOUNTED_BYTES)
 
 
-HELD = MemoryBudget()
+MEMORY = MemoryBudget()
 """The budget of this process."""
 
 LIGHT_BYTES = 4 * 1024 * 1024

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from exporter.bounds.held import UNCOUNTED_BYTES, MemoryBudget, MemoryShare, NoRoomError
+from exporter.bounds.memory import UNCOUNTED_BYTES, MemoryBudget, MemoryShare, NoRoomError
 from exporter.model import Deadline
 
 MB = 1024 * 1024
