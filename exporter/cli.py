@@ -53,7 +53,7 @@ def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     """The command line of these commands. The modules of others are not imported: the agent needs none of them."""
     whole = _Parser(prog="kafka-eos-exporter", description=_DESCRIPTION, epilog=_EXAMPLES)
     whole.add_argument("--version", action="version", version=version())
-    whole.set_defaults(whole=whole)  # for the commands that print about all of them
+    whole.set_defaults(whole=parser)  # makes the command line of all, for the commands that print it
     commands = whole.add_subparsers(title="commands", metavar="COMMAND")
     for name in names:
         importlib.import_module(f"exporter.commands.{name}").add_to(commands)

@@ -36,8 +36,7 @@ _EXAMPLES = """\
 examples:
   kafka-eos-exporter check connection --bootstrap-server kafka-1:9092
   kafka-eos-exporter check connection --config /etc/kafka-eos-exporter.yml --output json
-  kafka-eos-exporter check connection --bootstrap-server kafka-1:9092 --command-config connect-principal.properties \\
-      --connect connect-distributed.properties --connector orders=4 --topic orders
+  kafka-eos-exporter check connection --command-config connect-principal.properties --connect connect.properties
 
 exit codes: 0 everything may be asked, 1 something is missing, 2 no broker answers
 """

@@ -1,4 +1,4 @@
-"""``generate completion`` and ``generate man``, made from the parser of the command line, ``options.whole``."""
+"""``generate completion`` and ``generate man``, made from the parser of the command line, ``options.whole()``."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def add_to(what: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     completion.add_argument("shell", choices=("bash", "zsh"), help="the shell")
-    completion.set_defaults(command=lambda options: _print((bash if options.shell == "bash" else zsh)(options.whole)))
+    completion.set_defaults(command=lambda options: _print((bash if options.shell == "bash" else zsh)(options.whole())))
     page = what.add_parser(
         "man",
         help="print the manual page",
@@ -65,7 +65,7 @@ def add_to(what: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    page.set_defaults(command=lambda options: _print(man(options.whole)))
+    page.set_defaults(command=lambda options: _print(man(options.whole())))
 
 
 def bash(parser: argparse.ArgumentParser) -> str:

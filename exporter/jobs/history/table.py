@@ -34,23 +34,24 @@ COLUMNS: dict[str, TableColumn] = {
     "application": TableColumn(pa.string(), "the id's group, as in the metrics"),
     "producer_id": TableColumn(pa.int64(), "the producer id that it was written with"),
     "producer_epoch": TableColumn(pa.int16(), "the epoch that it was written with, where the log showed it"),
-    "client_transaction_version": TableColumn(pa.int8(), "2 for a client of Transactions V2, else 0; null unknown"),
+    "client_transaction_version": TableColumn(pa.int8(), "2 for a client of Transactions V2, else 0; null if unknown"),
     "outcome": TableColumn(pa.string(), "committed, aborted, timed_out or fenced, as in the metrics"),
     "ended_by_server": TableColumn(
-        pa.bool_(), "false: such aborts are fences; true in older rows of clients before V2"
+        pa.bool_(),
+        "false; true only in rows that an older version wrote for clients before V2: such aborts are fences",
     ),
-    "begin": TableColumn(_INSTANT, "when it began, by the coordinator; null unknown"),
+    "begin": TableColumn(_INSTANT, "when it began, by the coordinator; null if unknown"),
     "prepare": TableColumn(_INSTANT, "when its end was decided"),
     "complete": TableColumn(_INSTANT, "when its markers were written"),
     "open_seconds": TableColumn(pa.float64(), "begin to prepare: how long it held the last stable offset"),
     "completion_seconds": TableColumn(pa.float64(), "prepare to complete: the markers"),
     "partitions": TableColumn(
         pa.list_(pa.struct([("topic", pa.string()), ("partition", pa.int32())])),
-        "what it wrote to; null where compaction had taken the records that say so",
+        "the partitions that it wrote to; null where compaction had removed these records",
     ),
     "timeout_ms": TableColumn(pa.int32(), "its transaction.timeout.ms; null without one (two-phase commit)"),
     "log_partition": TableColumn(pa.int32(), "partition of __transaction_state"),
-    "log_offset": TableColumn(pa.int64(), "offset of its Complete record: with log_partition, the row's name"),
+    "log_offset": TableColumn(pa.int64(), "offset of its Complete record; unique together with log_partition"),
 }
 DAY = "day"
 BATCH = "batch"

@@ -6,6 +6,7 @@ import ast
 import json
 import sys
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from queue import Empty
 from types import SimpleNamespace
@@ -21,7 +22,7 @@ from exporter.standalone import listener
 from exporter.standalone.listener import MOST_QUERIES, EosListener
 from exporter.words import QueryState, TerminationReason
 from tests.fakes.agent_endpoint import StubEndpoint
-from tests.unit.spark.test_event_log import LINES
+from tests.unit.spark.test_event_log import instant, recorded
 
 ID, RUN = "cbb8ccf7-68b1-441a-8a88-b5928436b904", "d2e81634-50b9-4725-a209-698961ae4b10"
 STARTED: Any = SimpleNamespace(id=ID, runId=RUN, name="orders-copy", timestamp="2026-11-21T14:48:59.420Z")
@@ -35,9 +36,7 @@ def like(event: Any, **fields: Any) -> Any:
 
 def progress(number: int = 1, partitions: int = 1, query: str = ID) -> Any:
     """The second batch of the capture; in the driver offsets are no text but JSON."""
-    (document,) = (
-        json.loads(line)["progress"] for line in LINES if b"QueryProgress" in line and b'"batchId":1' in line
-    )
+    document = deepcopy(recorded("QueryProgressEvent", batchId=1)[0])
     document |= {"batchId": number, "id": query}
     document["sources"][0]["endOffset"] = {"orders": {str(each): 1_000_000_000 for each in range(partitions)}}
     return SimpleNamespace(progress=SimpleNamespace(json=json.dumps(document)))
@@ -96,7 +95,8 @@ def test_each_event_is_handed_over_as_the_state_after_it(agent: ReceivingAgent, 
     assert (first.state, first.started, first.batches) == (QueryState.RUNNING, 1_795_272_539.42, None)
     assert (second.application, second.name, second.batches, second.rows) == ("billing", "orders-copy", 2, 50)
     assert second.offsets == {TopicPartition("orders", 0): 1_000_000_000}
-    assert second.last_progress == 1_795_272_548.735
+    batch = recorded("QueryProgressEvent", batchId=1)[0]
+    assert second.last_progress == instant(batch["timestamp"]) + batch["durationMs"]["triggerExecution"] / 1000
     assert (third.state, third.last_progress) == (QueryState.IDLE, 1_795_272_552.0)
     assert (last.state, [end.reason for end in last.ends]) == (QueryState.TERMINATED, [TerminationReason.STOPPED])
 
