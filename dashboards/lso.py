@@ -5,7 +5,6 @@ from __future__ import annotations
 from grafanalib import core
 
 from exporter.catalogue import (
-    BLOCKER_KINDS,
     GROUP_BLOCKED_OFFSETS,
     GROUP_MEMBERS,
     GROUP_OFFSET_COMMITS_TOTAL,
@@ -110,7 +109,7 @@ def _now() -> tuple[core.Panel, ...]:
 
 
 def _stalls() -> core.Panel:
-    numbers = {kind: number for number, kind in enumerate(BLOCKER_KINDS, 1)}
+    numbers = {kind: number for number, kind in enumerate(KIND_COLOURS, 1)}
     return timeline(
         "Stalled partitions, and what the coordinator says of their holders",
         "A band for each stalled partition, coloured by the kind of the transaction that holds it.",
