@@ -90,8 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    # `generate` prints the completion and the manual page of all commands.
-    command_line = parser([name for name in COMMANDS if arguments[:1] == [name] != ["generate"]] or COMMANDS)
+    command_line = parser([name for name in COMMANDS if arguments[:1] == [name]] or COMMANDS)
     try:
         options, unknown = command_line.parse_known_args(arguments)
     except SystemExit as leaving:  # argparse leaves this way after --help, --version and a usage error
