@@ -25,4 +25,38 @@ WHAT_TO_SET = {
     "application_names": (
         "the patterns that `kafka-eos-exporter check applications` proposes, as applications in the settings"
     ),
+    "connect_worker_exactly_once": (
+        "exactly.once.source.support=preparing on every worker in a rolling restart, then "
+        "exactly.once.source.support=enabled in a second one (KIP-618); posture.ignore silences this "
+        "check for a connector that may write duplicates"
+    ),
+    "connect_boundary_interval": (
+        "a transaction.boundary.interval.ms well below producer.override.transaction.timeout.ms"
+    ),
+    "connect_sink_isolation": (
+        "consumer.override.isolation.level=read_committed on the connector, or consumer.isolation.level on the workers"
+    ),
+    "connect_transactional_ids": ("another name for one of the two connectors: ids are <group.id>-<connector>-<task>"),
+    "connect_offsets_topic": ("offsets.storage.topic of its own in the connector's configuration"),
+    "flink_transaction_timeout": (
+        "transaction.timeout.ms of the KafkaSink above the longest restart and two checkpoint intervals,"
+        " and transaction.max.timeout.ms of the brokers no lower"
+    ),
+    "offsets_in_transaction": (
+        "producer.sendOffsetsToTransaction(offsets, consumer.groupMetadata()) before commitTransaction, "
+        "and enable.auto.commit=false without commitSync (docs/exactly-once.md)"
+    ),
+    "share_group_isolation": (
+        "kafka-configs.sh --entity-type groups --entity-name GROUP --alter --add-config "
+        "share.isolation.level=read_committed"
+    ),
+    "stable_transactional_ids": (
+        "a transactional.id that an instance keeps over its restarts: a fixed name with the number of "
+        "the instance or the name of its StatefulSet pod, without UUID, start time, or pod name of a "
+        "Deployment"
+    ),
+    "telemetry_subscription": (
+        "kafka-client-metrics.sh --alter --name eos --interval 15000 --metrics "
+        "org.apache.kafka.producer.txn.,... as in docs/telemetry.md"
+    ),
 }

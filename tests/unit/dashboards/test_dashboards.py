@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import Any
 
 import yaml
 
+from exporter import posture
 from exporter.catalogue import BLOCKER_KINDS, OUTCOMES, TRANSACTION_STATES, rows
 from exporter.dashboards.agent import AGENT
 from exporter.dashboards.board import WIDTH, Board
@@ -18,7 +21,6 @@ from exporter.dashboards.normalise import SCHEMA_VERSION
 from exporter.dashboards.panels import KIND_COLOURS, OUTCOME_COLOURS, STATE_COLOURS
 from exporter.dashboards.posture_advice import WHAT_TO_SET
 from exporter.dashboards.shared import ALERT_SUBJECTS, NEXT_STEPS
-from exporter.posture import checks
 from exporter.posture.check import Rule
 from tests.unit.dashboards.test_linter_rules import Json, panels, queries, variable
 
@@ -174,7 +176,9 @@ def test_the_axis_of_a_value_that_may_be_negative_does_not_begin_at_0() -> None:
 
 
 def test_what_mends_a_check_is_what_the_check_says() -> None:
-    assert {rule.name: rule.fix for rule in vars(checks).values() if isinstance(rule, Rule)} == WHAT_TO_SET
+    modules = [import_module(each.name) for each in walk_packages(posture.__path__, f"{posture.__name__}.")]
+    rules = {rule.name: rule.fix for module in modules for rule in vars(module).values() if isinstance(rule, Rule)}
+    assert rules == WHAT_TO_SET
 
 
 def test_marks_follow_the_chosen_application_and_a_move_is_one_instant(board: Board, dashboard: Json) -> None:
