@@ -56,6 +56,8 @@ EACH_FOR_ITSELF = (
 TELLER = {"instance", "pod", "shard"}
 ONCE = "stuck"
 """An application that commits once, right after its first record: whether a scrape falls between is luck."""
+BY_SAMPLING = "group_isolation"
+"""A check that an agent proves when it meets a commit beyond the last stable offset: each meets its own, or none."""
 
 
 class PanelQuery(NamedTuple):
@@ -192,6 +194,7 @@ def _truth(asked: PanelQuery, result: list[dict[str, Any]]) -> Truth:
         frozenset((name, value) for name, value in series["metric"].items() if name not in TELLER): series["value"][1]
         for series in result
         if not (series["metric"].get("application") == ONCE and "[" in asked.expr)
+        and series["metric"].get("check") != BY_SAMPLING
     }
     return dict.fromkeys(told, 1.0) if "_quantile(" in asked.expr else {key: float(each) for key, each in told.items()}
 
