@@ -37,8 +37,8 @@ def _idempotence_off(view: View, context: Context) -> Iterator[Found]:
         text = "contradicts the transactions of this client: it refuses to start" if contradiction else "is off"
         yield Found(chosen(view, "enable.idempotence"), text)
     elif "enable.idempotence" not in view.settings and not idempotent_by_default(view):
-        whose = "librdkafka" if view.library is Library.LIBRDKAFKA else "clients before 3.0"
-        yield Found(None, f"enable.idempotence is not set, and {whose} leave it off")
+        others = "librdkafka leaves" if view.library is Library.LIBRDKAFKA else "clients before 3.0 leave"
+        yield Found(None, f"enable.idempotence is not set, and {others} it off")
 
 
 def _acks(view: View, context: Context) -> Iterator[Found]:
