@@ -127,13 +127,15 @@ def _state(metric: Metric, states: tuple[str, ...], by: str) -> str:
 
 
 def _named(series: str, label: str) -> str:
-    """The series with a label ``name``: a client's or thread's id with the first 8 digits of its process's UUID.
+    """The series with a label ``name``: a client's id with the first 8 digits of its process's UUID, and before it the
+    number of a thread.
 
-    Ids differ at their ends, which a legend has no room for.
+    Ids of threads differ at their ends, which a legend has no room for.
     """
-    process = "(.+-[0-9a-f]+)-[0-9a-f]+-[0-9a-f]+-[0-9a-f]+-[0-9a-f]+(.*)"
-    whole = f'label_replace({series}, "name", "$1", "{label}", "(.*)")'
-    return f'label_replace({whole}, "name", "$1$2", "{label}", "{process}")'
+    process = "(.+-[0-9a-f]+)-[0-9a-f]+-[0-9a-f]+-[0-9a-f]+-[0-9a-f]+"
+    named = f'label_replace({series}, "name", "$1", "{label}", "(.*)")'
+    named = f'label_replace({named}, "name", "$1", "{label}", "{process}")'
+    return f'label_replace({named}, "name", "thread $2 of $1", "{label}", "{process}-[A-Za-z]+-([0-9]+)")'
 
 
 def _commits() -> core.Panel:
