@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,48 +14,9 @@ from demo.workloads.producers import Producer, RdkafkaProducer
 from exporter import catalogue
 from exporter.model import Deadline
 from tests.e2e.conftest import EnterContext, StartAgent
+from tests.fakes.small_disk import SmallDisk, small_disk
 
-SIZE = "256k"
 SINCE = catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS
-UNLIKE_ROOT = os.geteuid() != 0
-
-
-class SmallDisk:
-    """A tmpfs in a mount namespace of its own, which outlives the processes that are started in it."""
-
-    def __init__(self, folder: Path, holder: int) -> None:
-        self.folder = folder
-        user = ("--user", "--preserve-credentials") if UNLIKE_ROOT else ()
-        self._enter = ("nsenter", "--target", str(holder), "--mount", *user)
-
-    def command(self, *argv: str) -> Sequence[str]:
-        """The same command with this disk."""
-        return (*self._enter, *argv)
-
-    def run(self, script: str) -> subprocess.CompletedProcess[str]:
-        """A line of the shell with this disk; ``$0`` is its folder."""
-        argv = self.command("sh", "-c", script, str(self.folder))
-        return subprocess.run(argv, capture_output=True, check=False, text=True)
-
-    def fill(self) -> None:
-        done = self.run('cat /dev/zero > "$0/filler"')
-        assert "No space left on device" in done.stderr, done
-
-    def free(self) -> None:
-        assert self.run('rm "$0/filler"').returncode == 0
-
-
-@contextmanager
-def small_disk(folder: Path) -> Iterator[SmallDisk]:
-    user = ("--user", "--map-root-user") if UNLIKE_ROOT else ()
-    script = f'mount -t tmpfs -o size={SIZE} disk "$0" && echo ready && exec cat'
-    argv = ["unshare", "--mount", *user, "sh", "-c", script, str(folder)]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdin is not None
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "ready\n"
-        yield SmallDisk(folder, holder.pid)
-        holder.stdin.close()  # ends it
 
 
 def outcomes(metrics: Metrics, application: str) -> dict[str, float]:

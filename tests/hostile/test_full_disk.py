@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,24 +10,23 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.small_disk import small_disk
+
 ROOT = Path(__file__).parents[2]
-SIZE = "256k"
 
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What was seen on a tmpfs of 256 kB, which vanishes with its mount namespace."""
     folder = tmp_path_factory.mktemp("disk")
-    as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    script = f'mount -t tmpfs -o size={SIZE} disk "$0" && exec "$@"'
-    command = ["unshare", "--mount", *as_root, "sh", "-c", script, str(folder)]
-    done = subprocess.run(
-        [*command, sys.executable, "-m", "tests.hostile.full_disk", str(folder)],
-        cwd=ROOT,
-        capture_output=True,
-        check=False,
-        text=True,
-    )
+    with small_disk(folder) as disk:
+        # nsenter goes to the root folder, where python finds no tests.
+        done = subprocess.run(
+            disk.command("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.hostile.full_disk", str(folder)),
+            capture_output=True,
+            check=False,
+            text=True,
+        )
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout)
     return found
