@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
+from typing import NamedTuple
 
 from exporter import catalogue
+from exporter.core.kept import KeptValue
 from exporter.core.thresholds import COUNTS, RATIOS, Thresholds
 from exporter.lso.holders import holder_samples
 from exporter.model import (
@@ -55,6 +57,16 @@ SERIES: Mapping[str, tuple[Metric, Metric]] = MappingProxyType(
 """The families of a kind's thresholds: in seconds or offsets, and as shares."""
 
 
+class _ShownThresholds(NamedTuple):
+    """The thresholds of some subjects, and which of these are ignored."""
+
+    series: SampleBatch
+    ignored: frozenset[IgnoredSubject]
+
+
+_NOTHING_SHOWN = _ShownThresholds(SampleBatch(()), frozenset())
+
+
 class WithThresholds:
     """A source, and after what it reads the thresholds in force for the subjects that it showed."""
 
@@ -67,12 +79,7 @@ class WithThresholds:
         self._clock = clock
         self._grouping = grouping
         self._ignores = False
-        self._subjects = SampleBatch(())  # the thresholds of the subjects
-        self._subjects_of: tuple[object, ...] = ()
-        self._subjects_ignored: set[IgnoredSubject] = set()
-        self._held = SampleBatch(())  # of the holders of stalled partitions
-        self._held_of: tuple[object, ...] = ()
-        self._held_ignored: set[IgnoredSubject] = set()
+        self._of_subjects, self._of_holders = KeptValue(_NOTHING_SHOWN), KeptValue(_NOTHING_SHOWN)
         self._showing: dict[SampleBatch, tuple[Sample, ...]] = {}  # of the last read: the samples that show subjects
 
     @property
@@ -125,38 +132,54 @@ class WithThresholds:
                 stalls = item
             yield item
         self._showing = showing
-        made_of: tuple[object, ...] = (in_force, subjects)
-        if in_force.by_the_clock or made_of != self._subjects_of:
-            self._subjects_of = made_of
-            self._subjects = SampleBatch.of(
-                (
-                    sample
-                    for (kind, names), cluster in subjects.items()
-                    for sample in _samples(in_force, kind, names, cluster, now)
-                ),
-                self._subjects,
-            )
-            shown = (each for each in self._subjects.samples if each.metric is catalogue.IGNORED_INFO)
-            self._subjects_ignored = {IgnoredSubject(*each.labels[1:]) for each in shown}
-        if self._subjects.samples:
-            yield self._subjects
-        ignored = set(self._subjects_ignored)
+        if in_force.by_the_clock:
+            self._forget()
+        of_subjects = self._of_subjects.of(
+            (in_force, subjects), lambda before: _of_subjects(in_force, subjects, now, before)
+        )
+        if of_subjects.series.samples:
+            yield of_subjects.series
+        ignored = of_subjects.ignored
         if stalls is not None:
-            made_of = (self.cluster, stalls, in_force)
-            if in_force.by_the_clock or made_of != self._held_of:
-                self._held_of, self._held_ignored = made_of, _ignored_topics(in_force, stalls, now)
-                of_topic = cache(lambda topic: _stall(in_force, topic, now))
-                self._held = SampleBatch.of(holder_samples(self.cluster, stalls.stalls, of_topic), self._held)
-            ignored |= self._held_ignored
-            yield self._held
+            of_holders = self._of_holders.of(
+                (self.cluster, stalls, in_force),
+                lambda before: _of_holders(in_force, self.cluster, stalls, now, before),
+            )
+            ignored |= of_holders.ignored
+            yield of_holders.series
         if ignored or self._ignores:
             yield IgnoredSubjects(tuple(sorted(ignored)))
         self._ignores = bool(ignored)  # when nothing is any more, that is said once
         if given_up := tuple(in_force.given_up()):
-            self._subjects_of = self._held_of = ()  # the fault lasts as long as the subject is shown
+            self._forget()  # the fault lasts as long as the subject is shown
             yield from given_up
         if self._grouping is not None:
             yield from self._grouping.given_up()
+
+    def _forget(self) -> None:
+        self._of_subjects.forget()
+        self._of_holders.forget()
+
+
+def _of_subjects(
+    in_force: Thresholds, subjects: Mapping[tuple[str, tuple[str, ...]], str], now: float, before: _ShownThresholds
+) -> _ShownThresholds:
+    samples = (
+        sample
+        for (kind, names), cluster in subjects.items()
+        for sample in _samples(in_force, kind, names, cluster, now)
+    )
+    series = SampleBatch.of(samples, before.series)
+    ignored = (each for each in series.samples if each.metric is catalogue.IGNORED_INFO)
+    return _ShownThresholds(series, frozenset(IgnoredSubject(*each.labels[1:]) for each in ignored))
+
+
+def _of_holders(
+    in_force: Thresholds, cluster: str, stalls: Stalls, now: float, before: _ShownThresholds
+) -> _ShownThresholds:
+    of_topic = cache(lambda topic: _stall(in_force, topic, now))
+    series = SampleBatch.of(holder_samples(cluster, stalls.stalls, of_topic), before.series)
+    return _ShownThresholds(series, _ignored_topics(in_force, stalls, now))
 
 
 def _subjects(
@@ -173,13 +196,13 @@ def _subjects(
             yield (kind, names), labels[0]
 
 
-def _ignored_topics(thresholds: Thresholds, stalls: Stalls, now: float) -> set[IgnoredSubject]:
+def _ignored_topics(thresholds: Thresholds, stalls: Stalls, now: float) -> frozenset[IgnoredSubject]:
     """Return the topics with a stall that are ignored, those included of which a cap leaves out the series."""
-    return {
+    return frozenset(
         IgnoredSubject("topic", topic, reason)
         for topic in {stall.partition.topic for stall in stalls.stalls}
         if (reason := thresholds.ignored("topic", topic, now)) is not None
-    }
+    )
 
 
 def _stall(thresholds: Thresholds, topic: str, now: float) -> tuple[float, float]:

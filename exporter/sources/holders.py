@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+from exporter.core.kept import KeptValue
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
@@ -49,8 +50,7 @@ class StallHolders:
         self._markers = Markers(cluster.client, cluster.clock)
         self._prover = prover
         self._evident: dict[TopicPartition, _Evident] = {}
-        self._opened: tuple[OpenTransaction, ...] = ()
-        self._known = Coordinators.of(())  # of these
+        self._known = KeptValue(Coordinators.of(()))
         self._found: list[Stall] = []  # by the last read
         self._found_of: tuple[object, ...] = ()
         self._until = -math.inf  # monotonic
@@ -116,8 +116,7 @@ class StallHolders:
         The same list as in the last read if nothing changed.
         """
         stalls = list(self._watch.stalls(coordinators, releases, replication))
-        from_log = opened is not None and (opened.origin, opened.complete)
-        made_of = (stalls, self._of_log(opened), from_log, self._cluster.grouping.learned)
+        made_of = (stalls, self._of_log(opened), _origin(opened), self._cluster.grouping.learned)
         if made_of == self._found_of and not flink.by_producer and self._cluster.clock.monotonic() < self._until:
             return self._found
         unproven = sorted(stalls, key=lambda each: each.since)
@@ -141,16 +140,13 @@ class StallHolders:
     def _of_log(self, opened: OpenTransactions | None) -> Coordinators:
         """The open transactions by producer id: the same object while they do not change."""
         transactions = opened.transactions if opened is not None else ()
-        if transactions is not self._opened:
-            self._opened, self._known = transactions, Coordinators.of(transactions)
-        return self._known
+        return self._known.of((transactions,), lambda _: Coordinators.of(transactions))
 
     def _proven(self, stall: Stall, opened: OpenTransactions | None, logged: OpenTransaction | None) -> Stall:
         """As ``_with_evidence``, made again only where it may have changed."""
         if stall.blocker.kind is not BlockerKind.OPEN:
             return self._with_evidence(stall, opened, logged)
-        from_log = opened is not None and (opened.origin, opened.complete)
-        made_of = (stall, logged, from_log, self._cluster.grouping.learned)
+        made_of = (stall, logged, _origin(opened), self._cluster.grouping.learned)
         now = self._cluster.clock.monotonic()
         known = self._evident.get(stall.partition)
         if known is None or now >= known.until or known.made_of != made_of:
@@ -247,6 +243,11 @@ class StallHolders:
                 evidence = OpenInLog.of(opened, logged, watched=self._watched_for(stall), flink=flink)
             return stall._replace(blocker=blocker._replace(evidence=evidence, flink=flink))
         return stall
+
+
+def _origin(opened: OpenTransactions | None) -> tuple[str, bool] | None:
+    """Where the open transactions are from, and whether they are all."""
+    return None if opened is None else (opened.origin, opened.complete)
 
 
 def with_checkpoints(stalls: Iterable[Stall], flink: FlinkTransactions) -> Iterator[Stall]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from exporter import catalogue
 from exporter.bounds.patterns import BoundedPattern, given_up
+from exporter.core.kept import KeptValue
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import Metadata
@@ -23,7 +24,6 @@ from exporter.model import (
     Fact,
     Facts,
     Fault,
-    OpenTransaction,
     OpenTransactions,
     ReleaseTimes,
     Sample,
@@ -92,10 +92,8 @@ class LsoSource(KafkaSource):
         self._stale = False
         self._unknown: frozenset[str] = frozenset()
         self._holders = StallHolders(cluster, self._watch, prover)
-        self._shown: ShownStalls | None = None
-        self._shown_of: tuple[object, ...] = ()
-        self._opened: tuple[OpenTransaction, ...] = ()
-        self._hot: frozenset[TopicPartition] = frozenset()  # the partitions of these
+        self._shown = KeptValue(ShownStalls.of("", (), frozenset()))
+        self._hot = KeptValue(frozenset[TopicPartition]())  # the partitions of open transactions
         self._memory: tuple[object, ...] = ()  # as it was last saved
 
     def close(self) -> None:
@@ -153,10 +151,9 @@ class LsoSource(KafkaSource):
     def _written(self, opened: OpenTransactions | None) -> AbstractSet[TopicPartition]:
         """The partitions of open transactions."""
         transactions = opened.transactions if opened is not None else ()
-        if transactions is not self._opened:
-            self._opened = transactions
-            self._hot = frozenset(partition for each in transactions for partition in each.partitions)
-        return self._hot
+        return self._hot.of(
+            (transactions,), lambda _: frozenset(partition for each in transactions for partition in each.partitions)
+        )
 
     def _refresh(self, deadline: Deadline, *, sweep: bool) -> Metadata:
         if self._metadata is None or sweep or self._stale or not self._watched:
@@ -319,16 +316,15 @@ class LsoSource(KafkaSource):
                     hanging[partition.topic] += 1
                 elif self._holders.missing(held):
                     unasked.add(partition.topic)
-        made_of = (name, found, self._elsewhere)
-        if self._shown is None or made_of != self._shown_of:
-            self._shown_of, self._shown = made_of, ShownStalls.of(name, found, self._elsewhere)
+        elsewhere = self._elsewhere
+        stalls = self._shown.of((name, found, elsewhere), lambda _: ShownStalls.of(name, found, elsewhere))
         for topic, lag in lags.items():
             yield catalogue.TOPIC_LSO_LAG_OFFSETS(float(lag), name, topic)
-            yield catalogue.STALLED_PARTITIONS(float(self._shown.by_topic[topic]), name, topic)
+            yield catalogue.STALLED_PARTITIONS(float(stalls.by_topic[topic]), name, topic)
             if topic not in unasked:
                 yield catalogue.HANGING_TRANSACTIONS(float(hanging[topic]), name, topic)
-        yield self._shown.series
-        yield self._shown.fact
+        yield stalls.series
+        yield stalls.fact
 
     def _topics(self) -> Iterable[str]:
         """The topics with a partition that was read, without those of other shards."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from exporter import catalogue
+from exporter.core.kept import KeptValue
 from exporter.flink.facts import FlinkJobs, FlinkTransactions
 from exporter.flink.places import PrecommitPlaces
 from exporter.flink.samples import flink_samples
@@ -104,9 +105,8 @@ class TxnlogSource(KafkaSource):
         self._hour = LastHour(cluster.clock)
         self._noted: dict[SampleBatch, tuple[Sample, ...]] = {}  # of the last read
         # Of the last read, and what it was made of.
-        self._counted = self._present = self._recent = SampleBatch(())
-        self._counted_of: tuple[str, int] | None = None
-        self._present_of: tuple[str, int] | None = None
+        self._counted, self._present = KeptValue(SampleBatch(())), KeptValue(SampleBatch(()))
+        self._recent = SampleBatch(())
         self._opened: tuple[OpenTransaction, ...] = ()
         self._opened_of = -1
         self._places = PrecommitPlaces()
@@ -301,22 +301,20 @@ class TxnlogSource(KafkaSource):
         undecodable, lost = (self._log.undecodable, self._log.lost) if self._log is not None else (0, 0)
         yield catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL(float(undecodable), self.cluster)
         yield catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL(float(lost), self.cluster)
-        made_of = (self.cluster, self._aggregates.revision)
-        if made_of != self._counted_of:
-            self._counted = SampleBatch.of(self._aggregates.counters(self.cluster), self._counted)
-            self._counted_of = made_of
-        yield self._counted
+        yield self._counted.of(
+            (self.cluster, self._aggregates.revision),
+            lambda before: SampleBatch.of(self._aggregates.counters(self.cluster), before),
+        )
         yield self._aggregates.task_commits
 
     def _gauges(self, time: CoordinatorTime) -> Iterator[Sample | SampleBatch | Fact]:
         clock, log_now = self._cluster.clock, self._log_now()
         yield from self._census.read(self._log, log_now)
         transactions = self._open_transactions()
-        made_of = (self.cluster, self._aggregates.revision)
-        if made_of != self._present_of:
-            self._present = SampleBatch.of(self._aggregates.by_application(self.cluster), self._present)
-            self._present_of = made_of
-        yield self._present
+        yield self._present.of(
+            (self.cluster, self._aggregates.revision),
+            lambda before: SampleBatch.of(self._aggregates.by_application(self.cluster), before),
+        )
         self._recent = SampleBatch.of(self._aggregates.recent(self.cluster, log_now), self._recent)
         yield self._recent
         missing = self._missing()
