@@ -14,7 +14,7 @@ from exporter.commands.connection_connect import grants_of, print_grants, worker
 from exporter.commands.output import print_json, print_table, printable, say
 from exporter.commands.settings import add_cluster_flags
 from exporter.commands.works import Feature, features
-from exporter.connect.grants import GrantVerdict
+from exporter.connect.grants import GrantVerdict, WorkerSettings
 from exporter.documents.commands import CapabilityDocument, ConnectionDocument
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Tail
@@ -88,6 +88,33 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
     parser.set_defaults(command=_command)
 
 
+class _ClusterAnswer(NamedTuple):
+    """What one cluster answered. ``missing``: some of what was asked about; ``show`` prints it for people."""
+
+    document: ConnectionDocument
+    missing: bool
+    show: Callable[[], None]
+
+
+def _about_cluster(cluster: Cluster, outcomes: str, deadline: Callable[[], Deadline]) -> _ClusterAnswer:
+    capabilities = tuple(capabilities_of(cluster, deadline))
+    works = features(capabilities, outcomes)
+    return _ClusterAnswer(
+        _connection(cluster, None, capabilities, works),
+        any(each.faults for each in capabilities),
+        lambda: _print(cluster, capabilities, works),
+    )
+
+
+def _about_worker(cluster: Cluster, worker: WorkerSettings, deadline: Callable[[], Deadline]) -> _ClusterAnswer:
+    grants = grants_of(cluster, worker, deadline)
+    return _ClusterAnswer(
+        {**_connection(cluster, None), "connect": grant_documents(grants)},
+        any(each.verdict is GrantVerdict.REFUSED for each in grants),
+        lambda: print_grants(worker, grants),
+    )
+
+
 def _command(options: argparse.Namespace) -> int:
     code = 0
     documents: list[ConnectionDocument] = []
@@ -96,33 +123,28 @@ def _command(options: argparse.Namespace) -> int:
     except ValueError as error:
         say(str(error))
         return 2
+
+    def deadline() -> Deadline:
+        return Deadline.after(options.timeout)
+
     with opened(options) as clusters:
         for cluster, settings in clusters:
             say(f"asking {cluster.target} ...")
             try:
-                grants = () if worker is None else grants_of(cluster, worker, lambda: Deadline.after(options.timeout))
-                capabilities = (
-                    tuple(capabilities_of(cluster, lambda: Deadline.after(options.timeout))) if worker is None else ()
-                )
+                if worker is None:
+                    answer = _about_cluster(cluster, settings.transactions.outcomes, deadline)
+                else:
+                    answer = _about_worker(cluster, worker, deadline)
             except AskError as error:
                 documents.append(_connection(cluster, error.fault.detail))
                 say(f"could not ask {cluster.target}: {error.fault.detail}")
                 code = 2
                 continue
-            if any(each.faults for each in capabilities) or any(
-                each.verdict is GrantVerdict.REFUSED for each in grants
-            ):
+            if answer.missing:
                 code = max(code, 1)
-            works = features(capabilities, settings.transactions.outcomes) if worker is None else ()
-            documents.append(_connection(cluster, None, capabilities, works))
-            if worker is not None:
-                documents[-1]["connect"] = grant_documents(grants)
-            if options.output == "json":
-                continue
-            if worker is None:
-                _print(cluster, capabilities, works)
-            else:
-                print_grants(worker, grants)
+            documents.append(answer.document)
+            if options.output == "text":
+                answer.show()
     if options.output == "json":
         print_json({"clusters": documents})
     return code
