@@ -79,6 +79,7 @@ def changes_by_design(grouping: Grouping, transactional_id: str) -> bool:
     (new with a new connector), the canary.
     """
     application, rule = grouping.explain(transactional_id)
+    form = form_of(transactional_id)
     return (
         application.kind in _BY_DESIGN
         or _SPARK in rule
@@ -86,8 +87,8 @@ def changes_by_design(grouping: Grouping, transactional_id: str) -> bool:
         or application.name == EMPTY_ID
         or grouping.is_connect_task(transactional_id)
         or grouping.may_be_flink(transactional_id)
-        or form_of(transactional_id).kind in _BY_DESIGN
-        or _SPARK in form_of(transactional_id).rule
+        or form.kind in _BY_DESIGN
+        or _SPARK in form.rule
     )
 
 

@@ -17,8 +17,10 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import AddOffsetsToTxnRequest
 
 from exporter.kafka.faults import (
+    COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
     GROUP_AUTHORIZATION_FAILED,
+    INVALID_PRODUCER_ID_MAPPING,
     NOT_COORDINATOR,
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -29,10 +31,8 @@ from exporter.kafka.requests.routing import BrokerAccess
 from exporter.kafka.transport.connection import Request, Response
 from exporter.model import Deadline, Fault, Reason
 
-COORDINATOR_LOADING = 14
-INVALID_PRODUCER_ID_MAPPING = 49
 _NO_PRODUCER = -1
-_NO_COORDINATOR = frozenset({COORDINATOR_LOADING, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
+_NO_COORDINATOR = frozenset({COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
 _PAST_THE_ID = frozenset({*_NO_COORDINATOR, GROUP_AUTHORIZATION_FAILED, INVALID_PRODUCER_ID_MAPPING})
 """What a broker answers to AddOffsetsToTxn once WRITE on the id was authorized (KafkaApis.handleAddOffsetsToTxnRequest:
 the id first, then the group, then the coordinator).

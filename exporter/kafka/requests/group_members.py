@@ -10,12 +10,12 @@ from kafka.protocol.api_message import ApiMessage
 
 from exporter.kafka.answers import Answers
 from exporter.kafka.faults import COORDINATOR_MOVED, GROUP_ID_NOT_FOUND
+from exporter.kafka.requests.groups import GROUPS_PER_REQUEST
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.kafka.requests.routing import BrokerAccess, Item, Question, ask_everyone, ask_leaders
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline, Fault, GroupKind, TopicPartition
 
-GROUPS_PER_REQUEST = 100
 _LAYOUTS = "exporter.kafka.messages"
 
 
