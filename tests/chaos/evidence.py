@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tests.chaos.agent import AgentRun, AgentScrape
+from tests.chaos.agent import LSO_INTERVAL, AgentRun, AgentScrape
 from tests.chaos.cluster import TRANSACTION_LOG
 from tests.chaos.nemesis import Episode
 from tests.chaos.oracle.data_log import DataTransaction
@@ -18,6 +19,8 @@ from tests.chaos.workloads import KnownTokens
 
 SETTLED_SECONDS = 15.0
 """How long what is said may be by the clock that was known before: a read waits up to 10 s, and 5 s pass between."""
+KEPT_SECONDS = 3 * LSO_INTERVAL
+"""The age at which the agent drops a reading of a partition whose LSO was below its high watermark."""
 MOST_FAULTS = 6
 Place = tuple[str, int]
 
@@ -70,11 +73,17 @@ class RunEvidence:
     unclean_elections: int = 0
     histories: Mapping[str, IdHistory] = field(init=False)
     standings: Mapping[Place, list[UnmovedOffset]] = field(init=False)
+    reads: Mapping[int, set[float]] = field(init=False)  # by life, when its source of last stable offsets succeeded
 
     def __post_init__(self) -> None:
         found = {place: standings(list(looks)) for place, looks in self.looks.items()}
         object.__setattr__(self, "standings", found)
         object.__setattr__(self, "histories", histories(self.states))
+        reads: dict[int, set[float]] = defaultdict(set)
+        for scrape in self.scrapes:
+            if (read_at := _of_lso(scrape, "kafka_eos_source_last_success_timestamp_seconds")) is not None:
+                reads[scrape.life].add(read_at - self.clock(scrape))
+        object.__setattr__(self, "reads", reads)
 
     @property
     def transactions(self) -> list[OracleTransaction]:
@@ -152,13 +161,12 @@ class RunEvidence:
     def dated_from(self, claim: BlockerClaim, standing: UnmovedOffset) -> float:
         """The earliest instant that a stall may be dated by: when the partition may first have had this LSO.
 
-        An agent that did not look at it then dates it by its holder's start, or by the end of the transaction before,
-        if the log still shows that.
+        An agent that did not look at it then, or whose reads failed for so long that it dropped the last, dates it by
+        its holder's start, or by the end of the transaction before, if the log still shows that.
         """
-        life, stood = claim.scrape.life, self.stood_from(claim, standing)
-        looked = any(each.life == life and each.at < stood and _reads(each) for each in self.scrapes)
+        stood = self.stood_from(claim, standing)
         truth = self._holder(claim)
-        if looked or truth is None:
+        if truth is None or self._watched(claim.scrape.life, stood):
             return stood
         history = self.histories.get(self.owner(truth.producer_id), IdHistory())
         starts = [
@@ -167,6 +175,13 @@ class RunEvidence:
             if claim.place in each.partitions and each.started / 1000 <= standing.began
         ]
         return min(stood, max(starts, default=stood))
+
+    def _watched(self, life: int, instant: float) -> bool:
+        """Whether the agent's reads just before and after an instant are so close together that it kept the first."""
+        reads = self.reads.get(life, ())
+        before = max((each for each in reads if each <= instant), default=float("-inf"))
+        after = min((each for each in reads if each > instant), default=float("inf"))
+        return after - before <= KEPT_SECONDS
 
     def _holder(self, claim: BlockerClaim) -> DataTransaction | None:
         return next((each for each in self.held.get(claim.place, ()) if each.start == claim.offset), None)
@@ -199,10 +214,15 @@ def claims_of(scrape: AgentScrape) -> Iterator[BlockerClaim]:
 
 
 def _reads(scrape: AgentScrape) -> bool:
-    return any(
-        name == "kafka_eos_source_up" and ("source", "lso") in labels and value == 1
-        for (name, labels), value in scrape.samples.items()
+    return _of_lso(scrape, "kafka_eos_source_up") == 1
+
+
+def _of_lso(scrape: AgentScrape, metric: str) -> float | None:
+    """The value of a metric of the source of last stable offsets."""
+    found = (
+        value for (name, labels), value in scrape.samples.items() if name == metric and ("source", "lso") in labels
     )
+    return next(found, None)
 
 
 def _knows_clock(scrape: AgentScrape) -> bool:

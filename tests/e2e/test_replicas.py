@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import count
 from typing import NamedTuple
 
 import pytest
@@ -164,14 +165,20 @@ def test_three_shards_are_disjoint_and_together_say_what_one_agent_says(
     ]
     for agent in (whole, *shards):
         agent.wait_until(lambda seen: seen.samples(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS))
-    # Busy, and then only held up: half of the applications hold partitions, of topics of several shards.
-    for turn in range(9):
+    # Busy until both agents that tell the coordinators' clock have seen enough new records for it, and then only held
+    # up: half of the applications hold partitions, of topics of several shards.
+    until = Deadline.after(60)
+    for turn in count():
         for at, application in enumerate(applications):
             application.begin(1)
             if (at + turn) % 3:
                 application.commit()
             else:
                 application.abort()
+        tell = all(agent.metrics().samples(catalogue.CLOCK_DISTANCE_SECONDS) for agent in (whole, shards[0]))
+        if turn >= 8 and tell:
+            break
+        assert not until.over
     with ExitStack() as ending:
         for application in applications[::2]:
             application.begin(0)

@@ -18,6 +18,10 @@ from exporter import catalogue
 from tests.e2e.conftest import EnterContext, StartAgent
 
 Fresh = Callable[[str], str]
+SOON_GIVEN_UP = {"main.consumer.default.api.timeout.ms": "5000", "task.timeout.ms": "0"}
+"""A task that has something to commit when its source topic is deleted repeats the commit for 60 s, and the task for
+five minutes: no thread fails in that time.
+"""
 # One record a poll and a changelog record for every update: a restoration that takes seconds and can be seen.
 SLOW_RESTORE = {"restore.consumer.max.poll.records": "1", "statestore.cache.max.bytes": "0"}
 
@@ -120,7 +124,7 @@ def test_at_least_once_is_shown_as_such_and_a_thread_that_was_replaced_is_counte
     kafka_4.create_topic(topic, 2)
     producer = keep(RdkafkaProducer(kafka_4, fresh("writer")))
     producer.init()
-    plain = {"processing.guarantee": "at_least_once", "commit.interval.ms": "200"}
+    plain = {"processing.guarantee": "at_least_once", "commit.interval.ms": "200", **SOON_GIVEN_UP}
     app = keep(StreamsApp(kafka_4, fresh("count"), topic, settings=plain, jvm_options=agents.options))
     settings: dict[str, Any] = {
         "clusters": [{"name": "demo", "kafka": {"bootstrap.servers": kafka_4.bootstrap}}],

@@ -19,6 +19,7 @@ from tests.chaos.workloads import APPLICATIONS, KnownTokens
 APP = APPLICATIONS[0]
 ID = f"{APP}-0"
 PLACE = ("orders", 0)
+READ_AT = "kafka_eos_source_last_success_timestamp_seconds"
 
 
 def commit(started: float, decided: float, completed: float) -> list[State]:
@@ -63,6 +64,7 @@ def scrape(at: float, committed: int, *stalls: dict[str, Any], life: int = 0, **
     samples = {
         series("kafka_eos_transactions_total", application=APP, outcome="committed"): float(committed),
         series("kafka_eos_source_up", source="lso"): more.get("up", 1.0),
+        series(READ_AT, source="lso"): more.get("read_at", at - 0.5),
         series("kafka_eos_overdue_transactions", application=APP): more.get("overdue", 0.0),
     }
     return AgentScrape(at, life, False, "", samples, {"clusters": [{"stalled_partitions": list(stalls)}]})
@@ -139,10 +141,7 @@ def test_a_deposed_leader_that_shows_an_old_high_watermark_does_not_move_the_beg
     evidence = truth()
     looks = [each._replace(stable=10, high=10) if 100 <= each.at < 109 else each for each in evidence.looks[PLACE]]
     assert judge(replace(evidence, looks={PLACE: looks})) == []
-    late = [
-        DataTransaction(each.producer_id, each.epoch, each.start, each.end, True, each.tokens, 109.0)
-        for each in evidence.held[PLACE]
-    ]
+    late = [_appended(each, 109.0) for each in evidence.held[PLACE]]
     assert rules(replace(evidence, looks={PLACE: looks}, held={PLACE: late})) == {"stall too early", "since"}
 
 
@@ -157,7 +156,7 @@ def behind(since: float, *, known: bool) -> RunEvidence:
     """The same from an agent whose clock is 40 s behind, and that measured it, or not."""
 
     def become(each: AgentScrape) -> AgentScrape:
-        samples = dict(each.samples)
+        samples = {series: value - 40.0 if series[0] == READ_AT else value for series, value in each.samples.items()}
         if known:
             samples["kafka_eos_clock_distance_seconds", ()] = -40.0
         stalls = [stall(since)] if 112 <= each.at <= 151 else []
@@ -201,6 +200,33 @@ def test_a_date_before_the_agent_looked_is_judged_by_the_holders_start() -> None
 
     assert "since" not in rules(dated(97.0))
     assert "since" in rules(dated(90.0))
+
+
+def test_a_date_after_reads_that_failed_for_long_is_judged_by_the_holders_start() -> None:
+    """The holder begins at 99.5 and reaches this partition at 104; the agent reads well until 99."""
+
+    def dated(since: float, read_again: float) -> RunEvidence:
+        evidence = truth()
+        looks = [each._replace(stable=9, high=9) if each.at < 104 else each for each in evidence.looks[PLACE]]
+        held = [each if each.start != 10 else _appended(each, 104.0) for each in evidence.held[PLACE]]
+        scrapes = [
+            scrape(
+                each.at,
+                0 if each.at < 51 else 1 if each.at < 150 else 2,
+                *([stall(since)] if 116 <= each.at <= 151 else []),
+                read_at=99.0 if 99 <= each.at < read_again else each.at,
+            )
+            for each in evidence.scrapes
+        ]
+        return replace(evidence, looks={PLACE: looks}, held={PLACE: held}, scrapes=scrapes)
+
+    assert "since" in rules(dated(99.5, read_again=104.9)), "the reading before was kept"
+    assert "since" not in rules(dated(99.5, read_again=106.0))
+    assert "since" in rules(dated(90.0, read_again=106.0))
+
+
+def _appended(each: DataTransaction, at: float) -> DataTransaction:
+    return DataTransaction(each.producer_id, each.epoch, each.start, each.end, each.committed, each.tokens, at)
 
 
 def test_the_time_in_which_an_agent_is_stopped_is_none_that_its_start_takes() -> None:
