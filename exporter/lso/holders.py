@@ -25,7 +25,11 @@ Holder = tuple[str, str, str, str]
 
 
 def shown(stalls: Sequence[Stall], most: int = MOST_PARTITIONS) -> list[Stall]:
-    """Return the stalls that are series, oldest first: the worst of each holder, one of each topic, then the oldest."""
+    """Return the stalls that are series, oldest first.
+
+    Those of hanging transactions come before all others, which end by themselves; then the worst of each holder, one of
+    each topic, and the oldest.
+    """
     if len(stalls) <= most:
         return list(stalls)
     by_holder: defaultdict[Holder, int] = defaultdict(int)
@@ -35,10 +39,11 @@ def shown(stalls: Sequence[Stall], most: int = MOST_PARTITIONS) -> list[Stall]:
         who = holder(stall)
         by_holder[who] += 1
         first = by_holder[who] <= WORST
-        ranked.append((not first, stall.partition.topic in topics, place, stall))
+        ends = stall.blocker.kind is not BlockerKind.HANGING
+        ranked.append((ends, not first, stall.partition.topic in topics, place, stall))
         topics.add(stall.partition.topic)
-    kept = sorted(ranked, key=lambda each: each[:3])[:most]
-    return [stall for _, _, _, stall in sorted(kept, key=lambda each: each[2])]
+    kept = sorted(ranked, key=lambda each: each[:4])[:most]
+    return [stall for *_, stall in sorted(kept, key=lambda each: each[3])]
 
 
 def holder(stall: Stall) -> Holder:
@@ -72,7 +77,7 @@ def holder_samples(
 ) -> Iterator[Sample]:
     """Yield how many partitions each holder holds, and when the first of them is a ticket and a page.
 
-    ``thresholds`` gives the seconds of both for a topic.
+    ``thresholds`` gives the seconds of both for a topic. Beyond the cap holders are summed up, hanging ones last.
     """
     counts: defaultdict[Holder, int] = defaultdict(int)
     dues: dict[Holder, tuple[float, float]] = {}
@@ -82,7 +87,8 @@ def holder_samples(
         ticket, page = due(stall, *thresholds(stall.partition.topic))
         before = dues.get(who, (ticket, page))
         dues[who] = (min(ticket, before[0]), min(page, before[1]))
-    for place, who in enumerate(sorted(dues, key=lambda each: dues[each][1])):
+    hanging = BlockerKind.HANGING.value
+    for place, who in enumerate(sorted(dues, key=lambda each: (each[3] != hanging, dues[each][1]))):
         if place < MOST_HOLDERS:
             continue
         folded: Holder = ("", "", OTHERS, BlockerKind.UNKNOWN.value)

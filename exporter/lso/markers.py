@@ -5,10 +5,11 @@ A missing answer is no fault here: the stall is shown without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+from exporter.core.kept import KeptValue
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.routing import NAMED_TOPICS
@@ -34,6 +35,7 @@ class Markers:
         self._min_isr: dict[str, int] = {}
         self._asked: frozenset[str] = frozenset()
         self._asked_at = float("-inf")
+        self._replicas = KeptValue(dict[TopicPartition, Replication]())
 
     def pending(
         self, metadata: Metadata, transactional_ids: Iterable[str], deadline: Deadline
@@ -69,9 +71,15 @@ class Markers:
         return replace(metadata, topics={**metadata.topics, **newest.topics})
 
     def replication(
+        self, metadata: Metadata, partitions: Mapping[TopicPartition, object]
+    ) -> Mapping[TopicPartition, Replication]:
+        """The replicas of those partitions that the metadata has; the same object while both are."""
+        made_of = (metadata.topics, self._min_isr, frozenset(partitions))
+        return self._replicas.of(made_of, lambda _: self._replicas_of(metadata, partitions))
+
+    def _replicas_of(
         self, metadata: Metadata, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Replication]:
-        """The replicas of those partitions that the metadata has."""
         found = {}
         for partition in partitions:
             if (known := metadata.topics.get(partition.topic, {}).get(partition.partition)) is not None:

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
+from exporter.core.kept import KeptValue
 from exporter.lso.dating import Anchor, Dated, anchored
 from exporter.lso.open_producers import OpenProducers
 from exporter.lso.readings import Reading, Readings
@@ -68,7 +70,12 @@ class StallTracker:
         self._settled = SettledPartitions()
         self._named: dict[TopicPartition, _Named] = {}
         self._memories: dict[TopicPartition, tuple[tuple[object, ...], SavedStall]] = {}
-        self._revision = 0  # counts changes of what ``unsettled`` depends on
+        self._revision = 0  # counts changes of ``standing`` and of what else ``unsettled`` depends on
+        self._begins = KeptValue(list[float]())  # of ``standing``, in order
+        self._growths = 0  # counts readings with another offset than the one before
+        self._newest = float("-inf")  # the instant of the newest reading
+        self._stalls = KeptValue(list[Stall]())
+        self._one_more_at = float("-inf")  # the instant at which a partition is stalled that is not among them
         self._lost: dict[TopicPartition, Reading] = {}  # the last readings of partitions that are not read any more
 
     # --- Time ---
@@ -137,6 +144,7 @@ class StallTracker:
         """As ``look``, for every partition of ``high``."""
         readings, standing = self.readings, self.standing
         same: dict[TopicPartition, Reading] = {}
+        grown = False
         for partition, high_watermark in high.items():
             last, last_stable_offset = readings.get(partition), stable[partition]
             if (
@@ -145,9 +153,12 @@ class StallTracker:
                 and (last_stable_offset < high_watermark) == (partition in standing)
             ):  # as most: the LSO did not move, and is below the high watermark as before
                 same[partition] = Reading(last_stable_offset, high_watermark, asked_at)
+                grown = grown or last.high_watermark != high_watermark
             else:
                 self.look(partition, last_stable_offset, high_watermark, now, asked_at)
         readings.renew(same, asked_at)
+        self._growths += grown
+        self._newest = max(self._newest, asked_at)
 
     def look(
         self,
@@ -159,6 +170,8 @@ class StallTracker:
     ) -> None:
         """Process one reading, requested at ``asked_at`` and answered at ``now``, monotonic."""
         at = now if asked_at is None else asked_at
+        self._growths += 1
+        self._newest = max(self._newest, at)
         watched = partition in self.readings
         before = self.standing.get(partition)
         self.readings.note(partition, Reading(last_stable_offset, high_watermark, at))
@@ -210,8 +223,10 @@ class StallTracker:
 
     def due(self, earliest: float, latest: float) -> float | None:
         """The last instant in this interval, on the monotonic clock, at which a partition becomes stalled."""
-        instants = (state.seen + self._stall_after for state in self.standing.values())
-        return max((each for each in instants if earliest < each <= latest), default=None)
+        begins = self._begins.of((self._revision,), lambda _: sorted(each.seen for each in self.standing.values()))
+        count = bisect_right(begins, latest - self._stall_after)
+        instant = begins[count - 1] + self._stall_after if count else earliest
+        return instant if instant > earliest else None
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Drop these partitions: they do not exist any more."""
@@ -252,6 +267,11 @@ class StallTracker:
     def prove(self, partitions: Iterable[TopicPartition]) -> None:
         """Note that the leaders that gave the last readings of these partitions were confirmed."""
         self._proven.update({each: self.readings[each].at for each in partitions if each in self.standing})
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """A value that is equal while ``standing`` and the offsets of its readings are."""
+        return self._revision, self._growths
 
     # --- The holders ---
 
@@ -336,12 +356,29 @@ class StallTracker:
         coordinators: Coordinators,
         releases: ReleaseTimes | None,
         replication: Mapping[TopicPartition, Replication],
-    ) -> Iterator[Stall]:
-        """The stalled partitions, each with exactly one blocker; the same object as in the last call if it is equal."""
+    ) -> list[Stall]:
+        """The stalled partitions, each with exactly one blocker; the same list while nothing changed that it is made
+        of.
+        """
+        if self._newest >= self._one_more_at:
+            self._stalls.forget()
+        made_of = (self.version, self.anchor, coordinators, releases, replication)
+        return self._stalls.of(made_of, lambda _: self._make_stalls(coordinators, releases, replication))
+
+    def _make_stalls(
+        self,
+        coordinators: Coordinators,
+        releases: ReleaseTimes | None,
+        replication: Mapping[TopicPartition, Replication],
+    ) -> list[Stall]:
+        """A stall that equals the last one of its partition is the same object."""
         unsettled = set(self.unsettled(coordinators))
+        self._one_more_at = float("inf")
+        found = []
         for partition, state in list(self.standing.items()):
             reading = self.readings[partition]
             if not is_stalled(state, self._stall_after, reading.at):
+                self._one_more_at = min(self._one_more_at, state.seen + self._stall_after)
                 continue
             replicas = replication.get(partition)
             leader = None if replicas is None else replicas.leader
@@ -354,7 +391,8 @@ class StallTracker:
                     continue
                 made_of = (self.standing[partition], *made_of[1:])  # its start may be known now
                 self._named[partition] = known = _Named(made_of, stall)
-            yield known.stall
+            found.append(known.stall)
+        return found
 
     def _stall(
         self,

@@ -72,7 +72,7 @@ class LsoConfig(Section):
     interval: Duration = 5.0
     """How often to read the partitions of open transactions, and those whose LSO was behind at the last read."""
     sweep_interval: Duration = 60.0
-    """How often to read all partitions."""
+    """In what time to read all partitions, a part of them at every read."""
     stall_after: Duration = 30.0
     """A partition is stalled when its LSO has not moved for this long while it is below the high watermark."""
 

@@ -115,7 +115,7 @@ class StallHolders:
 
         The same list as in the last read if nothing changed.
         """
-        stalls = list(self._watch.stalls(coordinators, releases, replication))
+        stalls = self._watch.stalls(coordinators, releases, replication)
         made_of = (stalls, self._of_log(opened), _origin(opened), self._cluster.grouping.learned)
         if made_of == self._found_of and not flink.by_producer and self._cluster.clock.monotonic() < self._until:
             return self._found

@@ -17,6 +17,7 @@ from exporter.kafka.requests.routing import NAMED_TOPICS
 from exporter.lso.proof import OpenStart
 from exporter.lso.rules import Coordinators
 from exporter.lso.stall_series import ShownStalls
+from exporter.lso.sweep import Sweep
 from exporter.lso.tracker import StallTracker
 from exporter.model import (
     CoordinatorTime,
@@ -63,7 +64,8 @@ class LsoSource(KafkaSource):
     """Source ``lso`` of one cluster.
 
     Cost follows open transactions, not partitions: those of open transactions, and those last seen with the LSO below
-    the high watermark, are read at every ``interval``; all others once in ``sweep_interval``.
+    the high watermark, are read at every ``interval``; all others once in ``sweep_interval``, a part at every read. The
+    first read is of all.
 
     A shard reads its own topics. Of other topics it reads the partitions in which its own applications have had a
     transaction open for a while: these get no series, but a transaction that holds one is shown by id like any holder.
@@ -87,13 +89,16 @@ class LsoSource(KafkaSource):
         self._elsewhere: frozenset[TopicPartition] = frozenset()  # of other shards' topics
         self._pulses: frozenset[TopicPartition] = frozenset()
         self._pulse_of: Metadata | None = None
-        self._swept_at: float | None = None
+        self._sweep = Sweep(settings.sweep_interval, settings.interval)
+        self._listed_at: float | None = None  # the metadata of all topics
+        self._grown = False  # there may be partitions that were never read
         self._remembered = False
         self._stale = False
         self._unknown: frozenset[str] = frozenset()
         self._holders = StallHolders(cluster, self._watch, prover)
         self._shown = KeptValue(ShownStalls.of("", (), frozenset()))
         self._hot = KeptValue(frozenset[TopicPartition]())  # the partitions of open transactions
+        self._lags = KeptValue(dict[str, int]())
         self._memory: tuple[object, ...] = ()  # as it was last saved
 
     def close(self) -> None:
@@ -111,25 +116,24 @@ class LsoSource(KafkaSource):
         if not self._cluster.shard.whole:
             hot = self._own(hot) | held
         self._notice_topics(hot)
-        sweep = self._swept_at is None or now - self._swept_at >= self._settings.sweep_interval - self.interval / 2
         try:
-            metadata = self._refresh(deadline, sweep=sweep)
+            metadata = self._refresh(deadline, now)
         except AskError as error:
             yield error.fault
             return
         yield from self._given_up
         self._watch_elsewhere(held, metadata)
-        targets = self._watched | self._elsewhere
-        if not sweep:
-            targets = frozenset((hot & targets) | self._watch.standing.keys() | self._pulse(metadata))
-            if self._stale:  # a topic that disappeared is requested until it is back
-                targets |= self._watched - self._watch.readings.keys()
+        often = (hot & self._watched, hot & self._elsewhere, self._watch.standing.keys())
+        targets = self._sweep.due(now).union(*often, self._pulse(metadata))
+        if self._grown or self._stale:  # a topic that disappeared is requested until it is back
+            targets |= self._watched - self._watch.readings.keys()
         faults, answered = self._look(metadata, targets, deadline)
-        if sweep and (answered or not targets):
-            self._swept_at = now
+        if answered or not targets:
+            self._sweep.read()
+            self._grown = False
         yield from faults
         self._stale = bool(faults)
-        self._expire()
+        self._expire(answered)
         self.pace = self.interval + self._moment()
         if targets and not answered:
             return
@@ -155,17 +159,22 @@ class LsoSource(KafkaSource):
             (transactions,), lambda _: frozenset(partition for each in transactions for partition in each.partitions)
         )
 
-    def _refresh(self, deadline: Deadline, *, sweep: bool) -> Metadata:
-        if self._metadata is None or sweep or self._stale or not self._watched:
+    def _refresh(self, deadline: Deadline, now: float) -> Metadata:
+        """The metadata of all topics, once in ``sweep_interval``, and while something is missing."""
+        due = self._listed_at is None or now - self._listed_at >= self._settings.sweep_interval - self.interval / 2
+        if self._metadata is None or due or self._stale or not self._watched:
             self._metadata = metadata = self._cluster.metadata(deadline)
+            self._listed_at = now
             if metadata is not self._listed:
                 self._listed = metadata
-                self._watched = frozenset(
+                watched = [
                     TopicPartition(topic, number)
                     for topic, partitions in metadata.topics.items()
                     if self._is_meant(topic, metadata) and self._cluster.shard.holds(topic)
                     for number in partitions
-                )
+                ]
+                self._watched, self._grown = frozenset(watched), True
+                self._sweep.of(watched)
             self._given_up = tuple(given_up((*self._include, *self._exclude)))
             if not self._remembered:
                 self._remembered = True
@@ -281,12 +290,12 @@ class LsoSource(KafkaSource):
             self._metadata = None
         return ends.faults, ends.high.keys()
 
-    def _expire(self) -> None:
-        """Drop values that were not read for three of their intervals."""
+    def _expire(self, answered: AbstractSet[TopicPartition]) -> None:
+        """Drop values that were not read for three of their intervals; ``answered`` were read now."""
         now = self._cluster.clock.monotonic()
         often, seldom = now - 3 * self.interval, now - 3 * self._settings.sweep_interval
         readings, standing = self._watch.readings, self._watch.standing
-        self._watch.lose([each for each in standing if readings[each].at < often])
+        self._watch.lose([each for each in standing.keys() - answered if readings[each].at < often])
         self._watch.lose(readings.before(seldom, standing))
 
     def _moment(self) -> float:
@@ -303,10 +312,8 @@ class LsoSource(KafkaSource):
 
     def _samples(self, found: Sequence[Stall], coordinators: Coordinators) -> Iterator[Sample | SampleBatch | Fact]:
         name = self.cluster
-        # Only where the LSO is below the high watermark is there a lag.
-        lags = dict.fromkeys(self._topics(), 0)
-        for partition in self._watch.standing.keys() - self._elsewhere:
-            lags[partition.topic] = max(lags[partition.topic], self._watch.readings[partition].lag)
+        standing = self._lags.of((self._watch.version, self._elsewhere), lambda _: self._worst_lags())
+        lags = dict.fromkeys(self._topics(), 0) | standing
         hanging = dict.fromkeys(lags, 0)
         unasked = {partition.topic for partition in self._watch.producers.unasked()}
         for partition, producers in self._watch.unknown_to(coordinators).items():
@@ -325,6 +332,13 @@ class LsoSource(KafkaSource):
                 yield catalogue.HANGING_TRANSACTIONS(float(hanging[topic]), name, topic)
         yield stalls.series
         yield stalls.fact
+
+    def _worst_lags(self) -> dict[str, int]:
+        """By topic the largest lag: only where the LSO is below the high watermark is there one."""
+        found: dict[str, int] = {}
+        for partition in self._watch.standing.keys() - self._elsewhere:
+            found[partition.topic] = max(found.get(partition.topic, 0), self._watch.readings[partition].lag)
+        return found
 
     def _topics(self) -> Iterable[str]:
         """The topics with a partition that was read, without those of other shards."""

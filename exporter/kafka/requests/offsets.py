@@ -24,7 +24,8 @@ NONE_LATER = -1
 UNKNOWN_SERVER_ERROR = -1
 CONSUMER = -1
 DEBUGGING_CONSUMER = -2
-PARTITIONS_PER_REQUEST = 100_000
+PARTITIONS_PER_REQUEST = 10_000
+"""An answer about so many takes some 300 kB. More are asked for one request after another."""
 
 
 class Isolation(IntEnum):

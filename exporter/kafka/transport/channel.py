@@ -15,6 +15,7 @@ from exporter.kafka.auth.oauth import TokenProvider
 from exporter.kafka.faults import AskError
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.transport.connection import BrokerConnection, ConnectionBrokenError, Request, Response
+from exporter.kafka.transport.patience import Patience
 from exporter.model import Clock, Deadline, Fault, Reason
 
 log = logging.getLogger(__name__)
@@ -23,8 +24,8 @@ FIRST_BACKOFF = 0.25
 LAST_BACKOFF = 3.0
 """Seconds between attempts to connect: the first pause, and the longest, which limits attempts after a refusal."""
 
-PATIENCE = 2.0
-"""Timeout in seconds for a broker that did not answer the last request, or a third of the deadline if that is more."""
+QUICK_SECONDS = 0.2
+"""A failed attempt to connect that took longer is repeated beside the requests, which get the last cause meanwhile."""
 
 GIVE_UP = 30.0
 """Seconds after which a connection with an unanswered request is replaced."""
@@ -73,31 +74,33 @@ class Channel:
         self._failures = 0
         self._retry_at = 0.0
         self._why: Fault | None = None
-        self._suspect = False
-        self._owed_since = 0.0
+        self._patience = Patience()
         self._throttled_until = 0.0
+        self._connects_slowly = False  # the last attempt failed, and took its time
+        self._connecting = False  # beside the requests; under _start
 
     @property
     def failing(self) -> bool:
         """Whether the last request was not answered."""
-        return self._suspect
+        return self._patience.late
 
     def submit(self, job: Job) -> None:
         """Queue a request; never blocks. ``done`` is called from the channel's thread, or from here when the channel is
-        closed.
+        closed, or tries to connect again to a broker that gave no answer to that.
         """
         with self._start:
-            if self._closed:
-                closed = True
-            else:
-                closed = False
+            at_once = self._closed_fault() if self._closed else self._why if self._connecting else None
+            if at_once is None:
                 if self._thread is None:
                     name = f"kafka {self.address[0]}:{self.address[1]}"
                     self._thread = threading.Thread(target=self._run, name=name, daemon=True)
                     self._thread.start()
                 self._jobs.put(job)
-        if closed:
-            job.done(Fault(Reason.UNREACHABLE, f"{self.label}: the connection was closed on our side"))
+        if at_once is not None:
+            job.done(at_once)
+
+    def _closed_fault(self) -> Fault:
+        return Fault(Reason.UNREACHABLE, f"{self.label}: the connection was closed on our side")
 
     def stop(self) -> None:
         """End the thread and its pending request. Does not wait: see ``join``."""
@@ -116,21 +119,38 @@ class Channel:
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
             job.done(self._serve(job))
+            self._connect_beside()
         self._drop()
         while not self._jobs.empty():
             late = self._jobs.get_nowait()
             if late is not None:
-                late.done(Fault(Reason.UNREACHABLE, f"{self.label}: the connection was closed on our side"))
+                late.done(self._closed_fault())
+
+    def _connect_beside(self) -> None:
+        """Connect to a broker whose address gives no answer while requests get the cause: it must not delay them."""
+        with self._start:
+            due = self._connects_slowly and self._clock.monotonic() >= self._retry_at
+            if not due or self._closed or not self._jobs.empty():
+                return
+            self._connecting = True
+        try:
+            self._open(Deadline.after(self._setup))
+        except AskError:
+            pass  # noted by ``_open``
+        except Exception:
+            log.exception("connecting to %s failed", self.label)
+            self._drop()
+        finally:
+            with self._start:
+                self._connecting = False
 
     def _serve(self, job: Job) -> Response | Fault:
         """A response or a Fault. The channel is usable for the next job in every case."""
         deadline = job.deadline.within(self._limit)
         if self._closed:
-            return Fault(Reason.UNREACHABLE, f"{self.label}: the connection was closed on our side")
+            return self._closed_fault()
         if deadline.over:
             return Fault(Reason.TIMEOUT, f"{self.label} is busy: its turn came too late")
-        if self._suspect:
-            deadline = deadline.within(max(PATIENCE, deadline.remaining() / 3))
         try:
             return self._ask(job.request, deadline)
         except AskError as error:
@@ -152,23 +172,27 @@ class Channel:
             return self._call(self._connect(deadline), request, deadline)
 
     def _call(self, connection: BrokerConnection, request: Request, deadline: Deadline) -> Response:
-        owed = connection.owes
+        patience, kind, began = self._patience, type(request).__name__, self._clock.monotonic()
         try:
-            response = connection.call(request, deadline)
+            if connection.owes:
+                connection.settle(deadline.within(patience.for_owed(began)))
+                began = self._clock.monotonic()
+                patience.arrived(began)
+            response = connection.call(request, patience.for_request(deadline))
         except AskError as error:
             if error.fault.reason is Reason.UNSUPPORTED:
                 raise
             throttled = error.fault.reason is Reason.TIMEOUT and self._clock.monotonic() < self._throttled_until
-            self._suspect = not throttled
             if error.fault.reason is not Reason.TIMEOUT or isinstance(error, ConnectionBrokenError):
+                patience.failed()
                 self._drop()
-            elif not owed:
-                self._owed_since = self._clock.monotonic()
+            else:
+                patience.missed(kind, began, late=not throttled)
             if throttled:
                 text = f"{self.label} holds us back by a quota: raise request_percentage for this client or user"
                 raise AskError(Fault(Reason.TIMEOUT, text)) from None
             raise
-        self._suspect = False
+        patience.answered(kind)
         self._used = self._clock.monotonic()
         # The broker reads nothing from us for that long (KIP-219).
         self._throttled_until = self._used + getattr(response, "throttle_time_ms", 0) / 1000
@@ -179,7 +203,9 @@ class Channel:
         if connection is None:
             return None
         session = connection.session_seconds
-        stuck = connection.owes and now - self._owed_since > GIVE_UP
+        stuck = connection.owes and self._patience.outstanding(now) > GIVE_UP
+        if stuck:
+            self._patience.arrived(now)
         if stuck or now - self._used > self._idle or (session is not None and now - self._opened > session):
             self._drop()
             return None
@@ -187,21 +213,27 @@ class Channel:
 
     def _connect(self, deadline: Deadline) -> BrokerConnection:
         now = self._clock.monotonic()
-        if self._why is not None and now < self._retry_at:
+        if self._why is not None and (self._connects_slowly or now < self._retry_at):
             raise AskError(self._why)
+        return self._open(self._patience.for_request(deadline).within(self._setup))
+
+    def _open(self, deadline: Deadline) -> BrokerConnection:
+        began = self._clock.monotonic()
         connection = BrokerConnection(self.label, self.address, self._properties, self._tokens)
         self._connection = connection  # for stop()
         try:
-            connection.open(deadline.within(self._setup))
+            connection.open(deadline)
         except AskError as error:
             self._drop()
-            self._suspect = True
+            self._patience.failed()
             wait = min(LAST_BACKOFF, FIRST_BACKOFF * 2**self._failures)
             self._failures = min(self._failures + 1, 10)
             self._why = error.fault
-            self._retry_at = self._clock.monotonic() + wait * random.uniform(0.8, 1.2)  # noqa: S311  # no secret: spreads load
+            now = self._clock.monotonic()
+            self._connects_slowly = now - began > QUICK_SECONDS
+            self._retry_at = now + wait * random.uniform(0.8, 1.2)  # noqa: S311  # no secret: spreads load
             raise
-        self._failures, self._why = 0, None
+        self._failures, self._why, self._connects_slowly = 0, None, False
         self._opened = self._used = self._clock.monotonic()
         return connection
 
@@ -209,3 +241,4 @@ class Channel:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+            self._patience.dropped()

@@ -192,9 +192,13 @@ class BrokerConnection:
         the next request is sent. A broker that does not answer gets no further requests.
         """
         version = self._version(request)
+        self.settle(deadline)
+        return self._exchange(request, version, deadline)
+
+    def settle(self, deadline: Deadline) -> None:
+        """Read and drop the answer to a request that timed out, where one is outstanding."""
         while self._owed is not None:
             self._frame(deadline, "an earlier request")
-        return self._exchange(request, version, deadline)
 
     def _version(self, request: Request) -> int:
         if self._versions is None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import queue
 import socket
 import struct
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from demo.certificates import LIFE, Authority
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import metadata_request
+from exporter.kafka.transport.channel import Channel, Job
 from exporter.model import Clock, Deadline, Fault, Reason
 from tests.fakes.kafka import (
     VERSIONS,
@@ -60,6 +63,13 @@ def fault_of(client: ClusterClient, deadline: Deadline | None = None) -> Fault:
     with pytest.raises(AskError) as raised:
         client.metadata(deadline or soon())
     return raised.value.fault
+
+
+def answer_of(channel: Channel, deadline: Deadline) -> Any:
+    """What a request for metadata gets."""
+    found: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    channel.submit(Job(metadata_request(None), deadline, found.put))
+    return found.get(timeout=30)
 
 
 @contextmanager
@@ -276,6 +286,53 @@ def test_a_broker_that_owes_an_answer_is_not_sent_more_and_is_left_after_a_while
         now[0] = 31.0
         client.metadata(soon())
         assert one.connections == 2
+
+
+def test_a_broker_that_does_not_answer_delays_no_later_request_by_much() -> None:
+    def handler(name: str, _request: Any) -> Any:
+        return NoAnswer if name == "66" else None
+
+    with broker(handler) as one, client_of(one) as client:
+        client.metadata(soon())
+        assert client.ask({1: ListTransactionsRequest()}, Deadline.after(3.0))[1].reason is Reason.TIMEOUT
+        later = Deadline.after(600)
+        for _ in range(3):
+            assert client.ask({1: ListTransactionsRequest()}, later)[1].reason is Reason.TIMEOUT
+        # A share of that deadline is minutes.
+        assert later.remaining() > 540
+        assert one.names.count("66") == 1
+
+
+def test_an_address_that_gives_no_answer_to_a_connection_is_tried_again_beside_the_requests() -> None:
+    silent = [True]
+    tried = threading.Semaphore(0)
+
+    def handler(name: str, _request: Any) -> Any:
+        if name != "ApiVersions" or not silent[0]:
+            return None
+        tried.release()
+        return NoAnswer
+
+    with broker(handler) as one:
+        properties = Properties.parse({"bootstrap.servers": one.address})
+        # Every look at this clock is 5 s after the one before: the attempt took its time, and the next one is due.
+        clock = Clock(monotonic=count(0.0, 5.0).__next__)
+        channel = Channel("one", ("127.0.0.1", one.port), properties, None, clock)
+        try:
+            assert answer_of(channel, Deadline.after(0.5)).reason is Reason.TIMEOUT
+            tried.acquire()
+            waiting = Deadline.after(600)
+            assert answer_of(channel, waiting).reason is Reason.TIMEOUT
+            assert tried.acquire(timeout=30)  # the second attempt, which lasts
+            assert answer_of(channel, waiting).reason is Reason.TIMEOUT
+            assert waiting.remaining() > 540
+            silent[0] = False
+            one.hang_up()
+            while isinstance(answer := answer_of(channel, soon()), Fault):
+                assert not waiting.over, answer
+        finally:
+            channel.stop()
+            channel.join(5)
 
 
 def test_a_connection_that_the_broker_closed_meanwhile_is_replaced_without_a_fault() -> None:

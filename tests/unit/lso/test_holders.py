@@ -85,3 +85,11 @@ def test_beyond_the_cap_each_holder_has_its_worst_five_and_each_topic_one() -> N
     assert [each.partition.partition for each in series if each.blocker.producer_id == 1][:5] == [0, 1, 2, 3, 4]
     assert {each.partition.topic for each in series} == {"orders", *(f"topic-{number}" for number in range(20))}
     assert [each.since for each in series] == sorted(each.since for each in series)
+
+
+def test_a_hanging_transaction_is_named_however_many_older_stalls_there_are() -> None:
+    old = [stall(number, pid=number, since=float(number)) for number in range(600)]
+    orphan = stall(0, topic="payments", pid=9999, since=5000.0, kind=BlockerKind.HANGING)
+    assert orphan in shown([*old, orphan], 500)
+    made = list(holder_samples("prod", [*old, orphan], lambda _: (300, 900)))
+    assert ("prod", "pay", "pay-9999", "9999", "hanging") in {each.labels for each in made}

@@ -252,3 +252,83 @@ def test_a_stall_of_an_outage_is_no_older_than_the_last_look_that_found_the_part
 
 def test_a_stall_that_an_outage_interrupts_is_as_old_as_it_was() -> None:
     assert stall_after_an_outage((5, 8), WALL + 0.0).since == WALL
+
+
+# --- What is made again ---
+
+PLACES = tuple(TopicPartition("orders", number) for number in range(3))
+OWNERS = tuple(
+    Coordinators.of(
+        (
+            OpenTransaction(
+                "pay-1", "pay", 7, 0, TransactionState.ONGOING, started, 60.0, None, frozenset((*PLACES, PLACE))
+            ),
+        )
+    )
+    for started in (None, WALL - 5.0, WALL + 25.0)
+)
+turns = st.lists(
+    st.tuples(
+        st.sampled_from((5.0, 5.0, 31.0)),
+        st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.booleans()), min_size=3, max_size=3),
+        st.sampled_from(("", "", "", "describe", "refuse", "lose", "forget", "clock")),
+        st.integers(0, 3),
+    ),
+    max_size=14,
+)
+
+
+@given(turns)
+def test_stalls_that_are_kept_are_those_that_would_be_made(
+    script: list[tuple[float, list[tuple[int, int, bool]], str, int]],
+) -> None:
+    """Two trackers see the same; one makes its stalls anew at each read."""
+    kept, anew = watching(), watching()
+    now, wall = NOW, WALL
+    ends = {place: [0, 0] for place in PLACES}
+    replication: dict[TopicPartition, Replication] = {}
+    for seconds, moves, event, owner in script:
+        now, wall = now + seconds, wall + seconds + (3.0 if event == "clock" else 0.0)
+        for place, (stable, more, _) in zip(PLACES, moves, strict=True):
+            ends[place][1] += more
+            ends[place][0] = min(ends[place][1], ends[place][0] + stable)
+        answered = [place for place, (*_, answers) in zip(PLACES, moves, strict=True) if answers]
+        for watch in (kept, anew):
+            watch.date(now, wall, ahead=0.0)
+            if event in ("lose", "forget"):
+                getattr(watch, event)([PLACES[0]])
+            stable_ends, high = ({place: ends[place][which] for place in answered} for which in (0, 1))
+            watch.look_at_all(stable_ends, high, now, now - 0.1)
+            if event in ("describe", "refuse"):
+                holding = LogProducer(7, 0, ends[PLACES[1]][0], None)
+                watch.described(PLACES[1], (holding,) if event == "describe" else None, "refused")
+        anew._stalls.forget()
+        coordinators = NOBODY if owner == len(OWNERS) else OWNERS[owner]
+        made = anew.stalls(coordinators, None, replication)
+        assert kept.stalls(coordinators, None, replication) == made
+        assert kept.standing == anew.standing
+        instants = [state.seen + 30.0 for state in kept.standing.values()]
+        expected = max((each for each in instants if now < each <= now + 40.0), default=None)
+        assert kept.due(now, now + 40.0) == pytest.approx(expected)
+
+
+def test_stalls_are_the_same_list_until_one_more_is_due() -> None:
+    watch, replication = watching(), dict[TopicPartition, Replication]()
+    other = PLACE._replace(partition=4)
+
+    def read(after: float, high: int = 9) -> list[Stall]:
+        watch.look_at_all({PLACE: 5, other: 7}, {PLACE: high, other: 9}, NOW + after, NOW + after)
+        return watch.stalls(OWNERS[0], None, replication)
+
+    watch.look(PLACE, 5, 9, NOW)
+    watch.look(other, 6, 9, NOW)
+    assert read(5.0) == []
+    first = read(30.0)
+    assert [each.partition for each in first] == [PLACE]
+    assert read(34.0) is first
+    assert [each.partition for each in read(35.0)] == [PLACE, other]
+    assert [each.high_watermark for each in read(36.0, high=12)] == [12, 9]
+    watch.described(PLACE, (HELD,))
+    assert read(37.0, high=12)[0].blocker.kind is BlockerKind.OPEN
+    assert watch.stalls(NOBODY, None, replication)[0].blocker.kind is BlockerKind.UNKNOWN
+    assert read(38.0, high=12)[0].blocker.kind is BlockerKind.OPEN

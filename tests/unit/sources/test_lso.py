@@ -409,26 +409,48 @@ def test_every_stalled_partition_has_exactly_one_blocker_and_abort_is_for_hangin
 # --- What it costs ---
 
 
-def test_between_sweeps_only_hot_and_standing_partitions_are_asked_and_one_of_every_leader() -> None:
-    world = world_of(orders=50, idle=50)
+def test_at_each_read_hot_and_standing_partitions_are_asked_one_of_every_leader_and_a_part_of_all() -> None:
+    world = world_of(orders=50, idle=50)  # and the internal topic
     source = source_of(world)
     stand(world, "idle", 3)
     read(world, source)
+    assert len(asked_offsets(world)) == 101
+    world.asked.clear()
+    swept: set[tuple[str, int]] = set()
+    for _ in range(12):
+        world.time.pass_(5.0)
+        read(world, source, opened(open_transaction(("orders", 1), ("orders", 2))))
+        asked = asked_offsets(world)
+        assert {("orders", 1), ("orders", 2), ("idle", 3)} <= asked
+        assert len(asked) <= 3 + 1 + 9
+        swept |= asked
+        world.asked.clear()
+    assert len(swept) == 101
+
+
+def test_new_partitions_are_read_when_they_are_first_listed() -> None:
+    world = world_of(orders=50)
+    source = source_of(world)
+    read(world, source)
+    world.topics["fresh"] = partitions(30)
+    world.asked.clear()
+    go_on(world, source, 60)
+    read(world, source)
+    assert {("fresh", number) for number in range(30)} <= asked_offsets(world)
     world.asked.clear()
     world.time.pass_(5.0)
-    read(world, source, opened(open_transaction(("orders", 1), ("orders", 2))))
-    asked = {
+    read(world, source)
+    assert len(asked_offsets(world)) <= 1 + 7
+
+
+def asked_offsets(world: FakeKafka) -> set[tuple[str, int]]:
+    """The partitions whose offsets were requested."""
+    return {
         (topic.name, each.partition_index)
         for request in world.requests("ListOffsets")
         for topic in request.topics
         for each in topic.partitions
     }
-    assert {("orders", 1), ("orders", 2), ("idle", 3)} <= asked
-    assert len(asked) in (3, 4)  # the pulse of the one leader may be one of the three
-    world.asked.clear()
-    world.time.pass_(60.0)
-    read(world, source)
-    assert sum(len(topic.partitions) for topic in world.requests("ListOffsets")[0].topics) == 101
 
 
 def test_busy_partitions_whose_lso_moves_cost_no_describe_producers() -> None:
