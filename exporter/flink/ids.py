@@ -9,12 +9,14 @@ MOST_DIGITS = 18
 
 def parse(transactional_id: str) -> FlinkId | None:
     """The parts of ``<prefix>-<subtask>-<number>``, None for an id of another form."""
-    rest, _, number = transactional_id.rpartition("-")
-    prefix, _, subtask = rest.rpartition("-")
-    if not prefix or not _is_number(number) or not _is_number(subtask):
+    parts = transactional_id.rsplit("-", 2)
+    if len(parts) < 3 or not parts[0]:
         return None
-    return FlinkId(prefix, int(subtask), int(number))
+    prefix, subtask, number = parts
+    if _is_number(subtask) and _is_number(number):
+        return FlinkId(prefix, int(subtask), int(number))
+    return None
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+    return text.isdigit() and text.isascii() and len(text) <= MOST_DIGITS

@@ -24,6 +24,7 @@ AT_RISK_SHARE = 1 / 3
 """Share of its timeout after which a transaction that waits is at risk."""
 HOUR = 3600.0
 MOST_LOSSES = 200
+_COMMITTED = Outcome.COMMITTED  # each access to a member of an enum is a call
 
 
 class Jobs:
@@ -65,7 +66,7 @@ class Jobs:
         if who is None:
             return None
         job = self._job(who, application)
-        if outcome is Outcome.COMMITTED:
+        if outcome is _COMMITTED:
             job.commit(who, begun, instant)
             return None
         if outcome is Outcome.ABORTED or not job.is_flink:

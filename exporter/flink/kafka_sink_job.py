@@ -200,8 +200,12 @@ class KafkaSinkJob:
 
 def _keep(newest: list[T], item: T, most: int) -> None:
     """Put an item among the newest ones of a subtask, which are at most so many."""
-    insort(newest, item)
-    del newest[:-most]
+    if newest and item < newest[-1]:
+        insort(newest, item)
+    else:
+        newest.append(item)
+    if len(newest) > most:
+        del newest[:-most]
 
 
 def _habits(newest: Iterable[tuple[_Commit, int]], subtasks: Mapping[int, Subtask]) -> _Habits:

@@ -27,6 +27,7 @@ MOST_NEW = 10_000
 """Largest number of applications remembered for ``recent_applications``."""
 FENCES_WINDOW = 600.0
 """Window of ``recent_producer_fences``, in seconds of log time."""
+_COMMITTED = Outcome.COMMITTED  # each access to a member of an enum is a call
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,6 @@ class Aggregates:
         """
         self.revision += 1
         if isinstance(event, Ended):
-            self._note_flink(event)
             self._ended(event, new=new)
         elif isinstance(event, Initialised):
             entry = event.entry
@@ -92,15 +92,6 @@ class Aggregates:
             self._appears(event.entry)
         else:
             self._forgotten(event.entry)
-
-    def _note_flink(self, transaction: Ended) -> None:
-        entry = transaction.entry
-        begun = transaction.begun_ms / 1000 if transaction.begun_ms >= 0 else None
-        who = (entry.transactional_id, entry.application, transaction.outcome, transaction.producer_id)
-        loss = self.flink.ended(*who, begun, transaction.completed_ms / 1000)
-        if loss is not None:
-            partitions = frozenset(decode_section(transaction.section, transaction.layout))
-            self.flink.replace(loss, loss._replace(partitions=partitions))
 
     def _appears(self, entry: Entry) -> None:
         known, others = self._known, len(self._others)
@@ -154,34 +145,35 @@ class Aggregates:
         return own.application.name  # the shared object: thousands of ids have it
 
     def _ended(self, transaction: Ended, *, new: bool) -> None:
-        entry = transaction.entry
-        if transaction.section not in self._sections:
+        entry, producer_id, producer_epoch, _, outcome, begun_ms, _, completed_ms, _, _, section, _ = transaction
+        transactional_id, application = entry.transactional_id, entry.application
+        begun = begun_ms / 1000 if begun_ms >= 0 else None
+        ended = completed_ms / 1000
+        loss = self.flink.ended(transactional_id, application, outcome, producer_id, begun, ended)
+        if loss is not None:
+            self.flink.replace(loss, loss._replace(partitions=frozenset(decode_section(section, transaction.layout))))
+        if section not in self._sections:
             self._learn(transaction)
-        if new and transaction.outcome is Outcome.COMMITTED and entry.transactional_id in self._task_commits:
-            self._task_commits[entry.transactional_id] += 1
-            self._changed_tasks.add(entry.transactional_id)
-        own = self._by_name.get(entry.application)
+        if new and outcome is _COMMITTED and transactional_id in self._task_commits:
+            self._task_commits[transactional_id] += 1
+            self._changed_tasks.add(transactional_id)
+        own = self._by_name.get(application)
         if own is None:  # another shard's
             return
-        if transaction.section:
+        if section:
             own.named += 1
-            if offsets := self._offset_sections.get(transaction.section):
+            if offsets := self._offset_sections.get(section):
                 own.offset_partitions.update(offsets)
         if new:
             own.count(transaction)
-        ended = transaction.completed_ms / 1000
-        own.date(transaction.outcome, ended)
-        if transaction.outcome is Outcome.COMMITTED:
+        own.date(outcome, ended)
+        if outcome is _COMMITTED or application == catalogue.CANARY:  # the canary is fenced on purpose
             return
-        if entry.application == catalogue.CANARY:
-            return  # it is fenced on purpose
-        outcome = transaction.outcome.value
         if outcome in catalogue.UNCLEAN_OUTCOMES:
-            begun = transaction.begun_ms / 1000 if transaction.begun_ms >= 0 else None
-            who = (entry.transactional_id, entry.application, transaction.producer_id, transaction.producer_epoch)
-            self._ends.append(UncleanEnd(*who, outcome, ended, begun))
-        if transaction.outcome is Outcome.FENCED:
-            _, instants = self._fences.setdefault(entry.transactional_id, (entry.application, deque(maxlen=10_000)))
+            who = (transactional_id, application, producer_id, producer_epoch)
+            self._ends.append(UncleanEnd(*who, outcome.value, ended, begun))
+        if outcome is Outcome.FENCED:
+            _, instants = self._fences.setdefault(transactional_id, (application, deque(maxlen=10_000)))
             instants.append(ended)
 
     def _forgotten(self, entry: Entry) -> None:

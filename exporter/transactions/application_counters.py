@@ -31,13 +31,13 @@ class ApplicationCounters:
         self._named = ""
 
     def count(self, transaction: Ended) -> None:
-        outcome = transaction.outcome
+        _, _, _, _, outcome, begun_ms, prepared_ms, completed_ms, *_ = transaction
         self.outcomes[outcome] += 1
-        if transaction.begun_ms >= 0:
+        if begun_ms >= 0:
             if (histogram := self.open_seconds.get(outcome)) is None:
                 histogram = self.open_seconds[outcome] = Histogram(catalogue.TRANSACTION_OPEN_SECONDS)
-            histogram.observe(transaction.prepared_ms - transaction.begun_ms)
-        self.completion_seconds.observe(transaction.completed_ms - transaction.prepared_ms)
+            histogram.observe(prepared_ms - begun_ms)
+        self.completion_seconds.observe(completed_ms - prepared_ms)
         self._samples = None
         self.changed = True
 

@@ -17,6 +17,7 @@ from exporter.model import Fault
 from exporter.transactions.naming import counted_from_zero, form_of
 
 EMPTY_ID = "_empty"
+_CANARY_PREFIX = f"{CANARY}-"
 MOST_NOTED = 1000
 """Largest number of applications remembered as not being Streams."""
 
@@ -105,7 +106,7 @@ class Grouping:
         """The application of an id, and which rule named it."""
         if not transactional_id:
             return Grouped(Application(EMPTY_ID, "other"), "empty id")
-        if transactional_id.startswith(f"{CANARY}-"):
+        if transactional_id.startswith(_CANARY_PREFIX):
             return Grouped(Application(CANARY, "canary"), "the canary's own")
         for pattern in self._patterns:
             if (match := pattern.match(transactional_id)) and match["application"]:

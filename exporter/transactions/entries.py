@@ -18,6 +18,8 @@ OPEN_STATES = {
     Status.PREPARE_COMMIT: TransactionState.PREPARE_COMMIT,
     Status.PREPARE_ABORT: TransactionState.PREPARE_ABORT,
 }
+# Numbers: each access to a member of an enum is a call.
+_EMPTY, _ONGOING, _PREPARE_ABORT = int(Status.EMPTY), int(Status.ONGOING), int(Status.PREPARE_ABORT)
 
 
 class Entry:
@@ -49,7 +51,7 @@ class Entry:
         self.transactional_id = transactional_id
         self.application = application  # set by the consumer of the machine's events
         self.log_partition = log_partition
-        self.status = int(Status.EMPTY)
+        self.status = _EMPTY
         self.producer_id = -1
         self.epoch = UNKNOWN_EPOCH
         self.previous_epoch = UNKNOWN_EPOCH  # the epoch of the Ongoing records of the transaction now prepared
@@ -68,7 +70,7 @@ class Entry:
 
     @property
     def open(self) -> bool:
-        return Status.ONGOING <= self.status <= Status.PREPARE_ABORT
+        return _ONGOING <= self.status <= _PREPARE_ABORT
 
     def partitions(self) -> tuple[TopicPartition, ...]:
         """The partitions of the newest transaction: Complete and Empty records do not name them again."""

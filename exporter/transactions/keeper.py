@@ -13,9 +13,9 @@ from exporter.transactions.tail import LogTail
 
 log = logging.getLogger(__name__)
 
-SNAPSHOT_SECONDS = 10.0
-"""Seconds between two snapshots, which survive a crash of the machine. The journal is written at every read and
-survives a crash of the process.
+SNAPSHOT_SECONDS = 30.0
+"""Seconds between two snapshots, which survive a crash of the machine: what was counted since is then read and counted
+again. The journal is written at every read and survives a crash of the process.
 """
 
 

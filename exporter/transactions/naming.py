@@ -33,6 +33,7 @@ class Form(NamedTuple):
 
 
 _BARE_UUID = re.compile(_UUID)
+_UUID_LENGTH = 36
 # QueryApplicationId of ksqlDB: each transient query (a push query, or one of a console) is a Streams application.
 _KSQL = re.compile(r"(?P<application>_confluent-ksql-.*?transient)_.*", re.DOTALL)
 # MirrorMaker's dedicated mode (MirrorMakerConfig.workerConfig): group.id=<source>-mm2, three connectors.
@@ -43,6 +44,7 @@ _MIRROR_MAKER = re.compile(
 # (KafkaStreams.getNextThreadIndex); before 3.0 <application.id>-<0_1> (exactly_once).
 _STREAMS_V2 = re.compile(rf"(?P<application>.+)-{_UUID}-(?P<thread>\d+)", re.DOTALL)
 _STREAMS_V1 = re.compile(r"(?P<application>.+)-\d+_\d+", re.DOTALL)
+_STREAMS_V2_DASHES = 6
 # Flink's TransactionalIdFactory: <prefix>-<subtask>-<checkpoint>, or with POOLING <prefix>-<subtask>-<number>.
 _FLINK = re.compile(r"(?P<application>.+)-\d+-\d+", re.DOTALL)
 # spring-kafka before 3.0 (EOSMode.V1): <prefix><group>.<topic>.<partition>.
@@ -81,7 +83,7 @@ _INSTANCES: tuple[tuple[str, tuple[tuple[str, int], ...], re.Pattern[str]], ...]
     ),
     (
         "IP address",
-        ((".", 3), ("-", 3), ("::", 1), (":", 7)),
+        ((".", 3), *((each, 1) for each in ("10-", "192-168-", "172-", "169-254-", "100-", "::")), (":", 7)),
         re.compile(
             rf"(?<![0-9A-Za-z])(?<![0-9]\.){_OCTET}(?:\.{_OCTET}){{3}}(?!\.?[0-9])"
             # With dashes only private ones: four numbers may be anything.
@@ -105,27 +107,31 @@ _INSTANCES: tuple[tuple[str, tuple[tuple[str, int], ...], re.Pattern[str]], ...]
 
 def form_of(transactional_id: str) -> Form:
     """The application of an id by its form; ``transactional_id`` is not empty."""
-    if _BARE_UUID.fullmatch(transactional_id):
+    if len(transactional_id) == _UUID_LENGTH and _BARE_UUID.fullmatch(transactional_id):
         return Form(UUID_ID, "other", "UUID")
     return _framework(transactional_id) or _instance(transactional_id) or _numbered(transactional_id)
 
 
 def counted_from_zero(transactional_id: str) -> str | None:
     """The application of an id that resembles one of Streams but is not: Streams counts its threads from 1."""
-    match = _STREAMS_V2.fullmatch(transactional_id)
+    match = _streams_v2(transactional_id)
     return match["application"] if match is not None and not int(match["thread"][:10]) else None
 
 
+def _streams_v2(transactional_id: str) -> re.Match[str] | None:
+    return _STREAMS_V2.fullmatch(transactional_id) if transactional_id.count("-") >= _STREAMS_V2_DASHES else None
+
+
 def _framework(transactional_id: str) -> Form | None:
-    if match := _KSQL.fullmatch(transactional_id):
+    if transactional_id.startswith("_") and (match := _KSQL.fullmatch(transactional_id)):
         return Form(match["application"], "streams", "ksqlDB transient query")
-    match = _STREAMS_V2.fullmatch(transactional_id)
-    if match is not None and counted_from_zero(transactional_id) is None:
+    match = _streams_v2(transactional_id)
+    if match is not None and int(match["thread"][:10]):
         rule = "ksqlDB query" if transactional_id.startswith("_confluent-ksql-") else "Streams, exactly_once_v2"
         return Form(match["application"], "streams", rule)
-    if match := _STREAMS_V1.fullmatch(transactional_id):
+    if "_" in transactional_id and (match := _STREAMS_V1.fullmatch(transactional_id)):
         return Form(match["application"], "streams", "Streams, exactly_once")
-    if match := _MIRROR_MAKER.fullmatch(transactional_id):
+    if "-mm2-" in transactional_id and (match := _MIRROR_MAKER.fullmatch(transactional_id)):
         group, connector = match["group"], match["connector"]
         return Form(f"{group}-{connector}", "connect_task", "MirrorMaker", group, connector)
     return None
@@ -137,10 +143,12 @@ def _instance(transactional_id: str) -> Form | None:
         return None
     rules, left = [], transactional_id
     for rule, needs, pattern in _INSTANCES:
-        if any(transactional_id.count(text) >= times for text, times in needs):
-            left, count = pattern.subn(_MARK, left)
-            if count:
-                rules.append(rule)
+        for text, times in needs:
+            if text in transactional_id and (times == 1 or transactional_id.count(text) >= times):
+                left, count = pattern.subn(_MARK, left)
+                if count:
+                    rules.append(rule)
+                break
     if not rules:
         return None
     name = _stem(left)
@@ -173,7 +181,7 @@ def _is_number_or_separator(token: str) -> bool:
 def _numbered(transactional_id: str) -> Form:
     if match := _FLINK.fullmatch(transactional_id):
         return Form(match["application"], "flink", "Flink: prefix, subtask, checkpoint or number")
-    if match := _SPRING.fullmatch(transactional_id):
+    if "." in transactional_id and (match := _SPRING.fullmatch(transactional_id)):
         return Form(match["application"], "producer", "Spring: prefix, group, topic, partition")
     if match := _NUMBERED.fullmatch(transactional_id):
         return Form(match["application"], "producer", "number at the end")

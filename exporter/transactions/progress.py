@@ -71,6 +71,8 @@ class PartitionProgress:
 
     def count(self, offset: int) -> bool:
         """As ``counts``, and removes it from the pending ones."""
+        if not self.unsettled:
+            return offset >= self.position
         counted = self.counts(offset)
         self.unsettled.discard(offset)
         return counted

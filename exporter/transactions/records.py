@@ -46,10 +46,6 @@ V2_CLIENT_TAGS_START = b"\x02\x00\x08"
 V2_CLIENT_TAGS = b"\x02\x02\x00\x02"
 V2_CLIENT_TAGS_SIZE = 3 + 8 + 4
 
-PLAIN = Struct(">hqhibBqq")
-"""A whole value of layout 1 that names no partitions, but for its tags: head, the length of the list, and times."""
-PLAIN_SIZE = PLAIN.size
-
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _INT64 = Struct(">q")

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, groupby
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 from exporter.kafka.log.tail import Polled, TailReader, fault_of, is_end, is_gone
@@ -31,6 +32,8 @@ BATCH = 300
 MOST_FAULTS = 10
 """Undecodable records that are logged in one read; a counter has all of them."""
 MOST_UNREAD = 1000
+_COUNTED = (Ended, Initialised)
+_partition_of = methodcaller("partition")
 
 
 class _SeenIds(NamedTuple):
@@ -56,6 +59,8 @@ class LogTail:
         self.readable = False
         self.changes = 0
         """How often records were taken: without that, ``ids`` and ``seen_since`` one instant do not change."""
+        self.hurries = False
+        """Whether ``follow`` ended by its deadline, with records that were not read yet."""
         self.revision = 0
         """How often something was read, or an end was requested: without that, ``open`` and ``ids`` do not change."""
         self._seen: _SeenIds | None = None
@@ -232,6 +237,7 @@ class LogTail:
             self._take(messages)
             if deadline.over or not messages or (len(messages) < BATCH and not self.lagging):
                 break
+        self.hurries = bool(messages) and self.lagging
         now = self._clock.monotonic()
         for number, progress in self.progress.items():
             progress.timed(self.machine(number).log_ms, now)
@@ -259,27 +265,42 @@ class LogTail:
     def take(self, number: int, events: Iterable[Event]) -> None:
         """Pass on the events of a partition of the log, and whether they are new."""
         self._changed()
-        progress = self.progress.get(number)
-        for event in events:
-            new = isinstance(event, Ended | Initialised) and progress is not None and progress.count(event.offset)
-            self._aggregates.take(event, new=new)
+        self._pass_on(self.progress.get(number), events)
 
     def _take(self, messages: list[Polled]) -> None:
         if not messages:
             return
         self._changed()
-        machines = {number: self.machine(number) for number in self.progress}
-        progresses, restoring, unread = self.progress, self._restoring, self.unread
         received = self._clock.monotonic()
-        live = {number for number, progress in progresses.items() if self._is_live(progress, received)}
-        newest: dict[int, Polled] = {}
-        for message in messages:
+        newest: dict[int, tuple[Polled, bool]] = {}  # and whether the first of the partition was live
+        for number, run in groupby(messages, _partition_of):
+            progress = self.progress.get(number)
+            if progress is None:  # errors of no partition
+                for message in run:
+                    self._event(message)
+                continue
+            live = newest[number][1] if number in newest else self._is_live(progress, received)
+            last = self._take_run(number, progress, run)
+            if last is not None:
+                newest[number] = last, live
+        for number, (message, live) in newest.items():
+            self.machine(number).make_room()
+            self.readable = True
+            self._coordinators.stamped(message.timestamp()[1] / 1000, received, live=live)
+            progress = self.progress[number]
+            if progress.next >= progress.position:
+                epoch = message.leader_epoch()
+                progress.epoch = NO_EPOCH if epoch is None else epoch
+
+    def _take_run(self, number: int, progress: PartitionProgress, run: Iterable[Polled]) -> Polled | None:
+        """Take messages of one partition; return the last of them that is a new record."""
+        apply, restoring, unread = self.machine(number).apply, self._restoring, self.unread
+        last: Polled | None = None
+        for message in run:
             if message.error() is not None:
                 self._event(message)
                 continue
-            number = message.partition()
             offset = message.offset()
-            progress = progresses[number]
             if restoring and number in restoring:
                 self._restore(number, offset)
             if offset == progress.next:
@@ -288,25 +309,23 @@ class LogTail:
                 progress.read(offset)
             else:
                 continue
-            newest[number] = message
+            last = message
             key = message.key() or b""
             try:
-                events = machines[number].apply(offset, message.timestamp()[1], key, message.value())
+                events = apply(offset, message.timestamp()[1], key, message.value())
             except UndecodableRecord as problem:
                 self._undecodable_record(progress, number, offset, key, problem)
             else:
                 if events:
-                    self.take(number, events)
+                    self._pass_on(progress, events)
                 if unread:
                     unread.pop(key, None)
-        for number, message in newest.items():
-            machines[number].make_room()
-            self.readable = True
-            self._coordinators.stamped(message.timestamp()[1] / 1000, received, live=number in live)
-            progress = progresses[number]
-            if progress.next >= progress.position:
-                epoch = message.leader_epoch()
-                progress.epoch = NO_EPOCH if epoch is None else epoch
+        return last
+
+    def _pass_on(self, progress: PartitionProgress | None, events: Iterable[Event]) -> None:
+        for event in events:
+            new = isinstance(event, _COUNTED) and progress is not None and progress.count(event.offset)
+            self._aggregates.take(event, new=new)
 
     def _changed(self) -> None:
         self.changes += 1

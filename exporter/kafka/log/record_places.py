@@ -76,11 +76,11 @@ def _writer(data: bytes, offset: int) -> Writer | None:
 
 
 def records_at(
-    properties: Properties, topic: str, places: Iterable[tuple[int, int]], deadline: Deadline
+    properties: Properties, topic: str, places: Iterable[tuple[int, int]], timeout: float
 ) -> list[FoundRecord]:
     """The records at these ``(partition, offset)`` places, committed or not. A place without a record is left out.
 
-    Raises AskError when a broker does not answer before the deadline.
+    Raises AskError when a broker does not answer within ``timeout`` seconds for one of them; all may take longer.
     """
     settings = properties.for_confluent(
         **{
@@ -95,7 +95,7 @@ def records_at(
         return [
             record
             for partition, offset in sorted(set(places))
-            if (record := _record_at(consumer, topic, partition, offset, deadline)) is not None
+            if (record := _record_at(consumer, topic, partition, offset, Deadline.after(timeout))) is not None
         ]
     finally:
         consumer.close()

@@ -13,6 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from exporter import catalogue
+from exporter.kafka.log.tail import Polled
 from exporter.model import Fact, KnownIds, LoggedTransactions, Outcome, Reason, ReleaseTimes, UncleanEnds
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.transactions.records import Status, decode_key, decode_value
@@ -101,6 +102,36 @@ class LogScript:
         each.add("orders", 0)
         each.end(commit=True, markers_ms=5)
         self.write()
+
+
+# --- The time of a read ---
+
+
+def test_reads_follow_each_other_at_once_while_records_wait() -> None:
+    world = world_of()
+    script = LogScript(world, "pay-1")
+    for _ in range(300):
+        script.commit("pay-1")
+    tail = world.tail(world.cluster().properties, LOG)
+    poll = tail.poll
+
+    def take_time(limit: int, seconds: float) -> list[Polled]:
+        world.time.pass_(0.6)
+        return poll(limit, seconds)
+
+    tail.poll = take_time  # type: ignore[method-assign]
+    source = TxnlogSource(world.cluster(), TxnlogSettings(), lambda *_: tail)
+    assert source.pace == 1.0
+    paces = []
+    for _ in range(4):
+        read(world, source)
+        paces.append(source.pace)
+    assert paces == [0.02, 1.0, 1.0, 1.0], "two batches of 300 in the first read, 900 records and more in all"
+    world.tail_cut = True
+    script.commit("pay-1")
+    world.time.pass_(5.0)
+    read(world, source)
+    assert source.pace == 1.0, "what cannot be read is not asked for again and again"
 
 
 # --- Every transaction once, over all processes ---
