@@ -1,7 +1,8 @@
 """Snapshots to the text that Prometheus scrapes: rendered once per change, served from memory.
 
-A worker's ``swap`` formats its own families. A rendering thread joins them after swaps, at most about twice a second,
-for the formats that were requested recently. ``body`` returns bytes and never waits for a source.
+A worker's ``swap`` hands over samples. They are written to text when a body is made: on request, or ahead by a thread
+after swaps, at most about twice a second, for the formats that were requested recently. ``body`` returns bytes and
+never waits for a source.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 from exporter import catalogue
 from exporter.core.shard import WHOLE, Shard
+from exporter.exposition.slots import NOTHING, Blocks, Part, Slot, Unwritten
 from exporter.exposition.text_format import (
     END_OF_OPENMETRICS,
     Chunk,
@@ -28,17 +29,12 @@ from exporter.exposition.text_format import (
     gzipped,
     header,
 )
-from exporter.model import Clock, Distribution, Kind, Metric, Sample, SampleBatch, Snapshot
+from exporter.model import Clock, Distribution, Metric, Sample, Snapshot
 
 LOG = logging.getLogger(__name__)
 
 Key = tuple[str, ...]
 """A snapshot replaces the last one with the same key. Where two expose one series, the greater key is used."""
-
-LASTING = frozenset({Kind.COUNTER, Kind.HISTOGRAM})
-"""Kinds whose last value is kept while their source does not answer. Summaries are not: their quantiles are of the
-present.
-"""
 
 EXPIRY_INTERVALS = 3
 MAX_AGE = 10.0
@@ -69,35 +65,6 @@ class _Body:
     valid_until: float
 
 
-Blocks = Mapping[Metric, FamilyBlock]
-
-
-class _Part(NamedTuple):
-    """The families of one batch of samples; ``batch`` is None for the samples that a source yielded one by one."""
-
-    batch: SampleBatch | None
-    blocks: Blocks
-
-
-_NO_PART = _Part(None, MappingProxyType({}))
-
-
-@dataclass(frozen=True, slots=True)
-class _Slot:
-    """The samples of one source. ``expires`` (monotonic) is the end of those that are not lasting."""
-
-    parts: tuple[_Part, ...] = ()
-    expires: float = 0.0
-
-    def live(self, now: float) -> Iterable[FamilyBlock]:
-        return (
-            each
-            for part in self.parts
-            for each in part.blocks.values()
-            if now < self.expires or each.metric.kind in LASTING
-        )
-
-
 class Exposition:
     """All of ``/metrics``. Any thread may call any method; for one key, ``swap`` is called by one thread at a time."""
 
@@ -120,7 +87,7 @@ class Exposition:
         self._own = own
         self._headers: dict[tuple[Metric, Format], Chunk] = {}
         self._lock = threading.Lock()  # guards the five below; held only briefly
-        self._slots: dict[Key, _Slot] = {}
+        self._slots: dict[Key, Slot] = {}
         self._generation = 0
         self._bodies: dict[BodyKey, _Body] = {}
         self._asked: dict[BodyKey, float] = {}
@@ -158,24 +125,29 @@ class Exposition:
         if self._clock.monotonic() - self._asked_last < RENDER_AHEAD:
             self._changed.set()
 
-    def _slot(self, key: Key, snapshot: Snapshot) -> _Slot:
+    def _slot(self, key: Key, snapshot: Snapshot) -> Slot:
         with self._lock:
-            before = self._slots.get(key, _Slot())
+            before = self._slots.get(key, Slot())
         known = {part.batch: part for part in before.parts if part.batch is not None}
         given = ((None, snapshot.samples), *((batch, batch.samples) for batch in snapshot.batches))
         parts = []
         for place, (batch, samples) in enumerate(given):
-            old = before.parts[place] if place < len(before.parts) else _NO_PART
+            earlier = before.parts[place].latest() if place < len(before.parts) else NOTHING
             same = known.get(batch) if batch is not None else None
-            parts.append(same or _Part(batch, self._blocks(samples, old.blocks)))
+            parts.append(same or Part(batch, Unwritten(samples, earlier)))
         if snapshot.faults:
-            made = {metric for part in parts for metric in part.blocks}
-            parts += [_Part(None, kept) for old in before.parts if (kept := _lasting(old.blocks, made))]
-        return _Slot(tuple(parts), snapshot.ended + EXPIRY_INTERVALS * snapshot.interval)
+            made = {metric for part in parts for metric in part.metrics()}
+            parts += [kept for old in before.parts if any((kept := old.lasting(made)).metrics())]
+        return Slot(tuple(parts), snapshot.ended + EXPIRY_INTERVALS * snapshot.interval)
 
-    def _blocks(self, samples: Collection[Sample], earlier: Blocks) -> Blocks:
-        families = self._by_family(samples)
-        return {metric: block(metric, values, earlier.get(metric)) for metric, values in families.items()}
+    def _write(self, part: Unwritten) -> Blocks:
+        try:
+            families = self._by_family(part.samples)
+            return {metric: block(metric, values, part.earlier.get(metric)) for metric, values in families.items()}
+        except Exception:
+            # A bug of one source must not take the others from the page.
+            LOG.exception("samples of one source cannot be written")
+            return NOTHING
 
     def _by_family(self, samples: Collection[Sample]) -> dict[Metric, dict[Labels, Value]]:
         families: dict[Metric, dict[Labels, Value]] = {}
@@ -249,7 +221,7 @@ class Exposition:
             generation = self._generation
         by_family: dict[Metric, list[FamilyBlock]] = {}
         for _, slot in slots:
-            for each in slot.live(now):
+            for each in slot.live(now, self._write):
                 by_family.setdefault(each.metric, []).append(each)
         pieces: list[Chunk] = []
         for metric in sorted(by_family, key=self._place):
@@ -331,11 +303,6 @@ class Exposition:
             kept = {key for key, asked in self._asked.items() if now - asked < ASKED_LATELY}
             self._bodies = {key: body for key, body in self._bodies.items() if key in kept}
             return [key for key in kept if self._is_ahead(key, now)]
-
-
-def _lasting(blocks: Blocks, made: Container[Metric]) -> Blocks:
-    """The counters and histograms among them whose family is not in ``made``."""
-    return {metric: each for metric, each in blocks.items() if metric.kind in LASTING and metric not in made}
 
 
 def _with_shard(metric: Metric) -> Metric:

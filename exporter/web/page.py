@@ -5,16 +5,18 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from exporter.core.durations import format_age
 from exporter.lso.next_step import CHECK_FIRST, clock_time
 from exporter.model import NOTICEABLE_SECONDS, Reason
 from exporter.web.curves import curve
 from exporter.web.filters import EVERYTHING, Filter
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 REFRESH_SECONDS = 10
 MOST_STALLS = 100
@@ -135,7 +137,8 @@ def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, s
     With a filter the whole page, with its headline, is of the filtered status, and names the filter.
     """
     whole, status = status, shown.applied(status)
-    return _ENVIRONMENT.get_template("status.html").render(
+    template = _environment().get_template("status.html")
+    return template.render(
         status=status,
         verdict=verdict(status),
         shown=shown,
@@ -196,7 +199,11 @@ def _took(seconds: float | None) -> str:
     )
 
 
+@cache
 def _environment() -> Environment:
+    # Most agents are scraped for months before somebody looks at their page.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415
+
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -210,6 +217,3 @@ def _environment() -> Environment:
     environment.filters["took"] = _took
     environment.filters["grouped"] = lambda number: f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
     return environment
-
-
-_ENVIRONMENT = _environment()
