@@ -113,19 +113,32 @@ def checked(frame: DataFrame, flag: str, text: str) -> Column:
     try:
         parsed = session.sessionState().sqlParser().parseExpression(text)
         _refuse(flag, text, parsed)
-        java: Any = frame.select(f.expr(text).alias("it"))._jdf  # noqa: SLF001 -- as above
-        plan: Any = java.queryExecution().analyzed()
+        plan = _plan(frame, text)
     except PySparkException as error:
         raise ExpressionError(f"{flag} {text!r}: {reason(error)}. Columns: {columns_of(frame)}") from None
     if plan.nodeName() == "Aggregate":
         raise ExpressionError(_refused(flag, text, "an aggregate"))
     if plan.nodeName() != "Project" or plan.child().nodeName() == "Generate":
         raise ExpressionError(_refused(flag, text, "a generator"))
-    chosen = plan.projectList().apply(0).child()
+    chosen = _chosen(plan)
     _refuse(flag, text, chosen)
     if not chosen.deterministic():
         raise ExpressionError(_refused(flag, text, "not the same at every reading"))
     return f.expr(text)
+
+
+def analysed(frame: DataFrame, text: str) -> Any:  # noqa: ANN401 -- an expression of the JVM
+    """A checked expression as Spark understands it."""
+    return _chosen(_plan(frame, text))
+
+
+def _plan(frame: DataFrame, text: str) -> Any:  # noqa: ANN401 -- a plan of the JVM
+    java: Any = frame.select(f.expr(text).alias("it"))._jdf  # noqa: SLF001 -- as above
+    return java.queryExecution().analyzed()
+
+
+def _chosen(plan: Any) -> Any:  # noqa: ANN401 -- as above
+    return plan.projectList().apply(0).child()
 
 
 def condition(frame: DataFrame, flag: str, text: str) -> Column:
@@ -183,7 +196,7 @@ def reason(error: Exception) -> str:
 
 
 def position_column() -> Column:
-    """Partition and offset as one integer, as the workers take them."""
+    """Partition and offset as one integer."""
     return f.shiftleft(f.col("partition").cast("bigint"), OFFSET_BITS).bitwiseOR(f.col("offset")).alias("position")
 
 
@@ -192,32 +205,6 @@ def identity(column: Column) -> Column:
     return column.cast("string")
 
 
-def hash_columns(
-    id_column: Column | None, key: Column | None, sequence: Column | None, chosen: Column | None = None
-) -> list[Column]:
-    """The columns that the fold takes: hashes are null where the expression is."""
-    columns = [position_column()]
-    if chosen is not None:
-        columns.append(chosen.alias("chosen"))
-    if id_column is not None or key is not None:
-        columns.append(f.col("value_bytes").isNull().alias("tombstone"))
-    if id_column is not None:
-        columns.append(_hash(id_column, "id_hash"))
-    if key is not None and sequence is not None:
-        columns += [
-            _hash(key, "key_hash"),
-            # A second hash with another seed, which what comes first makes: two keys are one only if 128 bits agree.
-            f.xxhash64(f.lit(1), identity(key)).alias("key_hash_2"),
-            sequence_number(sequence).alias("sequence"),
-        ]
-    return columns
-
-
 def sequence_number(sequence: Column) -> Column:
     """The number in a sequence; null for a value that is not a number."""
     return sequence.cast("bigint")
-
-
-def _hash(column: Column, name: str) -> Column:
-    text = identity(column)
-    return f.when(text.isNotNull(), f.xxhash64(text)).alias(name)

@@ -23,6 +23,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 OFFSET_BITS = 44
 """A position is one integer: the partition above, the offset below. 17 trillion offsets, half a million partitions."""
+EMPTY = -1 << 63
+"""The sign bit of a position: a record without a value, in the first stage."""
 CHUNK_BITS = 18
 CHUNK = 1 << CHUNK_BITS
 """Offsets of a partition are compared in chunks: a bitmap of 32 kB marks those that hold a record."""
@@ -74,8 +76,9 @@ class OffsetSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Parameters of the first stage. Its columns are position, then those that are needed: id_hash;
-    key_hash, key_hash_2 and sequence; ``chosen`` (false or null: its id and number do not count) and ``tombstone``.
+    """Parameters of the first stage. Its columns are position, with ``EMPTY`` for a record without a value, then those
+    that are needed: id_hash; key_hash, key_hash_2 and sequence; ``chosen`` (false or null: its id and number do not
+    count).
     Null is the value of an expression for a record that has none. With ``sparse``, numbers of a key only have to grow.
 
     ``parts`` are the values of ``part`` that lead to each task of the second stage (``parts_of``). ``mask`` keeps fewer
@@ -157,33 +160,34 @@ def folder(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Recor
 
 def _fold(plan: Plan, kept: Bitmaps, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     table = pa.Table.from_batches(batches).combine_chunks()
-    positions = table["position"].to_numpy()
+    signed = table["position"].to_numpy()
+    positions = signed & ~EMPTY
     yield from kept.add(positions)
     if "chosen" in table.column_names:
         there = table["chosen"].fill_null(False).to_numpy()
         if not there.all():
             yield rows([(int(Fold.LEFT_OUT), 0, len(there) - int(there.sum()), b"")])
-            table, positions = table.filter(pa.array(there)), positions[there]
+            table, positions, signed = table.filter(pa.array(there)), positions[there], signed[there]
     if plan.ids is not None:
-        yield from _fold_ids(plan, plan.ids, table, positions)
+        yield from _fold_ids(plan, plan.ids, table, positions, signed < 0)
     if plan.keys:
-        yield from _fold_runs(plan, table, positions)
+        yield from _fold_runs(plan, table, positions, signed < 0)
 
 
-def _fold_ids(plan: Plan, kind: Fold, table: pa.Table, positions: Array) -> Iterator[pa.RecordBatch]:
+def _fold_ids(plan: Plan, kind: Fold, table: pa.Table, positions: Array, empty: Array) -> Iterator[pa.RecordBatch]:
     hashes = table["id_hash"]
     if hashes.null_count:
         there = hashes.is_valid().to_numpy()
-        yield from _blanks(kind, table, positions, ~there)
+        yield from _blanks(kind, positions, ~there, empty)
         hashes, positions = hashes.drop_null(), positions[there]
     values = hashes.to_numpy() & plan.mask
     yield from _dealt(kind, plan.parts, values, (values, positions))
 
 
-def _fold_runs(plan: Plan, table: pa.Table, positions: Array) -> Iterator[pa.RecordBatch]:
+def _fold_runs(plan: Plan, table: pa.Table, positions: Array, empty: Array) -> Iterator[pa.RecordBatch]:
     if table["sequence"].null_count or table["key_hash"].null_count:
         there = table["sequence"].is_valid().to_numpy() & table["key_hash"].is_valid().to_numpy()
-        yield from _blanks(Fold.RUNS, table, positions, ~there)
+        yield from _blanks(Fold.RUNS, positions, ~there, empty)
         table, positions = table.filter(pa.array(there)), positions[there]
     key, key_2, sequence = (table[name].to_numpy() for name in ("key_hash", "key_hash_2", "sequence"))
     runs = runs_of(key & plan.mask, key_2 & plan.mask, sequence, positions, sparse=plan.sparse)
@@ -243,29 +247,40 @@ class Bitmaps:
         return rows([(int(kind or 0), parts[chunk % len(parts)], chunk, np.packbits(bits).tobytes())])
 
 
-def _blanks(kind: Fold, table: pa.Table, positions: Array, blank: Array) -> Iterator[pa.RecordBatch]:
+def _blanks(kind: Fold, positions: Array, blank: Array, empty: Array) -> Iterator[pa.RecordBatch]:
     # Which expression gave null, how often, and at which first positions; records without a value apart.
-    empty = table["tombstone"].to_numpy() if "tombstone" in table.column_names else np.zeros(len(blank), dtype=bool)
     for fold, chosen in ((Fold.BLANK, positions[blank & ~empty]), (Fold.BLANK_TOMBSTONE, positions[blank & empty])):
         if len(chosen):
             yield rows([(int(fold), int(kind), len(chosen), chosen[:8].astype(np.int64).tobytes())])
 
 
-def _dealt(kind: Fold, parts: tuple[int, ...], by: Array, columns: Iterable[Array]) -> Iterator[pa.RecordBatch]:
+def _dealt(kind: Fold, parts: tuple[int, ...], by: Array, columns: tuple[Array, ...]) -> Iterator[pa.RecordBatch]:
     """One row for each part of the hash space, with the columns of what falls into it one after the other."""
     # The high bits choose the part; the second stage sorts by all of them.
-    part = ((by.view(np.uint64) >> np.uint64(40)) % np.uint64(len(parts))).astype(np.uint16)
+    high = (by.view(np.uint64) >> np.uint64(40)).astype(np.uint32)
+    part = (high % np.uint32(len(parts))).astype(np.uint16)
     order = np.argsort(part, kind="stable")
-    ends = np.cumsum(np.bincount(part, minlength=len(parts)))
-    sorted_columns = [column[order] for column in columns]
-    start = 0
-    found = []
-    for number, end in enumerate(ends.tolist()):
-        if end > start:
-            data = b"".join(column[start:end].tobytes() for column in sorted_columns)
-            found.append((int(kind), parts[number], end - start, data))
-        start = end
-    yield rows(found)
+    counts = np.bincount(part, minlength=len(parts))
+    ends = np.cumsum(counts)
+    # All blobs in one buffer, which Arrow takes as it is: lists of bytes would be copied twice more.
+    data = np.empty(len(by) * len(columns), dtype=np.int64)
+    for at, column in enumerate(columns):
+        ordered = column[order]
+        for start, end in zip((ends - counts).tolist(), ends.tolist(), strict=True):
+            first = start * len(columns) + at * (end - start)
+            data[first : first + end - start] = ordered[start:end]
+    there = np.flatnonzero(counts)
+    offsets = np.concatenate(([0], ends[there] * (8 * len(columns)))).astype(np.int32)
+    blobs = pa.Array.from_buffers(pa.binary(), len(there), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    yield pa.RecordBatch.from_arrays(
+        [
+            pa.array(np.full(len(there), int(kind), dtype=np.int8)),
+            pa.array(np.array(parts, dtype=np.int32)[there]),
+            pa.array(counts[there].astype(np.int64)),
+            blobs,
+        ],
+        schema=ARROW_SCHEMA,
+    )
 
 
 def rows(found: Iterable[tuple[int, int, int, bytes]]) -> pa.RecordBatch:

@@ -13,18 +13,29 @@ from pyspark.storagelevel import StorageLevel
 
 from exporter.jobs.audit import fold as audit_fold
 from exporter.jobs.audit import search as audit_search
-from exporter.jobs.audit.columns import checked, chosen_by, condition, hash_columns, named, reason, uses_headers
+from exporter.jobs.audit.columns import (
+    checked,
+    chosen_by,
+    condition,
+    identity,
+    named,
+    position_column,
+    reason,
+    uses_headers,
+)
 from exporter.jobs.audit.compaction import markers_in, sentence
 from exporter.jobs.audit.definition import Audit, AuditOutcome, FindingFrame, NullId, Portion
 from exporter.jobs.audit.evidence import ALL, duplicates, located, rows, sequence_findings
 from exporter.jobs.audit.fold import SCHEMA, Fold, OffsetSpan, Plan, folder, parts_of
+from exporter.jobs.audit.hashes import Texts, hashed, key_hashes
 from exporter.jobs.audit.offset_range import Bound, Covered, cover, lost_since
 from exporter.jobs.audit.read import Reader, TopicAccess, exploded
 from exporter.jobs.audit.remarks import Remarks
 from exporter.jobs.audit.search import Comparison, Search, comparer, fold_sink, searcher
 from exporter.jobs.audit.sink import stored
 from exporter.jobs.audit.source_compared import AuditedSource
-from exporter.jobs.audit.summary import Summary, dealt, newest_of, spans_between, within
+from exporter.jobs.audit.spark_settings import DIRECT_READ, UNMEASURED_BATCHES, with_settings
+from exporter.jobs.audit.summary import FEW, Summary, dealt, newest_of, spans_between, within
 from exporter.jobs.audit.tables_compared import AuditedTables
 from exporter.jobs.session import SessionError
 
@@ -111,7 +122,9 @@ class _Run:
         self._kept = contextlib.ExitStack()
 
     def run(self) -> AuditOutcome:
-        with by_value(), self._kept:
+        # The parts of an audit that goes on may become larger than a batch can be.
+        settings = [DIRECT_READ] if self._portion is not None else [DIRECT_READ, UNMEASURED_BATCHES]
+        with by_value(), with_settings(self._session, *settings), self._kept:
             return self._run()
 
     def _run(self) -> AuditOutcome:
@@ -206,7 +219,8 @@ class _Run:
             )
         search = Search(covered.spans, source is not None, audit.sparse)
         if self._portion is not None:
-            folded.write.mode("overwrite").parquet(self._portion.store)
+            with with_settings(self._session, UNMEASURED_BATCHES):
+                folded.write.mode("overwrite").parquet(self._portion.store)
             folded = self._session.read.parquet(self._portion.store)
             if self._portion.past:
                 known = f"kind IN ({int(Fold.IDS)}, {int(Fold.RUNS)})"
@@ -218,10 +232,11 @@ class _Run:
         self, reader: Reader, spans: Mapping[int, OffsetSpan], expressions: Mapping[str, str], plan: Plan, where: str
     ) -> DataFrame:
         frame = named(reader.records(spans), self._audit.shape)
-        columns = {flag: checked(frame, flag, text) for flag, text in expressions.items()}
-        chosen = chosen_by(frame, self._audit.shape, where)
-        hashed = hash_columns(columns.get("--id"), columns.get("--key"), columns.get("--sequence"), chosen)
-        return frame.select(*hashed).mapInArrow(folder(plan), SCHEMA)  # type: ignore[arg-type]
+        for flag, text in expressions.items():
+            checked(frame, flag, text)
+        texts = Texts(*(expressions.get(flag, "") for flag in ("--id", "--key", "--sequence")))
+        records = hashed(frame, texts, chosen_by(frame, self._audit.shape, where))
+        return records.mapInArrow(folder(plan), SCHEMA)  # type: ignore[arg-type]
 
     def _read(self, frame: DataFrame) -> DataFrame:
         """Keep a frame, and read it now: a frame is otherwise read when it is first used."""
@@ -241,8 +256,12 @@ class _Run:
         if not count:
             return
         self._say(f"comparing {count:,} records that may be duplicates")
-        positions = exploded(folded, Fold.SUSPECT_IDS, ("hash", "position")).select("position")
-        frame = named(self._reader.at(positions, count), self._audit.shape)
+        if count <= FEW:
+            records = self._reader.few(summary.positions(Fold.SUSPECT_IDS))
+        else:
+            positions = exploded(folded, Fold.SUSPECT_IDS, ("hash", "position")).select("position")
+            records = self._reader.at(positions, count)
+        frame = named(records, self._audit.shape)
         found = duplicates(frame, checked(frame, "--id", self._audit.id), self._fresh)
         self._found("duplicate", self._audit.topic, found)
 
@@ -256,13 +275,13 @@ class _Run:
         if (chosen := chosen_by(frame, self._audit.shape, self._audit.where)) is not None:
             frame = frame.where(chosen)
         key, sequence = checked(frame, "--key", self._audit.key), checked(frame, "--sequence", self._audit.sequence)
-        *_, key_hash, key_hash_2, _ = hash_columns(None, key, sequence)
+        key_hash, key_hash_2 = key_hashes(identity(key))
         mask = self._audit.mask
-        hashed = frame.withColumns(
+        suspicious = frame.withColumns(
             {"key_hash": key_hash.bitwiseAND(mask), "key_hash_2": key_hash_2.bitwiseAND(mask)}
         ).join(suspects.select("key_hash", "key_hash_2"), ["key_hash", "key_hash_2"], "left_semi")
-        hashed = self._keep(hashed)
-        for kind, found in sequence_findings(hashed, key, sequence, self._fresh).items():
+        suspicious = self._keep(suspicious)
+        for kind, found in sequence_findings(suspicious, key, sequence, self._fresh).items():
             if kind == "gap" and (self._audit.sparse or self._taken):
                 if not self._audit.sparse and (count := found.count()):
                     self._remarks.not_known(f"{count:,} gaps may be numbers that compaction took")
@@ -292,7 +311,7 @@ class _Run:
         if gaps:
             self._say(f"reading what was aborted, in {sum(each.end - each.start for each in gaps.values()):,} offsets")
         plan = Plan(parts, offsets=Fold.HELD)
-        held = self._reader.records(gaps, committed=False).select(*hash_columns(None, None, None))
+        held = self._reader.records(gaps, committed=False).select(position_column())
         held = held.mapInArrow(folder(plan), SCHEMA)  # type: ignore[arg-type]
         both = held.unionAll(dealt(folded.where(f"kind = {int(Fold.KEPT)}"), parts))
         expected: dict[int, int] = {}

@@ -6,10 +6,11 @@ The end is the last stable offset at the start, so that a topic that is being wr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from exporter.jobs.audit.fold import OFFSET_BITS, OffsetSpan
 from exporter.kafka.answers import Answers
@@ -19,6 +20,8 @@ from exporter.kafka.requests.offsets import NONE_LATER, Isolation, end_offsets, 
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 POLICY = "cleanup.policy"
+RETRY_SECONDS = 0.5
+T = TypeVar("T")
 _PLACES = re.compile(r"\d+:\d+(,\d+:\d+)*")
 
 
@@ -100,7 +103,20 @@ def cover(
     deadline: Deadline,
     at_most: Mapping[int, int] | None = None,
 ) -> Covered:
-    """The offsets to audit. ``at_most`` bounds their ends further, by partition. Raises AskError."""
+    """The offsets to audit. ``at_most`` bounds their ends further, by partition. Waits until the deadline
+    for a leader that moves. Raises AskError.
+    """
+    return _settled(lambda: _cover(client, topic, begin, end, deadline, at_most), deadline)
+
+
+def _cover(
+    client: ClusterClient,
+    topic: str,
+    begin: Bound,
+    end: Bound | None,
+    deadline: Deadline,
+    at_most: Mapping[int, int] | None,
+) -> Covered:
     metadata = described(client, topic, deadline)
     partitions = [TopicPartition(topic, number) for number in sorted(metadata.topics[topic])]
     # The LSO first: the high watermark, read later, can then only overstate what is undecided.
@@ -136,12 +152,27 @@ def cover(
 def lost_since(
     client: ClusterClient, topic: str, spans: Mapping[int, OffsetSpan], deadline: Deadline
 ) -> tuple[str, ...]:
-    """Offsets of the spans that retention or DeleteRecords deleted during the read. Raises AskError."""
-    metadata = described(client, topic, deadline)
+    """Offsets of the spans that retention or DeleteRecords deleted during the read. Waits as ``cover``.
+
+    Raises AskError.
+    """
     partitions = [TopicPartition(topic, number) for number, span in spans.items() if span.end > span.start]
-    starts = _all(start_offsets(client, metadata, partitions, deadline))
+    starts = _settled(
+        lambda: _all(start_offsets(client, described(client, topic, deadline), partitions, deadline)), deadline
+    )
     gone = [each for each in partitions if starts[each] > spans[each.partition].start]
     return (f"{some(gone)}: retention took records while they were read: run it again, from later",) if gone else ()
+
+
+def _settled(read: Callable[[], T], deadline: Deadline) -> T:
+    """What ``read`` returns once no leader moves any more: an audit of hours must not end for an election."""
+    while True:
+        try:
+            return read()
+        except AskError as error:
+            if error.fault.reason is not Reason.NO_LEADER or deadline.remaining() < RETRY_SECONDS:
+                raise
+        time.sleep(RETRY_SECONDS)
 
 
 def described(client: ClusterClient, topic: str, deadline: Deadline) -> Metadata:

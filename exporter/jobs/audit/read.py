@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 
 from exporter.jobs.audit.columns import RAW_SCHEMA, position_column
 from exporter.jobs.audit.fold import Fold, OffsetSpan, place, unpack
+from exporter.jobs.audit.summary import FEW
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.log.record_places import FoundRecord, records_at
 from exporter.kafka.properties.client import Properties
@@ -26,8 +27,6 @@ TASK_OFFSETS = 2_000_000
 """Offsets for one task of the first stage, about."""
 SMALL = 100_000
 """Offsets for one task: another task would cost more than it saves."""
-FEW = 300
-"""Records that are looked up one by one; for more, Spark reads the range that contains them."""
 
 # Measured: twice the speed of the defaults, for some 70 MB of buffers in each task.
 FAST_FETCH = {
@@ -69,10 +68,10 @@ class Reader:
         return max(1, self.session.sparkContext.defaultParallelism)
 
     def tasks(self, offsets: int, most: int) -> int:
-        """Number of tasks for so many offsets, with at most ``most`` in each: one for a few, otherwise enough for all
-        cores.
+        """Number of tasks for so many offsets, with at most ``most`` in each: one for a few, otherwise as many on each
+        core.
         """
-        return 1 if offsets <= SMALL else max(self.cores, -(-offsets // most))
+        return 1 if offsets <= SMALL else -(-offsets // (most * self.cores)) * self.cores
 
     def records(self, spans: Mapping[int, OffsetSpan], *, committed: bool = True) -> DataFrame:
         """The records between these offsets, as a read_committed (or read_uncommitted) reader gets them."""
@@ -109,9 +108,7 @@ class Reader:
         if not count:
             return self.nothing()
         if count <= FEW:
-            places = [place(int(row[0])) for row in positions.collect()]
-            found = records_at(self.access.properties, self.topic, places, self.access.deadline())
-            return self.session.createDataFrame([_row(self.topic, each) for each in found], RAW_SCHEMA)
+            return self.few(int(row[0]) for row in positions.collect())
         spans = {}
         partition, offset = f.shiftright("position", 44), f.col("position").bitwiseAND((1 << 44) - 1)
         between = positions.groupBy(partition.alias("p")).agg(f.min(offset), f.max(offset))
@@ -120,6 +117,12 @@ class Reader:
         wanted = positions.distinct()
         raw = self.records(spans, committed=False)
         return raw.withColumn("position", position_column()).join(wanted, "position", "left_semi").drop("position")
+
+    def few(self, positions: Iterable[int]) -> DataFrame:
+        """The records at a few positions, as ``at``, in one partition: what sorts or groups them needs no shuffle."""
+        places = [place(each) for each in positions]
+        found = records_at(self.access.properties, self.topic, places, self.access.timeout)
+        return self.session.createDataFrame([_row(self.topic, each) for each in found], RAW_SCHEMA).coalesce(1)
 
 
 def _row(topic: str, record: FoundRecord) -> tuple[object, ...]:

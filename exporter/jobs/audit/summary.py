@@ -12,6 +12,8 @@ from exporter.jobs.audit.fold import CHUNK, CHUNK_BITS, OFFSET_BITS, Fold, Offse
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+FEW = 300
+"""Records that are looked up one by one; for more, Spark reads the range that contains them."""
 _SMALL = frozenset({Fold.COUNT, Fold.BLANK, Fold.BLANK_TOMBSTONE, Fold.MATCHED})
 _BLANK = {Fold.IDS: "--id", Fold.SOURCE_IDS: "--source-id", Fold.RUNS: "--key or --sequence"}
 
@@ -23,12 +25,19 @@ class Summary:
         small = ", ".join(str(int(kind)) for kind in _SMALL)
         self.counts: dict[Fold, int] = dict.fromkeys(Fold, 0)
         self._small: list[tuple[Fold, int, int, bytes]] = []
-        data = f"CASE WHEN kind IN ({small}) THEN data END AS data"
+        # Suspects are read here where there are few: to read them from the frame would be one more job.
+        few = f"kind = {int(Fold.SUSPECT_IDS)} AND place <= {FEW}"
+        data = f"CASE WHEN kind IN ({small}) OR {few} THEN data END AS data"
         for kind, part, where, blob in frame.selectExpr("kind", "part", "place", data).collect():
             fold = Fold(kind)
-            if fold in _SMALL:
+            if blob is not None:
                 self._small.append((fold, part, where, bytes(blob)))
             self.counts[fold] += where
+
+    def positions(self, kind: Fold) -> list[int]:
+        """The positions of the suspects of this kind, of which there are at most ``FEW``."""
+        found = [unpack(data, 2)[1] for fold, _, _, data in self._small if fold is kind]
+        return [int(each) for positions in found for each in positions]
 
     @property
     def records(self) -> int:

@@ -1,0 +1,33 @@
+"""Spark's settings while an audit runs, measured on ten million records; the user's own are back afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# As Spark's default, without kafka. By the first version of its interface Spark makes a Row of Java objects of each
+# record, and a row of its own of that: a quarter of the CPU of a read.
+DIRECT_READ = {"spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text"}
+# With any limit in bytes, Spark 4.0 adds up the buffers of a batch at each record, a sixth of the CPU of an audit.
+UNMEASURED_BATCHES = {"spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1)}
+
+
+@contextlib.contextmanager
+def with_settings(session: SparkSession, *wanted: dict[str, str]) -> Iterator[None]:
+    """Set these for frames that are read in the block."""
+    before = {name: session.conf.get(name, None) for each in wanted for name in each}
+    try:
+        for each in wanted:
+            for name, value in each.items():
+                session.conf.set(name, value)
+        yield
+    finally:
+        for name, known in before.items():
+            if known is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, known)
