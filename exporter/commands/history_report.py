@@ -74,7 +74,8 @@ def _command(options: argparse.Namespace) -> int:
         say(str(error))
         return 2
     # These need pyarrow, which is an extra.
-    from exporter.jobs.history.report import ReportRange, report  # noqa: PLC0415
+    from exporter.jobs.history.files import ReportRange  # noqa: PLC0415
+    from exporter.jobs.history.report import report  # noqa: PLC0415
     from exporter.jobs.history.report_document import document  # noqa: PLC0415
     from exporter.jobs.history.store import HistoryError  # noqa: PLC0415
 

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from exporter.jobs.checkpoint import Checkpoint, CheckpointError, read_checkpoint
 from exporter.jobs.history.fold import FoldState, PartitionFold
 from exporter.jobs.history.log_offsets import SETTLED_MS
+from exporter.jobs.history.merged import merge_batches
 from exporter.jobs.history.store import ROWS, HistoryError, HistoryStore, Index, TaskResult
 from exporter.jobs.history.table import RowFiles, read_kept, write_kept
 from exporter.jobs.history.transaction_source import BEGIN, NAME, RECORD, LogAccess, transaction_log
@@ -238,6 +239,7 @@ class HistoryJob:
             return
         try:
             self._on_batch(self._folded(frame, batch, last))
+            merge_batches(self._store)
         except HistoryError as error:
             self._failure = error
             raise

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from exporter.core.durations import format_age
 from exporter.jobs.history.holders import Hold
 from exporter.jobs.history.report import (
-    MOST,
     ApplicationSummary,
     Counts,
     Fenced,
     HistoryReport,
     TransactionSummary,
 )
+from exporter.jobs.history.tally import MOST
 from exporter.jobs.history.torn import MarkerRecord, TornPlace
 from exporter.jobs.report.page import Block, Note, PageSection, Plot, ReportPage, Table
 from exporter.jobs.report.plots import PlotSpan, bars, lanes

@@ -1,40 +1,31 @@
 """A report of a history over a time range: outcomes, fences, the longest transactions, holders of partitions.
 
-By pyarrow, without a JVM: only the columns and days that are needed are read.
+By pyarrow, without a JVM: only the columns and days that are needed are read, a part of them at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
+from exporter.jobs.history.files import HistoryFiles, ReportRange, counted
 from exporter.jobs.history.holders import Hold, Lasting, holds_of
-from exporter.jobs.history.store import BATCH_FILE, TABLE, HistoryError, Index, identity
-from exporter.jobs.history.table import BATCH, DAY, SCHEMA
+from exporter.jobs.history.store import HistoryError, identity
+from exporter.jobs.history.tally import LEAST_HOLD_MS, MOST, MOST_LASTING, Cell, HistoryTally
 from exporter.jobs.history.torn import MarkerRecord, read_torn
 from exporter.jobs.report.plots import bucket_ms
 from exporter.model import Outcome, TopicPartition
 
-MOST = 50
-"""Rows of a list in a report; the others are counted."""
 MOST_HOLDS = 2_000
-MOST_LASTING = 200_000
-LEAST_HOLD_MS = 1000
-
-
-class ReportRange(NamedTuple):
-    """What to report: transactions completed from ``begin_ms`` to before ``end_ms``, of one application or of all."""
-
-    begin_ms: int | None = None
-    end_ms: int | None = None
-    application: str | None = None
+_WHO = ("transactional_id", "application", "producer_id", "producer_epoch", "outcome")
+_ROWS_AT_ONCE = 10_000
 
 
 class Counts(NamedTuple):
@@ -131,22 +122,22 @@ def report(folder: Path, span: ReportRange) -> HistoryReport:
     whose = identity(folder)
     if whose is None:
         raise HistoryError(f"--input {folder}: is not a history; give the --output of `history run`")
-    table = _read(folder, span)
-    until_ms, caveats = _coverage(folder)
-    counts = _counts(table)
-    by_server = pc.sum(table["ended_by_server"]).as_py() or 0
-    completes = table["complete"].cast(pa.int64())
-    begin_ms = span.begin_ms if span.begin_ms is not None else pc.min(completes).as_py() or 0
-    newest = pc.max(completes).as_py() or 0
-    end_ms = span.end_ms if span.end_ms is not None else newest + 1
-    width = bucket_ms(begin_ms, max(end_ms, begin_ms + 1))
+    try:
+        history = HistoryFiles(folder)
+        tally = counted(history, span, _width(history.bounds(span)))
+        begin_ms, end_ms = _found(tally, span)
+        if (width := _width((begin_ms, end_ms))) != tally.width_ms:
+            # One application may have a shorter history than all of them, and so narrower steps.
+            tally = counted(history, span._replace(begin_ms=begin_ms, end_ms=end_ms), width)
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError(f"--input {folder}: cannot be read: {str(error).splitlines()[0]}") from None
     starts = tuple(range(begin_ms // width * width, max(end_ms, begin_ms + 1), width))
-    lasting, capped = _lasting(table)
-    holds = sorted((hold for found in lasting for hold in found), key=lambda hold: -hold.seconds)
+    holds = sorted((hold for found in _lasting(tally) for hold in found), key=lambda hold: -hold.seconds)
     held: dict[TopicPartition, float] = {}
     for hold in holds:
         held[hold.partition] = held.get(hold.partition, 0.0) + hold.seconds
-    if capped:
+    until_ms, caveats = history.coverage()
+    if tally.lasting_found > MOST_LASTING:
         caveats += (f"holds rest on the {MOST_LASTING:,} transactions that were open longest",)
     return HistoryReport(
         str(whose.get("cluster_name") or whose["cluster_id"]),
@@ -154,20 +145,30 @@ def report(folder: Path, span: ReportRange) -> HistoryReport:
         begin_ms,
         end_ms,
         width,
-        counts,
-        by_server,
+        _counts(tally.cells),
+        _by_server(tally.cells),
         starts,
-        _timeline(table, starts, width),
-        _applications(table, starts, width),
-        _fenced(table),
-        _rows(_top(table.filter(pc.is_valid(table["open_seconds"])), "open_seconds")),
-        _rows(_top(table.filter(_unclean(table)), "complete")),
+        _timeline(tally.cells, starts, width),
+        _applications(tally, starts),
+        _fenced(tally),
+        _rows(tally.longest),
+        _rows(tally.unclean),
         tuple(holds[:MOST_HOLDS]),
         len(holds),
         tuple(sorted(held.items(), key=lambda item: -item[1])[:MOST]),
         caveats,
         _markers(folder, span, begin_ms, end_ms),
     )
+
+
+def _width(bounds: tuple[int, int]) -> int:
+    begin_ms, end_ms = bounds
+    return bucket_ms(begin_ms, max(end_ms, begin_ms + 1))
+
+
+def _found(tally: HistoryTally, span: ReportRange) -> tuple[int, int]:
+    begin_ms = span.begin_ms if span.begin_ms is not None else tally.first_ms or 0
+    return begin_ms, span.end_ms if span.end_ms is not None else (tally.last_ms or 0) + 1
 
 
 def _markers(folder: Path, span: ReportRange, begin_ms: int, end_ms: int) -> MarkerRecord | None:
@@ -179,111 +180,42 @@ def _markers(folder: Path, span: ReportRange, begin_ms: int, end_ms: int) -> Mar
     return record._replace(torn=tuple(each for each in record.torn if begin_ms <= each.completed_ms < until_ms))
 
 
-def _read(folder: Path, span: ReportRange) -> pa.Table:
-    partitioning = ds.partitioning(pa.schema([(BATCH, pa.int64()), (DAY, pa.string())]), flavor="hive")
-    try:
-        dataset = ds.dataset(folder / TABLE, format="parquet", partitioning=partitioning, schema=_WITH_DAY)
-        wanted = pc.scalar(True)
-        for bound, compare in ((span.begin_ms, pc.greater_equal), (span.end_ms, pc.less)):
-            if bound is not None:
-                instant = pa.scalar(bound, pa.timestamp("ms", tz="UTC"))
-                wanted &= compare(ds.field("complete"), instant)
-        # Whole days are passed over by their folders' names.
-        if span.begin_ms is not None:
-            wanted &= ds.field(DAY) >= _day(span.begin_ms)
-        if span.end_ms is not None:
-            wanted &= ds.field(DAY) <= _day(span.end_ms)
-        if span.application is not None:
-            wanted &= ds.field("application") == span.application
-        return dataset.to_table(filter=wanted)
-    except (OSError, pa.ArrowException) as error:
-        raise HistoryError(f"--input {folder}: cannot be read: {str(error).splitlines()[0]}") from None
+def _counts(cells: Mapping[Cell, int]) -> Counts:
+    found = dict.fromkeys(Outcome, 0)
+    for cell, count in cells.items():
+        found[Outcome(cell.outcome)] += count
+    return Counts(*(found[outcome] for outcome in Outcome))
 
 
-def _day(instant_ms: int) -> str:
-    return datetime.fromtimestamp(instant_ms / 1000, UTC).strftime("%Y-%m-%d")
+def _by_server(cells: Mapping[Cell, int]) -> int:
+    return sum(count for cell, count in cells.items() if cell.by_server)
 
 
-_WITH_DAY = pa.schema([*SCHEMA, pa.field(BATCH, pa.int64()), pa.field(DAY, pa.string())])
-
-
-def _coverage(folder: Path) -> tuple[int | None, tuple[str, ...]]:
-    """When the last batch was written, and what is missing according to the batches."""
-    newest: int | None = None
-    missing, undecodable, truncated = 0, 0, 0
-    files = [*folder.glob(f"{TABLE}/{BATCH}=*/{BATCH_FILE}"), *folder.glob("_batches/*/index.json")]
-    for file in files:
-        try:
-            index = Index.from_json(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue  # a running writer moved it
-        newest = max(newest or 0, index.written_ms)
-        if file.name == BATCH_FILE:
-            undecodable += index.undecodable
-            truncated += len(index.truncated)
-            # Records that were compacted before the history began are no gap in it.
-            missing += index.missing if index.batch else 0
-    caveats = []
-    if missing:
-        caveats.append(
-            f"{missing:,} records were compacted away before they were read: some transactions may be missing"
-        )
-    if undecodable:
-        caveats.append(f"{undecodable:,} records could not be decoded: some transactions may be missing")
-    if truncated:
-        caveats.append(f"the log was truncated {truncated} times: what was written there is missing")
-    return newest, tuple(caveats)
-
-
-def _counts(table: pa.Table) -> Counts:
-    found = {row["values"]: row["counts"] for row in pc.value_counts(table["outcome"].combine_chunks()).to_pylist()}
-    return Counts(*(found.get(outcome, 0) for outcome in Outcome))
-
-
-def _unclean(table: pa.Table) -> Any:  # noqa: ANN401 -- pyarrow ships no types
-    ended = pc.is_in(table["outcome"], pa.array([Outcome.TIMED_OUT.value, Outcome.FENCED.value]))
-    return pc.or_(ended, table["ended_by_server"])
-
-
-def _timeline(table: pa.Table, starts: Sequence[int], width: int) -> tuple[Counts, ...]:
+def _timeline(cells: Mapping[Cell, int], starts: Sequence[int], width: int) -> tuple[Counts, ...]:
     """Counts by outcome in each step."""
-    steps = pc.divide(pc.subtract(table["complete"].cast(pa.int64()), starts[0]), width)
-    grouped = (
-        pa.table({"step": steps, "outcome": table["outcome"]})
-        .group_by(["step", "outcome"])
-        .aggregate([([], "count_all")])
-    )
-    found: dict[int, dict[str, int]] = {}
-    for row in grouped.to_pylist():
-        found.setdefault(row["step"], {})[row["outcome"]] = row["count_all"]
-    return tuple(Counts(**found.get(step, {})) for step in range(len(starts)))
+    by_step: dict[int, dict[Cell, int]] = {}
+    for cell, count in cells.items():
+        by_step.setdefault(cell.step, {})[cell] = count
+    return tuple(_counts(by_step.get(start // width, {})) for start in starts)
 
 
-def _applications(table: pa.Table, starts: Sequence[int], width: int) -> tuple[ApplicationSummary, ...]:
+def _applications(tally: HistoryTally, starts: Sequence[int]) -> tuple[ApplicationSummary, ...]:
     """The ones with unclean ends first, then the busiest."""
+    by_name: dict[str, dict[Cell, int]] = {}
+    for cell, number in tally.cells.items():
+        by_name.setdefault(cell.application, {})[cell] = number
     found = []
-    for name in pc.unique(table["application"]).to_pylist():
-        mine = table.filter(pc.equal(table["application"], name))
-        median, p99, longest = pc.quantile(mine["open_seconds"], [0.5, 0.99, 1.0]).to_pylist()
-        counts = _counts(mine)
-        by_server = pc.sum(mine["ended_by_server"]).as_py() or 0
-        found.append(ApplicationSummary(name, counts, by_server, median, p99, longest, _timeline(mine, starts, width)))
+    for name, cells in by_name.items():
+        median, p99, longest = tally.open_seconds(name, (0.5, 0.99, 1.0))
+        timeline = _timeline(cells, starts, tally.width_ms)
+        found.append(ApplicationSummary(name, _counts(cells), _by_server(cells), median, p99, longest, timeline))
     found.sort(key=lambda each: (-(each.counts.fenced + each.counts.timed_out + each.by_server), -each.counts.total))
     return tuple(found)
 
 
-def _fenced(table: pa.Table) -> tuple[Fenced, ...]:
-    mine = table.filter(pc.equal(table["outcome"], Outcome.FENCED.value))
-    grouped = mine.group_by(["transactional_id", "application"]).aggregate([([], "count_all"), ("complete", "max")])
-    rows = grouped.sort_by([("count_all", "descending"), ("complete_max", "descending")]).slice(0, MOST)
-    return tuple(
-        Fenced(row["transactional_id"], row["application"], row["count_all"], _ms(row["complete_max"]))
-        for row in rows.to_pylist()
-    )
-
-
-def _top(table: pa.Table, column: str) -> pa.Table:
-    return table.take(pc.select_k_unstable(table, k=min(MOST, table.num_rows), sort_keys=[(column, "descending")]))
+def _fenced(tally: HistoryTally) -> tuple[Fenced, ...]:
+    found = (Fenced(identifier, name, *known) for (identifier, name), known in tally.fences.items())
+    return tuple(sorted(found, key=lambda each: (-each.times, -each.last_ms))[:MOST])
 
 
 def _rows(table: pa.Table) -> tuple[TransactionSummary, ...]:
@@ -305,30 +237,22 @@ def _rows(table: pa.Table) -> tuple[TransactionSummary, ...]:
     )
 
 
-def _lasting(table: pa.Table) -> tuple[Iterable[list[Hold]], bool]:
-    """The holds of each partition, from the transactions that lasted; and whether there were too many of those."""
-    lasted = pc.subtract(table["complete"].cast(pa.int64()), table["begin"].cast(pa.int64()))
-    long = table.append_column("lasted", lasted).filter(pc.greater_equal(lasted, LEAST_HOLD_MS))
-    capped = long.num_rows > MOST_LASTING
-    if capped:
-        long = long.take(pc.select_k_unstable(long, k=MOST_LASTING, sort_keys=[("lasted", "descending")]))
-    by_partition: dict[TopicPartition, list[Lasting]] = {}
-    columns = (
-        "transactional_id",
-        "application",
-        "producer_id",
-        "producer_epoch",
-        "outcome",
-        "begin",
-        "complete",
-        "partitions",
-    )
-    for row in long.select(columns).to_pylist():
-        who = (row["transactional_id"], row["application"], row["producer_id"], row["producer_epoch"], row["outcome"])
-        each = Lasting(_ms(row["begin"]), _ms(row["complete"]), *who)
-        for partition in _named(row["partitions"]) or ():
-            by_partition.setdefault(partition, []).append(each)
-    return [holds_of(partition, found, LEAST_HOLD_MS) for partition, found in by_partition.items()], capped
+def _lasting(tally: HistoryTally) -> Iterator[list[Hold]]:
+    """The holds of each partition, from the transactions that lasted."""
+    by_partition: dict[tuple[str, int], list[Lasting]] = {}
+    for batch in tally.most_lasting().to_batches(max_chunksize=_ROWS_AT_ONCE):
+        begins, completes = (batch[name].cast(pa.int64()).to_pylist() for name in ("begin", "complete"))
+        who = (batch[name].to_pylist() for name in _WHO)
+        rows = map(Lasting, begins, completes, *who)
+        # Columns, not rows: a row as a dictionary takes several times as long.
+        places = batch["partitions"].flatten()
+        partitions = zip(places.field("topic").to_pylist(), places.field("partition").to_pylist(), strict=True)
+        lengths = pc.fill_null(pc.list_value_length(batch["partitions"]), 0).to_pylist()
+        for row, length in zip(rows, lengths, strict=True):
+            for partition in islice(partitions, length):
+                by_partition.setdefault(partition, []).append(row)
+    for partition, found in by_partition.items():
+        yield holds_of(TopicPartition(*partition), found, LEAST_HOLD_MS)
 
 
 def _named(partitions: list[dict[str, Any]] | None) -> tuple[TopicPartition, ...] | None:

@@ -127,8 +127,15 @@ class HistoryStore:
     @contextmanager
     def under_way(self) -> Iterator[Path]:
         """A folder for the next batch, with ``rows`` in it. It is removed at the end unless it was committed."""
+        with self.draft() as made:
+            (made / ROWS).mkdir()
+            yield made
+
+    @contextmanager
+    def draft(self) -> Iterator[Path]:
+        """A new folder on the same file system. It is removed at the end unless it was renamed."""
         made = self.folder / _TMP / uuid.uuid4().hex
-        (made / ROWS).mkdir(parents=True)
+        made.mkdir(parents=True)
         try:
             yield made
         finally:

@@ -5,15 +5,15 @@ Files have checksums of their pages, are synced before a batch is committed, and
 
 from __future__ import annotations
 
-import os
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from exporter.core.files import sync
 from exporter.jobs.history.fold import Kept, Row, day_of
 from exporter.model import Outcome
 from exporter.transactions.entries import Ended, Entry
@@ -169,10 +169,15 @@ def _ended(entry: Entry, pending: dict[str, Any]) -> Ended:
     return Ended(entry=entry, **found)
 
 
-def sync(path: Path) -> None:
-    """Sync a file, or the names in a folder, to disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def gathered(tables: Iterable[pa.Table], rows: int) -> Iterator[list[pa.Table]]:
+    """Tables in turn, so many together that they have at least so many rows; fewer at the end."""
+    waiting: list[pa.Table] = []
+    count = 0
+    for each in tables:
+        waiting.append(each)
+        count += each.num_rows
+        if count >= rows:
+            yield waiting
+            waiting, count = [], 0
+    if waiting:
+        yield waiting

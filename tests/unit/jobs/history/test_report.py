@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from exporter.cli import main
 from exporter.commands.history_report import instant
+from exporter.jobs.history.files import ReportRange
 from exporter.jobs.history.fold import FoldState, Row
 from exporter.jobs.history.holders import Lasting, holds_of
 from exporter.jobs.history.page import page_of, partitions, ratio, seconds
-from exporter.jobs.history.report import Counts, ReportRange, report
+from exporter.jobs.history.report import Counts, report
 from exporter.jobs.history.store import ROWS, HistoryError, TaskResult, opened
 from exporter.jobs.history.table import COLUMNS, RowFiles, write_kept
 from exporter.jobs.report.page import render
