@@ -102,6 +102,8 @@ def test_an_audit_runs_the_image_of_the_jobs(charts: Charts, image: dict[str, st
     [
         ({"jobs": [{"name": "orders"}]}, "topic"),
         ({"jobs": [{"name": "Orders", "topic": "orders"}]}, "name"),
+        ({"jobs": []}, "Set audits.jobs"),
+        ({"jobs": [{"name": "a", "topic": "t"}, {"name": "a", "topic": "u"}]}, "two have the name a"),
         ({"executors": -1}, "executors"),
         ({"driverMemory": "2Gi"}, "driverMemory"),
         ({"conf": {"memory": "1g"}}, "spark"),

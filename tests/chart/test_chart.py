@@ -237,6 +237,7 @@ def test_the_chart_installs_this_version_of_the_agent() -> None:
         ({"state": {"persistence": {"size": "lots"}}}, "size"),
         ({"secretMounts": [{"secretName": "a", "mount": "/x"}]}, "mount"),
         ({"shards": 0}, "shards"),
+        ({"fullnameOverride": "EOS_agent"}, "fullnameOverride"),
         ({"podLabels": {"app.kubernetes.io/name": "mine"}}, "podLabels/app.kubernetes.io"),
         ({"webConfig": {"content": {"basic_auth": {}}}}, "basic_auth"),
         ({"prometheusRule": {"enabled": True, "settings": {"stall_warning": "5m"}}}, "no such setting"),

@@ -33,6 +33,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
         "ConfigMap/eos-environment": {"KAFKA_EOS_CLUSTERS__0__NAME": "prod"},
         "ConfigMap/krb5": {"krb5.conf": "[libdefaults]\n"},
         "Secret/eos": {"password": "made-up"},
+        "Secret/eos-canary": {"password": "made-up"},
         "Secret/eos-kafka": {"password": "made-up", "ca.crt": ca},
         "Secret/eos-settings": {"settings.yaml": PLAIN},
         "Secret/eos-scrape": {"username": "prometheus", "password": "password"},
