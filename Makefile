@@ -144,6 +144,7 @@ demo: $(READY) ## a real Kafka that fails on purpose; Ctrl-C ends it, or DEMO_SE
 bench: $(READY) ## the speed tables, side by side with Kafka's own tools and Spark's raw read
 	@$(PY) -m tests.bench
 	@$(PY) -m tests.bench.audit
+	@$(PY) -m tests.bench.history
 
 generate: $(READY) ## write what is generated from the catalogue
 	$(BIN)/kafka-eos-exporter generate

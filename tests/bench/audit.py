@@ -1,30 +1,41 @@
 """``python -m tests.bench.audit``: records a second audited, beside Spark's raw read and a plain check with a set.
 
-Ten million JSON records with ids and keys in four partitions, five of them twice. For one core and for two: Spark's raw
-read of the topic with the audit's own fetch settings, then the audit, which must find exactly the planted duplicates.
-Both are run twice and the second one counts, as it would on a long topic: the first compiles in the JVM.
+Ten million JSON records with ids and keys in four partitions, five of them twice, and the same as Avro. For one core
+and for two: Spark's raw read of the topic with the audit's own fetch settings, then the audit, which must find exactly
+the planted duplicates. Both are run twice and the second one counts, as it would on a long topic: the first compiles in
+the JVM. There are two raw reads: with Spark's default settings, and by the second version of its source interface,
+which the audit sets for itself.
+
+``python -m tests.bench.audit --grow 1000000 10000000 100000000`` writes that many small records with Spark, and audits
+the first of them, more each time: time, and the largest memory of Spark's JVM and of its Python workers.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import struct
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from demo.cluster import KafkaCluster
 from demo.jars import say
+from exporter.jobs.audit.columns import Shape
 from exporter.jobs.audit.definition import Audit
 from exporter.jobs.audit.fold import OffsetSpan
+from exporter.jobs.audit.offset_range import parse_bound
 from exporter.jobs.audit.outcome import AuditSettings, audit_once
 from exporter.jobs.audit.read import Reader, TopicAccess
+from exporter.jobs.audit.spark_settings import DIRECT_READ, with_settings
 from exporter.jobs.session import kafka_connector, spark_session
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
@@ -38,16 +49,22 @@ RECORDS = 10_000_000
 QUICK_RECORDS = 500_000
 PARTITIONS = 4
 TWICE = 5
-TOPIC = "audited"
+TOPIC, AVRO_TOPIC, GROWING = "audited", "audited-avro", "growing"
+AVRO_PACKAGE = "org.apache.spark:spark-avro_2.13:4.0.0"
+AVRO_SCHEMA = (
+    '{"type":"record","name":"order","fields":[{"name":"id","type":"string"},{"name":"customer","type":"string"},'
+    '{"name":"amount","type":"long"},{"name":"note","type":"string"}]}'
+)
 # One by a regular expression, as quick as Spark can look into a text; one by its JSON functions, as people write it.
 EXPRESSIONS = {
-    "an id by key": "key",
-    "an id by regexp_extract": 'regexp_extract(value, \'"id":"([^"]*)"\', 1)',
-    "an id by get_json_object": "get_json_object(value, '$.id')",
+    "an id by key": ("key", 0.6),
+    "an id by regexp_extract": ('regexp_extract(value, \'"id":"([^"]*)"\', 1)', 0.55),
+    "an id by get_json_object": ("get_json_object(value, '$.id')", 0.4),
 }
+"""With the share of the raw read's speed that an audit should have."""
 WRITERS = 2
-SHARE = 0.5
-"""Of the raw read's speed, which an audit should have."""
+LOOK_SECONDS = 0.2
+FAST_WRITE = {"kafka.compression.type": "lz4", "kafka.linger.ms": "50", "kafka.batch.size": "1000000"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +104,7 @@ def family(root: int) -> Iterator[int]:
             yield from family(child)
 
 
-def fill(bootstrap: str, first: int, end: int) -> None:
+def fill(bootstrap: str, topic: str, first: int, end: int) -> None:
     """Writes the records of these numbers; the last few of each writer repeat its first ids."""
     producer = Producer(
         {
@@ -100,16 +117,38 @@ def fill(bootstrap: str, first: int, end: int) -> None:
     )
     for number in range(first, end):
         same = first + end - 1 - number if end - number <= TWICE and first == 0 else number
-        value = f'{{"id":"order-{same:010}","customer":"c{same % 100_003:06}","amount":{same % 977},"note":"a line"}}'
+        value = as_avro(same) if topic == AVRO_TOPIC else as_text(same)
         while True:
             try:
-                producer.produce(TOPIC, value, f"order-{same:010}", number % PARTITIONS)
+                producer.produce(topic, value, f"order-{same:010}", number % PARTITIONS)
                 break
             except BufferError:
                 producer.poll(0.05)
         if number % 10_000 == 0:
             producer.poll(0)
     producer.flush()
+
+
+def as_text(number: int) -> bytes:
+    """A record as JSON."""
+    return (
+        f'{{"id":"order-{number:010}","customer":"c{number % 100_003:06}","amount":{number % 977},"note":"a line"}}'
+    ).encode()
+
+
+def as_avro(number: int) -> bytes:
+    """The same in Avro, framed as Confluent's serializers do. A length and a long are zigzag varints."""
+    amount = 2 * (number % 977)
+    long = bytes([amount]) if amount < 128 else bytes([amount & 127 | 128, amount >> 7])
+    return b"".join(
+        (
+            struct.pack(">bI", 0, 1),
+            b"\x20order-%010d" % number,
+            b"\x0ec%06d" % (number % 100_003),
+            long,
+            b"\x0ca line",
+        )
+    )
 
 
 def with_a_set(bootstrap: str, records: int) -> int:
@@ -130,78 +169,166 @@ def with_a_set(bootstrap: str, records: int) -> int:
 
 def measure(cluster: KafkaCluster, records: int) -> list[FigureRow]:
     """All rows, on a topic that is written first."""
-    cluster.create_topic(TOPIC, PARTITIONS)
-    say(f"writing {records:,} records")
-    with ProcessPoolExecutor(WRITERS) as pool:
-        share = records // WRITERS
-        for done in [pool.submit(fill, cluster.bootstrap, at * share, (at + 1) * share) for at in range(WRITERS)]:
-            done.result()
+    for topic in (TOPIC, AVRO_TOPIC):
+        cluster.create_topic(topic, PARTITIONS)
+        say(f"writing {records:,} records to {topic}")
+        with ProcessPoolExecutor(WRITERS) as pool:
+            share = records // WRITERS
+            parts = [(at * share, (at + 1) * share) for at in range(WRITERS)]
+            for done in [pool.submit(fill, cluster.bootstrap, topic, *part) for part in parts]:
+                done.result()
     say("a Python set in one process")
     found = []
     plain = timed(lambda: found.append(with_a_set(cluster.bootstrap, records)), lambda: family(os.getpid()))
     rows = [_row("one process with a Python set", records, plain)]
-    properties = Properties.parse(cluster.client_properties())
-    client = ClusterClient(properties)
-    try:
-        for cores in (1, 2):
-            conf = {"spark.sql.ansi.enabled": "false", "spark.driver.memory": "3g"}
-            packages = [kafka_connector()]
-            with spark_session("bench", master=f"local[{cores}]", packages=packages, conf=conf) as session:
-                rows += _audits(session, TopicAccess(client, properties), records, cores)
-    finally:
-        client.close()
+    for cores in (1, 2):
+        with spark(cluster, cores) as (session, access):
+            rows += _audits(session, access, records, cores)
     return rows
 
 
+@contextlib.contextmanager
+def spark(cluster: KafkaCluster, cores: int) -> Iterator[tuple[SparkSession, TopicAccess]]:
+    """A Spark of so many cores."""
+    properties = Properties.parse(cluster.client_properties())
+    client = ClusterClient(properties)
+    conf = {"spark.sql.ansi.enabled": "false", "spark.driver.memory": "3g"}
+    packages = [kafka_connector(), AVRO_PACKAGE]
+    try:
+        with spark_session("bench", master=f"local[{cores}]", packages=packages, conf=conf) as session:
+            yield session, TopicAccess(client, properties)
+    finally:
+        client.close()
+
+
+def _pids() -> Iterator[int]:
+    return family(os.getpid())
+
+
 def _audits(session: SparkSession, access: TopicAccess, records: int, cores: int) -> Iterator[FigureRow]:
+    limit, direct = _raw(session, access, TOPIC, records)
+    yield _row(f"Spark's raw read, {cores} core(s)", records, limit)
+    yield _row(f"the same by the second version of its interface, {cores} core(s)", records, direct)
+    for name, (expression, share) in EXPRESSIONS.items():
+        say(f"{cores} core(s): {name}")
+        cold, timing = _twice(session, access, Audit(TOPIC, id=expression), records)
+        yield _row(f"audit by {name}, {cores} core(s)", records, timing, (limit, direct), cold, share)
+    say(f"{cores} core(s): from_avro")
+    limit, direct = _raw(session, access, AVRO_TOPIC, records)
+    yield _row(f"Spark's raw read of Avro, {cores} core(s)", records, limit)
+    cold, timing = _twice(session, access, Audit(AVRO_TOPIC, id="value.id", shape=Shape(AVRO_SCHEMA)), records)
+    yield _row(f"audit by an id by from_avro, {cores} core(s)", records, timing, (limit, direct), cold)
+
+
+def _raw(session: SparkSession, access: TopicAccess, topic: str, records: int) -> tuple[JobTiming, JobTiming]:
+    """With Spark's default settings, and as the audit reads; the second run of each counts."""
     spans = {number: OffsetSpan(number, 0, records // PARTITIONS) for number in range(PARTITIONS)}
-    reader = Reader(session, access, TOPIC)
+    reader = Reader(session, access, topic)
 
     def raw() -> None:
         reader.records(spans).write.format("noop").mode("overwrite").save()
 
-    def pids() -> Iterator[int]:
-        return family(os.getpid())
+    _, limit = timed(raw, _pids), timed(raw, _pids)
+    with with_settings(session, DIRECT_READ):
+        _, direct = timed(raw, _pids), timed(raw, _pids)
+    return limit, direct
 
-    say(f"{cores} core(s): Spark's raw read, twice, the first to warm up")
-    timed(raw, pids)
-    limit = timed(raw, pids)
-    yield _row(f"Spark's raw read, {cores} core(s)", records, limit)
-    for name, expression in EXPRESSIONS.items():
-        say(f"{cores} core(s): {name}")
 
-        def audit(expression: str = expression) -> None:
-            question = Audit(TOPIC, id=expression)
-            report = audit_once(session, access, question, AuditSettings(TOPIC), lambda _: None)
-            counts = {each.kind: each.count for each in report.result.findings}
-            if counts != {"duplicate": TWICE} or report.result.records != records:
-                raise ValueError(f"found {counts} in {report.result.records} records")
+def _twice(session: SparkSession, access: TopicAccess, question: Audit, records: int) -> tuple[JobTiming, JobTiming]:
+    return tuple(timed(lambda: audited(session, access, question, records, TWICE), _pids) for _ in range(2))  # type: ignore[return-value]  # two of them
 
-        cold, timing = timed(audit, pids), timed(audit, pids)
-        yield _row(f"audit by {name}, {cores} core(s)", records, timing, limit, cold)
+
+def audited(session: SparkSession, access: TopicAccess, question: Audit, records: int, twice: int) -> None:
+    """One audit, which must find just so many duplicates in so many records."""
+    report = audit_once(session, access, question, AuditSettings(question.topic), lambda _: None)
+    counts = {each.kind: each.count for each in report.result.findings}
+    if counts != ({"duplicate": twice} if twice else {}) or report.result.records != records:
+        raise ValueError(f"found {counts} in {report.result.records} records")
+
+
+# --- Memory, as records grow ---
+
+
+class PeakMemory:
+    """The largest resident memory of this process's JVM and of all its Python workers together, in megabytes."""
+
+    def __init__(self) -> None:
+        self.jvm = self.workers = 0.0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._over.wait(LOOK_SECONDS):
+            jvm = workers = 0.0
+            for pid in [each for each in _pids() if each != os.getpid()]:
+                with contextlib.suppress(OSError):
+                    name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+                    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1])
+                    megabytes = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+                    jvm, workers = (jvm + megabytes, workers) if name == "java" else (jvm, workers + megabytes)
+            self.jvm, self.workers = max(self.jvm, jvm), max(self.workers, workers)
+
+
+def grow(cluster: KafkaCluster, counts: Sequence[int]) -> list[FigureRow]:
+    """Audits of the first records of a topic by key, on two cores, for each of these numbers of records."""
+    most = max(counts)
+    cluster.create_topic(GROWING, PARTITIONS)
+    rows = []
+    with spark(cluster, 2) as (session, access):
+        say(f"writing {most:,} records")
+        place = f"CAST(id % {PARTITIONS} AS INT) AS partition"
+        numbers = session.range(0, most, 1, PARTITIONS)
+        frame = numbers.selectExpr("CAST(id AS STRING) AS key", "CAST(id % 1000 AS STRING) AS value", place)
+        options = {"kafka.bootstrap.servers": cluster.bootstrap, "topic": GROWING, **FAST_WRITE}
+        frame.write.format("kafka").options(**options).save()
+    for count in sorted(counts):
+        say(f"{count:,} records")
+        ends = ",".join(f"{number}:{count // PARTITIONS}" for number in range(PARTITIONS))
+        with spark(cluster, 2) as (session, access), PeakMemory() as peak:
+            question = Audit(GROWING, id="key", end=parse_bound(ends))
+            timing = timed(lambda question=question, count=count: audited(session, access, question, count, 0), _pids)  # type: ignore[misc]  # a lambda of its own
+        memory = f"at most {peak.jvm:,.0f} MB of Spark's JVM, {peak.workers:,.0f} MB of its Python workers"
+        row = _row(f"audit of {count:,} records, 2 core(s), in a new Spark", count, timing)
+        rows.append(row._replace(note=f"{row.note}; {memory}"))
+    return rows
 
 
 def _row(
-    what: str, records: int, timing: JobTiming, limit: JobTiming | None = None, cold: JobTiming | None = None
+    what: str,
+    records: int,
+    timing: JobTiming,
+    limits: tuple[JobTiming, JobTiming] | None = None,
+    cold: JobTiming | None = None,
+    share: float | None = None,
 ) -> FigureRow:
     note = f"{timing.wall:.1f} s, {timing.cpu:.1f} CPU s"
-    if limit is None or cold is None:
+    if limits is None or cold is None:
         return FigureRow(what, records / timing.wall, "records/s", load(), more=True, note=note)
-    note += f", {limit.cpu / timing.cpu:.2f} of raw by CPU; the first time {cold.wall:.1f} s"
+    limit, direct = limits
+    note += f", {limit.cpu / timing.cpu:.2f} of raw by CPU, {direct.wall / timing.wall:.2f} of the second version's"
+    note += f"; the first time {cold.wall:.1f} s"
     raw = records / limit.wall
-    return FigureRow(
-        what, records / timing.wall, "records/s", load(), SHARE * raw, raw, "raw read", more=True, note=note
-    )
+    target = None if share is None else share * raw
+    return FigureRow(what, records / timing.wall, "records/s", load(), target, raw, "raw read", more=True, note=note)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.audit", description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="half a million records: to see that the bench works")
+    parser.add_argument("--grow", type=int, nargs="+", metavar="RECORDS", help="only memory, as records grow")
     parser.add_argument("--output", choices=("table", "json"), default="table")
     options = parser.parse_args(argv)
     records = QUICK_RECORDS if options.quick else RECORDS
     with KafkaCluster(heap_mb=1024, progress=say) as cluster:
-        rows = measure(cluster, records)
+        rows = grow(cluster, options.grow) if options.grow else measure(cluster, records)
     print(as_json(rows, {"records": records}) if options.output == "json" else table(rows))
     return 0
 

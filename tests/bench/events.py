@@ -140,12 +140,13 @@ def blocker_delays(
     producers = wire.init(ids, OPEN_TIMEOUT_MS)
     thresholds: dict[str, float] = {}
     for number, producer in enumerate(producers):
-        work = [(producer, spare_partition(scale, 10 + number))]
+        # A topic of its own: of thousands of stalls those of a new topic are series, see ``shown``.
+        work = [(producer, spare_partition(scale, number * scale.partitions))]
         wire.add(work)
         wire.produce(work)
         thresholds[f'transactional_id="{producer.transactional_id}"'] = time.time() + STALL_AFTER_SECONDS
         time.sleep(random.uniform(0, 2))
-    place = spare_partition(scale, 9)
+    place = spare_partition(scale, tries * scale.partitions)
     make_orphan(cluster, place.topic, place.partition)
     orphan = 'kind="hanging"'
     thresholds[orphan] = time.time() + STALL_AFTER_SECONDS

@@ -20,13 +20,14 @@ from exporter.model import TopicPartition
 from exporter.transactions.aggregates import Aggregates, Caps
 from exporter.transactions.applications import Grouping
 from exporter.transactions.entries import encode_key, encode_section
-from exporter.transactions.records import HEAD, PLAIN, PREVIOUS_ID_TAGS, TIMES, Status
+from exporter.transactions.records import HEAD, PREVIOUS_ID_TAGS, TIMES, Status
 from exporter.transactions.state_machine import StateMachine
 from exporter.transactions.tail import BATCH
 from tests.bench.machine import rss_mb
 
 PARTITIONS = 50
 TAGS = PREVIOUS_ID_TAGS + b"\xff" * 8
+NO_PARTITIONS = b"\x01"
 SUBTASKS = 16
 BEGIN_MS = 1_790_000_000_000
 PER_SECOND = 400
@@ -55,7 +56,9 @@ def records(finished: int, opened: int) -> Iterator[MadeRecord]:
             if number >= finished:
                 break
         else:
-            end = PLAIN.pack(1, number, 0, 60_000, Status.COMPLETE_COMMIT, 1, ms + 2, ms) + TAGS
+            end = (
+                HEAD.pack(1, number, 0, 60_000, Status.COMPLETE_COMMIT) + NO_PARTITIONS + TIMES.pack(ms + 2, ms) + TAGS
+            )
             yield MadeRecord(partition, ms, key, end)
 
 

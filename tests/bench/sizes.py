@@ -46,30 +46,28 @@ from tests.bench.stand_in import PER_TOPIC
 PARTITIONS = (5_000, 10_000, 50_000, 100_000)
 OPEN = (500, 1_000, 2_000, 5_000)
 READS = 12
-"""Reads of a minute at the default interval; one of them is a sweep."""
+"""Reads of a minute at the default interval; one of them requests the metadata of all topics."""
 BODIES = 200
 
 
 class SizeCost(NamedTuple):
-    """One size: CPU seconds of a read in between and of a sweep, of a minute; ms of a body; MB; faults of a read."""
+    """One size: CPU seconds of a median read, of the longest one, of a minute; ms of a body; MB; faults of a read."""
 
     partitions: int
     open: int
-    brokers: int
     read_cpu: float
-    sweep_cpu: float
+    longest_cpu: float
     minute_cpu: float
     body_p99_ms: float
     rss_mb: float
     faults: int
-    longest_read: float
     shown: int
 
 
 @contextmanager
-def stand_ins(partitions: int, opened: int, brokers: int, late: int) -> Iterator[list[int]]:
+def stand_ins(partitions: int, opened: int, brokers: int, late: int = 0, refusing: int = 0) -> Iterator[list[int]]:
     """The ports of running brokers."""
-    sizes = ("--partitions", partitions, "--open", opened, "--brokers", brokers, "--late", late)
+    sizes = ("--partitions", partitions, "--open", opened, "--brokers", brokers, "--late", late, "--refusing", refusing)
     argv = [sys.executable, "-m", "tests.bench.stand_in", *map(str, sizes)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
         if running.stdin is None or running.stdout is None:
@@ -113,30 +111,27 @@ def opened_transactions(count: int) -> OpenTransactions:
     )
 
 
-def measure(partitions: int, opened: int, brokers: int = 1, late: int = 0) -> SizeCost:
+def measure(partitions: int, opened: int) -> SizeCost:
     """Run a minute of reads after the stalls are known."""
     share_one_arena()
     moved = TimeAhead()
     clock = moved.clock()
-    with stand_ins(partitions, opened, brokers, late) as ports:
+    with stand_ins(partitions, opened, 1) as ports:
         properties = Properties.parse({"bootstrap.servers": f"127.0.0.1:{ports[0]}"})
         client = ClusterClient(properties, clock)
         cluster = Cluster(properties, client, Grouping(), StateDir(None), "bench", clock)
         source = WithThresholds(LsoSource(cluster, LsoSettings()), Thresholds, clock, cluster.grouping)
         exposition, facts = Exposition(clock), FactStore()
         fact = opened_transactions(opened)
-        longest = 0.0
         faults: set[Fault] = set()
 
         def read() -> float:
-            nonlocal longest
             facts.post(("log",), Snapshot("txnlog", "", "", 1e9, (), (), (fact,), 0.0, clock.monotonic(), clock.wall()))
-            before, began = time.process_time(), time.monotonic()
+            before = time.process_time()
             deadline = Deadline.after(source.timeout, clock.monotonic)
             snapshot = read_source(source, deadline, facts.facts(clock.monotonic()), clock)
             exposition.swap({("lso",): snapshot})
             cpu = time.process_time() - before
-            longest = max(longest, time.monotonic() - began)
             faults.clear()
             faults.update(snapshot.faults)
             moved.pass_(5.0)
@@ -144,7 +139,6 @@ def measure(partitions: int, opened: int, brokers: int = 1, late: int = 0) -> Si
 
         for _ in range(2 * READS):
             read()
-        longest = 0.0
         costs = sorted(read() for _ in range(READS))
         shown = exposition.body(Format.TEXT).count(b"kafka_eos_lso_stalled_since_timestamp_seconds{")
         bodies = sorted(_body_seconds(exposition, read if number % 20 == 0 else None) for number in range(BODIES))
@@ -152,8 +146,7 @@ def measure(partitions: int, opened: int, brokers: int = 1, late: int = 0) -> Si
         memory = rss_mb(os.getpid())
     in_between = costs[len(costs) // 2]
     p99 = bodies[int(0.99 * len(bodies))] * 1000
-    size = (partitions, opened, brokers)
-    return SizeCost(*size, in_between, costs[-1], sum(costs), p99, memory, len(faults), longest, shown)
+    return SizeCost(partitions, opened, in_between, costs[-1], sum(costs), p99, memory, len(faults), shown)
 
 
 def _body_seconds(exposition: Exposition, read: object) -> float:
@@ -164,8 +157,8 @@ def _body_seconds(exposition: Exposition, read: object) -> float:
     return time.perf_counter() - began
 
 
-def in_fresh_process(partitions: int, opened: int, brokers: int = 1, late: int = 0) -> SizeCost:
-    sizes = [str(each) for each in (partitions, opened, brokers, late)]
+def in_fresh_process(partitions: int, opened: int) -> SizeCost:
+    sizes = [str(each) for each in (partitions, opened)]
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench.sizes", "--one", *sizes], stdout=subprocess.PIPE, text=True, check=True
     )
@@ -183,8 +176,8 @@ def picture(by_partitions: Sequence[SizeCost], by_open: Sequence[SizeCost], path
     for column, costs, name in ((0, by_partitions, "partitions"), (1, by_open, "open")):
         sizes = [getattr(each, name) for each in costs]
         top, bottom = axes[0][column], axes[1][column]
-        top.plot(sizes, [each.minute_cpu for each in costs], marker="o", label="with the sweep")
-        top.plot(sizes, [each.read_cpu * READS for each in costs], marker="o", label="without it")
+        top.plot(sizes, [each.minute_cpu for each in costs], marker="o", label="all reads")
+        top.plot(sizes, [each.read_cpu * READS for each in costs], marker="o", label="twelve median reads")
         bottom.plot(sizes, [each.rss_mb for each in costs], marker="o")
         for each in (top, bottom):
             each.set_ylim(bottom=0)
@@ -201,7 +194,7 @@ def main() -> int:
     """Print a line for each size, and write the plot."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.sizes", description=__doc__.split("\n")[0])
     parser.add_argument("--picture", type=Path, help="where to write the plot")
-    parser.add_argument("--one", nargs=4, type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=2, type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(measure(*options.one)))

@@ -43,7 +43,7 @@ class StandIn(fakes.FakeBroker):
     def __init__(self, partitions: int, opened: int, *, late: bool = False) -> None:
         self._partitions, self._opened, self._late = partitions, opened, late
         self.brokers: Sequence[tuple[int, str, int]] = ()
-        self._metadata = cache(self._describe)
+        self.metadata = cache(self._describe)
         super().__init__(self._reply)
 
     def _answer(self, connection: Any, frame: bytes) -> bool:
@@ -63,7 +63,7 @@ class StandIn(fakes.FakeBroker):
         if key == METADATA:
             named = None if request.topics is None else tuple(each.name for each in request.topics)
             data = struct.pack(">i", correlation) + b"\0" * (version >= METADATA_FLEXIBLE)
-            data += self._metadata(version, named)
+            data += self.metadata(version, named)
             connection.sendall(struct.pack(">i", len(data)) + data)
         else:
             answer = self._producers(request)
@@ -155,6 +155,7 @@ def main() -> int:
     parser.add_argument("--open", type=int, default=2_000)
     parser.add_argument("--brokers", type=int, default=1)
     parser.add_argument("--late", type=int, default=0, help="the broker that answers after 30 s")
+    parser.add_argument("--refusing", type=int, default=0, help="the broker that takes no connection")
     options = parser.parse_args()
     running = [
         StandIn(options.partitions, options.open, late=node == options.late) for node in range(1, options.brokers + 1)
@@ -162,6 +163,9 @@ def main() -> int:
     brokers = tuple((node, "127.0.0.1", each.port) for node, each in enumerate(running, 1))
     for each in running:
         each.brokers = brokers
+        each.metadata = running[0].metadata  # made once for all: fifty times that is seconds of this process
+    if options.refusing:
+        running[options.refusing - 1].close()
     for each in running:
         print(each.port, flush=True)
     sys.stdin.read()
