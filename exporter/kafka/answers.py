@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -19,13 +19,15 @@ class Answers(Generic[K, V]):
 
     A key is in ``values``, or in ``unanswered`` with its own fault, or in neither when the cluster answered that it
     does not know it. ``faults`` has one fault for each broker and cause, with the count and a few examples. ``brokers``
-    has the node id of the broker that gave each value, for requests to the leaders of the keys.
+    has the node id of the broker that gave each value, for requests to the leaders of the keys; ``asked_again`` has the
+    keys whose leader was another one, or newly elected.
     """
 
     values: dict[K, V]
     unanswered: dict[K, Fault]
     faults: tuple[Fault, ...]
     brokers: dict[K, int] = field(default_factory=dict)
+    asked_again: frozenset[K] = frozenset()
 
 
 class Tally(Generic[K, V]):
@@ -75,7 +77,7 @@ class Tally(Generic[K, V]):
         self._lost.pop(key, None)
         self._refused.pop(key, None)
 
-    def result(self) -> Answers[K, V]:
+    def result(self, asked_again: Iterable[K] = ()) -> Answers[K, V]:
         unanswered = dict(self._lost)
         groups: dict[tuple[str, int], list[K]] = {}
         for key, (where, code, grant, remedy) in self._refused.items():
@@ -88,7 +90,7 @@ class Tally(Generic[K, V]):
             grants = {self._refused[key][2] for key in keys} - {""}
             remedies = {self._refused[key][3] for key in keys} - {""}
             faults.append(refusal(self._what(where, subject), code, some(grants), some(remedies)))
-        return Answers(self.values, unanswered, tuple(faults), self._brokers)
+        return Answers(self.values, unanswered, tuple(faults), self._brokers, frozenset(asked_again))
 
     def _what(self, where: str, subject: str) -> str:
         return f"{self._request} of {subject} at {where}" if where else f"{self._request} of {subject}"

@@ -12,7 +12,6 @@ from exporter.core.kept import KeptValue
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.requests.offsets import both_ends
 from exporter.kafka.requests.routing import NAMED_TOPICS
 from exporter.lso.proof import OpenStart
 from exporter.lso.rules import Coordinators
@@ -34,6 +33,7 @@ from exporter.model import (
 )
 from exporter.sources.cluster import Cluster, KafkaSource
 from exporter.sources.holders import StallHolders
+from exporter.sources.partition_ends import PartitionEnds
 from exporter.sources.prover import Prover
 
 JITTER = 0.05
@@ -89,6 +89,7 @@ class LsoSource(KafkaSource):
         self._elsewhere: frozenset[TopicPartition] = frozenset()  # of other shards' topics
         self._pulses: frozenset[TopicPartition] = frozenset()
         self._pulse_of: Metadata | None = None
+        self._ends = PartitionEnds(cluster.client)
         self._sweep = Sweep(settings.sweep_interval, settings.interval)
         self._listed_at: float | None = None  # the metadata of all topics
         self._grown = False  # there may be partitions that were never read
@@ -282,7 +283,8 @@ class LsoSource(KafkaSource):
     ) -> tuple[tuple[Fault, ...], AbstractSet[TopicPartition]]:
         """Read both offsets of the targets; the faults, and which of them answered."""
         asked_at = self._cluster.clock.monotonic()
-        ends = both_ends(self._cluster.client, metadata, targets, deadline)
+        readings, standing = self._watch.readings, self._watch.standing
+        ends = self._ends.read(metadata, targets, readings, standing, deadline, asked_at)
         now = self._cluster.clock.monotonic()
         self._watch.look_at_all(ends.stable, ends.high, now, asked_at)
         if ends.gone:  # the next metadata will not have it

@@ -6,6 +6,7 @@ all others, and an answer with tagged fields, are left to kafka-python.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
@@ -45,13 +46,36 @@ class Offsets(NamedTuple):
     refused: tuple[Refused, ...]
 
 
+class OffsetsMemo:
+    """The last answer of each broker to requests about the same partitions: most are, byte for byte, what they were.
+    Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[int | None, bool], tuple[bytes, Offsets]] = {}
+
+    def read(self, node: int | None, body: bytes, *, flexible: bool) -> Offsets | None:
+        """As ``read_offsets``. The values must not be changed."""
+        with self._lock:
+            known = self._kept.get((node, flexible))
+        if known is not None and known[0] == body:
+            return known[1]
+        found = read_offsets(body, flexible=flexible)
+        if found is not None:
+            with self._lock:
+                self._kept[node, flexible] = body, found
+        return found
+
+
 class OffsetsRequest(ListOffsetsRequest, init=False):
     """As kafka-python's, about partitions that a broker leads; ``topics`` is made only when somebody asks for it."""
 
-    __slots__ = ("batch", "routes", "timestamps")
+    __slots__ = ("batch", "memo", "routes", "timestamps")
     batch: Sequence[TopicPartition]
     routes: Metadata
     timestamps: Mapping[TopicPartition, int]
+    memo: OffsetsMemo | None
 
     @property
     def asked(self) -> Mapping[str, Sequence[tuple[int, int, int]]]:
@@ -125,7 +149,13 @@ class OffsetsRequest(ListOffsetsRequest, init=False):
         Raises what a corrupt answer makes of either.
         """
         version = self.API_VERSION
-        found = read_offsets(body, flexible=version >= FLEXIBLE) if FIRST_VERSION <= version <= LAST_VERSION else None
+        if not FIRST_VERSION <= version <= LAST_VERSION:
+            return kind.decode(body)
+        flexible = version >= FLEXIBLE
+        if self.memo is None:
+            found = read_offsets(body, flexible=flexible)
+        else:
+            found = self.memo.read(self.routes.leader(*self.batch[0]), body, flexible=flexible)
         return kind.decode(body) if found is None else found
 
 
@@ -136,10 +166,11 @@ def offsets_request(
     isolation: int,
     replica: int,
     timeout_ms: int,
+    memo: OffsetsMemo | None = None,
 ) -> OffsetsRequest:
     """Asks for the offset of a timestamp in each partition, with the leader epochs of ``routes``."""
     request = OffsetsRequest(replica_id=replica, isolation_level=isolation, timeout_ms=timeout_ms)
-    request.batch, request.routes, request.timestamps = batch, routes, timestamps
+    request.batch, request.routes, request.timestamps, request.memo = batch, routes, timestamps, memo
     return request
 
 

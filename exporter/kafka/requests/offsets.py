@@ -10,7 +10,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from exporter.kafka.answers import Answers
 from exporter.kafka.faults import LEADER_MOVED
-from exporter.kafka.requests.bulk_offsets import Offsets, offsets_request
+from exporter.kafka.requests.bulk_offsets import Offsets, OffsetsMemo, offsets_request
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.routing import BrokerAccess, Item, Question, ask_leaders
 from exporter.model import Deadline, Fault, Reason, TopicPartition
@@ -53,14 +53,25 @@ def both_ends(
     """
     stable = end_offsets(client, metadata, partitions, Isolation.READ_COMMITTED, deadline)
     high = end_offsets(client, metadata, stable.values, Isolation.READ_UNCOMMITTED, deadline)
-    unanswered = (*stable.unanswered.items(), *high.unanswered.items())
+    return ends_of(stable.values, high.values, (stable, high))
+
+
+def ends_of(
+    stable: Mapping[TopicPartition, int],
+    high: Mapping[TopicPartition, int],
+    answers: Sequence[Answers[TopicPartition, int]],
+) -> Ends:
+    """Both ends, with the faults of the answers that they are from."""
+    told = [(partition, fault) for each in answers for partition, fault in each.unanswered.items()]
     return Ends(
-        stable.values,
-        high.values,
+        stable,
+        high,
         tuple(
-            dict.fromkeys(each for each in (*stable.faults, *high.faults) if each.reason is not Reason.UNKNOWN_TOPIC)
+            dict.fromkeys(
+                fault for each in answers for fault in each.faults if fault.reason is not Reason.UNKNOWN_TOPIC
+            )
         ),
-        frozenset(partition for partition, fault in unanswered if fault.reason is Reason.UNKNOWN_TOPIC),
+        frozenset(partition for partition, fault in told if fault.reason is Reason.UNKNOWN_TOPIC),
     )
 
 
@@ -70,6 +81,7 @@ def end_offsets(
     partitions: Iterable[TopicPartition],
     isolation: Isolation,
     deadline: Deadline,
+    memo: OffsetsMemo | None = None,
 ) -> Answers[TopicPartition, int]:
     """The high watermark (READ_UNCOMMITTED) or the last stable offset (READ_COMMITTED) of each partition.
 
@@ -77,7 +89,7 @@ def end_offsets(
     READ_COMMITTED. An answer without an error and without an offset counts as UNKNOWN_SERVER_ERROR.
     """
     asked = dict.fromkeys(partitions, LATEST)
-    return list_offsets(client, metadata, asked, deadline, isolation, absent=UNKNOWN_SERVER_ERROR)
+    return list_offsets(client, metadata, asked, deadline, isolation, absent=UNKNOWN_SERVER_ERROR, memo=memo)
 
 
 def log_end_offsets(
@@ -124,6 +136,7 @@ def list_offsets(
     absent: int = 0,
     replica: int = CONSUMER,
     give: Callable[[Any], int] = _offset,
+    memo: OffsetsMemo | None = None,
 ) -> Answers[TopicPartition, int]:
     """ListOffsets: the offset of a timestamp (Unix milliseconds, or LATEST, EARLIEST, NEWEST) in each partition.
 
@@ -135,12 +148,13 @@ def list_offsets(
 
     Each leader is asked with the leader epoch of ``metadata``: a broker in another one answers FENCED_LEADER_EPOCH or
     UNKNOWN_LEADER_EPOCH (Partition.scala checkCurrentLeaderEpoch) and does not answer from the log of an earlier
-    leadership.
+    leadership. With a ``memo``, for requests about the same partitions again and again, an answer that is the last one
+    is not read again.
     """
 
     def request(batch: Sequence[TopicPartition], routes: Metadata) -> ListOffsetsRequest:
         timeout_ms = int(deadline.remaining() * 1000)
-        made = offsets_request(batch, routes, timestamps, int(isolation), replica, timeout_ms)
+        made = offsets_request(batch, routes, timestamps, int(isolation), replica, timeout_ms, memo)
         return made if give is _offset else made.plain()
 
     question: Question[TopicPartition, int] = Question(

@@ -79,6 +79,7 @@ def ask_leaders(
             return tally.result()
         moved = [key for key, asked in elsewhere.items() if _has_moved(metadata, fresh, question.home(key), asked)]
         _ask_once(cluster, fresh, question, moved, deadline, tally)
+        return tally.result(moved)
     return tally.result()
 
 

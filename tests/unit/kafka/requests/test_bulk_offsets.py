@@ -13,6 +13,7 @@ from exporter.kafka.requests.bulk_offsets import (
     FLEXIBLE,
     LAST_VERSION,
     Offsets,
+    OffsetsMemo,
     offsets_request,
     read_offsets,
 )
@@ -120,3 +121,25 @@ def test_the_topics_of_a_request_can_be_asked_for() -> None:
     (topic,) = request.topics
     (row,) = topic.partitions
     assert (topic.name, row.partition_index, row.current_leader_epoch, row.timestamp) == ("a", 3, 8, LATEST)
+
+
+def test_an_answer_that_is_the_last_one_of_its_broker_is_not_read_again() -> None:
+    bodies = [response(8, {"orders": {0: (0, -1, offset, 3), 1: (0, -1, 7, 3)}}) for offset in (10, 10, 11)]
+    memo = OffsetsMemo()
+    first, same, moved = (memo.read(1, body, flexible=True) for body in bodies)
+    assert first is not None
+    assert first.offsets == {TopicPartition("orders", 0): 10, TopicPartition("orders", 1): 7}
+    assert same is first
+    assert moved == read_offsets(bodies[2], flexible=True)
+    elsewhere = memo.read(2, bodies[2], flexible=True)
+    assert elsewhere == moved
+    assert elsewhere is not moved
+
+
+def test_an_answer_that_is_corrupt_or_unknown_is_not_kept() -> None:
+    body = response(8, {"orders": {0: (0, -1, 10, 3)}})
+    memo = OffsetsMemo()
+    for _ in range(2):
+        with pytest.raises((ValueError, IndexError, struct.error)):
+            memo.read(1, body[:-3], flexible=True)
+    assert memo.read(1, body, flexible=True) == read_offsets(body, flexible=True)

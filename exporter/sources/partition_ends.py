@@ -1,0 +1,100 @@
+"""Both ends of partitions, of which only what may have changed is requested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from exporter.kafka.client import ClusterClient
+from exporter.kafka.faults import BROKEN
+from exporter.kafka.requests.bulk_offsets import OffsetsMemo
+from exporter.kafka.requests.metadata import Metadata
+from exporter.kafka.requests.offsets import Ends, Isolation, end_offsets, ends_of
+from exporter.lso.readings import Reading
+from exporter.model import Deadline, TopicPartition
+
+HIGH_SECONDS = 15.0
+"""Seconds between two requests for the high watermarks above LSOs that do not move: a usual scrape interval."""
+SLACK = 1.0
+"""Seconds by which a read may be early."""
+
+
+class PartitionEnds:
+    """Reads partitions at intervals. Not thread-safe: for one worker.
+
+    While one leader leads, neither end falls, and the last stable offset (LSO) is at most the high watermark
+    (UnifiedLog.scala). So an LSO that did not move is below the high watermark if it was before; and where the high
+    watermark did not move, an LSO that had reached it is still there. The other end is not requested. A new leader
+    may have truncated the log: after each election both ends are read.
+    """
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+        self._memo = OffsetsMemo()
+        self._metadata: Metadata | None = None
+        self._elected: set[TopicPartition] = set()  # whose both ends were not read since
+        self._high_at = float("-inf")
+
+    def read(
+        self,
+        metadata: Metadata,
+        partitions: frozenset[TopicPartition],
+        readings: Mapping[TopicPartition, Reading],
+        standing: Iterable[TopicPartition],
+        deadline: Deadline,
+        now: float,
+    ) -> Ends:
+        """Both ends of these partitions; ``now`` is monotonic. ``standing``: whose LSO was below the high watermark.
+
+        The high watermark above an LSO that did not move is up to HIGH_SECONDS old.
+        """
+        self._note_elections(metadata)
+        held = [each for each in standing if each in partitions]
+        level = partitions.difference(held, self._elected) & readings.keys()
+        others = partitions.difference(held, level)
+        high_due = now - self._high_at >= HIGH_SECONDS - SLACK
+        if high_due:
+            self._high_at = now
+
+        client, committed = self._client, Isolation.READ_COMMITTED
+        stable = end_offsets(client, metadata, (*held, *others), committed, deadline, self._memo)
+        high = {
+            each: readings[each].high_watermark
+            for each in (() if high_due else held)
+            if stable.values.get(each) == readings[each].last_stable_offset
+            and each not in self._elected
+            and each not in stable.asked_again
+        }
+        lost = {metadata.leader(*each) for each, fault in stable.unanswered.items() if fault.reason in BROKEN}
+        wanted = [each for each in stable.values if each not in high]
+        wanted += [each for each in level if not lost or metadata.leader(*each) not in lost]
+        newest = end_offsets(client, metadata, wanted, Isolation.READ_UNCOMMITTED, deadline)
+        high |= newest.values
+        moved = [
+            each
+            for each in level & newest.values.keys()
+            if newest.values[each] != readings[each].high_watermark or each in newest.asked_again
+        ]
+        again = end_offsets(client, metadata, moved, committed, deadline)
+
+        both = stable.values | {each: readings[each].last_stable_offset for each in level.difference(moved)}
+        for each in moved:
+            if (offset := again.values.get(each)) is None:
+                del high[each]
+            else:
+                both[each], high[each] = offset, max(offset, high[each])
+        self._elected -= high.keys()
+        return ends_of(both, high, (stable, newest, again))
+
+    def _note_elections(self, metadata: Metadata) -> None:
+        before, self._metadata = self._metadata, metadata
+        if before is None or before.topics is metadata.topics:
+            return
+        for topic, partitions in metadata.topics.items():
+            known = before.topics.get(topic)
+            if known is not partitions and known != partitions:
+                led = {} if known is None else {number: each.leader_epoch for number, each in known.items()}
+                self._elected |= {
+                    TopicPartition(topic, number)
+                    for number, each in partitions.items()
+                    if each.leader_epoch != led.get(number)
+                }
