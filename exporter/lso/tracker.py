@@ -17,18 +17,14 @@ from exporter.lso.readings import Reading, Readings
 from exporter.lso.rules import (
     Coordinators,
     LogProducer,
-    Replication,
     Standing,
-    decided,
     holder,
     is_stalled,
-    name_blocker,
-    stall_start,
     standing,
 )
 from exporter.lso.saved_stalls import SavedStall, read_stalls, stalls_document
 from exporter.lso.settled import SettledPartitions
-from exporter.model import OpenTransaction, ReleaseTimes, Stall, TopicPartition, TransactionState
+from exporter.model import TopicPartition, TransactionState
 
 
 class Held(NamedTuple):
@@ -47,35 +43,26 @@ class Held(NamedTuple):
         return self.producer_id, self.start_offset
 
 
-class _Named(NamedTuple):
-    """A stall, and the values that it was made of: with the same values it is the same."""
-
-    made_of: tuple[object, ...]
-    stall: Stall
-
-
 class StallTracker:
     """The partitions of one cluster. ``stall_after`` is in seconds."""
 
     def __init__(self, stall_after: float) -> None:
-        self._stall_after = stall_after
+        self.stall_after = stall_after
         self._anchor: Anchor | None = None
         self.readings = Readings()
         self.standing: dict[TopicPartition, Standing] = {}
+        self.newest = float("-inf")
+        """The instant of the newest reading."""
         self.producers = OpenProducers()
         self._held: dict[TopicPartition, Held] = {}
         self._saved: dict[TopicPartition, SavedStall] = {}
         self._topic_ids: dict[str, str] = {}
         self._proven: dict[TopicPartition, float] = {}
-        self._settled = SettledPartitions()
-        self._named: dict[TopicPartition, _Named] = {}
+        self.settled = SettledPartitions()
         self._memories: dict[TopicPartition, tuple[tuple[object, ...], SavedStall]] = {}
         self._revision = 0  # counts changes of ``standing`` and of what else ``unsettled`` depends on
         self._begins = KeptValue(list[float]())  # of ``standing``, in order
         self._growths = 0  # counts readings with another offset than the one before
-        self._newest = float("-inf")  # the instant of the newest reading
-        self._stalls = KeptValue(list[Stall]())
-        self._one_more_at = float("-inf")  # the instant at which a partition is stalled that is not among them
         self._lost: dict[TopicPartition, Reading] = {}  # the last readings of partitions that are not read any more
 
     # --- Time ---
@@ -158,7 +145,7 @@ class StallTracker:
                 self.look(partition, last_stable_offset, high_watermark, now, asked_at)
         readings.renew(same, asked_at)
         self._growths += grown
-        self._newest = max(self._newest, asked_at)
+        self.newest = max(self.newest, asked_at)
 
     def look(
         self,
@@ -171,7 +158,7 @@ class StallTracker:
         """Process one reading, requested at ``asked_at`` and answered at ``now``, monotonic."""
         at = now if asked_at is None else asked_at
         self._growths += 1
-        self._newest = max(self._newest, at)
+        self.newest = max(self.newest, at)
         watched = partition in self.readings
         before = self.standing.get(partition)
         self.readings.note(partition, Reading(last_stable_offset, high_watermark, at))
@@ -199,8 +186,7 @@ class StallTracker:
         if self.standing.pop(partition, None) is not None:
             self._revision += 1
         self.producers.forget(partition)
-        self._settled.forget(partition)
-        self._named.pop(partition, None)
+        self.settled.forget(partition)
 
     def identify(self, topic_ids: Mapping[str, str]) -> frozenset[TopicPartition]:
         """Set the ids of topics, and drop the state of earlier topics of the same name. Returns the partitions of such
@@ -224,8 +210,8 @@ class StallTracker:
     def due(self, earliest: float, latest: float) -> float | None:
         """The last instant in this interval, on the monotonic clock, at which a partition becomes stalled."""
         begins = self._begins.of((self._revision,), lambda _: sorted(each.seen for each in self.standing.values()))
-        count = bisect_right(begins, latest - self._stall_after)
-        instant = begins[count - 1] + self._stall_after if count else earliest
+        count = bisect_right(begins, latest - self.stall_after)
+        instant = begins[count - 1] + self.stall_after if count else earliest
         return instant if instant > earliest else None
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
@@ -261,7 +247,7 @@ class StallTracker:
             partition
             for partition, state in self.standing.items()
             if (at := readings[partition].at) - proven.get(partition, never) >= max_age
-            and is_stalled(state, self._stall_after, at)
+            and is_stalled(state, self.stall_after, at)
         ]
 
     def prove(self, partitions: Iterable[TopicPartition]) -> None:
@@ -290,7 +276,7 @@ class StallTracker:
 
     def unsettled(self, coordinators: Coordinators) -> list[TopicPartition]:
         """The partitions with the LSO below the high watermark that are not ``Settled`` by these coordinators."""
-        return self._settled.others(self.standing, self.producers, coordinators, self._revision)
+        return self.settled.others(self.standing, self.producers, coordinators, self._revision)
 
     def unknown_to(self, coordinators: Coordinators) -> dict[TopicPartition, tuple[LogProducer, ...]]:
         """Open transactions that no coordinator has, by the last answer."""
@@ -329,126 +315,18 @@ class StallTracker:
             state = self._restate(partition, state._replace(since=before.since, exact=before.exact))
         self._held[partition] = Held(who.producer_id, who.start_offset, state.since, state.exact)
 
-    def _held_by(self, partition: TopicPartition, state: Standing) -> int | None:
+    def held_by(self, partition: TopicPartition, state: Standing) -> int | None:
         """The producer id whose transaction was seen to start at the current LSO."""
         held = self._held.get(partition)
         return held.producer_id if held is not None and held.start_offset == state.last_stable_offset else None
 
-    def completing(self, coordinators: Coordinators) -> dict[TopicPartition, tuple[OpenTransaction, ...]]:
-        """The stalled partitions that decided transactions may hold, with these transactions."""
-        found = {}
-        for partition in self.unsettled(coordinators):
-            state = self.standing[partition]
-            if not is_stalled(state, self._stall_after, self.readings[partition].at):
-                continue
-            who = holder(self.producers.of(partition), state.last_stable_offset)
-            if who is None:
-                candidates = decided(partition, coordinators, self._held_by(partition, state))
-            else:
-                known = coordinators.by_producer.get(who.producer_id)
-                candidates = () if known is None or known.state is TransactionState.ONGOING else (known,)
-            if candidates:
-                found[partition] = candidates
-        return found
-
-    def stalls(
-        self,
-        coordinators: Coordinators,
-        releases: ReleaseTimes | None,
-        replication: Mapping[TopicPartition, Replication],
-    ) -> list[Stall]:
-        """The stalled partitions, each with exactly one blocker; the same list while nothing changed that it is made
-        of.
-        """
-        if self._newest >= self._one_more_at:
-            self._stalls.forget()
-        made_of = (self.version, self.anchor, coordinators, releases, replication)
-        return self._stalls.of(made_of, lambda _: self._make_stalls(coordinators, releases, replication))
-
-    def _make_stalls(
-        self,
-        coordinators: Coordinators,
-        releases: ReleaseTimes | None,
-        replication: Mapping[TopicPartition, Replication],
-    ) -> list[Stall]:
-        """A stall that equals the last one of its partition is the same object."""
-        unsettled = set(self.unsettled(coordinators))
-        self._one_more_at = float("inf")
-        found = []
-        for partition, state in list(self.standing.items()):
-            reading = self.readings[partition]
-            if not is_stalled(state, self._stall_after, reading.at):
-                self._one_more_at = min(self._one_more_at, state.seen + self._stall_after)
-                continue
-            replicas = replication.get(partition)
-            leader = None if replicas is None else replicas.leader
-            settled = None if partition in unsettled else self._settled.of(partition)
-            made_of = (state, reading.high_watermark, leader, self.anchor, releases, settled)
-            known = self._named.get(partition)
-            if settled is None or known is None or known.made_of != made_of:
-                stall = self._stall(partition, state, reading, coordinators, releases, replicas)
-                if stall is None:
-                    continue
-                made_of = (self.standing[partition], *made_of[1:])  # its start may be known now
-                self._named[partition] = known = _Named(made_of, stall)
-            found.append(known.stall)
-        return found
-
-    def _stall(
-        self,
-        partition: TopicPartition,
-        state: Standing,
-        reading: Reading,
-        coordinators: Coordinators,
-        releases: ReleaseTimes | None,
-        replicas: Replication | None,
-    ) -> Stall | None:
-        """The stall of a partition; None where its start proves to be too recent."""
-        blocker = name_blocker(
-            partition,
-            state.last_stable_offset,
-            holder(self.producers.of(partition), state.last_stable_offset),
-            coordinators,
-            unasked=self.producers.why_unknown(partition),
-            replication=replicas,
-            held_by=self._held_by(partition, state),
-        )
-        if blocker.unmarked is not None:
-            blocker = blocker._replace(unmarked=self._unreleased(blocker.unmarked, blocker.producer_id))
-        stood = self._not_before(partition, state, blocker.started)
-        if not is_stalled(stood, self._stall_after, reading.at):
-            return None
-        if not stood.exact:
-            ended = releases.ended.get(partition) if releases is not None else None
-            stood = self._begun(partition, stood, stall_start(stood, blocker.started, ended, self.anchor))
-        since = self.anchor.unix(stood.seen)
-        leader = None if replicas is None else replicas.leader
-        return Stall(partition, since, state.last_stable_offset, reading.high_watermark, leader, blocker)
-
-    def _unreleased(self, partitions: Iterable[TopicPartition], producer_id: int | None) -> frozenset[TopicPartition]:
-        """The partitions that a decided transaction may still hold, by the last reading.
-
-        A coordinator keeps all partitions of one broker in its list until that broker has written the last marker. So
-        an LSO at the high watermark, or another holder, is better evidence.
-        """
-        return frozenset(each for each in partitions if not self._is_released(each, producer_id))
-
-    def _is_released(self, partition: TopicPartition, producer_id: int | None) -> bool:
-        if partition not in self.readings:
-            return False
-        state = self.standing.get(partition)
-        if state is None:
-            return True
-        who = holder(self.producers.of(partition), state.last_stable_offset)
-        return who is not None and who.producer_id != producer_id
-
-    def _not_before(self, partition: TopicPartition, state: Standing, started: float | None) -> Standing:
+    def not_before(self, partition: TopicPartition, state: Standing, started: float | None) -> Standing:
         """The stall, limited to the age of its holder: a saved instant depends on a clock that cannot be checked."""
         if not state.since.by_unix or started is None or (begin := self.anchor.monotonic(started)) <= state.seen:
             return state
         return self._restate(partition, state._replace(since=Dated(begin)))
 
-    def _begun(self, partition: TopicPartition, state: Standing, seen: float) -> Standing:
+    def begun(self, partition: TopicPartition, state: Standing, seen: float) -> Standing:
         """Move the start of the stall to an earlier instant permanently: a later process continues with the shown
         instant.
         """

@@ -16,6 +16,7 @@ from exporter.kafka.requests.transactions import describe_producers
 from exporter.lso.markers import Markers
 from exporter.lso.proof import HangingProof, OpenInLog, OpenStart, Overdue
 from exporter.lso.rules import Coordinators, LogProducer, Replication
+from exporter.lso.stalled import StalledPartitions
 from exporter.lso.tracker import StallTracker
 from exporter.model import (
     BlockerKind,
@@ -47,6 +48,7 @@ class StallHolders:
         """Without a prover, a holder that no coordinator has stays of kind unknown."""
         self._cluster = cluster
         self._watch = watch
+        self._stalled = StalledPartitions(watch)
         self._markers = Markers(cluster.client, cluster.clock)
         self._prover = prover
         self._evident: dict[TopicPartition, _Evident] = {}
@@ -115,7 +117,7 @@ class StallHolders:
 
         The same list as in the last read if nothing changed.
         """
-        stalls = self._watch.stalls(coordinators, releases, replication)
+        stalls = self._stalled.of(coordinators, releases, replication)
         made_of = (stalls, self._of_log(opened), _origin(opened), self._cluster.grouping.learned)
         if made_of == self._found_of and not flink.by_producer and self._cluster.clock.monotonic() < self._until:
             return self._found
@@ -211,7 +213,7 @@ class StallHolders:
         self, metadata: Metadata, coordinators: Coordinators, deadline: Deadline
     ) -> tuple[Coordinators, Mapping[TopicPartition, Replication]]:
         """What decided transactions in stalled partitions wait for: markers, and the replicas of partitions."""
-        if found := self._watch.completing(coordinators):
+        if found := self._stalled.completing(coordinators):
             ids = {each.transactional_id for candidates in found.values() for each in candidates}
             coordinators = coordinators._replace(pending=self._markers.pending(metadata, ids, deadline))
             metadata = self._markers.in_sync(metadata, {each.topic for each in found}, deadline)

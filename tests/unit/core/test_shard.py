@@ -192,7 +192,9 @@ def stand(world: FakeKafka) -> None:
                 value.start_ms,
             )
     # Offsets are in the order of time, whatever partition of the log tells of a transaction, and no two begin at one.
+    # Whatever begins in a partition has a record there, so that its high watermark moves as well.
     offsets = {each: 10 + place for place, each in enumerate(sorted(begun))}
+    written = sum(map(len, world.log.values()))
     for topic in TOPICS:
         for number, partition in enumerate(world.topics[topic]):
             holders = [each for each in world.transactions.values() if (topic, number) in each.partitions]
@@ -200,6 +202,7 @@ def stand(world: FakeKafka) -> None:
                 OpenWriter(each.producer_id, offsets[each.start_ms, each.producer_id], each.epoch)
                 for each in sorted(holders, key=lambda each: each.start_ms)
             ]
+            partition.high_watermark = 10 + written
             partition.stable = min((each.start_offset for each in partition.writers), default=None)
 
 
@@ -214,7 +217,7 @@ def test_shards_are_disjoint_and_together_say_what_one_agent_says(
     history: GeneratedLog, count: int, log_is_refused: bool, data: st.DataObject
 ) -> None:
     world = FakeKafka(topics={LOG: partitions(history.log_partitions), OFFSETS: partitions(1)})
-    world.topics |= {topic: partitions(3, lambda: Partition(high_watermark=100)) for topic in TOPICS}
+    world.topics |= {topic: partitions(3, lambda: Partition(high_watermark=10)) for topic in TOPICS}
     world.groups = {f"readers-{number}": {("orders", number % 3): 7, ("payments", 0): 200} for number in range(5)}
     world.settings[LOG] = {"min.insync.replicas": "1"}
     world.read_refused = log_is_refused

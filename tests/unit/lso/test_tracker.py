@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.lso.rules import Coordinators, LogProducer, Replication
+from exporter.lso.stalled import StalledPartitions
 from exporter.lso.tracker import StallTracker
 from exporter.model import BlockerKind, OpenTransaction, Stall, TopicPartition, TransactionState
 
@@ -30,7 +31,7 @@ def test_what_is_remembered_comes_back_as_it_was() -> None:
     again.remember(watch.memory())
     assert again.memory()["orders"] == watch.memory()["orders"] == {"3": [5, WALL, ""]}
     again.look(PLACE, 5, 9, 10.0)
-    (stall,) = again.stalls(NOBODY, None, {})
+    (stall,) = StalledPartitions(again).of(NOBODY, None, {})
     assert (stall.since, stall.blocker.kind) == (WALL, BlockerKind.UNKNOWN)
 
 
@@ -52,7 +53,7 @@ def test_a_remembered_stall_of_an_lso_that_moved_is_forgotten() -> None:
     watch = watching()
     watch.remember({"orders": {"3": [4, WALL - 600]}})
     watch.look(PLACE, 5, 9, NOW)
-    assert list(watch.stalls(NOBODY, None, {})) == []
+    assert list(StalledPartitions(watch).of(NOBODY, None, {})) == []
     assert watch.memory()["orders"] == {"3": [5, WALL, ""]}
 
 
@@ -72,7 +73,7 @@ def test_all_open_transactions_of_a_partition_without_a_coordinator_are_given_an
         watch.look(PLACE, 5, 9, now)
         watch.described(PLACE, producers)
     assert watch.unknown_to(NOBODY) == {PLACE: producers}
-    (stall,) = watch.stalls(NOBODY, None, {PLACE: Replication(2, (1, 2), (1, 2), None)})
+    (stall,) = StalledPartitions(watch).of(NOBODY, None, {PLACE: Replication(2, (1, 2), (1, 2), None)})
     assert (stall.blocker.producer_id, stall.blocker.kind, stall.leader) == (7, BlockerKind.UNKNOWN, 2)
 
 
@@ -88,7 +89,7 @@ def test_a_partition_that_gave_no_answer_this_time_is_unasked_and_says_why() -> 
         watch.look(PLACE, 5, 9, now)
         watch.described(PLACE, producers, None if producers else "READ is refused")
     assert watch.producers.unasked() == {PLACE}
-    (stall,) = watch.stalls(NOBODY, None, {})
+    (stall,) = StalledPartitions(watch).of(NOBODY, None, {})
     assert (stall.blocker.kind, stall.blocker.missing) == (BlockerKind.UNKNOWN, ("READ is refused",))
 
 
@@ -96,7 +97,7 @@ HELD = LogProducer(7, 0, 5, None)
 
 
 def stall_of(watch: StallTracker, coordinators: Coordinators = NOBODY) -> Stall:
-    (stall,) = watch.stalls(coordinators, None, {})
+    (stall,) = StalledPartitions(watch).of(coordinators, None, {})
     return stall
 
 
@@ -117,7 +118,7 @@ def test_an_lso_that_moves_to_another_holder_stands_since_then() -> None:
     watch.described(PLACE, (HELD,))
     watch.look(PLACE, 8, 40, NOW + 40)
     watch.described(PLACE, (LogProducer(7, 0, 8, None),))
-    assert list(watch.stalls(NOBODY, None, {})) == []
+    assert list(StalledPartitions(watch).of(NOBODY, None, {})) == []
     watch.look(PLACE, 8, 40, NOW + 70)
     assert stall_of(watch).since == WALL + 40
 
@@ -130,7 +131,7 @@ def test_until_the_producers_are_asked_again_a_moved_lso_is_no_stall_and_nothing
     watch.look(PLACE, 8, 40, NOW + 35)
     watch.described(PLACE, None, "the broker is down")
     assert watch.unknown_to(NOBODY) == {}
-    assert list(watch.stalls(NOBODY, None, {})) == []
+    assert list(StalledPartitions(watch).of(NOBODY, None, {})) == []
     watch.look(PLACE, 8, 40, NOW + 40)
     watch.described(PLACE, (HELD,))
     assert (stall_of(watch).since, stall_of(watch).blocker.producer_id) == (WALL, 7)
@@ -160,7 +161,7 @@ def test_a_topic_made_again_at_the_same_lso_does_not_inherit_a_stall_over_a_rest
     watch.identify({"orders": now})
     watch.look(PLACE, 5, 9, NOW)
     watch.described(PLACE, (HELD,))
-    assert (len(list(watch.stalls(NOBODY, None, {}))) == 1) == inherits
+    assert (len(list(StalledPartitions(watch).of(NOBODY, None, {}))) == 1) == inherits
 
 
 def test_a_topic_made_again_begins_anew_while_it_is_watched() -> None:
@@ -171,7 +172,7 @@ def test_a_topic_made_again_begins_anew_while_it_is_watched() -> None:
     assert watch.identify({"orders": "b"}) == {PLACE}
     watch.look(PLACE, 5, 9, NOW + 60)
     watch.described(PLACE, (HELD,))
-    assert list(watch.stalls(NOBODY, None, {})) == []
+    assert list(StalledPartitions(watch).of(NOBODY, None, {})) == []
 
 
 def test_a_state_of_0_1_is_read() -> None:
@@ -196,14 +197,14 @@ def test_a_stall_that_is_dated_by_its_holder_keeps_that_date_over_a_restart_and_
         watch.look(PLACE, 5, 9, now)
         watch.described(PLACE, (LogProducer(7, 0, 5, None),))
     opened = OpenTransaction("pay-1", "pay", 7, 0, TransactionState.ONGOING, WALL - 50, 60.0, None, frozenset({PLACE}))
-    (told,) = watch.stalls(Coordinators({7: opened}), None, {})
+    (told,) = StalledPartitions(watch).of(Coordinators({7: opened}), None, {})
     assert told.since == WALL - 50
-    (unknown,) = watch.stalls(NOBODY, None, {})
+    (unknown,) = StalledPartitions(watch).of(NOBODY, None, {})
     assert unknown.since == WALL - 50
     again = watching(NOW + 40, WALL + 40)
     again.remember(watch.memory())
     again.look(PLACE, 5, 9, NOW + 40)
-    (after,) = again.stalls(NOBODY, None, {})
+    (after,) = StalledPartitions(again).of(NOBODY, None, {})
     assert (after.since, after.blocker.kind) == (WALL - 50, BlockerKind.UNKNOWN)
 
 
@@ -214,7 +215,7 @@ def test_a_stall_that_is_dated_by_its_holder_keeps_that_date_when_records_are_de
     for now, offset in ((NOW, 5), (NOW + 30, 5), (NOW + 31, 6)):
         watch.look(PLACE, offset, 9, now)
         watch.described(PLACE, (LogProducer(7, 0, 5, None),))
-        since += [each.since for each in watch.stalls(Coordinators({7: opened}), None, {})]
+        since += [each.since for each in StalledPartitions(watch).of(Coordinators({7: opened}), None, {})]
     assert since == [WALL - 50] * 2
 
 
@@ -238,7 +239,7 @@ def stall_after_an_outage(before: tuple[int, int], started: float) -> Stall:
         watch.look(PLACE, 5, 9, now)
         watch.described(PLACE, (LogProducer(7, 0, 5, None),))
     opened = OpenTransaction("app-1", "app", 7, 0, TransactionState.ONGOING, started, 60.0, None, frozenset({PLACE}))
-    (stall,) = watch.stalls(Coordinators({7: opened}), None, {})
+    (stall,) = StalledPartitions(watch).of(Coordinators({7: opened}), None, {})
     return stall
 
 
@@ -284,6 +285,7 @@ def test_stalls_that_are_kept_are_those_that_would_be_made(
 ) -> None:
     """Two trackers see the same; one makes its stalls anew at each read."""
     kept, anew = watching(), watching()
+    stalled = StalledPartitions(kept)
     now, wall = NOW, WALL
     ends = {place: [0, 0] for place in PLACES}
     replication: dict[TopicPartition, Replication] = {}
@@ -302,10 +304,9 @@ def test_stalls_that_are_kept_are_those_that_would_be_made(
             if event in ("describe", "refuse"):
                 holding = LogProducer(7, 0, ends[PLACES[1]][0], None)
                 watch.described(PLACES[1], (holding,) if event == "describe" else None, "refused")
-        anew._stalls.forget()
         coordinators = NOBODY if owner == len(OWNERS) else OWNERS[owner]
-        made = anew.stalls(coordinators, None, replication)
-        assert kept.stalls(coordinators, None, replication) == made
+        made = StalledPartitions(anew).of(coordinators, None, replication)
+        assert stalled.of(coordinators, None, replication) == made
         assert kept.standing == anew.standing
         instants = [state.seen + 30.0 for state in kept.standing.values()]
         expected = max((each for each in instants if now < each <= now + 40.0), default=None)
@@ -314,11 +315,12 @@ def test_stalls_that_are_kept_are_those_that_would_be_made(
 
 def test_stalls_are_the_same_list_until_one_more_is_due() -> None:
     watch, replication = watching(), dict[TopicPartition, Replication]()
+    stalled = StalledPartitions(watch)
     other = PLACE._replace(partition=4)
 
     def read(after: float, high: int = 9) -> list[Stall]:
         watch.look_at_all({PLACE: 5, other: 7}, {PLACE: high, other: 9}, NOW + after, NOW + after)
-        return watch.stalls(OWNERS[0], None, replication)
+        return stalled.of(OWNERS[0], None, replication)
 
     watch.look(PLACE, 5, 9, NOW)
     watch.look(other, 6, 9, NOW)
@@ -330,5 +332,5 @@ def test_stalls_are_the_same_list_until_one_more_is_due() -> None:
     assert [each.high_watermark for each in read(36.0, high=12)] == [12, 9]
     watch.described(PLACE, (HELD,))
     assert read(37.0, high=12)[0].blocker.kind is BlockerKind.OPEN
-    assert watch.stalls(NOBODY, None, replication)[0].blocker.kind is BlockerKind.UNKNOWN
+    assert stalled.of(NOBODY, None, replication)[0].blocker.kind is BlockerKind.UNKNOWN
     assert read(38.0, high=12)[0].blocker.kind is BlockerKind.OPEN

@@ -1,0 +1,149 @@
+"""The stalled partitions, each with its blocker. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from exporter.core.kept import KeptValue
+from exporter.lso.readings import Reading
+from exporter.lso.rules import (
+    Coordinators,
+    Replication,
+    Standing,
+    decided,
+    holder,
+    is_stalled,
+    name_blocker,
+    stall_start,
+)
+from exporter.lso.tracker import StallTracker
+from exporter.model import OpenTransaction, ReleaseTimes, Stall, TopicPartition, TransactionState
+
+
+class _Named(NamedTuple):
+    """A stall, and the values that it was made of: with the same values it is the same."""
+
+    made_of: tuple[object, ...]
+    stall: Stall
+
+
+class StalledPartitions:
+    """The stalls of a tracker. A stall that equals the last one of its partition is the same object.
+
+    Not thread-safe: for the worker of source ``lso``.
+    """
+
+    def __init__(self, watch: StallTracker) -> None:
+        self._watch = watch
+        self._named: dict[TopicPartition, _Named] = {}
+        self._stalls = KeptValue(list[Stall]())
+        self._one_more_at = float("-inf")  # the instant at which a partition is stalled that is not among them
+
+    def completing(self, coordinators: Coordinators) -> dict[TopicPartition, tuple[OpenTransaction, ...]]:
+        """The stalled partitions that decided transactions may hold, with these transactions."""
+        found = {}
+        for partition in self._watch.unsettled(coordinators):
+            state = self._watch.standing[partition]
+            if not is_stalled(state, self._watch.stall_after, self._watch.readings[partition].at):
+                continue
+            who = holder(self._watch.producers.of(partition), state.last_stable_offset)
+            if who is None:
+                candidates = decided(partition, coordinators, self._watch.held_by(partition, state))
+            else:
+                known = coordinators.by_producer.get(who.producer_id)
+                candidates = () if known is None or known.state is TransactionState.ONGOING else (known,)
+            if candidates:
+                found[partition] = candidates
+        return found
+
+    def of(
+        self,
+        coordinators: Coordinators,
+        releases: ReleaseTimes | None,
+        replication: Mapping[TopicPartition, Replication],
+    ) -> list[Stall]:
+        """The stalled partitions, each with exactly one blocker; the same list while nothing changed that it is made
+        of.
+        """
+        if self._watch.newest >= self._one_more_at:
+            self._stalls.forget()
+        made_of = (self._watch.version, self._watch.anchor, coordinators, releases, replication)
+        return self._stalls.of(made_of, lambda _: self._make_stalls(coordinators, releases, replication))
+
+    def _make_stalls(
+        self,
+        coordinators: Coordinators,
+        releases: ReleaseTimes | None,
+        replication: Mapping[TopicPartition, Replication],
+    ) -> list[Stall]:
+        watch, named = self._watch, dict[TopicPartition, _Named]()
+        unsettled = set(watch.unsettled(coordinators))
+        self._one_more_at = float("inf")
+        for partition, state in list(watch.standing.items()):
+            reading = watch.readings[partition]
+            if not is_stalled(state, watch.stall_after, reading.at):
+                self._one_more_at = min(self._one_more_at, state.seen + watch.stall_after)
+                continue
+            replicas = replication.get(partition)
+            leader = None if replicas is None else replicas.leader
+            settled = None if partition in unsettled else watch.settled.of(partition)
+            made_of = (state, reading.high_watermark, leader, watch.anchor, releases, settled)
+            known = self._named.get(partition)
+            if settled is None or known is None or known.made_of != made_of:
+                stall = self._stall(partition, state, reading, coordinators, releases, replicas)
+                if stall is None:
+                    continue
+                made_of = (watch.standing[partition], *made_of[1:])  # its start may be known now
+                known = _Named(made_of, stall)
+            named[partition] = known
+        self._named = named
+        return [each.stall for each in named.values()]
+
+    def _stall(
+        self,
+        partition: TopicPartition,
+        state: Standing,
+        reading: Reading,
+        coordinators: Coordinators,
+        releases: ReleaseTimes | None,
+        replicas: Replication | None,
+    ) -> Stall | None:
+        """The stall of a partition; None where its start proves to be too recent."""
+        blocker = name_blocker(
+            partition,
+            state.last_stable_offset,
+            holder(self._watch.producers.of(partition), state.last_stable_offset),
+            coordinators,
+            unasked=self._watch.producers.why_unknown(partition),
+            replication=replicas,
+            held_by=self._watch.held_by(partition, state),
+        )
+        if blocker.unmarked is not None:
+            blocker = blocker._replace(unmarked=self._unreleased(blocker.unmarked, blocker.producer_id))
+        stood = self._watch.not_before(partition, state, blocker.started)
+        if not is_stalled(stood, self._watch.stall_after, reading.at):
+            return None
+        if not stood.exact:
+            ended = releases.ended.get(partition) if releases is not None else None
+            stood = self._watch.begun(partition, stood, stall_start(stood, blocker.started, ended, self._watch.anchor))
+        since = self._watch.anchor.unix(stood.seen)
+        leader = None if replicas is None else replicas.leader
+        return Stall(partition, since, state.last_stable_offset, reading.high_watermark, leader, blocker)
+
+    def _unreleased(self, partitions: Iterable[TopicPartition], producer_id: int | None) -> frozenset[TopicPartition]:
+        """The partitions that a decided transaction may still hold, by the last reading.
+
+        A coordinator keeps all partitions of one broker in its list until that broker has written the last marker. So
+        an LSO at the high watermark, or another holder, is better evidence.
+        """
+        return frozenset(each for each in partitions if not self._is_released(each, producer_id))
+
+    def _is_released(self, partition: TopicPartition, producer_id: int | None) -> bool:
+        if partition not in self._watch.readings:
+            return False
+        state = self._watch.standing.get(partition)
+        if state is None:
+            return True
+        who = holder(self._watch.producers.of(partition), state.last_stable_offset)
+        return who is not None and who.producer_id != producer_id
