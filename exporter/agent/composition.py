@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import signal
 import sys
@@ -11,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from exporter import __version__
-from exporter.agent.allocator import share_one_arena
+from exporter.agent.allocator import collect_seldom, share_one_arena
 from exporter.agent.client_sources import Clients
 from exporter.agent.engine_sources import Engines, engine_sources, engines_of
 from exporter.agent.with_thresholds import WithThresholds
@@ -55,11 +54,6 @@ SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 
 SWITCH_SECONDS = 0.001
 """Longest time that one thread may hold the interpreter, so that a scrape does not wait for a source that decodes."""
-
-GARBAGE_THRESHOLDS = (20_000, 10, 10)
-"""Objects and rounds between two garbage collections. A read makes tens of thousands of values that live until the next
-one and hold no cycles: with Python's 700, collections take a third of all processor time and stop all threads.
-"""
 
 
 class _Watched(NamedTuple):
@@ -162,10 +156,9 @@ class Agent:
         """Run until SIGTERM or SIGINT. Exit code 0 after a clean stop, 2 when an address cannot be listened on."""
         # Blocked in every thread that starts from here on: the main thread alone receives signals.
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        share_one_arena()
         sys.setswitchinterval(SWITCH_SECONDS)
-        gc.set_threshold(*GARBAGE_THRESHOLDS)
-        gc.freeze()  # imported modules stay alive: the collector need not traverse them
+        share_one_arena()
+        collect_seldom()
         try:
             self.start()
         except ListenError as error:
