@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol, Self, TypeVar
@@ -97,7 +97,6 @@ class Sample(NamedTuple):
     value: float | Distribution
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class SampleBatch:
     """Samples that a source yields again at each read while they do not change.
 
@@ -105,17 +104,52 @@ class SampleBatch:
     ValueError or TypeError for a sample that the exposition cannot write.
     """
 
-    samples: tuple[Sample, ...]
+    __slots__ = ("_samples",)
 
-    def __post_init__(self) -> None:
-        for each in self.samples:
-            checked(each)
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self._samples: tuple[Sample, ...] | None = tuple(map(checked, samples))
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        return self._samples or ()
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(self.samples)
+
+    def of_families(self, families: Collection[Metric]) -> tuple[Sample, ...]:
+        """Its samples of these families."""
+        return tuple(each for each in self.samples if each.metric in families)
 
     @classmethod
     def of(cls, samples: Iterable[Sample], before: SampleBatch | None) -> SampleBatch:
         """The batch ``before`` if it has just these samples, otherwise a new one."""
         made = tuple(samples)
-        return before if before is not None and before.samples == made else cls(made)
+        return before if before is not None and before.samples == made else SampleBatch(made)
+
+
+class LateBatch(SampleBatch):
+    """A batch whose samples are made when they are first asked for: sources are read more often than they are scraped.
+
+    Any thread may ask. ``make`` may be called twice, and gives the same samples: what it is made of does not change.
+    ``families`` are all that the samples can be of.
+    """
+
+    __slots__ = ("_families", "_make")
+
+    def __init__(self, families: frozenset[Metric], make: Callable[[], Iterable[Sample]]) -> None:
+        self._families = families
+        self._make = make
+        self._samples = None
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        if self._samples is None:
+            self._samples = tuple(map(checked, self._make()))
+        return self._samples
+
+    def of_families(self, families: Collection[Metric]) -> tuple[Sample, ...]:
+        """See ``SampleBatch``. Samples of other families are not made for that."""
+        return () if self._families.isdisjoint(families) else super().of_families(families)
 
 
 def checked(sample: Sample) -> Sample:
@@ -732,7 +766,7 @@ class Snapshot:
         """The samples, those of batches included."""
         yield from self.samples
         for batch in self.batches:
-            yield from batch.samples
+            yield from batch
 
 
 class Source(Protocol):

@@ -122,7 +122,7 @@ class WithThresholds:
         for item in self._source.read(deadline, facts):
             if isinstance(item, SampleBatch):
                 known = self._showing.get(item)
-                found = tuple(each for each in item.samples if each.metric in SUBJECTS) if known is None else known
+                found = item.of_families(SUBJECTS) if known is None else known
                 showing[item] = found
                 subjects.update(_subjects(found, elsewhere))
             elif isinstance(item, Sample):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
-from typing import Any
+from typing import TypeAlias
 
 from exporter.model import Distribution, Metric
+
+BucketCounts: TypeAlias = tuple[Sequence[int], float]
+"""How many observations are in each bucket, those above the last bound included; and their sum."""
 
 
 class Histogram:
@@ -35,21 +39,27 @@ class Histogram:
         self._counts[bisect_left(self._edges, seconds)] += 1
         self._total += seconds
 
-    def saved(self) -> list[Any]:
-        """The counts of the buckets and the sum, for ``restore``."""
-        return [self._counts, self._total]
+    def counted(self) -> BucketCounts:
+        """What was observed up to now."""
+        return tuple(self._counts), self._total
 
-    def restore(self, saved: list[Any]) -> None:
-        """Continue from saved values. Raises ValueError for other buckets."""
-        counts, total = saved
+    def restore(self, counted: BucketCounts) -> None:
+        """Continue from ``counted``, or what JSON made of it. Raises ValueError for other buckets."""
+        counts, total = counted
         if len(counts) != len(self._counts):
             raise ValueError(f"a histogram of {len(counts)} buckets, and there are {len(self._counts)}")
         self._counts = [int(each) for each in counts]
         self._total = float(total)
 
     def value(self) -> Distribution:
-        *reached, count = map(float, accumulate(self._counts))
-        return Distribution(tuple(zip(self._bounds, reached, strict=True)), count, self._total)
+        return distribution(self._bounds, self.counted())
+
+
+def distribution(bounds: Sequence[float], counted: BucketCounts) -> Distribution:
+    """What a histogram with these upper bounds had counted, as a sample takes it."""
+    counts, total = counted
+    *reached, count = map(float, accumulate(counts))
+    return Distribution(tuple(zip(bounds, reached, strict=True)), count, total)
 
 
 @cache

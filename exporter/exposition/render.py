@@ -29,7 +29,7 @@ from exporter.exposition.text_format import (
     gzipped,
     header,
 )
-from exporter.model import Clock, Distribution, Metric, Sample, Snapshot
+from exporter.model import Clock, Distribution, Metric, Sample, SampleBatch, Snapshot
 
 LOG = logging.getLogger(__name__)
 
@@ -129,7 +129,8 @@ class Exposition:
         with self._lock:
             before = self._slots.get(key, Slot())
         known = {part.batch: part for part in before.parts if part.batch is not None}
-        given = ((None, snapshot.samples), *((batch, batch.samples) for batch in snapshot.batches))
+        given: list[tuple[SampleBatch | None, Iterable[Sample]]] = [(None, snapshot.samples)]
+        given += [(batch, batch) for batch in snapshot.batches]
         parts = []
         for place, (batch, samples) in enumerate(given):
             earlier = before.parts[place].latest() if place < len(before.parts) else NOTHING
@@ -149,7 +150,7 @@ class Exposition:
             LOG.exception("samples of one source cannot be written")
             return NOTHING
 
-    def _by_family(self, samples: Collection[Sample]) -> dict[Metric, dict[Labels, Value]]:
+    def _by_family(self, samples: Iterable[Sample]) -> dict[Metric, dict[Labels, Value]]:
         families: dict[Metric, dict[Labels, Value]] = {}
         current: Metric | None = None
         values: dict[Labels, Value] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
@@ -22,7 +22,7 @@ NOTHING: Blocks = MappingProxyType({})
 class Unwritten(NamedTuple):
     """Samples, and the blocks that the same source gave before."""
 
-    samples: Collection[Sample]
+    samples: Iterable[Sample]
     earlier: Blocks
 
 

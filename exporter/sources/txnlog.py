@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from exporter import catalogue
 from exporter.core.kept import KeptValue
@@ -23,6 +24,7 @@ from exporter.model import (
     Facts,
     Fault,
     IgnoredSource,
+    LateBatch,
     LoggedTransactions,
     LogRefused,
     Notes,
@@ -38,10 +40,11 @@ from exporter.model import (
 from exporter.sources.cluster import Cluster, KafkaSource
 from exporter.sources.log_seed import LogSeed
 from exporter.transactions.aggregates import Aggregates, Caps
+from exporter.transactions.application_counters import COUNTER_FAMILIES, LAST_FAMILIES, counter_samples, last_samples
 from exporter.transactions.census import Census
 from exporter.transactions.clock import coordinator_time
 from exporter.transactions.keeper import Keeper
-from exporter.transactions.last_hour import NOTED, LastHour
+from exporter.transactions.last_hour import LastHour
 from exporter.transactions.positions import check_positions
 from exporter.transactions.progress import PartitionProgress
 from exporter.transactions.records import TOPIC
@@ -105,9 +108,8 @@ class TxnlogSource(KafkaSource):
         self._seen = 0  # and at the last
         self._look_faults: tuple[Fault, ...] = ()
         self._hour = LastHour(cluster.clock)
-        self._noted: dict[SampleBatch, tuple[Sample, ...]] = {}  # of the last read
         # Of the last read, and what it was made of.
-        self._counted, self._present = KeptValue(SampleBatch(())), KeptValue(SampleBatch(()))
+        self._counted, self._dated, self._present = (KeptValue(SampleBatch(())) for _ in range(3))
         self._recent = SampleBatch(())
         self._opened: tuple[OpenTransaction, ...] = ()
         self._opened_of = -1
@@ -120,22 +122,14 @@ class TxnlogSource(KafkaSource):
             self._log.close()
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
-        noted: dict[SampleBatch, tuple[Sample, ...]] = {}
         refused: Fault | None = None
         for item in self._read(deadline, facts):
-            if isinstance(item, SampleBatch):
-                known = self._noted.get(item)
-                noted[item] = tuple(each for each in item.samples if each.metric in NOTED) if known is None else known
-            elif isinstance(item, Fault) and item.reason in REFUSED:
+            if isinstance(item, Fault) and item.reason in REFUSED:
                 refused = item
             yield item
         if refused is not None and self._settings.or_polling and not self._readable_once():
             yield LogRefused(refused.detail)
             yield IgnoredSource(POLLED_INSTEAD)
-        self._noted = noted
-        if any(noted.values()):
-            self._hour.note([each for samples in noted.values() for each in samples])
-            yield self._hour
 
     def _readable_once(self) -> bool:
         """Whether the log was readable in this process: a grant that was taken away since is a fault."""
@@ -162,17 +156,22 @@ class TxnlogSource(KafkaSource):
             self._log.reached(log_ends, asked_at)
             self.pace = HURRIED_PACE if self._log.hurries else PACE
         yield from self._trouble()
+        counts = gauges = False
         if self._empty or (self._log is not None and self._log.readable):
-            if self._counters_go_on():
+            if counts := self._counters_go_on():
                 yield from self._counters()
             lag = self._log.lag if self._log is not None else 0
             if lag is not None:
                 yield catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS(float(lag), self.cluster)
-            if self._log is None or self._log.answering_current:
+            if gauges := self._log is None or self._log.answering_current:
                 yield from self._gauges(facts.get(CoordinatorTime) or CoordinatorTime(None, None))
         self._save()
         if trouble := self._keeper.trouble:
             yield Notes((f"state.dir is not written ({trouble}): a restart goes on from what was written before",))
+        if counts and (counted := self._aggregates.counted()):
+            fences = self._recent.of_families((catalogue.RECENT_PRODUCER_FENCES,)) if gauges else ()
+            self._hour.note({name: each.outcomes for name, each in counted.items()}, fences)
+            yield self._hour
 
     # --- Metadata and positions ---
 
@@ -304,21 +303,22 @@ class TxnlogSource(KafkaSource):
         undecodable, lost = (self._log.undecodable, self._log.lost) if self._log is not None else (0, 0)
         yield catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL(float(undecodable), self.cluster)
         yield catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL(float(lost), self.cluster)
-        yield self._counted.of(
-            (self.cluster, self._aggregates.revision),
-            lambda before: SampleBatch.of(self._aggregates.counters(self.cluster), before),
-        )
+        cluster, counted = self.cluster, self._aggregates.counted()
+        samples = partial(counter_samples, cluster, counted)
+        yield self._counted.of((cluster, counted), lambda _: LateBatch(COUNTER_FAMILIES, samples))
         yield self._aggregates.task_commits
 
     def _gauges(self, time: CoordinatorTime) -> Iterator[Sample | SampleBatch | Fact]:
         clock, log_now = self._cluster.clock, self._log_now()
         yield from self._census.read(self._log, log_now)
         transactions = self._open_transactions()
+        cluster, dated = self.cluster, self._aggregates.dated()
+        last = partial(last_samples, cluster, dated)
+        yield self._dated.of((cluster, dated), lambda _: LateBatch(LAST_FAMILIES, last))
         yield self._present.of(
-            (self.cluster, self._aggregates.revision),
-            lambda before: SampleBatch.of(self._aggregates.by_application(self.cluster), before),
+            (cluster, self._aggregates.known), lambda _: SampleBatch(self._aggregates.by_application(cluster))
         )
-        self._recent = SampleBatch.of(self._aggregates.recent(self.cluster, log_now), self._recent)
+        self._recent = SampleBatch.of(self._aggregates.recent(cluster, log_now), self._recent)
         yield self._recent
         missing = self._missing()
         as_of = self._log.as_of if self._log is not None else None

@@ -15,7 +15,7 @@ from exporter.core.shard import WHOLE, Shard
 from exporter.flink.jobs import Jobs
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS
 from exporter.model import OffsetPartitions, Outcome, Sample, TaskCommits, UncleanEnd
-from exporter.transactions.application_counters import ApplicationCounters
+from exporter.transactions.application_counters import ApplicationCounters, CountedApplication
 from exporter.transactions.applications import Application, Grouping
 from exporter.transactions.entries import Appeared, Ended, Entry, Event, Initialised, decode_section
 from exporter.transactions.id_changes import NewIds
@@ -50,8 +50,7 @@ class Aggregates:
         self._grouping = grouping
         self._caps = caps
         self._shard = shard
-        self.revision = 0
-        """How often something changed: without that, ``counters`` and ``by_application`` do not."""
+        self._changes = 0
         self._by_name: dict[str, ApplicationCounters] = {}
         self._folded: set[str] = set()
         self._others: dict[str, int] = {}  # applications of other shards with their number of ids
@@ -65,7 +64,9 @@ class Aggregates:
         self.topics: set[str] = set()  # all that finished transactions wrote to
         self._task_commits: dict[str, int] = {}
         self._changed_tasks: set[str] = set()
-        self._dropped: set[str] = set()  # applications, since they were last saved
+        self._counted: Mapping[str, CountedApplication] = {}
+        self._counted_at = 0  # at how many changes
+        self._saved: Mapping[str, CountedApplication] = {}
         self._ids_known = True
         self._complete_since: float | None = None  # from then on, an application that appears is a new one
         self._appeared: deque[tuple[float, bool]] = deque(maxlen=MOST_NEW)  # when, and whether it is of this shard
@@ -78,7 +79,7 @@ class Aggregates:
         """Process an event. Only ``new`` events are counted. Others were counted before, or are from before the
         counters began: only their instants are used.
         """
-        self.revision += 1
+        self._changes += 1
         if isinstance(event, Ended):
             self._ended(event, new=new)
         elif isinstance(event, Initialised):
@@ -195,7 +196,6 @@ class Aggregates:
 
     def _drop(self, name: str) -> None:
         del self._by_name[name]
-        self._dropped.add(name)
         self._seen.pop(name, None)
         if name == self._shard.overflow:
             self._folded.clear()
@@ -222,18 +222,18 @@ class Aggregates:
 
     def saved(self, *, everything: bool) -> dict[str, Any]:
         """The counters, or those that changed since the last call; None for an application or a task that is gone."""
-        applications = {name: own.saved() for name, own in self._by_name.items() if everything or own.changed} | {
-            name: None for name in self._dropped if not everything and name not in self._by_name
-        }
+        applications: dict[str, CountedApplication | None] = dict(counted := self.counted())
+        if not everything:
+            before = self._saved
+            applications = {name: each for name, each in counted.items() if before.get(name) is not each}
+            applications |= dict.fromkeys(before.keys() - counted.keys())
+        self._saved = counted
         tasks = self._task_commits if everything else self._changed_tasks
         found = {
             "applications": applications,
             "tasks": {task: self._task_commits.get(task) for task in tasks},
         }
-        for own in self._by_name.values():
-            own.changed = False
         self._changed_tasks.clear()
-        self._dropped.clear()
         return {kind: each for kind, each in found.items() if each or everything}
 
     def restore(self, saved: Mapping[str, Any]) -> None:
@@ -245,7 +245,7 @@ class Aggregates:
             name: ApplicationCounters.restored(name, each) for name, each in saved.get("applications", {}).items()
         }
         tasks = {str(task): int(count) for task, count in saved.get("tasks", {}).items()}
-        self.revision += 1
+        self._changes += 1
         self._by_name |= applications
         self._task_commits |= tasks
         self._ids_known = False
@@ -253,31 +253,40 @@ class Aggregates:
     def ids_are_known(self) -> None:
         """All ids of the log are known: drop applications without one."""
         self._ids_known = True
-        self.revision += 1
+        self._changes += 1
         for name in [name for name, own in self._by_name.items() if own.ids <= 0]:
             self._drop(name)
 
     # --- Samples ---
 
-    def counters(self, cluster: str) -> Iterator[Sample]:
-        """The samples that are kept while the source fails."""
-        for own in self._by_name.values():
-            yield from own.samples(cluster)[0]
+    def counted(self) -> Mapping[str, CountedApplication]:
+        """What is counted now, by application. Nothing in it changes; it is the same object until something happens."""
+        if self._counted_at != self._changes:
+            self._counted = {name: own.counted() for name, own in self._by_name.items()}
+            self._counted_at = self._changes
+        return self._counted
 
-    def gauges(self, cluster: str, log_now: float) -> Iterator[Sample]:
-        """The samples of the present. ``log_now`` is log time in Unix seconds."""
-        yield from self.by_application(cluster)
-        yield from self.recent(cluster, log_now)
+    def dated(self) -> Mapping[str, Mapping[Outcome, float]]:
+        """When the last transactions of each application finished. Nothing in it changes."""
+        return {name: own.dated() for name, own in self._by_name.items()}
+
+    @property
+    def known(self) -> tuple[object, ...]:
+        """What ``by_application`` is made of."""
+        return self._seen, [own.application for own in self._by_name.values()]
 
     def by_application(self, cluster: str) -> Iterator[Sample]:
-        """Those of ``gauges`` that only an event or a census changes."""
-        for own in self._by_name.values():
-            yield from own.samples(cluster)[1]
-            if (seen := self._seen.get(own.application.name)) is not None:
-                yield catalogue.TRANSACTIONAL_IDS(float(seen), cluster, own.application.name)
+        """What the applications are, and how many ids they have."""
+        for name, own in self._by_name.items():
+            app = own.application
+            yield catalogue.APPLICATION_INFO(1.0, cluster, name, app.kind, app.connect, app.connector)
+            if (seen := self._seen.get(name)) is not None:
+                yield catalogue.TRANSACTIONAL_IDS(float(seen), cluster, name)
 
     def recent(self, cluster: str, log_now: float) -> Iterator[Sample]:
-        """Those of ``gauges`` that change with time: about the last hour, and what caps leave out."""
+        """Gauges that change with time, about the last hour, and what caps leave out. ``log_now`` is log time in Unix
+        seconds.
+        """
         if (recent := self.recent_applications(log_now, of_shard=True)) is not None:
             yield catalogue.RECENT_APPLICATIONS(float(recent), cluster)
         for transactional_id, application, fences in self._worst(log_now):
@@ -301,7 +310,6 @@ class Aggregates:
 
     def census(self, seen: Mapping[str, int]) -> None:
         """Take in the number of ids of each application with a record in the last hour."""
-        self.revision += 1
         self._seen = {name: seen.get(name, 0) for name in self._by_name}
 
     def unclean_ends(self, log_now: float) -> tuple[UncleanEnd, ...]:

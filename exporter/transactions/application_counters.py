@@ -1,15 +1,45 @@
-"""The counters, histograms and instants of one application, as samples. No I/O."""
+"""The counters, histograms and instants of one application, and their samples. No I/O."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from exporter import catalogue
-from exporter.core.histogram import Histogram
+from exporter.core.histogram import BucketCounts, Histogram, distribution
 from exporter.model import Outcome, Sample
 from exporter.transactions.applications import Application
 from exporter.transactions.entries import Ended
+
+COUNTER_FAMILIES = frozenset(
+    {
+        catalogue.TRANSACTIONS_TOTAL,
+        catalogue.TRANSACTION_OPEN_SECONDS,
+        catalogue.TRANSACTION_COMPLETION_SECONDS,
+        catalogue.PRODUCER_FENCES_TOTAL,
+        catalogue.PRODUCER_INITS_TOTAL,
+    }
+)
+LAST_FAMILIES = frozenset({catalogue.LAST_TRANSACTION_TIMESTAMP_SECONDS})
+"""The families of ``counter_samples`` and of ``last_samples``."""
+_OUTCOMES = tuple(Outcome)
+_OPEN_BOUNDS = catalogue.TRANSACTION_OPEN_SECONDS.buckets
+_COMPLETION_BOUNDS = catalogue.TRANSACTION_COMPLETION_SECONDS.buckets
+
+
+class CountedApplication(NamedTuple):
+    """What is counted of one application at one instant, without its name: what is saved, and what is exposed.
+
+    ``example`` is one of its ids, ``described`` the other fields of its ``Application``. Outcomes that did not occur
+    are left out. Nothing in it changes. JSON has it as a list.
+    """
+
+    example: str
+    described: tuple[str, ...]
+    outcomes: Mapping[Outcome, int]
+    inits: int
+    open_seconds: Mapping[Outcome, BucketCounts]
+    completion_seconds: BucketCounts
 
 
 class ApplicationCounters:
@@ -25,10 +55,10 @@ class ApplicationCounters:
         self.inits = 0
         self.named = 0  # transactions whose partitions are known
         self.offset_partitions: set[int] = set()  # of __consumer_offsets, that they named
-        self.last: dict[Outcome, float] = {}
-        self.changed = True  # since it was last saved
-        self._samples: tuple[tuple[Sample, ...], tuple[Sample, ...]] | None = None
-        self._named = ""
+        self._last: dict[Outcome, float] = {}
+        # As they were given away; None after a change.
+        self._counted: CountedApplication | None = None
+        self._dated: Mapping[Outcome, float] | None = None
 
     def count(self, transaction: Ended) -> None:
         _, _, _, _, outcome, begun_ms, prepared_ms, completed_ms, *_ = transaction
@@ -38,34 +68,44 @@ class ApplicationCounters:
                 histogram = self.open_seconds[outcome] = Histogram(catalogue.TRANSACTION_OPEN_SECONDS)
             histogram.observe(prepared_ms - begun_ms)
         self.completion_seconds.observe(completed_ms - prepared_ms)
-        self._samples = None
-        self.changed = True
+        self._counted = None
 
     def date(self, outcome: Outcome, instant: float) -> None:
         """Note when a transaction finished, counted or not, in Unix seconds of log time."""
-        if instant > self.last.get(outcome, 0.0):
-            self.last[outcome] = instant
-            self._samples = None
+        if instant > self._last.get(outcome, 0.0):
+            self._last[outcome] = instant
+            self._dated = None
 
     def initialised(self) -> None:
         self.inits += 1
-        self._samples = None
-        self.changed = True
+        self._counted = None
 
     def describe(self, application: Application) -> None:
         self.application = application
-        self._samples = None
-        self.changed = True
+        self._counted = None
 
-    def saved(self) -> list[Any]:
-        """All that is counted, for ``restored``."""
-        opened = {outcome.value: histogram.saved() for outcome, histogram in self.open_seconds.items()}
-        counts = {outcome.value: count for outcome, count in self.outcomes.items() if count}
-        return [self.example, self.application[1:], counts, self.inits, opened, self.completion_seconds.saved()]
+    def counted(self) -> CountedApplication:
+        """What is counted now; the same object as long as that does not change."""
+        if self._counted is None:
+            self._counted = CountedApplication(
+                self.example,
+                self.application[1:],
+                {outcome: count for outcome, count in self.outcomes.items() if count},
+                self.inits,
+                {outcome: histogram.counted() for outcome, histogram in self.open_seconds.items()},
+                self.completion_seconds.counted(),
+            )
+        return self._counted
+
+    def dated(self) -> Mapping[Outcome, float]:
+        """When the last transaction with each outcome finished; the same object as long as that does not change."""
+        if self._dated is None:
+            self._dated = dict(self._last)
+        return self._dated
 
     @classmethod
     def restored(cls, name: str, saved: list[Any]) -> ApplicationCounters:
-        """As it was saved, without ids. Raises ValueError or TypeError for what ``saved`` did not write."""
+        """From ``CountedApplication`` in JSON, without ids. Raises ValueError or TypeError for anything else."""
         example, described, counts, inits, opened, completion = saved
         own = cls(Application(name, *map(str, described)), str(example))
         own.outcomes |= {Outcome(outcome): int(count) for outcome, count in counts.items()}
@@ -74,31 +114,26 @@ class ApplicationCounters:
             own.open_seconds[Outcome(outcome)] = kept = Histogram(catalogue.TRANSACTION_OPEN_SECONDS)
             kept.restore(histogram)
         own.completion_seconds.restore(completion)
-        own.changed = False
         return own
 
-    def samples(self, cluster: str) -> tuple[tuple[Sample, ...], tuple[Sample, ...]]:
-        """Samples that are kept while the source fails (counters, histograms), and samples that are dropped (gauges).
 
-        Computed again only after a change.
-        """
-        if self._samples is None or self._named != cluster:
-            self._samples = (tuple(self._counters(cluster)), tuple(self._gauges(cluster)))
-            self._named = cluster
-        return self._samples
+def counter_samples(cluster: str, counted: Mapping[str, CountedApplication]) -> Iterator[Sample]:
+    """The samples that are kept while the source fails."""
+    for name, each in counted.items():
+        for outcome in _OUTCOMES:
+            yield catalogue.TRANSACTIONS_TOTAL(float(each.outcomes.get(outcome, 0)), cluster, name, outcome.value)
+        for outcome, opened in each.open_seconds.items():
+            value = distribution(_OPEN_BOUNDS, opened)
+            yield catalogue.TRANSACTION_OPEN_SECONDS(value, cluster, name, outcome.value)
+        completion = distribution(_COMPLETION_BOUNDS, each.completion_seconds)
+        yield catalogue.TRANSACTION_COMPLETION_SECONDS(completion, cluster, name)
+        fences = each.outcomes.get(Outcome.FENCED, 0)
+        yield catalogue.PRODUCER_FENCES_TOTAL(float(fences), cluster, name)
+        yield catalogue.PRODUCER_INITS_TOTAL(float(each.inits), cluster, name)
 
-    def _counters(self, cluster: str) -> Iterator[Sample]:
-        name = self.application.name
-        for outcome, count in self.outcomes.items():
-            yield catalogue.TRANSACTIONS_TOTAL(float(count), cluster, name, outcome.value)
-        for outcome, histogram in self.open_seconds.items():
-            yield catalogue.TRANSACTION_OPEN_SECONDS(histogram.value(), cluster, name, outcome.value)
-        yield catalogue.TRANSACTION_COMPLETION_SECONDS(self.completion_seconds.value(), cluster, name)
-        yield catalogue.PRODUCER_FENCES_TOTAL(float(self.outcomes[Outcome.FENCED]), cluster, name)
-        yield catalogue.PRODUCER_INITS_TOTAL(float(self.inits), cluster, name)
 
-    def _gauges(self, cluster: str) -> Iterator[Sample]:
-        app = self.application
-        yield catalogue.APPLICATION_INFO(1.0, cluster, app.name, app.kind, app.connect, app.connector)
-        for outcome, instant in self.last.items():
-            yield catalogue.LAST_TRANSACTION_TIMESTAMP_SECONDS(instant, cluster, app.name, outcome.value)
+def last_samples(cluster: str, dated: Mapping[str, Mapping[Outcome, float]]) -> Iterator[Sample]:
+    """When the last transaction of each application and outcome finished."""
+    for name, instants in dated.items():
+        for outcome, instant in instants.items():
+            yield catalogue.LAST_TRANSACTION_TIMESTAMP_SECONDS(instant, cluster, name, outcome.value)

@@ -1,6 +1,6 @@
 """How transactions ended in the last hour, minute by minute, for the status page and ``top``.
 
-Made from the exposed counters, so that both agree. Memory is bounded: 60 numbers for each outcome of
+Made from what the exposed counters are made of, so that both agree. Memory is bounded: 60 numbers for each outcome of
 the ``MOST_APPLICATIONS`` applications that came first, and of all together.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
@@ -21,8 +21,6 @@ MOST_APPLICATIONS = 200
 SILENT_MINUTES = 10
 FEWEST_BUSY_MINUTES = 5
 """Minutes with commits below which the rhythm of an application is not known."""
-NOTED = frozenset({catalogue.TRANSACTIONS_TOTAL, catalogue.RECENT_PRODUCER_FENCES})
-"""The families that ``LastHour.note`` takes."""
 
 
 class FenceStorm(NamedTuple):
@@ -76,7 +74,6 @@ class LastHour(Fact):
         "_left_out",
         "_lock",
         "_minute",
-        "_noted",
         "_seen",
         "_storms",
         "_together",
@@ -87,39 +84,36 @@ class LastHour(Fact):
         self._lock = threading.Lock()
         self._minute = 0
         self._began: int | None = None
-        self._noted: list[Sample] = []  # by the last call
-        self._seen: dict[tuple[str, str], float] = {}
+        self._seen: dict[str, Mapping[Outcome, int]] = {}
         self._together = _Ring()
         self._by_application: dict[str, _Ring] = {}
         self._left_out: set[str] = set()
         self._storms: tuple[FenceStorm, ...] = ()
 
-    def note(self, samples: Sequence[Sample]) -> None:
-        """Take the counters of one read. What was counted before the first read is not shown."""
+    def note(self, counted: Mapping[str, Mapping[Outcome, int]], fences: Iterable[Sample]) -> None:
+        """Take the counters of one read by application, and the samples of recent fences. What was counted before the
+        first read is not shown.
+        """
+        storms = tuple(
+            FenceStorm(each.labels[1], each.labels[2], int(each.value))
+            for each in fences
+            if isinstance(each.value, int | float) and each.value >= catalogue.STORM_FENCES
+        )
         with self._lock:
-            if list(samples) == self._noted:
-                self._advance()
-                return
-        counted = [each for each in samples if each.metric is catalogue.TRANSACTIONS_TOTAL]
-        fences = [each for each in samples if each.metric is catalogue.RECENT_PRODUCER_FENCES]
-        with self._lock:
-            self._noted = list(samples)
             self._advance()
-            self._storms = tuple(
-                FenceStorm(each.labels[1], each.labels[2], int(each.value))
-                for each in fences
-                if isinstance(each.value, int | float) and each.value >= catalogue.STORM_FENCES
-            )
+            self._storms = storms
             first = self._began is None
-            if first and counted:
+            if first:
                 self._began = self._minute
-            for each in counted:
-                _, application, outcome = each.labels
-                value = each.value if isinstance(each.value, int | float) else 0.0
-                more = int(value - self._seen.get((application, outcome), 0.0))
-                self._seen[application, outcome] = value
-                if more > 0 and not first:
-                    self._count(application, Outcome(outcome), more)
+            for application, outcomes in counted.items():
+                before = self._seen.get(application, {})
+                if outcomes is before:
+                    continue
+                self._seen[application] = outcomes
+                for outcome, count in outcomes.items():
+                    more = count - before.get(outcome, 0)
+                    if more > 0 and not first:
+                        self._count(application, outcome, more)
 
     def view(self) -> HourView | None:
         """The hour up to now, None before the first counters were read."""

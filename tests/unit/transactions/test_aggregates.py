@@ -13,6 +13,7 @@ from exporter import catalogue
 from exporter.core.shard import Shard
 from exporter.model import Distribution, Metric, Outcome, Sample
 from exporter.transactions.aggregates import Aggregates, Caps
+from exporter.transactions.application_counters import counter_samples, last_samples
 from exporter.transactions.applications import Grouping
 from exporter.transactions.entries import Appeared, Ended, Entry, Forgotten, Initialised
 
@@ -39,11 +40,20 @@ def values(samples: Sequence[Sample], metric: Metric) -> dict[tuple[str, ...], o
 
 
 def counters(aggregates: Aggregates, metric: Metric) -> dict[tuple[str, ...], object]:
-    return values(list(aggregates.counters("prod")), metric)
+    return values(counter_list(aggregates), metric)
+
+
+def counter_list(aggregates: Aggregates) -> list[Sample]:
+    return list(counter_samples("prod", aggregates.counted()))
 
 
 def gauges(aggregates: Aggregates, metric: Metric, now: float = NOW) -> dict[tuple[str, ...], object]:
-    return values(list(aggregates.gauges("prod", now)), metric)
+    return values(gauge_list(aggregates, now), metric)
+
+
+def gauge_list(aggregates: Aggregates, now: float = NOW) -> list[Sample]:
+    last = last_samples("prod", aggregates.dated())
+    return [*last, *aggregates.by_application("prod"), *aggregates.recent("prod", now)]
 
 
 def test_an_application_counts_every_outcome_from_zero() -> None:
@@ -160,9 +170,7 @@ def test_above_the_cap_applications_are_folded_and_sums_stay_true(numbers: list[
     committed = {labels: value for labels, value in counters(aggregates, catalogue.TRANSACTIONS_TOTAL).items() if value}
     assert sum(float(str(value)) for value in committed.values()) == len(numbers)
     assert len(committed) <= cap + 1
-    dropped = {
-        each.labels: each.value for each in aggregates.gauges("prod", NOW) if each.metric is catalogue.SERIES_DROPPED
-    }
+    dropped = {each.labels: each.value for each in gauge_list(aggregates) if each.metric is catalogue.SERIES_DROPPED}
     folded = max(0, len(entries) - cap)
     assert dropped == ({(catalogue.TRANSACTIONS_TOTAL.name,): folded * 4.0} if folded else {})
     assert ((catalogue.OVERFLOW, "committed") in committed) == (folded > 0)
@@ -176,9 +184,9 @@ def test_an_application_goes_with_its_last_id_and_leaves_nothing_behind() -> Non
     aggregates.take(Forgotten(entries[0]), new=True)
     assert counters(aggregates, catalogue.PRODUCER_FENCES_TOTAL) == {("pay",): 2.0}
     aggregates.take(Forgotten(entries[1]), new=True)
-    assert list(aggregates.counters("prod")) == []
+    assert counter_list(aggregates) == []
     later = NOW + 7_200
-    assert list(aggregates.gauges("prod", later)) == []
+    assert gauge_list(aggregates, later) == []
     assert not aggregates._fences
 
 
@@ -229,7 +237,7 @@ def test_counters_go_on_where_they_were_saved() -> None:
     aggregates.take(Initialised(entry, 1), new=True)
     again = aggregates_of()
     again.restore(json.loads(json.dumps(aggregates.saved(everything=True))))
-    assert list(again.counters("prod")) == list(aggregates.counters("prod"))
+    assert counter_list(again) == counter_list(aggregates)
     assert gauges(again, catalogue.APPLICATION_INFO) == gauges(aggregates, catalogue.APPLICATION_INFO)
     entry = entry_of(again, "pay-1")
     finish(again, entry, Outcome.COMMITTED)

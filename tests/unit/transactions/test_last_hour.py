@@ -19,8 +19,12 @@ class HourClock:
         return Clock(monotonic=lambda: self.now)
 
 
-def count(value: float, application: str = "pay", outcome: Outcome = Outcome.COMMITTED) -> Sample:
-    return catalogue.TRANSACTIONS_TOTAL(value, "prod", application, outcome.value)
+def note(hour: LastHour, *fences: Sample, **counted: dict[Outcome, int]) -> None:
+    hour.note(counted, fences)
+
+
+def committed_so_far(count: int) -> dict[Outcome, int]:
+    return {Outcome.COMMITTED: count}
 
 
 def committed(hour: LastHour) -> list[int]:
@@ -36,18 +40,18 @@ def test_nothing_is_known_before_the_first_counters() -> None:
 def test_what_was_counted_before_the_start_is_not_of_this_hour() -> None:
     time = HourClock()
     hour = LastHour(time.clock())
-    hour.note([count(1000)])
-    hour.note([count(1003)])
+    note(hour, pay=committed_so_far(1000))
+    note(hour, pay=committed_so_far(1003))
     assert committed(hour) == [3]
 
 
 def test_each_minute_has_its_own_count_and_the_hour_moves_on() -> None:
     time = HourClock()
     hour = LastHour(time.clock())
-    hour.note([count(0)])
-    hour.note([count(5)])
+    note(hour, pay={})
+    note(hour, pay=committed_so_far(5))
     time.now += 60
-    hour.note([count(7)])
+    note(hour, pay=committed_so_far(7))
     time.now += 120
     assert committed(hour) == [5, 2, 0, 0]
     time.now += 57 * 60
@@ -58,8 +62,8 @@ def test_each_minute_has_its_own_count_and_the_hour_moves_on() -> None:
 
 def test_an_application_that_comes_later_counts_from_zero() -> None:
     hour = LastHour(HourClock().clock())
-    hour.note([count(9)])
-    hour.note([count(9), count(4, "bill", Outcome.FENCED)])
+    note(hour, pay=committed_so_far(9))
+    note(hour, pay=committed_so_far(9), bill={Outcome.FENCED: 4})
     view = hour.view()
     assert view is not None
     assert view.applications["bill"].total(Outcome.FENCED) == 4
@@ -68,17 +72,17 @@ def test_an_application_that_comes_later_counts_from_zero() -> None:
 
 def test_a_counter_that_goes_back_takes_nothing_away() -> None:
     hour = LastHour(HourClock().clock())
-    hour.note([count(9)])
-    hour.note([count(2)])
-    hour.note([count(3)])
+    note(hour, pay=committed_so_far(9))
+    note(hour, pay=committed_so_far(2))
+    note(hour, pay=committed_so_far(3))
     assert committed(hour) == [1]
 
 
 def test_beyond_the_most_applications_all_together_stays_true() -> None:
     hour = LastHour(HourClock().clock())
-    hour.note([count(0)])
+    note(hour, pay={})
     names = [f"app-{number}" for number in range(MOST_APPLICATIONS + 50)]
-    hour.note([count(1, name) for name in names])
+    note(hour, **dict.fromkeys(names, committed_so_far(1)))
     view = hour.view()
     assert view is not None
     assert len(view.applications) == MOST_APPLICATIONS
@@ -88,11 +92,11 @@ def test_beyond_the_most_applications_all_together_stays_true() -> None:
 
 def test_three_fences_of_one_id_are_a_storm_and_two_are_none() -> None:
     hour = LastHour(HourClock().clock())
-    hour.note([
-        count(0),
+    fences = [
         catalogue.RECENT_PRODUCER_FENCES(3.0, "prod", "pay", "pay-1"),
         catalogue.RECENT_PRODUCER_FENCES(2.0, "prod", "pay", "pay-2"),
-    ])  # fmt: skip
+    ]
+    note(hour, *fences, pay={})
     view = hour.view()
     assert view is not None
     assert view.storms == (FenceStorm("pay", "pay-1", 3),)

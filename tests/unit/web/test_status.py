@@ -29,6 +29,7 @@ from exporter.model import (
     MarkerWait,
     OpenTransaction,
     OpenTransactions,
+    Outcome,
     Reason,
     Sample,
     Stall,
@@ -240,10 +241,10 @@ def test_not_knowing_whether_a_partition_is_stalled_is_never_all_fine() -> None:
     assert "prod: whether a partition is stalled is not known" in found.details
 
 
-def hour(*samples: Sample) -> LastHour:
+def hour(*fences: Sample, **counted: dict[Outcome, int]) -> LastHour:
     found = LastHour(Clock())
-    found.note([catalogue.TRANSACTIONS_TOTAL(0.0, "prod", "pay", "committed")])
-    found.note(samples)
+    found.note({"pay": {}}, ())
+    found.note(counted, fences)
     return found
 
 
@@ -263,7 +264,7 @@ def test_checks_that_fail_are_a_warning_and_unknown_ones_are_not() -> None:
 
 def test_the_last_hour_is_null_until_the_log_is_read_and_then_has_every_outcome() -> None:
     assert cluster(*FINE)["last_hour"] is None
-    found = cluster(*FINE, hour(catalogue.TRANSACTIONS_TOTAL(4.0, "prod", "pay", "fenced")))["last_hour"]
+    found = cluster(*FINE, hour(pay={Outcome.FENCED: 4}))["last_hour"]
     assert found["outcomes_per_minute"] == {"committed": [0], "aborted": [0], "timed_out": [0], "fenced": [4]}
     [application] = found["applications"]
     assert application["outcomes"] == {"committed": 0, "aborted": 0, "timed_out": 0, "fenced": 4}
@@ -320,10 +321,7 @@ def evil_facts() -> tuple[Fact, ...]:
         Stalls((stall,)),
         OpenTransactions("txnlog", (transaction,), complete=False, missing=(EVIL,)),
         UncleanEnds((END._replace(transactional_id=EVIL, application=EVIL, outcome=EVIL),)),
-        hour(
-            catalogue.TRANSACTIONS_TOTAL(1.0, EVIL, EVIL, "fenced"),
-            catalogue.RECENT_PRODUCER_FENCES(9.0, EVIL, EVIL, EVIL),
-        ),
+        hour(catalogue.RECENT_PRODUCER_FENCES(9.0, EVIL, EVIL, EVIL), **{EVIL: {Outcome.FENCED: 1}}),
         Posture((PostureCheck(EVIL, EVIL, CheckResult.FAILED, EVIL, EVIL, EVIL),)),
     )
 

@@ -17,6 +17,7 @@ from exporter.jobs.history.fold import KEEP_MS, FoldState, Kept, PartitionFold, 
 from exporter.jobs.history.table import COLUMNS, KEPT_FIELDS, SCHEMA, RowFiles, read_kept, table_of, write_kept
 from exporter.model import TopicPartition
 from exporter.transactions.aggregates import Aggregates, Caps
+from exporter.transactions.application_counters import counter_samples
 from exporter.transactions.applications import Grouping
 from exporter.transactions.entries import Entry
 from exporter.transactions.state_machine import StateMachine
@@ -96,7 +97,7 @@ def test_rows_of_real_logs_agree_with_the_agents_counters(captured: Sequence[tup
         aggregates.take(event, new=True)
     counted = {
         (sample.labels[1], sample.labels[2]): sample.value
-        for sample in aggregates.counters("prod")
+        for sample in counter_samples("prod", aggregates.counted())
         if sample.metric.name == "kafka_eos_transactions_total" and sample.value
     }
     rows = fold_in_batches(records, (3, 5))
