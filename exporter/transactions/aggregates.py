@@ -5,7 +5,7 @@ No I/O; the present is an argument.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -69,6 +69,10 @@ class Aggregates:
         self._saved: Mapping[str, CountedApplication] = {}
         self._ids_known = True
         self._complete_since: float | None = None  # from then on, an application that appears is a new one
+        self.ids: dict[int, Counter[str]] = {}
+        """How many ids each application has in each partition of the log, those of other shards included."""
+        self.id_changes = 0
+        """How often ``ids`` changed."""
         self._appeared: deque[tuple[float, bool]] = deque(maxlen=MOST_NEW)  # when, and whether it is of this shard
 
     @property
@@ -97,6 +101,7 @@ class Aggregates:
     def _appears(self, entry: Entry) -> None:
         known, others = self._known, len(self._others)
         entry.application = self.group(entry.transactional_id)
+        self._count_id(entry, 1)
         instant = entry.record_ms / 1000
         if self._complete_since is None or instant < self._complete_since:
             return
@@ -180,6 +185,7 @@ class Aggregates:
     def _forgotten(self, entry: Entry) -> None:
         if self._task_commits.pop(entry.transactional_id, None) is not None:
             self._changed_tasks.add(entry.transactional_id)
+        self._count_id(entry, -1)
         own = self._by_name.get(entry.application)
         if own is None:
             self._forget_other(entry.application)
@@ -187,6 +193,13 @@ class Aggregates:
         own.ids -= 1
         if own.ids <= 0 and self._ids_known:
             self._drop(entry.application)
+
+    def _count_id(self, entry: Entry, by: int) -> None:
+        found = self.ids.setdefault(entry.log_partition, Counter())
+        found[entry.application] += by
+        if not found[entry.application]:
+            del found[entry.application]
+        self.id_changes += 1
 
     def _forget_other(self, name: str) -> None:
         if name in self._others:
@@ -308,9 +321,9 @@ class Aggregates:
         """Whether an application appeared since the last census."""
         return not self._by_name.keys() <= self._seen.keys()
 
-    def census(self, seen: Mapping[str, int]) -> None:
-        """Take in the number of ids of each application with a record in the last hour."""
-        self._seen = {name: seen.get(name, 0) for name in self._by_name}
+    def census(self, unseen: Mapping[str, int]) -> None:
+        """Take in the number of ids of each application without a record in the last hour."""
+        self._seen = {name: own.ids - unseen.get(name, 0) for name, own in self._by_name.items()}
 
     def unclean_ends(self, log_now: float) -> tuple[UncleanEnd, ...]:
         """The latest unclean ends of the last hour, newest first, one for each id, producer and outcome."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from exporter.core.kept import KeptValue
 from exporter.model import Clock, Fact, KnownIds, ReleaseTimes, TopicPartition, TransactionUse
 from exporter.transactions.aggregates import HOUR, Aggregates
 from exporter.transactions.applications import Grouping
@@ -33,6 +34,7 @@ class Census:
         self._known_ids = KnownIds({})
         self._counted: tuple[object, ...] = ()  # what they are of
         self._ids = 0  # at the last count
+        self._in_use = KeptValue(TransactionUse(frozenset(), {}, {}))
         self._use: TransactionUse | None = None
         self._used_at = 0.0
         self._releases: ReleaseTimes | None = None
@@ -42,21 +44,20 @@ class Census:
 
         Only the first shard has the use of transactions: the posture of the cluster is checked there.
         """
-        now = self._clock.monotonic()
+        now, hour_ago = self._clock.monotonic(), int((log_now - HOUR) * 1000)
         if self._counted_at is None or now - self._counted_at >= CENSUS_INTERVAL or self._aggregates.uncounted:
             self._counted_at = now
-            self._aggregates.census({} if log is None else log.seen_since(int((log_now - HOUR) * 1000)))
-            counted = (log, None if log is None else log.changes, self._aggregates.applications)
+            self._aggregates.census({} if log is None else log.unseen_since(hour_ago))
+            counted = (self._aggregates.id_changes, self._aggregates.applications)
             if counted != self._counted:
-                self._known_ids, self._counted = self._count_ids(log), counted
+                self._known_ids, self._counted = self._count_ids(), counted
         yield self._known_ids
         if not self._first_shard:
             return
         if self._use is None or now - self._used_at >= USE_INTERVAL * (1 + self._ids // IDS_PER_INTERVAL):
             self._used_at = now
-            use = transaction_use(_entries(log), self._aggregates.topics, self._grouping, (log_now - HOUR) * 1000)
             self._use = replace(
-                use,
+                self._transaction_use(log, hour_ago),
                 new_applications=self._aggregates.recent_applications(log_now),
                 offset_partitions=self._aggregates.offset_partitions,
                 id_changes=self._aggregates.new_ids.changes(_entries(log), log_now),
@@ -77,9 +78,17 @@ class Census:
             self._releases = ReleaseTimes(ended)
         return self._releases
 
-    def _count_ids(self, log: LogTail | None) -> KnownIds:
-        own = frozenset(self._aggregates.applications)
-        found = log.ids() if log is not None else {}
+    def _transaction_use(self, log: LogTail | None, since_ms: int) -> TransactionUse:
+        """What the records say; made again only when records came, or ids were last used before this instant."""
+        if log is None:
+            return transaction_use((), self._aggregates.topics, self._grouping, since_ms)
+        return self._in_use.of(
+            (log, log.changes, self._grouping.learned, log.unseen_since(since_ms)),
+            lambda _: transaction_use(log.machines.values(), self._aggregates.topics, self._grouping, since_ms),
+        )
+
+    def _count_ids(self) -> KnownIds:
+        own, found = frozenset(self._aggregates.applications), self._aggregates.ids
         self._ids = sum(each.total() for each in found.values())
         kept = {number: {name: ids for name, ids in each.items() if name in own} for number, each in found.items()}
         return KnownIds({number: each for number, each in kept.items() if each})

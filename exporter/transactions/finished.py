@@ -6,8 +6,7 @@ An ``Entry`` takes some 700 bytes, and Flink leaves an id for each checkpoint an
 from __future__ import annotations
 
 from array import array
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import repeat
 from operator import attrgetter
 from struct import Struct
@@ -18,8 +17,8 @@ from exporter.transactions.records import decode_key
 _ROW = Struct("<IHIIBqhhhbi6q")
 """Where the key is and its length, application and section by number, layout; then the numbers of an entry."""
 _KEY = Struct("<IH")
-_SEEN = Struct("<10xI44xq16x")
-"""The part of a row with its application and the timestamp of its newest record."""
+_USE = Struct("<6xII13xh29xq16x")
+"""The part of a row with its section, its application, the version of its client and the time of its newest record."""
 _NONE, _GONE = -1, -2
 NEVER_MS = 2**63 - 1
 """Later than any timestamp."""
@@ -38,6 +37,8 @@ _NUMBERS = (
     "offset",
     "begun_offset",
 )
+_NO_ROW = _ROW.pack(*[0] * 5, *[-1] * 9, NEVER_MS, -1, -1)
+"""Where an id was taken out: as one that is in use, of no known client."""
 _numbers_of = attrgetter(*_NUMBERS)
 
 
@@ -61,8 +62,6 @@ class FinishedIds:
 
     def __init__(self, log_partition: int) -> None:
         self._log_partition = log_partition
-        self.applications: Counter[str] = Counter()
-        """How many ids each application has here."""
         self._clear(_SMALLEST)
 
     def _clear(self, slots: int) -> None:
@@ -103,7 +102,6 @@ class FinishedIds:
         self._keys += key
         self._slots[self._never_taken(key)] = number
         self._used += 1
-        self.applications[entry.application] += 1
 
     def take(self, key: bytes) -> Entry | None:
         """The id as it was put in, which is not kept any more; None for an id that is not in here."""
@@ -113,32 +111,33 @@ class FinishedIds:
         number = self._slots[at]
         entry = self._entry(number)
         self._slots[at] = _GONE
-        self._rows[number * _ROW.size : (number + 1) * _ROW.size] = bytes(_ROW.size)
+        self._rows[number * _ROW.size : (number + 1) * _ROW.size] = _NO_ROW
         self._free.append(number)
-        self.applications[entry.application] -= 1
-        if not self.applications[entry.application]:
-            del self.applications[entry.application]
         return entry
 
-    def entries(self) -> Iterator[Entry]:
-        """Every id. What is done to an entry does not change what is kept."""
+    def entries(self, wanted: Callable[[str], bool] = lambda _: True) -> Iterator[Entry]:
+        """Every id that is ``wanted``. What is done to an entry does not change what is kept."""
         for number in self._slots:
-            if number >= 0:
+            if number >= 0 and wanted(decode_key(self._key(number))):
                 yield self._entry(number)
 
-    def seen_since(self, record_ms: int) -> tuple[Counter[str], int]:
-        """How many ids of each application have a record with this timestamp or a later one, and the earliest of these
-        timestamps, ``NEVER_MS`` without one.
-        """
+    def unseen_since(self, record_ms: int) -> list[str]:
+        """The application of each id without a record with this timestamp or a later one."""
         names = self._application_names.values
-        rows = _SEEN.iter_unpack(self._rows)
-        if self._free:
-            free = set(self._free)
-            rows = (row for number, row in enumerate(rows) if number not in free)
-        seen = [row for row in rows if row[1] >= record_ms]
-        found = Counter([application for application, _ in seen])
-        earliest = min([at for _, at in seen], default=NEVER_MS)
-        return Counter({str(names[number]): count for number, count in found.items()}), earliest
+        return [str(names[number]) for _, number, _, at in _USE.iter_unpack(self._rows) if at < record_ms]
+
+    def earliest_since(self, record_ms: int) -> int:
+        """The earliest timestamp of a newest record from this one on, ``NEVER_MS`` without one."""
+        return min([at for *_, at in _USE.iter_unpack(self._rows) if at >= record_ms], default=NEVER_MS)
+
+    def clients_since(self, record_ms: float) -> list[tuple[str, int]]:
+        """The application, and the version of the client where it is known, of each id that wrote since then."""
+        names, none = self._application_names.values, self._sections.number(b"")
+        return [
+            (str(names[number]), version)
+            for section, number, version, at in _USE.iter_unpack(self._rows)
+            if at >= record_ms and section != none and version >= 0
+        ]
 
     def _slot(self, key: bytes) -> int | None:
         slots, mask, size = self._slots, len(self._slots) - 1, len(key)
@@ -180,7 +179,6 @@ class FinishedIds:
                 self._slots[self._never_taken(self._key(number))] = number
             return
         kept = [(self._key(number), self._entry(number)) for number in self._slots if number >= 0]
-        self.applications.clear()
         self._clear(slots)
         for key, entry in kept:
             self.put(key, entry)

@@ -8,7 +8,7 @@ take the same events, so that they agree.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from exporter.model import OpenTransaction, Outcome
@@ -239,10 +239,10 @@ class StateMachine:
                     del self.entries[key]
         self._room = max(ROOM, 2 * len(self.entries))
 
-    def known(self) -> Iterator[Entry]:
-        """Every id. An entry of one that was put away is a copy."""
-        yield from list(self.entries.values())
-        yield from self.finished.entries()
+    def known(self, wanted: Callable[[str], bool] = lambda _: True) -> Iterator[Entry]:
+        """Every id that is ``wanted``. An entry of one that was put away is a copy."""
+        yield from [each for each in self.entries.values() if wanted(each.transactional_id)]
+        yield from self.finished.entries(wanted)
 
     def _known(self, key: bytes) -> Entry | None:
         return self.entries.get(key) or self._take_back(key)

@@ -36,8 +36,8 @@ _COUNTED = (Ended, Initialised)
 _partition_of = methodcaller("partition")
 
 
-class _SeenIds(NamedTuple):
-    """The result of ``seen_since``: the same for any later instant up to the earliest record that it counted."""
+class _UnseenIds(NamedTuple):
+    """The result of ``unseen_since``: the same for any later instant up to the earliest record of the other ids."""
 
     changes: int
     since: int
@@ -58,12 +58,12 @@ class LogTail:
         self.unread: dict[bytes, Fault] = {}  # keys whose newest record could not be decoded
         self.readable = False
         self.changes = 0
-        """How often records were taken: without that, ``ids`` and ``seen_since`` one instant do not change."""
+        """How often records were taken: without that, no id changes."""
         self.hurries = False
         """Whether ``follow`` ended by its deadline, with records that were not read yet."""
         self.revision = 0
-        """How often something was read, or an end was requested: without that, ``open`` and ``ids`` do not change."""
-        self._seen: _SeenIds | None = None
+        """How often something was read, or an end was requested: without that, ``open`` does not change."""
+        self._unseen: _UnseenIds | None = None
         self._restoring: dict[int, SavedPartition] = {}  # whose saved ids were not reached yet
         self._coordinators = CoordinatorClock()
         self._faults: list[Fault] = []
@@ -82,29 +82,28 @@ class LogTail:
         """Every known transactional.id."""
         return chain.from_iterable(machine.known() for machine in self.machines.values())
 
-    def ids(self) -> dict[int, Counter[str]]:
-        """How many ids each application has in each partition of the log."""
-        return {
-            number: Counter(entry.application for entry in machine.entries.values()) + machine.finished.applications
-            for number, machine in self.machines.items()
-        }
-
-    def seen_since(self, record_ms: int) -> Counter[str]:
-        """How many ids of each application have a record with this timestamp or a later one."""
-        last = self._seen
-        if last is not None and last.changes == self.changes and last.since <= record_ms <= last.earliest:
+    def unseen_since(self, record_ms: int) -> Counter[str]:
+        """How many ids of each application have no record with this timestamp or a later one."""
+        last = self._unseen
+        quiet = last is not None and last.changes == self.changes
+        if last is not None and quiet and last.since <= record_ms <= last.earliest:
             return last.ids
         found: Counter[str] = Counter()
-        earliest: list[int] = []
         for machine in self.machines.values():
-            seen = [each for each in machine.entries.values() if each.record_ms >= record_ms]
-            found.update([each.application for each in seen])
-            earliest += [each.record_ms for each in seen]
-            finished, first = machine.finished.seen_since(record_ms)
-            found.update(finished)
-            earliest.append(first)
-        self._seen = _SeenIds(self.changes, record_ms, min(earliest, default=NEVER_MS), found)
+            found.update([each.application for each in machine.entries.values() if each.record_ms < record_ms])
+            found.update(machine.finished.unseen_since(record_ms))
+        # While records come, there is another result soon in any case.
+        earliest = self._earliest_since(record_ms) if quiet else record_ms
+        self._unseen = _UnseenIds(self.changes, record_ms, earliest, found)
         return found
+
+    def _earliest_since(self, record_ms: int) -> int:
+        """The earliest timestamp of an id's newest record from this one on, ``NEVER_MS`` without one."""
+        found = [NEVER_MS]
+        for machine in self.machines.values():
+            found += [each.record_ms for each in machine.entries.values() if each.record_ms >= record_ms]
+            found.append(machine.finished.earliest_since(record_ms))
+        return min(found)
 
     def open(self) -> Iterator[Entry]:
         """The ids with an open transaction, of the partitions that were read to their end."""

@@ -223,9 +223,9 @@ def test_one_id_that_is_fenced_again_and_again_takes_one_place_for_each_epoch() 
 
 def test_ids_seen_in_the_last_hour_are_counted() -> None:
     aggregates = aggregates_of()
-    entry_of(aggregates, "pay-1")
-    entry_of(aggregates, "order-1")
-    aggregates.census({"pay": 2, "gone": 7})
+    for name in ("pay-1", "pay-2", "pay-3", "order-1"):
+        entry_of(aggregates, name)
+    aggregates.census({"pay": 1, "order": 1, "gone": 7})
     assert gauges(aggregates, catalogue.TRANSACTIONAL_IDS) == {("pay",): 2.0, ("order",): 0.0}
 
 

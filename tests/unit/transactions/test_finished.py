@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.transactions.entries import Entry, encode_key
-from exporter.transactions.finished import _NUMBERS, _ROW, _SEEN, NEVER_MS, FinishedIds
+from exporter.transactions.finished import _NUMBERS, _ROW, _USE, NEVER_MS, FinishedIds
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 BITS = {
@@ -55,10 +55,13 @@ def test_it_is_a_dictionary_of_ids(steps: list[Entry | str], since: int) -> None
     assert {each.transactional_id: told(each) for each in kept.entries()} == {
         name: told(each) for name, each in meant.items()
     }
-    assert kept.applications == Counter(each.application for each in meant.values())
+    assert {each.transactional_id for each in kept.entries(NAMES[0].__eq__)} == meant.keys() & {NAMES[0]}
+    unseen = [each.application for each in meant.values() if each.record_ms < since]
+    assert Counter(kept.unseen_since(since)) == Counter(unseen)
     seen = [each for each in meant.values() if each.record_ms >= since]
-    earliest = min((each.record_ms for each in seen), default=NEVER_MS)
-    assert kept.seen_since(since) == (Counter(each.application for each in seen), earliest)
+    assert kept.earliest_since(since) == min((each.record_ms for each in seen), default=NEVER_MS)
+    wrote = [(each.application, each.client_version) for each in seen if each.section and each.client_version >= 0]
+    assert Counter(kept.clients_since(since)) == Counter(wrote)
 
 
 def test_numbers_that_no_record_has_are_refused_and_change_nothing() -> None:
@@ -77,5 +80,5 @@ def test_an_id_takes_at_most_150_bytes() -> None:
         entry.section = b"section of a topic"
         kept.put(encode_key(entry.transactional_id), entry)
     held = (kept._rows, kept._keys, kept._slots)
-    assert _SEEN.size == _ROW.size
+    assert _USE.size == _ROW.size
     assert sum(each.__sizeof__() for each in held) <= 150 * 20_000
