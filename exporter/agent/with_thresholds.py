@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from exporter import catalogue
 from exporter.core.kept import KeptValue
@@ -57,6 +58,10 @@ SERIES: Mapping[str, tuple[Metric, Metric]] = MappingProxyType(
 """The families of a kind's thresholds: in seconds or offsets, and as shares."""
 
 
+_Subjects: TypeAlias = dict[tuple[str, tuple[str, ...]], str]
+"""The kind and the names of each subject, and its cluster."""
+
+
 class _ShownThresholds(NamedTuple):
     """The thresholds of some subjects, and which of these are ignored."""
 
@@ -80,7 +85,8 @@ class WithThresholds:
         self._grouping = grouping
         self._ignores = False
         self._of_subjects, self._of_holders = KeptValue(_NOTHING_SHOWN), KeptValue(_NOTHING_SHOWN)
-        self._showing: dict[SampleBatch, tuple[Sample, ...]] = {}  # of the last read: the samples that show subjects
+        self._elsewhere = frozenset[str]()
+        self._showing: dict[SampleBatch, _Subjects] = {}  # of the last read, beside those of ``elsewhere``
 
     @property
     def name(self) -> str:
@@ -114,20 +120,20 @@ class WithThresholds:
         in_force = self._thresholds()
         if (reason := in_force.ignored("source", f"{self.name}/{self.target}", now)) is not None:
             yield IgnoredSource(reason)  # first: reading may raise
-        subjects: dict[tuple[str, tuple[str, ...]], str] = {}
+        loose: _Subjects = {}
         stalls: Stalls | None = None
         logged = facts.get(LoggedTransactions)
         elsewhere = logged.applications if logged is not None else frozenset[str]()
-        showing: dict[SampleBatch, tuple[Sample, ...]] = {}
+        if elsewhere != self._elsewhere:
+            self._elsewhere, self._showing = elsewhere, {}
+        showing: dict[SampleBatch, _Subjects] = {}
         for item in self._source.read(deadline, facts):
             if isinstance(item, SampleBatch):
                 known = self._showing.get(item)
-                found = item.of_families(SUBJECTS) if known is None else known
-                showing[item] = found
-                subjects.update(_subjects(found, elsewhere))
+                showing[item] = dict(_subjects(item.of_families(SUBJECTS), elsewhere)) if known is None else known
             elif isinstance(item, Sample):
                 if item.metric in SUBJECTS:
-                    subjects.update(_subjects((item,), elsewhere))
+                    loose.update(_subjects((item,), elsewhere))
             elif isinstance(item, Stalls):
                 stalls = item
             yield item
@@ -135,7 +141,8 @@ class WithThresholds:
         if in_force.by_the_clock:
             self._forget()
         of_subjects = self._of_subjects.of(
-            (in_force, subjects), lambda before: _of_subjects(in_force, subjects, now, before)
+            (in_force, loose, *showing.values()),
+            lambda before: _of_subjects(in_force, reduce(or_, showing.values(), loose), now, before),
         )
         if of_subjects.series.samples:
             yield of_subjects.series
@@ -161,9 +168,7 @@ class WithThresholds:
         self._of_holders.forget()
 
 
-def _of_subjects(
-    in_force: Thresholds, subjects: Mapping[tuple[str, tuple[str, ...]], str], now: float, before: _ShownThresholds
-) -> _ShownThresholds:
+def _of_subjects(in_force: Thresholds, subjects: _Subjects, now: float, before: _ShownThresholds) -> _ShownThresholds:
     samples = (
         sample
         for (kind, names), cluster in subjects.items()
