@@ -75,7 +75,7 @@ class StateDir:
         path = self._path(cluster_id, name)
         if path is None:
             return False
-        text = json.dumps(document, separators=(",", ":"), sort_keys=True)
+        text = _text(document, sort_keys=True)
         with self._lock:
             if self._written.get(path) == text and path.exists():
                 return True
@@ -98,7 +98,7 @@ class StateDir:
         path = self._path(cluster_id, name, ".journal")
         if path is None:
             return False
-        line = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
+        line = _text(entry).encode() + b"\n"
         with self._lock:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -160,3 +160,8 @@ class StateDir:
         if self._directory is None or not cluster_id:
             return None
         return self._directory / re.sub(r"[^A-Za-z0-9_-]", "_", cluster_id) / f"{name}{suffix}"
+
+
+def _text(document: dict[str, Any], *, sort_keys: bool = False) -> str:
+    """Compact JSON. No document contains itself, and to check that takes a fifth of the time."""
+    return json.dumps(document, separators=(",", ":"), sort_keys=sort_keys, check_circular=False)

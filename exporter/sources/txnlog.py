@@ -333,7 +333,7 @@ class TxnlogSource(KafkaSource):
         """The open transactions; the same tuple as in the last read if they are the same."""
         if self._log is not None and self._log.revision != self._opened_of:
             self._opened_of = self._log.revision
-            opened = tuple([entry.transaction() for entry in self._log.open()])
+            opened = tuple([entry.view or entry.transaction() for entry in self._log.open()])
             if opened != self._opened:
                 self._opened = opened
         return self._opened

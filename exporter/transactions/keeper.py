@@ -13,7 +13,7 @@ from exporter.transactions.tail import LogTail
 
 log = logging.getLogger(__name__)
 
-SNAPSHOT_SECONDS = 30.0
+SNAPSHOT_SECONDS = 60.0
 """Seconds between two snapshots, which survive a crash of the machine: what was counted since is then read and counted
 again. The journal is written at every read and survives a crash of the process.
 """

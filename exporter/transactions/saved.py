@@ -11,6 +11,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from exporter.model import Outcome
@@ -27,6 +28,7 @@ _ENDED = (
     *("producer_id", "producer_epoch", "client_version", "begun_ms", "prepared_ms", "completed_ms", "timeout_ms"),
     *("offset", "layout"),
 )
+_entry_fields, _ended_fields = attrgetter(*_ENTRY), attrgetter(*_ENDED)
 
 
 class UnusableState(ValueError):  # noqa: N818 it says what was found, not what failed
@@ -97,11 +99,10 @@ def partition_ids(machine: StateMachine) -> list[list[Any]]:
 
 
 def _write_entry(entry: Entry, due_ms: int | None) -> list[Any]:
-    fields = [getattr(entry, name) for name in _ENTRY]
-    found = [entry.transactional_id, fields, _text(entry.section)]
+    found = [entry.transactional_id, _entry_fields(entry), _text(entry.section)]
     if entry.pending is not None:
         ended = entry.pending
-        found.append([due_ms, ended.outcome.value, [getattr(ended, name) for name in _ENDED], _text(ended.section)])
+        found.append([due_ms, ended.outcome.value, _ended_fields(ended), _text(ended.section)])
     return found
 
 
