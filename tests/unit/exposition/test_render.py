@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import logging
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pytest
 
 from exporter.exposition.render import Exposition
 from exporter.exposition.text_format import Format
-from exporter.model import Clock, Distribution, Fault, Kind, Metric, Reason, Sample, SampleBatch, Snapshot
+from exporter.model import Clock, Distribution, Fault, Kind, LateBatch, Metric, Reason, Sample, SampleBatch, Snapshot
 
 AGE = Metric("test_age_seconds", Kind.GAUGE, "An age.", ("who",))
 EVENTS = Metric("test_events_total", Kind.COUNTER, 'Events, "all" of them\nwith a \\ in the help.', ("who",))
@@ -335,6 +336,36 @@ def test_a_batch_expires_like_other_samples_and_its_counters_stay(exposition: Ex
 def test_one_family_in_two_batches_is_one_family(exposition: Exposition, hands: RenderClock) -> None:
     exposition.swap({("a",): batched(hands, SampleBatch((AGE(1, "a"),)), SampleBatch((AGE(2, "b"), AGE(3, "a"))))})
     assert series(exposition) == ['test_age_seconds{who="a"} 3.0', 'test_age_seconds{who="b"} 2.0', "test_plain 1.0"]
+
+
+def test_the_samples_of_a_late_batch_are_made_for_the_first_body_and_once(
+    exposition: Exposition, hands: RenderClock
+) -> None:
+    made: list[int] = []
+
+    def make(value: int) -> tuple[Sample, ...]:
+        made.append(value)
+        return AGE(value, "a"), EVENTS(value, "a")
+
+    batches = [LateBatch(frozenset({AGE, EVENTS}), partial(make, value)) for value in range(4)]
+    for batch in batches:
+        exposition.swap({("a",): batched(hands, batch)})
+        assert batch.of_families((OPEN,)) == ()
+    assert made == []
+    assert series(exposition) == ['test_age_seconds{who="a"} 3.0', 'test_events_total{who="a"} 3.0', "test_plain 1.0"]
+    exposition.body(Format.OPENMETRICS, gzip=True)
+    assert batches[3].of_families((AGE,)) == (AGE(3, "a"),)
+    assert made == [3]
+
+
+def test_a_late_batch_that_cannot_be_made_takes_nothing_else_from_the_page(
+    exposition: Exposition, hands: RenderClock
+) -> None:
+    bad = LateBatch(frozenset({AGE}), lambda: [Sample(AGE, (), 1.0)])
+    exposition.swap({("a",): batched(hands, bad, SampleBatch((EVENTS(3, "a"),)))})
+    assert series(exposition) == ['test_events_total{who="a"} 3.0', "test_plain 1.0"]
+    with pytest.raises(ValueError, match="takes the labels"):
+        _ = bad.samples
 
 
 def test_samples_that_did_not_change_are_the_same_batch() -> None:

@@ -255,6 +255,33 @@ def test_only_what_changed_is_saved_again() -> None:
     assert (changed.keys(), changed["ship"]) == ({"pay", "ship"}, None)
 
 
+def test_what_was_given_away_does_not_change_with_later_transactions() -> None:
+    aggregates = aggregates_of()
+    entry = entry_of(aggregates, "pay-1")
+    finish(aggregates, entry, Outcome.COMMITTED, ago=10)
+    counted, dated = aggregates.counted(), aggregates.dated()
+    before = json.dumps(counted), json.dumps(dated), list(counter_samples("prod", counted))
+    finish(aggregates, entry, Outcome.COMMITTED)
+    finish(aggregates, entry, Outcome.FENCED)
+    aggregates.take(Initialised(entry, 1), new=True)
+    assert (json.dumps(counted), json.dumps(dated), list(counter_samples("prod", counted))) == before
+    assert aggregates.counted() != counted
+    assert aggregates.dated() != dated
+
+
+def test_what_is_saved_is_what_is_exposed() -> None:
+    aggregates = aggregates_of()
+    entries = [entry_of(aggregates, name) for name in ("pay-1", "ship-1")]
+    finish(aggregates, entries[0], Outcome.COMMITTED)
+    exposed = aggregates.counted()
+    assert aggregates.counted() is exposed
+    saved = aggregates.saved(everything=False)["applications"]
+    assert all(saved[name] is exposed[name] for name in ("pay", "ship"))
+    finish(aggregates, entries[1], Outcome.COMMITTED)
+    assert aggregates.counted()["pay"] is exposed["pay"]
+    assert aggregates.saved(everything=False)["applications"] == {"ship": aggregates.counted()["ship"]}
+
+
 def test_an_application_that_was_kept_stays_until_its_ids_are_known() -> None:
     aggregates = aggregates_of()
     finish(aggregates, entry_of(aggregates, "pay-1"), Outcome.COMMITTED)

@@ -5,11 +5,8 @@ No time is measured: what is counted here is the same on each machine.
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
 from collections.abc import Callable
 from operator import itemgetter
-from types import FrameType
 from typing import cast
 
 import pytest
@@ -27,6 +24,7 @@ from exporter.transactions.progress import PartitionProgress
 from exporter.transactions.record_fields import fields_of
 from exporter.transactions.records import TOPIC, Status, UndecodableRecord
 from exporter.transactions.tail import LogTail
+from tests.calls import calls_of
 from tests.fakes.cluster import FakeKafka
 from tests.fakes.coordinator import BEGIN_MS
 from tests.strategies import encode_key, encode_value, kafka_tags, values
@@ -76,23 +74,6 @@ class WrittenLog:
             value=value,
             timestamp=(1, ms),
         )
-
-
-def calls_of(work: Callable[[], object]) -> Counter[str]:
-    """The functions of Python that are called, by name."""
-    found: Counter[str] = Counter()
-
-    def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call":
-            found[frame.f_code.co_qualname] += 1
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return found
 
 
 @pytest.mark.parametrize("v2", [False, True])
