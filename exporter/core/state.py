@@ -140,6 +140,8 @@ class StateDir:
                 path.unlink(missing_ok=True)
             except OSError as error:
                 self._failed(path, error)
+                return
+            self._wrote(path)
 
     @property
     def trouble(self) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from exporter import catalogue
+from exporter.core.kept import KeptValue
 from exporter.core.shard import WHOLE, Shard
 from exporter.flink.jobs import Jobs
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS
@@ -64,15 +65,12 @@ class Aggregates:
         self.topics: set[str] = set()  # all that finished transactions wrote to
         self._task_commits: dict[str, int] = {}
         self._changed_tasks: set[str] = set()
-        self._counted: Mapping[str, CountedApplication] = {}
-        self._counted_at = 0  # at how many changes
+        self._counted = KeptValue[Mapping[str, CountedApplication]]({})
         self._saved: Mapping[str, CountedApplication] = {}
         self._ids_known = True
         self._complete_since: float | None = None  # from then on, an application that appears is a new one
-        self.ids: dict[int, Counter[str]] = {}
-        """How many ids each application has in each partition of the log, those of other shards included."""
-        self.id_changes = 0
-        """How often ``ids`` changed."""
+        self.ids: dict[int, Counter[str]] = {}  # by partition of the log and application, of all shards
+        self.id_changes = 0  # how often ``ids`` changed
         self._appeared: deque[tuple[float, bool]] = deque(maxlen=MOST_NEW)  # when, and whether it is of this shard
 
     @property
@@ -274,10 +272,9 @@ class Aggregates:
 
     def counted(self) -> Mapping[str, CountedApplication]:
         """What is counted now, by application. Nothing in it changes; it is the same object until something happens."""
-        if self._counted_at != self._changes:
-            self._counted = {name: own.counted() for name, own in self._by_name.items()}
-            self._counted_at = self._changes
-        return self._counted
+        return self._counted.of(
+            (self._changes,), lambda _: {name: own.counted() for name, own in self._by_name.items()}
+        )
 
     def dated(self) -> Mapping[str, Mapping[Outcome, float]]:
         """When the last transactions of each application finished. Nothing in it changes."""

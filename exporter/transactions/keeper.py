@@ -93,10 +93,11 @@ class Keeper:
         changed: dict[str, Any] = aggregates.saved(everything=False)
         if undecodable != self._undecodable:
             changed["undecodable"] = undecodable
-        first = self._snapshot_at is None
-        if first or whole or now - (self._snapshot_at or 0.0) >= SNAPSHOT_SECONDS:
+        # A journal is of use with its snapshot only, which may vanish with its folder.
+        gone = self._snapshot_at is None or not self._state.has(self._cluster_id, self._name)
+        if gone or whole or now - (self._snapshot_at or 0.0) >= SNAPSHOT_SECONDS:
             self._snapshot_at = now
-            if first or moved or changed or self._journalled or self._lost:
+            if gone or moved or changed or self._journalled or self._lost:
                 if self._snapshot(tail, aggregates, log_partitions, waiting):
                     self._journalled = self._lost = False
                 else:

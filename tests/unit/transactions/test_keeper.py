@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,23 @@ def test_counters_are_whole_as_of_the_last_write_that_was_taken(reads: list[tupl
         assert again.counts == taken
 
 
+def test_a_snapshot_that_vanished_with_its_folder_is_written_at_the_next_read(tmp_path: Path) -> None:
+    state, counted = StateDir(tmp_path / "state"), CountedApplication()
+    keeper = Keeper(state, "txnlog")
+    keeper.load("c", counted)
+    for at, broken in enumerate((False, True, True, False)):
+        shutil.rmtree(tmp_path / "state", ignore_errors=True)
+        (tmp_path / "state").unlink(missing_ok=True)
+        if broken:
+            (tmp_path / "state").write_text("no folder")
+        counted.count("a")
+        keeper.save(None, counted, 1, {0: SavedPartition(0)}, at * 1.0)
+        assert bool(keeper.trouble) == broken
+    again = CountedApplication()
+    Keeper(StateDir(tmp_path / "state"), "txnlog").load("c", again)
+    assert again.counts == {"a": 4}
+
+
 class MemoryState(StateDir):
     """Documents and lines in memory. ``wrote`` says whether any was taken."""
 
@@ -80,6 +98,10 @@ class MemoryState(StateDir):
             self.files["snapshot"] = document
             self.wrote = True
         return self.takes["snapshot"]
+
+    def has(self, cluster_id: str, name: str) -> bool:
+        del cluster_id, name
+        return "snapshot" in self.files
 
     def append(self, cluster_id: str, name: str, entry: dict[str, Any]) -> bool:
         del cluster_id, name
