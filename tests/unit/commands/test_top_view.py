@@ -7,9 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from exporter import catalogue
 from exporter.commands.top_view import spark, view
-from exporter.model import Stalls, TopicPartition
+from exporter.model import Outcome, Stalls, TopicPartition
 from tests.unit.web.test_status import FINE, IDENTITY, STALL, evil_facts, hour, status
 
 
@@ -51,7 +50,7 @@ def test_no_name_steers_the_terminal() -> None:
 
 
 def test_an_application_has_its_rate_of_the_last_full_minute_and_its_ends() -> None:
-    printed = screen(*FINE, hour(catalogue.TRANSACTIONS_TOTAL(7.0, "prod", "pay", "fenced")))
+    printed = screen(*FINE, hour(pay={Outcome.FENCED: 7}))
     [line] = [line for line in printed.splitlines() if line.startswith("pay ")]
     assert line.split() == ["pay", "?", "0", "0", "0", "7"]
 
