@@ -16,7 +16,7 @@ from exporter.core.shard import WHOLE, Shard
 from exporter.flink.jobs import Jobs
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS
 from exporter.model import OffsetPartitions, Outcome, Sample, TaskCommits, UncleanEnd
-from exporter.transactions.application_counters import ApplicationCounters, CountedApplication
+from exporter.transactions.application_counters import ApplicationCounters, ApplicationCounts
 from exporter.transactions.applications import Application, Grouping
 from exporter.transactions.entries import Appeared, Ended, Entry, Event, Initialised, decode_section
 from exporter.transactions.id_changes import NewIds
@@ -65,8 +65,8 @@ class Aggregates:
         self.topics: set[str] = set()  # all that finished transactions wrote to
         self._task_commits: dict[str, int] = {}
         self._changed_tasks: set[str] = set()
-        self._counted = KeptValue[Mapping[str, CountedApplication]]({})
-        self._saved: Mapping[str, CountedApplication] = {}
+        self._counted = KeptValue[Mapping[str, ApplicationCounts]]({})
+        self._saved: Mapping[str, ApplicationCounts] = {}
         self._ids_known = True
         self._complete_since: float | None = None  # from then on, an application that appears is a new one
         self.ids: dict[int, Counter[str]] = {}  # by partition of the log and application, of all shards
@@ -233,11 +233,10 @@ class Aggregates:
 
     def saved(self, *, everything: bool) -> dict[str, Any]:
         """The counters, or those that changed since the last call; None for an application or a task that is gone."""
-        applications: dict[str, CountedApplication | None] = dict(counted := self.counted())
+        applications: dict[str, ApplicationCounts | None] = dict(counted := self.counted())
         if not everything:
-            before = self._saved
-            applications = {name: each for name, each in counted.items() if before.get(name) is not each}
-            applications |= dict.fromkeys(before.keys() - counted.keys())
+            applications = {name: each for name, each in counted.items() if self._saved.get(name) is not each}
+            applications |= dict.fromkeys(self._saved.keys() - counted.keys())
         self._saved = counted
         tasks = self._task_commits if everything else self._changed_tasks
         found = {
@@ -270,7 +269,7 @@ class Aggregates:
 
     # --- Samples ---
 
-    def counted(self) -> Mapping[str, CountedApplication]:
+    def counted(self) -> Mapping[str, ApplicationCounts]:
         """What is counted now, by application. Nothing in it changes; it is the same object until something happens."""
         return self._counted.of(
             (self._changes,), lambda _: {name: own.counted() for name, own in self._by_name.items()}

@@ -27,7 +27,7 @@ _OPEN_BOUNDS = catalogue.TRANSACTION_OPEN_SECONDS.buckets
 _COMPLETION_BOUNDS = catalogue.TRANSACTION_COMPLETION_SECONDS.buckets
 
 
-class CountedApplication(NamedTuple):
+class ApplicationCounts(NamedTuple):
     """What is counted of one application at one instant, without its name: what is saved, and what is exposed.
 
     ``example`` is one of its ids, ``described`` the other fields of its ``Application``. Outcomes that did not occur
@@ -57,7 +57,7 @@ class ApplicationCounters:
         self.offset_partitions: set[int] = set()  # of __consumer_offsets, that they named
         self._last: dict[Outcome, float] = {}
         # As they were given away; None after a change.
-        self._counted: CountedApplication | None = None
+        self._counted: ApplicationCounts | None = None
         self._dated: Mapping[Outcome, float] | None = None
 
     def count(self, transaction: Ended) -> None:
@@ -84,10 +84,10 @@ class ApplicationCounters:
         self.application = application
         self._counted = None
 
-    def counted(self) -> CountedApplication:
+    def counted(self) -> ApplicationCounts:
         """What is counted now; the same object as long as that does not change."""
         if self._counted is None:
-            self._counted = CountedApplication(
+            self._counted = ApplicationCounts(
                 self.example,
                 self.application[1:],
                 {outcome: count for outcome, count in self.outcomes.items() if count},
@@ -105,7 +105,7 @@ class ApplicationCounters:
 
     @classmethod
     def restored(cls, name: str, saved: list[Any]) -> ApplicationCounters:
-        """From ``CountedApplication`` in JSON, without ids. Raises ValueError or TypeError for anything else."""
+        """From ``ApplicationCounts`` in JSON, without ids. Raises ValueError or TypeError for anything else."""
         example, described, counts, inits, opened, completion = saved
         own = cls(Application(name, *map(str, described)), str(example))
         own.outcomes |= {Outcome(outcome): int(count) for outcome, count in counts.items()}
@@ -117,7 +117,7 @@ class ApplicationCounters:
         return own
 
 
-def counter_samples(cluster: str, counted: Mapping[str, CountedApplication]) -> Iterator[Sample]:
+def counter_samples(cluster: str, counted: Mapping[str, ApplicationCounts]) -> Iterator[Sample]:
     """The samples that are kept while the source fails."""
     for name, each in counted.items():
         for outcome in _OUTCOMES:
