@@ -5,7 +5,7 @@ No I/O; the present is an argument.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -69,7 +69,7 @@ class Aggregates:
         self._saved: Mapping[str, ApplicationCounts] = {}
         self._ids_known = True
         self._complete_since: float | None = None  # from then on, an application that appears is a new one
-        self.ids: dict[int, Counter[str]] = {}  # by partition of the log and application, of all shards
+        self.ids = defaultdict[int, Counter[str]](Counter)  # by partition of the log and application, of all shards
         self.id_changes = 0  # how often ``ids`` changed
         self._appeared: deque[tuple[float, bool]] = deque(maxlen=MOST_NEW)  # when, and whether it is of this shard
 
@@ -193,7 +193,7 @@ class Aggregates:
             self._drop(entry.application)
 
     def _count_id(self, entry: Entry, by: int) -> None:
-        found = self.ids.setdefault(entry.log_partition, Counter())
+        found = self.ids[entry.log_partition]
         found[entry.application] += by
         if not found[entry.application]:
             del found[entry.application]
