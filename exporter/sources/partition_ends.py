@@ -45,7 +45,7 @@ class PartitionEnds:
     ) -> Ends:
         """Both ends of these partitions; ``now`` is monotonic. ``standing``: whose LSO was below the high watermark.
 
-        The high watermark above an LSO that did not move is up to HIGH_SECONDS old.
+        The high watermark above an LSO that did not move is read again by the first read HIGH_SECONDS after the last.
         """
         self._note_elections(metadata)
         held = [each for each in standing if each in partitions]
