@@ -17,6 +17,8 @@ SNAPSHOT_SECONDS = 60.0
 """Seconds between two snapshots, which survive a crash of the machine: what was counted since is then read and counted
 again. The journal is written at every read and survives a crash of the process.
 """
+RETRY_SECONDS = 10.0
+"""Seconds after which a snapshot that could not be written is tried again: it is made whole each time."""
 
 
 class Keeper:
@@ -31,6 +33,7 @@ class Keeper:
         self._cluster_id = ""
         self._generation = 0
         self._snapshot_at: float | None = None  # monotonic
+        self._interval = SNAPSHOT_SECONDS  # RETRY_SECONDS after a failure
         self._positions: dict[str, list[Any]] = {}  # as they were last written
         self._undecodable = 0
         self._journalled = False  # since the last snapshot
@@ -95,10 +98,13 @@ class Keeper:
             changed["undecodable"] = undecodable
         # A journal is of use with its snapshot only, which may vanish with its folder.
         gone = self._snapshot_at is None or not self._state.has(self._cluster_id, self._name)
-        if gone or whole or now - (self._snapshot_at or 0.0) >= SNAPSHOT_SECONDS:
+        due = self._snapshot_at is None or now - self._snapshot_at >= self._interval
+        if due or whole or (gone and self._interval == SNAPSHOT_SECONDS):
             self._snapshot_at = now
             if gone or moved or changed or self._journalled or self._lost:
-                if self._snapshot(tail, aggregates, log_partitions, waiting):
+                written = self._snapshot(tail, aggregates, log_partitions, waiting)
+                self._interval = SNAPSHOT_SECONDS if written else RETRY_SECONDS
+                if written:
                     self._journalled = self._lost = False
                 else:
                     self._append(positions, {**aggregates.saved(everything=True), "undecodable": undecodable})

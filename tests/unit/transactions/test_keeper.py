@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from exporter.core.state import StateDir
 from exporter.transactions.aggregates import Aggregates, Caps
 from exporter.transactions.applications import Grouping
-from exporter.transactions.keeper import Keeper
+from exporter.transactions.keeper import RETRY_SECONDS, SNAPSHOT_SECONDS, Keeper
 from exporter.transactions.saved import SavedPartition
 
 
@@ -65,17 +65,32 @@ def test_a_snapshot_that_vanished_with_its_folder_is_written_at_the_next_read(tm
     state, counted = StateDir(tmp_path / "state"), CountedApplication()
     keeper = Keeper(state, "txnlog")
     keeper.load("c", counted)
-    for at, broken in enumerate((False, True, True, False)):
+    for now, broken in ((0.0, False), (1.0, False), (2.0, True), (3.0, True), (2.0 + RETRY_SECONDS, False)):
         shutil.rmtree(tmp_path / "state", ignore_errors=True)
         (tmp_path / "state").unlink(missing_ok=True)
         if broken:
             (tmp_path / "state").write_text("no folder")
         counted.count("a")
-        keeper.save(None, counted, 1, {0: SavedPartition(0)}, at * 1.0)
+        keeper.save(None, counted, 1, {0: SavedPartition(0)}, now)
         assert bool(keeper.trouble) == broken
     again = CountedApplication()
     Keeper(StateDir(tmp_path / "state"), "txnlog").load("c", again)
-    assert again.counts == {"a": 4}
+    assert again.counts == {"a": 5}
+
+
+def test_a_snapshot_that_was_refused_is_tried_again_before_its_interval_and_not_at_each_read() -> None:
+    files: dict[str, Any] = {}
+    disk, counted = MemoryState(files), CountedApplication()
+    disk.takes = {"journal": False, "snapshot": False}
+    keeper = Keeper(disk, "txnlog")
+    keeper.load("c", counted)
+    for second in range(round(SNAPSHOT_SECONDS)):
+        counted.count("a")
+        keeper.save(None, counted, 1, {0: SavedPartition(0)}, float(second))
+    assert disk.tried == SNAPSHOT_SECONDS / RETRY_SECONDS
+    disk.takes = {"journal": True, "snapshot": True}
+    keeper.save(None, counted, 1, {0: SavedPartition(0)}, SNAPSHOT_SECONDS)
+    assert files["snapshot"]["counters"]["tasks"] == {"a": SNAPSHOT_SECONDS}
 
 
 class MemoryState(StateDir):
@@ -86,6 +101,7 @@ class MemoryState(StateDir):
         self.files = files
         self.takes = {"journal": True, "snapshot": True}
         self.wrote = False
+        self.tried = 0
 
     def load(self, cluster_id: str, name: str) -> dict[str, Any]:
         del cluster_id, name
@@ -94,6 +110,7 @@ class MemoryState(StateDir):
 
     def save(self, cluster_id: str, name: str, document: dict[str, Any], *, durable: bool = False) -> bool:
         del cluster_id, name, durable
+        self.tried += 1
         if self.takes["snapshot"]:
             self.files["snapshot"] = document
             self.wrote = True
