@@ -33,7 +33,7 @@ class Keeper:
         self._cluster_id = ""
         self._generation = 0
         self._snapshot_at: float | None = None  # monotonic
-        self._interval = SNAPSHOT_SECONDS  # RETRY_SECONDS after a failure
+        self._refused = False  # the last snapshot could not be written
         self._positions: dict[str, list[Any]] = {}  # as they were last written
         self._undecodable = 0
         self._journalled = False  # since the last snapshot
@@ -98,16 +98,16 @@ class Keeper:
             changed["undecodable"] = undecodable
         # A journal is of use with its snapshot only, which may vanish with its folder.
         gone = self._snapshot_at is None or not self._state.has(self._cluster_id, self._name)
-        due = self._snapshot_at is None or now - self._snapshot_at >= self._interval
-        if due or whole or (gone and self._interval == SNAPSHOT_SECONDS):
+        interval = RETRY_SECONDS if self._refused else SNAPSHOT_SECONDS
+        due = self._snapshot_at is None or now - self._snapshot_at >= interval
+        if due or whole or (gone and not self._refused):
             self._snapshot_at = now
             if gone or moved or changed or self._journalled or self._lost:
-                written = self._snapshot(tail, aggregates, log_partitions, waiting)
-                self._interval = SNAPSHOT_SECONDS if written else RETRY_SECONDS
-                if written:
-                    self._journalled = self._lost = False
-                else:
+                self._refused = not self._snapshot(tail, aggregates, log_partitions, waiting)
+                if self._refused:
                     self._append(positions, {**aggregates.saved(everything=True), "undecodable": undecodable})
+                else:
+                    self._journalled = self._lost = False
         elif self._lost:  # no later line repeats the content of the lost one
             self._append(positions, {**aggregates.saved(everything=True), "undecodable": undecodable})
         elif moved or changed:
