@@ -15,6 +15,9 @@ from exporter.exposition.render import Exposition
 from exporter.web.app import App
 from exporter.web.connection import Connection, Limits
 
+ROUNDS = 6
+"""Of the event loop, that an answer takes which needs no worker."""
+
 
 class RecordingTransport(asyncio.Transport):
     """A transport that keeps what is written."""
@@ -76,9 +79,12 @@ async def exchange(pieces: Sequence[bytes]) -> tuple[list[int], bool, int]:
             if wire.closed:
                 break
             conn.data_received(piece)
-            for _ in range(6):  # rounds of the loop that an answer takes
+            for _ in range(ROUNDS):
                 await asyncio.sleep(0)
-        while conn.answering and conn.cycle.more_body is False and not wire.closed:  # noqa: ASYNC110 -- tasks of uvicorn
+        # All but a request that waits for the rest of its body is answered, also where one stands behind others.
+        while conn.answering and (conn.pipeline or not conn.cycle.more_body) and not wire.closed:  # noqa: ASYNC110 -- tasks of uvicorn
+            await asyncio.sleep(0)
+        for _ in range(ROUNDS):  # a refusal does not wait for a body
             await asyncio.sleep(0)
         conn.connection_lost(None)
         while state.tasks:  # noqa: ASYNC110 -- as above
