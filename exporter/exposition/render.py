@@ -1,7 +1,7 @@
 """Snapshots to the text that Prometheus scrapes: rendered once per change, served from memory.
 
 A worker's ``swap`` hands over samples. They are written to text when a body is made: on request, or ahead by a thread
-after swaps, at most about twice a second, for the formats that were requested recently. ``body`` returns bytes and
+after swaps, at most about twice a second, for the formats that are requested often. ``body`` returns bytes and
 never waits for a source.
 """
 
@@ -45,9 +45,10 @@ MAX_SHARE = 0.02
 """Seconds between two renderings: long enough to use no more than this share of a core, within these bounds."""
 
 ASKED_LATELY = 120.0
-RENDER_AHEAD = 5.0
-"""Seconds after the last request for a body in which it is rendered again at each change, ahead of the next request.
-With scrapes 15 s apart, fourteen renderings of fifteen would not be used: there it is rendered on request.
+RENDER_AHEAD = 2.0
+"""A body is rendered at each change, ahead of the next request, while its last two requests were less than so many
+seconds apart and the last is less than that ago. With scrapes 15 s apart, fourteen renderings of fifteen would not be
+used: there it is rendered on request.
 """
 
 
@@ -58,11 +59,21 @@ class BodyKey(NamedTuple):
     gzip: bool
 
 
+class _Requests(NamedTuple):
+    """Monotonic instants of the last request for a body and of the one before it."""
+
+    last: float = -math.inf
+    before: float = -math.inf
+
+
 @dataclass(frozen=True, slots=True)
 class _Body:
     data: bytes
     generation: int
     valid_until: float
+
+
+NEVER = _Requests()
 
 
 class Exposition:
@@ -86,12 +97,11 @@ class Exposition:
         self._order = {self._sharded.get(metric, metric): place for place, metric in enumerate(rows)}
         self._own = own
         self._headers: dict[tuple[Metric, Format], Chunk] = {}
-        self._lock = threading.Lock()  # guards the five below; held only briefly
+        self._lock = threading.Lock()  # guards the four below; held only briefly
         self._slots: dict[Key, Slot] = {}
         self._generation = 0
         self._bodies: dict[BodyKey, _Body] = {}
-        self._asked: dict[BodyKey, float] = {}
-        self._asked_last = -math.inf
+        self._asked: dict[BodyKey, _Requests] = {}
         self._duplicates: dict[str, int] = {}
         self._rendering = threading.Lock()
         self._changed = threading.Event()
@@ -109,20 +119,20 @@ class Exposition:
         slots = {key: self._slot(key, snapshot) for key, snapshot in snapshots.items()}
         with self._lock:
             self._slots.update(slots)
-            self._generation += 1
-        self._render_ahead()
+            self._change()
 
     def drop(self, keys: Collection[Key]) -> None:
         """Drop everything that these keys exposed: their source is no longer read."""
         with self._lock:
             for key in keys:
                 self._slots.pop(key, None)
-            self._generation += 1
-        self._render_ahead()
+            self._change()
 
-    def _render_ahead(self) -> None:
-        """Wake the thread that renders, if a body was requested so lately that it is rendered at each change."""
-        if self._clock.monotonic() - self._asked_last < RENDER_AHEAD:
+    def _change(self) -> None:
+        """Note a change, and wake the thread that renders for it if it makes a body. The caller holds the lock."""
+        self._generation += 1
+        now = self._clock.monotonic()
+        if any(self._is_ahead(key, now) for key in self._asked):
             self._changed.set()
 
     def _slot(self, key: Key, snapshot: Snapshot) -> Slot:
@@ -184,35 +194,34 @@ class Exposition:
     # --- Called by the server ---------------------------------------------------------------------------------------
 
     def ready(self, fmt: Format, gzip: bool = False) -> bytes | None:
-        """The body of ``/metrics`` if it is in memory: None when this format was not requested lately or the body
-        expired.
-        """
+        """Note a request for this body of ``/metrics``. Returns the body if it is in memory and not too old."""
         key, now = BodyKey(fmt, gzip), self._clock.monotonic()
         with self._lock:
             ahead = self._is_ahead(key, now)
-            self._asked[key] = self._asked_last = now
+            self._asked[key] = _Requests(now, self._asked.get(key, NEVER).last)
             made = self._bodies.get(key)
-            usable = made is not None and self._is_usable(made, now, ahead=ahead)
-        return made.data if made is not None and usable else None
+            if made is None or self._is_usable(made, now, ahead=ahead):
+                return None if made is None else made.data
+            del self._bodies[key]  # the next requests may come before it is made again: they wait for that
+            return None
 
     def _is_ahead(self, key: BodyKey, now: float) -> bool:
         """Whether a thread makes this body at each change."""
-        return self._thread is not None and now - self._asked.get(key, -math.inf) < RENDER_AHEAD
+        asked = self._asked.get(key, NEVER)
+        often = now - asked.last < RENDER_AHEAD and asked.last - asked.before < RENDER_AHEAD
+        return often and self._thread is not None
 
     def _is_usable(self, made: _Body, now: float, *, ahead: bool) -> bool:
         return now < made.valid_until and (ahead or made.generation == self._generation)
 
     def body(self, fmt: Format, gzip: bool = False) -> bytes:
-        """The body of ``/metrics``, made here if it is not ready."""
-        data = self.ready(fmt, gzip)
-        if data is None:
-            key, now = BodyKey(fmt, gzip), self._clock.monotonic()
-            with self._rendering:
-                made = self._bodies.get(key)  # another request may have made it while this one waited
-                if made is None or not self._is_usable(made, now, ahead=False):
-                    made = self._render(key)
-            data = made.data
-        return data
+        """The body of ``/metrics``, made here unless another request has just made it."""
+        key = BodyKey(fmt, gzip)
+        with self._rendering:
+            made = self._bodies.get(key)
+            if made is None or not self._is_usable(made, self._clock.monotonic(), ahead=False):
+                made = self._render(key)
+        return made.data
 
     def _render(self, key: BodyKey) -> _Body:
         """Make a body and keep it. The caller holds ``_rendering``."""
@@ -301,7 +310,7 @@ class Exposition:
     def _wanted(self, now: float) -> list[BodyKey]:
         """The formats to make ahead. The body of one that is no longer requested is dropped."""
         with self._lock:
-            kept = {key for key, asked in self._asked.items() if now - asked < ASKED_LATELY}
+            kept = {key for key, asked in self._asked.items() if now - asked.last < ASKED_LATELY}
             self._bodies = {key: body for key, body in self._bodies.items() if key in kept}
             return [key for key in kept if self._is_ahead(key, now)]
 

@@ -52,10 +52,10 @@ class Bodies(Protocol):
     """Where ``/metrics`` comes from: the exposition."""
 
     def ready(self, fmt: Format, gzip: bool = False) -> bytes | None:
-        """The body if it is in memory; never waits."""
+        """Note a request; the body if it is in memory. Never waits."""
 
     def body(self, fmt: Format, gzip: bool = False) -> bytes:
-        """The body, rendered if necessary."""
+        """The body, rendered if necessary; called where it was not ready."""
 
 
 class PostHandler(Protocol):
