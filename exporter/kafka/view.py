@@ -64,6 +64,8 @@ class NewestLeaders:
             elif known.partitions != partitions:
                 topics[name] = self._newer(name, known.partitions, partitions, older, now)
                 self._topics[name] = known._replace(partitions=topics[name])
+            elif known.partitions is not partitions:  # equal: the earlier answer need not stay in memory
+                self._topics[name] = known._replace(partitions=partitions)
         return Merged(replace(answer, topics=topics) if older else answer, tuple(older))
 
     def elected(self, partition: TopicPartition) -> float:

@@ -58,6 +58,15 @@ def test_a_slow_broker_gets_little_time_until_it_answers_what_it_was_late_with()
     assert seconds(patience) == 60.0
 
 
+def test_the_answer_that_a_slow_broker_owes_is_not_waited_for_longer_than_a_request() -> None:
+    patience = Patience()
+    patience.missed(KIND, 0.0)
+    patience.arrived(30.0)
+    patience.missed(KIND, 40.0)
+    assert patience.for_owed(40.0) == SLOW_PATIENCE
+    assert patience.for_owed(40.0 + SLOW_PATIENCE) == GLANCE
+
+
 def test_a_slow_broker_that_is_a_little_late_is_slow_no_longer() -> None:
     patience = Patience()
     patience.missed(KIND, 0.0)
