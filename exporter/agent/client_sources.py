@@ -11,66 +11,38 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from exporter.agent.jvm_targets import listed
+from exporter.agent.jvm_targets import WatchedJvm, listed
 from exporter.config import Config
 from exporter.core.runner import Group, GroupState, Runner
 from exporter.core.target_files import TargetFiles
-from exporter.ingest.librdkafka import LibrdkafkaReceiver
-from exporter.ingest.telemetry import TelemetryReceiver
-from exporter.jvm.reader import JvmTarget, reader_for
 from exporter.model import Clock, Deadline, Source
 from exporter.settings.clients import Broker, Producers
 from exporter.settings.targets import Streams
-from exporter.sources.brokers import BrokerSettings, BrokersSource
 from exporter.sources.cluster import Cluster
-from exporter.sources.librdkafka import IngestSource
-from exporter.sources.producers import ProducerSettings, ProducersSource
-from exporter.sources.streams import StreamsSettings, StreamsSource
-from exporter.sources.telemetry import TelemetrySource
+
+if TYPE_CHECKING:
+    from exporter.ingest.receivers import Receivers
 
 log = logging.getLogger(__name__)
 
 FILES_INTERVAL = 5.0
 STOP_SECONDS = 2.0
-MOST_SECONDS = 10.0
-"""Longest wait in seconds for a JVM; never longer than its interval."""
-
-
-class _Jvm(NamedTuple):
-    """A JVM to be read. An equal one is kept when targets change. ``node_id`` is a broker's, None to detect it."""
-
-    source: str
-    cluster: str
-    target: JvmTarget
-    interval: float
-    node_id: int | None = None
-
-    @property
-    def key(self) -> str:
-        """The group's key."""
-        return f"{self.cluster} {self.source} {self.target.endpoint.url}"
 
 
 class _Running(NamedTuple):
-    jvm: _Jvm
+    jvm: WatchedJvm
     cluster: Cluster
 
 
 class Clients:
     """Keeps the fleet's groups of JVMs as in the settings and the target files."""
 
-    def __init__(
-        self,
-        fleet: Runner,
-        inbox: LibrdkafkaReceiver | None,
-        clock: Clock,
-        telemetry: TelemetryReceiver | None = None,
-    ) -> None:
+    def __init__(self, fleet: Runner, receivers: Receivers | None, clock: Clock) -> None:
+        """``receivers`` is None where nothing is posted."""
         self._fleet = fleet
-        self._telemetry = telemetry
-        self._inbox = inbox
+        self._receivers = receivers
         self._clock = clock
         self._lock = threading.Lock()  # guards the four below
         self._config: Config | None = None
@@ -83,14 +55,18 @@ class Clients:
     def apply(self, config: Config, clusters: Mapping[str, Cluster]) -> None:
         """Apply these settings; ``clusters`` are those that are read, by key."""
         with self._lock:
-            if self._inbox is not None and self._config is None:
-                self._fleet.add(Group(_INGEST, tuple(self._posted(self._inbox))))
+            if self._receivers is not None and self._config is None:
+                self._fleet.add(Group(_INGEST, self._posted(self._receivers)))
             self._config, self._clusters = config, dict(clusters)
-            brokers = [broker for cluster in config.clusters for broker in cluster.brokers]
-            entries: list[Broker | Producers | Streams] = [*brokers, *config.producers, *config.streams]
-            wanted = {entry.file_sd for entry in entries if entry.file_sd}
+            wanted = {entry.file_sd for entry in _entries(config) if entry.file_sd}
             self._files = {paths: self._files.get(paths) or TargetFiles(paths) for paths in wanted}
             self._follow()
+
+    @staticmethod
+    def prepare(config: Config) -> None:
+        """Import what ``apply`` of these settings, and their target files, will need. Raises ImportError."""
+        if _entries(config):
+            from exporter.agent import jvm_sources  # noqa: F401, PLC0415 -- see there
 
     def start(self) -> None:
         """Read the target files at each interval."""
@@ -112,10 +88,10 @@ class Clients:
                 kept[parent] = replace(kept[parent], sources=kept[parent].sources + found[key].sources)
         return list(kept.values())
 
-    def _posted(self, inbox: LibrdkafkaReceiver) -> Iterator[Source]:
-        yield IngestSource(inbox, self._only_cluster, inbox.budget)
-        if self._telemetry is not None:
-            yield TelemetrySource(self._telemetry, self._only_cluster)
+    def _posted(self, receivers: Receivers) -> tuple[Source, ...]:
+        from exporter.agent.posted_sources import posted_sources  # noqa: PLC0415 -- see there
+
+        return posted_sources(receivers, self._only_cluster)
 
     def _only_cluster(self) -> str:
         """The name of the only cluster, "" when there are several or it is not known yet."""
@@ -140,10 +116,16 @@ class Clients:
         for key, jvm in wanted.items():
             if key not in self._running:
                 cluster = self._clusters[jvm.cluster]
+                group = Group(key, (self._source(jvm, cluster),))
                 self._running[key] = _Running(jvm, cluster)
-                self._fleet.add(Group(key, (_source(jvm, cluster),)))
+                self._fleet.add(group)
 
-    def _wanted(self) -> Iterator[_Jvm]:
+    def _source(self, jvm: WatchedJvm, cluster: Cluster) -> Source:
+        from exporter.agent.jvm_sources import jvm_source  # noqa: PLC0415 -- see there
+
+        return jvm_source(jvm, cluster)
+
+    def _wanted(self) -> Iterator[WatchedJvm]:
         if self._config is None:
             return
         for key in self._clusters:
@@ -154,27 +136,21 @@ class Clients:
             yield from self._jvms("producers", key, here)
             yield from self._jvms("streams", key, [each for each in self._config.streams if each.cluster in {"", key}])
 
-    def _jvms(self, source: str, cluster: str, entries: Sequence[Broker | Producers | Streams]) -> Iterator[_Jvm]:
+    def _jvms(self, source: str, cluster: str, entries: Sequence[Broker | Producers | Streams]) -> Iterator[WatchedJvm]:
         for entry in entries:
             node_id = entry.id if isinstance(entry, Broker) else None
             if not entry.file_sd:
-                yield _Jvm(source, cluster, entry.target(), entry.interval, node_id)
+                yield WatchedJvm(source, cluster, entry.target(), entry.interval, node_id)
                 continue
             for target in self._files[entry.file_sd].targets():
                 label = target.labels.get("id", "")
                 number = int(label) if source == "brokers" and label.isdecimal() else node_id
-                yield _Jvm(source, cluster, listed(entry, target), entry.interval, number)
+                yield WatchedJvm(source, cluster, listed(entry, target), entry.interval, number)
 
 
 _INGEST = "ingest"
 
 
-def _source(jvm: _Jvm, cluster: Cluster) -> Source:
-    reader = reader_for(jvm.target)
-    timeout = min(MOST_SECONDS, jvm.interval)
-    if jvm.source == "brokers":
-        settings = BrokerSettings(jvm.target.name, jvm.target.endpoint.host, jvm.node_id, jvm.interval, timeout)
-        return BrokersSource(cluster, settings, reader)
-    if jvm.source == "streams":
-        return StreamsSource(cluster, StreamsSettings(jvm.target.name, jvm.interval), reader)
-    return ProducersSource(cluster, ProducerSettings(jvm.target.name, jvm.interval, timeout), reader)
+def _entries(config: Config) -> list[Broker | Producers | Streams]:
+    brokers = [broker for cluster in config.clusters for broker in cluster.brokers]
+    return [*brokers, *config.producers, *config.streams]

@@ -6,13 +6,13 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from exporter import __version__
 from exporter.agent.allocator import collect_seldom, share_one_arena
 from exporter.agent.client_sources import Clients
-from exporter.agent.engine_sources import Engines, engine_sources, engines_of
+from exporter.agent.engines import Engines, engines_of
 from exporter.agent.with_thresholds import WithThresholds
 from exporter.catalogue import EXPORTER_SHARDS
 from exporter.config import ClusterConfig, Config, split_address
@@ -23,12 +23,9 @@ from exporter.core.state import StateDir
 from exporter.documents.status import StatusDocument
 from exporter.exposition.process_metrics import ProcessMetrics, build_info
 from exporter.exposition.render import Exposition
-from exporter.ingest.apps import ingest_apps
-from exporter.ingest.receivers import Receivers, receivers_of
 from exporter.kafka.client import ClusterClient
 from exporter.model import Clock, Deadline, Snapshot, Source
 from exporter.settings.layers import ConfigError
-from exporter.sources.audits import Names
 from exporter.sources.cluster import Cluster
 from exporter.sources.groups import GroupsSettings, GroupsSource
 from exporter.sources.lso import LsoSettings, LsoSource
@@ -39,11 +36,15 @@ from exporter.sources.transactions import TransactionsSettings, TransactionsSour
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.transactions.aggregates import Caps
 from exporter.transactions.applications import Grouping
-from exporter.web.app import App
+from exporter.web.app import App, PostHandler
 from exporter.web.authentication import Guard
 from exporter.web.config_file import WebFile
 from exporter.web.server import ListenError, Server
 from exporter.web.status import ClusterSettings, document
+
+if TYPE_CHECKING:
+    from exporter.ingest.receivers import Receivers
+    from exporter.sources.audits import Names
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ def sources_of(
 
     ``names`` returns the names of all clusters that are watched.
     """
-    around = engine_sources(cluster, engines, receivers, names) if cluster.shard.first else ()
+    around = _around(cluster, engines, receivers, names) if cluster.shard.first else ()
     if not config.watch:
         return around
     lso = LsoSettings(
@@ -113,6 +114,14 @@ def sources_of(
     )
 
 
+def _around(cluster: Cluster, engines: Engines, receivers: Receivers | None, names: Names) -> tuple[Source, ...]:
+    if receivers is None and not any(engines):
+        return ()
+    from exporter.agent.engine_sources import engine_sources  # noqa: PLC0415 -- see there
+
+    return engine_sources(cluster, engines, receivers, names)
+
+
 def _log_sources(cluster: Cluster, outcomes: str, caps: Caps) -> tuple[Source, ...]:
     if outcomes == "polling":
         return ()
@@ -130,12 +139,10 @@ class Agent:
         self._state = StateDir(config.state.dir)
         self._shard = config.shard.shard()
         self._exposition = Exposition(self._clock, own=ProcessMetrics(), shard=self._shard)
-        self._receivers = receivers_of(config, self._clock) if self._shard.first else None
-        self._watched = {key: self._watch(key, cluster) for key, cluster in _by_key(config).items()}
+        self._receivers, post_handlers = self._ingest(config)
+        self._watched = {key: self._watch(key, cluster, config) for key, cluster in _by_key(config).items()}
         self._runner = Runner((each.group for each in self._watched.values()), self._exposition, self._clock)
-        posted = (self._receivers.clients, self._receivers.telemetry) if self._receivers else (None, None)
-        self._clients = Clients(self._runner, posted[0], self._clock, posted[1])
-        post_handlers = ingest_apps(self._receivers, config.ingest.read_token) if self._receivers else {}
+        self._clients = Clients(self._runner, self._receivers, self._clock)
         self._web = WebFile(config.web.config_file)
         app = App(
             self._exposition,
@@ -226,10 +233,16 @@ class Agent:
                 return problems
             if problems := list(self._web.reread()):
                 return problems
-            self._apply(config)
+            try:
+                self._apply(config)
+            except ImportError as error:  # as where the package was replaced under this process
+                problem = f"what the settings need cannot be imported, a restart may help: {error}"
+                log.warning("the settings were refused, the old ones stay: %s", problem)
+                return [problem]
             return []
 
     def _apply(self, config: Config) -> None:
+        """Raises ImportError, and then changes no cluster."""
         if config.log != self._config.log:
             logs.configure(config.log.level, config.log.format)
         old = self._config
@@ -245,36 +258,52 @@ class Agent:
             and (_without_jvms(wanted[key]), engines_of(config, key)) == (_without_jvms(each.config), each.engines)
         }
         gone = [self._watched[key] for key in self._watched if key not in kept]
+        came = {key: self._watch(key, cluster, config) for key, cluster in wanted.items() if key not in kept}
+        if self._shard.first:
+            self._clients.prepare(config)
         self._config = config
         self._thresholds = config.in_force()
         deadline = Deadline.after(STOP_SECONDS, self._clock.monotonic)
         for watched in gone:
             self._runner.remove(watched.group.key, deadline)
-        came = {key: self._watch(key, cluster) for key, cluster in wanted.items() if key not in kept}
         self._watched = {key: came.get(key) or self._watched[key] for key in wanted}
         for watched in came.values():
             self._runner.add(watched.group)
         self._read_clients()
         log.info("settings reread: %d cluster(s) as before, %d new or changed", len(kept), len(came))
 
+    def _ingest(self, config: Config) -> tuple[Receivers | None, Mapping[str, PostHandler]]:
+        """The receivers of what is posted, and what serves their paths."""
+        if not (config.ingest.enabled and self._shard.first):
+            return None, {}
+        # What is not posted need not be read: these take time at the start, and memory.
+        from exporter.ingest.apps import ingest_apps  # noqa: PLC0415
+        from exporter.ingest.receivers import receivers_of  # noqa: PLC0415
+
+        receivers = receivers_of(config, self._clock)
+        return receivers, ingest_apps(receivers, config.ingest.read_token)
+
     def _read_clients(self) -> None:
         if self._shard.first:
             self._clients.apply(self._config, {key: watched.cluster for key, watched in self._watched.items()})
 
-    def _watch(self, key: str, config: ClusterConfig) -> _Watched:
-        engines = engines_of(self._config, key)
+    def _watch(self, key: str, config: ClusterConfig, whole: Config) -> _Watched:
+        """``whole`` are the settings that the cluster's are a part of."""
+        engines = engines_of(whole, key)
         cluster = Cluster(
             config.kafka,
             ClusterClient(config.kafka, self._clock),
-            Grouping([each.pattern for each in self._config.applications], engines.connect_groups),
+            Grouping([each.pattern for each in whole.applications], engines.connect_groups),
             self._state,
             config.name,
             self._clock,
             shard=self._shard,
         )
         sources = sources_of(cluster, config, engines, self._receivers, lambda: frozenset(_by_key(self._config)))
-        whole = tuple(WithThresholds(each, lambda: self._thresholds, self._clock, cluster.grouping) for each in sources)
-        return _Watched(config, engines, cluster, Group(key, whole, cluster.client.close))
+        judged = tuple(
+            WithThresholds(each, lambda: self._thresholds, self._clock, cluster.grouping) for each in sources
+        )
+        return _Watched(config, engines, cluster, Group(key, judged, cluster.client.close))
 
     def _own_snapshot(self) -> Snapshot:
         shards = () if self._shard.whole else (EXPORTER_SHARDS(float(self._shard.count)),)

@@ -1,16 +1,17 @@
-"""The sources of engines on a cluster (Connect, Spark) and of its audits, from their settings."""
+"""The sources of engines on a cluster (Connect, Spark) and of its audits, from their settings.
+
+The agent imports this where there are such settings, or ``ingest`` is enabled: it takes time at the start, and memory.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from exporter.agent.engines import Engines
 from exporter.agent.jvm_targets import JvmReaders
 from exporter.audit_result.files import AuditFiles
-from exporter.config import Config
 from exporter.connect.rest import ConnectRest
 from exporter.ingest.receivers import Receivers
 from exporter.model import Source
-from exporter.settings.targets import Audits, Connect, Spark
+from exporter.settings.targets import Connect, Spark
 from exporter.sources.audits import AuditsSource, Names
 from exporter.sources.cluster import Cluster
 from exporter.sources.connect import ConnectSettings, ConnectSource
@@ -18,28 +19,6 @@ from exporter.sources.spark import FolderSettings, SparkFolderSource, SparkSourc
 from exporter.spark.checkpoint import CheckpointFolder
 from exporter.spark.event_log import EventLogFolder
 from exporter.spark.queries import StreamingQuery
-
-
-class Engines(NamedTuple):
-    """The settings of the engines on one cluster."""
-
-    connect: tuple[Connect, ...] = ()
-    spark: tuple[Spark, ...] = ()
-    audits: tuple[Audits, ...] = ()
-
-    @property
-    def connect_groups(self) -> tuple[str, ...]:
-        """The group ids by which their tasks' transactional ids are known."""
-        return tuple(each.group_id for each in self.connect if each.group_id)
-
-
-def engines_of(config: Config, cluster: str) -> Engines:
-    """The engines on this cluster: those that name it, and those that name none, which only a single one allows."""
-    return Engines(
-        connect=tuple(each for each in config.connect if each.cluster in {"", cluster}),
-        spark=tuple(each for each in config.spark if each.cluster in {"", cluster}),
-        audits=config.audits,
-    )
 
 
 def engine_sources(

@@ -4,10 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from exporter.core.target_files import FileTarget, TargetFiles
 from exporter.jvm.reader import AgentKind, JvmReader, JvmTarget, reader_for
 from exporter.settings.targets import TARGET, Discovered
+
+
+class WatchedJvm(NamedTuple):
+    """A JVM to be read. An equal one is kept when targets change. ``node_id`` is a broker's, None to detect it."""
+
+    source: str
+    cluster: str
+    target: JvmTarget
+    interval: float
+    node_id: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The group's key."""
+        return f"{self.cluster} {self.source} {self.target.endpoint.url}"
 
 
 def listed(entry: Discovered, target: FileTarget) -> JvmTarget:

@@ -7,7 +7,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from exporter.agent.engine_sources import Engines, engine_sources, engines_of
+from exporter.agent.engine_sources import engine_sources
+from exporter.agent.engines import Engines, engines_of
 from exporter.commands.clusters import duration, opened
 from exporter.commands.output import print_json, print_table, printable, say
 from exporter.commands.settings import add_cluster_flags, config_source

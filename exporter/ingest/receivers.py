@@ -23,11 +23,9 @@ class Receivers(NamedTuple):
     budget: Budget
 
 
-def receivers_of(config: Config, clock: Clock) -> Receivers | None:
-    """The receivers that the settings ask for; None when ``ingest`` is not enabled."""
+def receivers_of(config: Config, clock: Clock) -> Receivers:
+    """The receivers that the settings ask for, where ``ingest`` is enabled."""
     ingest = config.ingest
-    if not ingest.enabled:
-        return None
     names = [cluster.name for cluster in config.clusters if cluster.name]
     budget = Budget(ingest.memory)
     return Receivers(

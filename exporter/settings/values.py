@@ -33,7 +33,12 @@ class Section(BaseModel):
     """A part of the settings: frozen, and without unknown keys."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=False, arbitrary_types_allowed=True
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        validate_default=False,
+        arbitrary_types_allowed=True,
+        defer_build=True,
     )
 
     @model_validator(mode="before")

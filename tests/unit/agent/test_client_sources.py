@@ -13,7 +13,7 @@ from exporter.agent.client_sources import Clients
 from exporter.agent.jvm_targets import JvmReaders
 from exporter.config import Config, ConfigSource
 from exporter.core.runner import Runner
-from exporter.ingest.librdkafka import LibrdkafkaReceiver
+from exporter.ingest.receivers import receivers_of
 from exporter.model import Clock, Snapshot
 from exporter.settings.layers import ConfigError
 from exporter.sources.cluster import Cluster
@@ -122,8 +122,11 @@ def test_workers_of_connect_come_and_go_with_their_file_and_those_that_stay_are_
 
 def test_jvms_are_reported_with_their_cluster(tmp_path: Path) -> None:
     fleet = Runner((), DroppingSink())
-    clients = Clients(fleet, LibrdkafkaReceiver((), clock=Clock()), Clock())
-    clients.apply(config(tmp_path, brokers=[{"jolokia": JOLOKIA}]), clusters("prod"))
+    (tmp_path / "token").write_text("a token")
+    ingest = {"enabled": True, "token_file": str(tmp_path / "token")}
+    settings = config(tmp_path, brokers=[{"jolokia": JOLOKIA}], ingest=ingest)
+    clients = Clients(fleet, receivers_of(settings, Clock()), Clock())
+    clients.apply(settings, clusters("prod"))
     (own, *_) = fleet.states()
     told = clients.states([own.__class__("prod", own.facts, ()), *fleet.states()])
     assert [state.key for state in told] == ["prod"]

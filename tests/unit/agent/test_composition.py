@@ -134,6 +134,36 @@ def test_refused_settings_are_reported_and_the_old_ones_stay(
     assert agent._runner._members["prod"].workers is workers
 
 
+@pytest.mark.parametrize(
+    ("module", "others"),
+    [
+        ("engine_sources", {"audits": "[{path: DIRECTORY}]"}),
+        ("jvm_sources", {"producers": "[{jolokia: 'http://127.0.0.1:1/jolokia'}]"}),
+    ],
+)
+def test_settings_that_need_what_cannot_be_imported_are_refused_and_the_old_ones_stay(
+    settings: SettingsFile,
+    start: Callable[[], Agent],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    module: str,
+    others: dict[str, str],
+) -> None:
+    settings.write("name: prod")
+    agent = start()
+    workers = agent._runner._members["prod"].workers
+    monkeypatch.setitem(sys.modules, f"exporter.agent.{module}", None)  # as after the package was replaced
+    monkeypatch.delattr(f"exporter.agent.{module}", raising=False)  # where another test has imported it
+    settings.write("name: stays", **{key: text.replace("DIRECTORY", str(tmp_path)) for key, text in others.items()})
+    status, text = get(agent, "/-/reload", "POST")
+    assert status == 400
+    assert module in text
+    assert agent._runner._members["prod"].workers is workers
+    settings.write("name: prod")
+    assert get(agent, "/-/reload", "POST")[0] == 200
+    assert agent._runner._members["prod"].workers is workers
+
+
 # --- As a process -----------------------------------------------------------------------------------------------------
 
 

@@ -220,6 +220,9 @@ NOT_FOR_THE_AGENT = (
     "exporter.commands.transactions",
     "exporter.jobs",
     "exporter.canary",
+    "exporter.ingest",  # until something is posted
+    "exporter.agent.engine_sources",  # until there is an engine or an audit
+    "exporter.agent.jvm_sources",  # until a JVM is read
 )
 
 RUN = """

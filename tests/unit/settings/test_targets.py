@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.agent.engine_sources import engine_sources, engines_of
+from exporter.agent.engine_sources import engine_sources
+from exporter.agent.engines import engines_of
 from exporter.config import Config, ConfigSource
 from exporter.jvm.answers import AgentKind
 from exporter.settings.layers import ConfigError

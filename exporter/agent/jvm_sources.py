@@ -1,0 +1,29 @@
+"""The sources of JVMs: brokers, producers, Streams.
+
+Imported where there is one to read only: what reads them takes time at the start, and memory.
+"""
+
+from __future__ import annotations
+
+from exporter.agent.jvm_targets import WatchedJvm
+from exporter.jvm.reader import reader_for
+from exporter.model import Source
+from exporter.sources.brokers import BrokerSettings, BrokersSource
+from exporter.sources.cluster import Cluster
+from exporter.sources.producers import ProducerSettings, ProducersSource
+from exporter.sources.streams import StreamsSettings, StreamsSource
+
+MOST_SECONDS = 10.0
+"""Longest wait in seconds for a JVM; never longer than its interval."""
+
+
+def jvm_source(jvm: WatchedJvm, cluster: Cluster) -> Source:
+    """The source that reads this JVM."""
+    reader = reader_for(jvm.target)
+    timeout = min(MOST_SECONDS, jvm.interval)
+    if jvm.source == "brokers":
+        settings = BrokerSettings(jvm.target.name, jvm.target.endpoint.host, jvm.node_id, jvm.interval, timeout)
+        return BrokersSource(cluster, settings, reader)
+    if jvm.source == "streams":
+        return StreamsSource(cluster, StreamsSettings(jvm.target.name, jvm.interval), reader)
+    return ProducersSource(cluster, ProducerSettings(jvm.target.name, jvm.interval, timeout), reader)
