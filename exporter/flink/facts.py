@@ -29,9 +29,18 @@ class Loss(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FlinkTransactions(Fact):
-    """Open transactions of Flink jobs, by producer id."""
+    """Open transactions of Flink jobs, by producer id.
+
+    ``released`` are the producer ids of those that waited for their checkpoint until they were decided a moment ago:
+    their markers are being written.
+    """
 
     by_producer: Mapping[int, FlinkTransaction]
+    released: frozenset[int] = frozenset()
+
+    @property
+    def any(self) -> bool:
+        return bool(self.by_producer or self.released)
 
 
 class JobTimes(NamedTuple):

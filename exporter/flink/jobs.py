@@ -9,7 +9,8 @@ prefix counts as a job only once it did. Instants are Unix seconds by the coordi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from exporter.flink.facts import JobTimes, Loss
 from exporter.flink.ids import parse
@@ -25,6 +26,29 @@ AT_RISK_SHARE = 1 / 3
 HOUR = 3600.0
 MOST_LOSSES = 200
 _COMMITTED = Outcome.COMMITTED  # each access to a member of an enum is a call
+
+
+class _OfJob(NamedTuple):
+    """A transaction of a job, with its start in Unix seconds."""
+
+    transaction: OpenTransaction
+    id: FlinkId
+    job: KafkaSinkJob
+    started: float
+
+    def judged(self, newest: Mapping[tuple[str, int], float], now: float) -> FlinkTransaction:
+        """Its state; ``newest`` as from ``_newest``."""
+        last = newest[self.id.prefix, self.id.subtask]
+        return judge(self.job, self.id, self.started, self.transaction.timeout, last, now)
+
+
+def _newest(found: Iterable[_OfJob]) -> dict[tuple[str, int], float]:
+    """The latest start of these, by prefix and subtask."""
+    newest: dict[tuple[str, int], float] = {}
+    for each in found:
+        place = (each.id.prefix, each.id.subtask)
+        newest[place] = max(newest.get(place, each.started), each.started)
+    return newest
 
 
 class Jobs:
@@ -109,24 +133,38 @@ class Jobs:
         return tuple(JobTimes(job.prefix, job.application, job.interval, shortest.get(job.prefix)) for job in self)
 
     def judge(self, opened: Iterable[OpenTransaction], now: float) -> dict[int, FlinkTransaction]:
-        """The open transactions that belong to jobs, by producer id."""
+        """The ongoing transactions that belong to jobs, by producer id."""
+        found = [each for each in self._of_jobs(opened) if each.transaction.state is TransactionState.ONGOING]
+        newest = _newest(found)
+        return {each.transaction.producer_id: each.judged(newest, now) for each in found}
+
+    def released(self, opened: Sequence[OpenTransaction], now: float) -> frozenset[int]:
+        """The producer ids of transactions that waited for their checkpoint until they were decided, at most
+        ``COMPLETION_SECONDS`` ago. Until its markers are written, such a one holds the last stable offset, and that is
+        no stall.
+        """
+        if all(each.prepared is None for each in opened):
+            return frozenset()
+        found = list(self._of_jobs(opened))
+        newest = _newest(found)
+        return frozenset(
+            each.transaction.producer_id
+            for each in found
+            # On either side: our time may be a little behind the coordinators'.
+            if (prepared := each.transaction.prepared) is not None
+            and abs(now - prepared) <= COMPLETION_SECONDS
+            and each.judged(newest, prepared).waiting
+        )
+
+    def _of_jobs(self, opened: Iterable[OpenTransaction]) -> Iterator[_OfJob]:
+        """Those of them that belong to jobs, and whose start is known."""
         if not any(self):
-            return {}
-        found: list[tuple[OpenTransaction, FlinkId, KafkaSinkJob, float]] = []
-        newest: dict[tuple[str, int], float] = {}
+            return
         for each in opened:
             who = parse(each.transactional_id)
             job = None if who is None else self._jobs.get(who.prefix)
-            ongoing = each.state is TransactionState.ONGOING
-            if who is None or job is None or not job.is_flink or not ongoing or each.started is None:
-                continue
-            found.append((each, who, job, each.started))
-            place = (who.prefix, who.subtask)
-            newest[place] = max(newest.get(place, each.started), each.started)
-        return {
-            each.producer_id: judge(job, who, started, each.timeout, newest[who.prefix, who.subtask], now)
-            for each, who, job, started in found
-        }
+            if who is not None and job is not None and job.is_flink and each.started is not None:
+                yield _OfJob(each, who, job, each.started)
 
 
 def judge(

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 from exporter.model import TopicPartition
 
 
 class Reading(NamedTuple):
-    """One read of a partition: offsets, and the monotonic instant of the request.
-
-    The offsets are of that instant or later. The instant of the answer is not used: a process that was stopped before
-    it took the answer would date it too late.
-    """
+    """The offsets of a partition by one read."""
 
     last_stable_offset: int
     high_watermark: int
-    at: float
 
     @property
     def lag(self) -> int:
@@ -30,23 +25,29 @@ class Readings(dict[TopicPartition, Reading]):
 
     def __init__(self) -> None:
         super().__init__()
+        self.at: dict[TopicPartition, float] = {}
+        """The monotonic instant of the last request for each partition. Its offsets are of that instant or later. The
+        instant of the answer is not used: a process that was stopped before it took the answer would date it too late.
+        """
         self.topics: Counter[str] = Counter()
         """How many partitions of each topic have a reading; no topic without one."""
         self._oldest = float("inf")  # no reading is older
 
-    def note(self, partition: TopicPartition, reading: Reading) -> None:
+    def note(self, partition: TopicPartition, reading: Reading, at: float) -> None:
         if partition not in self:
             self.topics[partition.topic] += 1
         self[partition] = reading
-        self._oldest = min(self._oldest, reading.at)
+        self.at[partition] = at
+        self._oldest = min(self._oldest, at)
 
-    def renew(self, readings: Mapping[TopicPartition, Reading], at: float) -> None:
-        """Replace readings of partitions that have one; all are of the instant ``at``."""
-        self.update(readings)
+    def renew(self, partitions: Iterable[TopicPartition], at: float) -> None:
+        """Note that partitions, which all have a reading, were read at this instant too, with the same offsets."""
+        self.at.update(dict.fromkeys(partitions, at))
         self._oldest = min(self._oldest, at)
 
     def drop(self, partition: TopicPartition) -> None:
         if self.pop(partition, None) is not None:
+            del self.at[partition]
             self.topics[partition.topic] -= 1
             if not self.topics[partition.topic]:
                 del self.topics[partition.topic]
@@ -57,5 +58,5 @@ class Readings(dict[TopicPartition, Reading]):
         """
         if self._oldest >= instant:
             return []
-        self._oldest = min((each.at for each in self.values()), default=float("inf"))
-        return [partition for partition, each in self.items() if each.at < instant and partition not in but]
+        self._oldest = min(self.at.values(), default=float("inf"))
+        return [partition for partition, at in self.at.items() if at < instant and partition not in but]

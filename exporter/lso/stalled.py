@@ -45,7 +45,7 @@ class StalledPartitions:
         found = {}
         for partition in self._watch.unsettled(coordinators):
             state = self._watch.standing[partition]
-            if not is_stalled(state, self._watch.stall_after, self._watch.readings[partition].at):
+            if not is_stalled(state, self._watch.stall_after, self._watch.readings.at[partition]):
                 continue
             who = holder(self._watch.producers.of(partition), state.last_stable_offset)
             if who is None:
@@ -82,7 +82,7 @@ class StalledPartitions:
         self._one_more_at = float("inf")
         for partition, state in list(watch.standing.items()):
             reading = watch.readings[partition]
-            if not is_stalled(state, watch.stall_after, reading.at):
+            if not is_stalled(state, watch.stall_after, watch.readings.at[partition]):
                 self._one_more_at = min(self._one_more_at, state.seen + watch.stall_after)
                 continue
             replicas = replication.get(partition)
@@ -122,7 +122,7 @@ class StalledPartitions:
         if blocker.unmarked is not None:
             blocker = blocker._replace(unmarked=self._unreleased(blocker.unmarked, blocker.producer_id))
         stood = self._watch.not_before(partition, state, blocker.started)
-        if not is_stalled(stood, self._watch.stall_after, reading.at):
+        if not is_stalled(stood, self._watch.stall_after, self._watch.readings.at[partition]):
             return None
         if not stood.exact:
             ended = releases.ended.get(partition) if releases is not None else None

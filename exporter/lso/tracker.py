@@ -63,7 +63,8 @@ class StallTracker:
         self._revision = 0  # counts changes of ``standing`` and of what else ``unsettled`` depends on
         self._begins = KeptValue(list[float]())  # of ``standing``, in order
         self._growths = 0  # counts readings with another offset than the one before
-        self._lost: dict[TopicPartition, Reading] = {}  # the last readings of partitions that are not read any more
+        # The last readings of partitions that are not read any more, and their instants.
+        self._lost: dict[TopicPartition, tuple[Reading, float]] = {}
 
     # --- Time ---
 
@@ -129,22 +130,11 @@ class StallTracker:
         asked_at: float,
     ) -> None:
         """As ``look``, for every partition of ``high``."""
-        readings, standing = self.readings, self.standing
-        same: dict[TopicPartition, Reading] = {}
-        grown = False
-        for partition, high_watermark in high.items():
-            last, last_stable_offset = readings.get(partition), stable[partition]
-            if (
-                last is not None
-                and last.last_stable_offset == last_stable_offset
-                and (last_stable_offset < high_watermark) == (partition in standing)
-            ):  # as most: the LSO did not move, and is below the high watermark as before
-                same[partition] = Reading(last_stable_offset, high_watermark, asked_at)
-                grown = grown or last.high_watermark != high_watermark
-            else:
-                self.look(partition, last_stable_offset, high_watermark, now, asked_at)
-        readings.renew(same, asked_at)
-        self._growths += grown
+        known = self.readings.get
+        other = [partition for partition, end in high.items() if known(partition) != (stable[partition], end)]
+        for partition in other:
+            self.look(partition, stable[partition], high[partition], now, asked_at)
+        self.readings.renew(high, asked_at)
         self.newest = max(self.newest, asked_at)
 
     def look(
@@ -161,11 +151,13 @@ class StallTracker:
         self.newest = max(self.newest, at)
         watched = partition in self.readings
         before = self.standing.get(partition)
-        self.readings.note(partition, Reading(last_stable_offset, high_watermark, at))
+        self.readings.note(partition, Reading(last_stable_offset, high_watermark), at)
         state = standing(before, last_stable_offset, high_watermark, now, watched=watched)
         lost = None if watched else self._lost.pop(partition, None)
-        if state is not None and lost is not None and (lost.last_stable_offset != last_stable_offset or not lost.lag):
-            state = state._replace(after=lost.at)
+        if state is not None and lost is not None:
+            earlier, lost_at = lost
+            if earlier.last_stable_offset != last_stable_offset or not earlier.lag:
+                state = state._replace(after=lost_at)
         known = None if watched else self._saved.pop(partition, None)
         if known is not None and known.since.at <= now and self._same_topic(partition, known):
             if state is not None and known.last_stable_offset == last_stable_offset:
@@ -236,23 +228,24 @@ class StallTracker:
             if (last := self.readings.get(partition)) is None:
                 continue
             known = {partition: self._memory_of(partition)} if partition in self.standing else {}
+            at = self.readings.at[partition]
             self.forget([partition])
-            self._lost[partition] = last
+            self._lost[partition] = last, at
             self._saved |= known
 
     def unproven(self, max_age: float) -> list[TopicPartition]:
         """The stalled partitions whose leader was not confirmed within ``max_age`` seconds."""
-        proven, readings, never = self._proven, self.readings, float("-inf")
+        proven, read_at, never = self._proven, self.readings.at, float("-inf")
         return [
             partition
             for partition, state in self.standing.items()
-            if (at := readings[partition].at) - proven.get(partition, never) >= max_age
+            if (at := read_at[partition]) - proven.get(partition, never) >= max_age
             and is_stalled(state, self.stall_after, at)
         ]
 
     def prove(self, partitions: Iterable[TopicPartition]) -> None:
         """Note that the leaders that gave the last readings of these partitions were confirmed."""
-        self._proven.update({each: self.readings[each].at for each in partitions if each in self.standing})
+        self._proven.update({each: self.readings.at[each] for each in partitions if each in self.standing})
 
     @property
     def version(self) -> tuple[int, int]:
@@ -285,7 +278,7 @@ class StallTracker:
     def _wants(
         self, partition: TopicPartition, state: Standing, hot: AbstractSet[TopicPartition], coordinators: Coordinators
     ) -> bool:
-        if partition in hot and state.seen >= self.readings[partition].at and partition not in self._held:
+        if partition in hot and state.seen >= self.readings.at[partition] and partition not in self._held:
             return False
         if not self.producers.is_known(partition):
             return True

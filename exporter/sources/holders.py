@@ -32,6 +32,9 @@ from exporter.model import (
 from exporter.sources.cluster import Cluster
 from exporter.sources.prover import WAITING, Prover
 
+_DECIDABLE = frozenset({BlockerKind.OPEN, BlockerKind.COMPLETING})
+"""Kinds of holders that a Flink job may be about to end, or has decided."""
+
 
 class _Evident(NamedTuple):
     """A stall with its evidence, and what that was made of. From the monotonic instant ``until`` it proves more."""
@@ -119,15 +122,15 @@ class StallHolders:
         """
         stalls = self._stalled.of(coordinators, releases, replication)
         made_of = (stalls, self._of_log(opened), _origin(opened), self._cluster.grouping.learned)
-        if made_of == self._found_of and not flink.by_producer and self._cluster.clock.monotonic() < self._until:
+        if made_of == self._found_of and not flink.any and self._cluster.clock.monotonic() < self._until:
             return self._found
         unproven = sorted(stalls, key=lambda each: each.since)
         logged = self._of_log(opened).by_producer
         found = [self._proven(each, opened, logged.get(each.blocker.producer_id or 0)) for each in unproven]
-        kept = all(each.blocker.kind is BlockerKind.OPEN for each in unproven) and not flink.by_producer
+        kept = all(each.blocker.kind is BlockerKind.OPEN for each in unproven) and not flink.any
         self._found_of = made_of if kept else ()
         self._until = min((each.until for each in self._evident.values()), default=math.inf)
-        if flink.by_producer:
+        if flink.any:
             found = list(with_checkpoints(found, flink))
         if found != self._found:
             self._found = found
@@ -253,13 +256,18 @@ def _origin(opened: OpenTransactions | None) -> tuple[str, bool] | None:
 
 
 def with_checkpoints(stalls: Iterable[Stall], flink: FlinkTransactions) -> Iterator[Stall]:
-    """The stalls with the Flink job of each holder, without holders whose next checkpoint is not overdue."""
+    """The stalls with the Flink job of each holder, without holders whose next checkpoint is not overdue.
+
+    A holder that its job decides while these facts are collected is one of them still: in the open transactions it may
+    be open when the job is known to have decided it.
+    """
     for stall in stalls:
         blocker = stall.blocker
-        found = None
-        if blocker.kind is BlockerKind.OPEN and blocker.producer_id is not None:
-            found = flink.by_producer.get(blocker.producer_id)
-        if found is None:
-            yield stall
-        elif not found.waiting:
+        who = blocker.producer_id if blocker.kind in _DECIDABLE else None
+        found = None if who is None else flink.by_producer.get(who)
+        if who in flink.released or (found is not None and found.waiting):
+            continue
+        if found is not None and blocker.kind is BlockerKind.OPEN:
             yield stall._replace(blocker=blocker._replace(checkpoint=found, flink=True))
+        else:
+            yield stall

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -41,9 +42,13 @@ JITTER = 0.05
 CONFIRM_SECONDS = 10.0
 """Seconds between two requests to all brokers for the leaders of stalled partitions."""
 MOMENT = 0.15
-"""Largest delay of a read, as a share of the interval, so that a stall just below the threshold is reported by this
-read.
+"""Share of an interval for which a read waits for a stall that is just below the threshold, beside what the last read
+took.
 """
+LONGEST_MOMENT = 0.25
+"""The largest share with that. What a read gives expires after three intervals, and a read may take two."""
+FLINK_SECONDS = 10.0
+"""How long what is known of Flink jobs is used while the transaction log is not read to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +102,11 @@ class LsoSource(KafkaSource):
         self._stale = False
         self._unknown: frozenset[str] = frozenset()
         self._holders = StallHolders(cluster, self._watch, prover)
+        self._flink = FlinkTransactions({})
+        self._flink_until = -math.inf  # monotonic
         self._shown = KeptValue(ShownStalls.of("", (), frozenset()))
         self._hot = KeptValue(frozenset[TopicPartition]())  # the partitions of open transactions
+        self._hot_topics = KeptValue(frozenset[str]())
         self._lags = KeptValue(dict[str, int]())
         self._memory: tuple[object, ...] = ()  # as it was last saved
 
@@ -109,6 +117,7 @@ class LsoSource(KafkaSource):
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
         clock = self._cluster.clock
         now = clock.monotonic()
+        self.pace = self.interval
         opened = facts.get(OpenTransactions)
         hot = self._written(opened)
         time = facts.get(CoordinatorTime) or CoordinatorTime(None, None)
@@ -135,7 +144,6 @@ class LsoSource(KafkaSource):
         yield from faults
         self._stale = bool(faults)
         self._expire(answered)
-        self.pace = self.interval + self._moment()
         if targets and not answered:
             return
         try:
@@ -146,10 +154,11 @@ class LsoSource(KafkaSource):
         yield from faults
         coordinators, replication, more = self._holders.read(metadata, hot, opened, deadline)
         yield from more
-        flink = facts.get(FlinkTransactions) or FlinkTransactions({})
+        flink = self._jobs(facts, now)
         found = self._holders.stalls(coordinators, replication, facts.get(ReleaseTimes), opened, flink)
         yield from self._samples(found, coordinators)
         self._save()
+        self.pace = self._next(now)
 
     # --- Reading ---
 
@@ -263,7 +272,8 @@ class LsoSource(KafkaSource):
         deleted.
         """
         if self._metadata is not None:
-            unknown = frozenset({partition.topic for partition in hot} - self._metadata.topics.keys())
+            topics = self._hot_topics.of((hot,), lambda _: frozenset({partition.topic for partition in hot}))
+            unknown = topics - self._metadata.topics.keys()
             if unknown - self._unknown:
                 self._metadata = None
             self._unknown = unknown
@@ -297,18 +307,33 @@ class LsoSource(KafkaSource):
         now = self._cluster.clock.monotonic()
         often, seldom = now - 3 * self.interval, now - 3 * self._settings.sweep_interval
         readings, standing = self._watch.readings, self._watch.standing
-        self._watch.lose([each for each in standing.keys() - answered if readings[each].at < often])
+        self._watch.lose([each for each in standing.keys() - answered if readings.at[each] < often])
         self._watch.lose(readings.before(seldom, standing))
 
-    def _moment(self) -> float:
-        """Seconds by which to delay the next read, so that it does not fall just before the stall threshold.
+    def _next(self, began: float) -> float:
+        """The pace after a read that began then: the interval, and a delay where the next read would fall just before
+        the stall threshold.
 
         Thresholds are multiples of the interval, and reads are never exactly that far apart: without the delay, every
-        other stall is reported an interval late.
+        other stall is reported an interval late. A stall counts from the answer of the read that saw it first, and up
+        to the request of the one that reports it, so the time that a read takes comes on top.
         """
-        next_look = self._cluster.clock.monotonic() + self.interval
-        due = self._watch.due(next_look - JITTER * self.interval, next_look + MOMENT * self.interval)
-        return 0.0 if due is None else due - next_look + JITTER * self.interval
+        now, interval = self._cluster.clock.monotonic(), self.interval
+        next_read, early = began + interval, JITTER * interval
+        latest = next_read + min(MOMENT * interval + now - began, LONGEST_MOMENT * interval)
+        due = self._watch.due(max(now, next_read - early), latest)
+        # A read that took longer than an interval is followed by one at a multiple of them.
+        return interval if due is None or now > next_read else due + early - began
+
+    def _jobs(self, facts: Facts, now: float) -> FlinkTransactions:
+        """The Flink jobs. Where a read of the log does not reach its end, as beside a burst of commits, there is no
+        fact of them for a moment, and without them, what waits for a checkpoint is a stall.
+        """
+        if (flink := facts.get(FlinkTransactions)) is not None:
+            self._flink, self._flink_until = flink, now + FLINK_SECONDS
+        elif now >= self._flink_until:
+            self._flink = FlinkTransactions({})
+        return self._flink
 
     # --- Samples ---
 

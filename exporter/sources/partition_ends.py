@@ -58,9 +58,9 @@ class PartitionEnds:
         client, committed = self._client, Isolation.READ_COMMITTED
         stable = end_offsets(client, metadata, (*held, *others), committed, deadline, self._memo)
         high = {
-            each: readings[each].high_watermark
+            each: known.high_watermark
             for each in (() if high_due else held)
-            if stable.values.get(each) == readings[each].last_stable_offset
+            if stable.values.get(each) == (known := readings[each]).last_stable_offset
             and each not in self._elected
             and each not in stable.asked_again
         }

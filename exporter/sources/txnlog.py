@@ -341,7 +341,7 @@ class TxnlogSource(KafkaSource):
     def _flink(self, opened: Sequence[OpenTransaction], now: float) -> Iterator[Sample | Fact]:
         jobs = self._aggregates.flink
         judged = jobs.judge(opened, now)
-        yield FlinkTransactions(judged)
+        yield FlinkTransactions(judged, jobs.released(opened, now))
         yield FlinkJobs(jobs.times(opened))
         self._places.complete(jobs, now)
         yield from flink_samples(self.cluster, jobs, opened, judged, now, self._cluster.shard.tells_of)

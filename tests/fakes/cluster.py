@@ -132,6 +132,7 @@ class FakeKafka:
     silent_log: set[int] = field(default_factory=set)  # partitions of the log from which nothing can be fetched
     assigned: tuple[dict[int, int], dict[int, int]] = ({}, {})
     poll_seconds: float = 0.0  # what a poll of a tail that is cut takes
+    offset_seconds: float = 0.0  # what brokers take to answer ListOffsets
     unloaded: dict[int, int] = field(default_factory=dict)  # error codes of coordinators that are not loaded
     denied_ids: set[str] = field(default_factory=set)
 
@@ -212,6 +213,8 @@ class FakeKafka:
         )
 
     def _list_offsets(self, node: int, request: Any) -> Any:
+        self.time.pass_(self.offset_seconds)
+
         def row(name: str, number: int, epoch: int, timestamp: int) -> Any:
             known = self.topics.get(name)
             if known is None or number >= len(known):

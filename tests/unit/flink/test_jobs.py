@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.flink.ids import parse
-from exporter.flink.jobs import MOST_JOBS, Jobs
+from exporter.flink.jobs import COMPLETION_SECONDS, MOST_JOBS, Jobs
 from exporter.flink.kafka_sink_job import MOST_SUBTASKS
 from exporter.model import (
     FlinkId,
@@ -133,6 +133,36 @@ def test_within_its_rhythm_a_transaction_waits_for_a_checkpoint(sink: SimulatedS
     assert not late.waiting
     assert (late.precommit, late.at_risk) == (Precommit.LIKELY, True)
     assert late.deadline == pytest.approx((opened.started or 0) + TIMEOUT)
+
+
+def decided(transaction: OpenTransaction, after: float) -> OpenTransaction:
+    """The transaction, decided so many seconds after its start."""
+    prepared = (transaction.started or 0.0) + after
+    return transaction._replace(state=TransactionState.PREPARE_COMMIT, prepared=prepared)
+
+
+def test_one_that_waited_until_it_was_decided_is_released_for_as_long_as_a_completion_may_take(
+    sink: SimulatedSink,
+) -> None:
+    opened = sink.run(4).open()
+    known = decided(opened, INTERVAL)
+    at = known.prepared or 0.0
+    assert sink.jobs.released([known], at + COMPLETION_SECONDS - 1) == {opened.producer_id}
+    assert sink.jobs.judge([known], at) == {}
+    assert sink.jobs.released([known], at + COMPLETION_SECONDS + 1) == set()  # its markers are late
+    assert sink.jobs.released([known], at - 120) == set()  # our clock is behind
+    late = decided(opened, 4 * INTERVAL)
+    assert sink.jobs.released([opened, late], late.prepared or 0.0) == set()
+    assert Jobs().released([known], at) == set()
+
+
+def test_one_that_was_at_risk_until_it_was_decided_is_not_released(sink: SimulatedSink) -> None:
+    """It was a stall, and is one until its partition goes on."""
+    sink.run(4).barrier()
+    precommitted = sink.open(behind=1)._replace(timeout=2 * INTERVAL)
+    known = decided(precommitted, 1.5 * INTERVAL)
+    assert sink.judged(precommitted, sink.open(), after=0.5 * INTERVAL).at_risk
+    assert sink.jobs.released([known, sink.open()], known.prepared or 0.0) == set()
 
 
 def test_what_is_flushed_while_its_checkpoint_completes_waits_and_is_no_risk(sink: SimulatedSink) -> None:

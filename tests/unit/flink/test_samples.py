@@ -31,6 +31,9 @@ def transaction(number: int = 7, *, waiting: bool = False, at_risk: bool = True)
     )
 
 
+WAITING = transaction(waiting=True, at_risk=False)
+
+
 def opened(number: int) -> OpenTransaction:
     who = (f"sums-0-{number}", "sums", number, 0)
     return OpenTransaction(*who, TransactionState.ONGOING, NOW - 120, 900.0, None, frozenset({OUT}))
@@ -46,10 +49,21 @@ def samples(jobs: Jobs, numbers: range, *, mine: bool = True) -> list[Sample]:
 
 
 def test_a_transaction_that_waits_for_a_checkpoint_in_time_is_no_stall() -> None:
-    flink = FlinkTransactions({7: transaction(waiting=True, at_risk=False)})
+    flink = FlinkTransactions({7: WAITING})
     assert list(with_checkpoints([stall(7)], flink)) == []
     other, hanging = stall(8), stall(7, BlockerKind.HANGING)
     assert list(with_checkpoints([other, hanging], flink)) == [other, hanging]
+
+
+def test_one_that_its_job_decided_a_moment_ago_is_no_stall() -> None:
+    """The open transactions are a moment older than what the job did: in them it may be open, or decided."""
+    flink = FlinkTransactions({}, frozenset({7}))
+    for each in (stall(7), stall(7, BlockerKind.COMPLETING)):
+        assert list(with_checkpoints([each], flink)) == []
+    older = FlinkTransactions({7: WAITING})  # by the read of the log before that
+    assert list(with_checkpoints([stall(7, BlockerKind.COMPLETING)], older)) == []
+    others = [stall(8), stall(7, BlockerKind.HANGING), stall(7, BlockerKind.UNKNOWN)]
+    assert list(with_checkpoints(others, flink)) == others
 
 
 def test_one_that_is_at_risk_is_a_stall_that_other_alerts_tell_of() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,15 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter import catalogue
+from exporter.core.reading import next_start
+from exporter.flink.facts import FlinkTransactions
 from exporter.lso.next_step import next_step
 from exporter.model import (
     BlockerKind,
     Completion,
     CoordinatorTime,
+    Fact,
     Fault,
+    FlinkId,
+    FlinkTransaction,
     MarkerWait,
     OpenTransaction,
     OpenTransactions,
+    Precommit,
     Reason,
     ReleaseTimes,
     Stall,
@@ -25,7 +32,7 @@ from exporter.model import (
     TopicPartition,
     TransactionState,
 )
-from exporter.sources.lso import LsoSettings, LsoSource
+from exporter.sources.lso import FLINK_SECONDS, LsoSettings, LsoSource
 from exporter.sources.prover import Prover
 from exporter.transactions.records import Status
 from tests.fakes.cluster import LOG, FakeKafka, FakeTransaction, OpenWriter, Partition, SourceRead, partitions, read
@@ -60,9 +67,7 @@ def stand(
     return partition
 
 
-def go_on(
-    world: FakeKafka, source: LsoSource, seconds: float, *facts: OpenTransactions | ReleaseTimes | CoordinatorTime
-) -> SourceRead:
+def go_on(world: FakeKafka, source: LsoSource, seconds: float, *facts: Fact) -> SourceRead:
     """Read at every interval for so long; what the last read gave."""
     seen = read(world, source, *facts)
     for _ in range(round(seconds / source.interval)):
@@ -111,6 +116,56 @@ def test_a_quiet_topic_is_no_stall() -> None:
     assert seen.value(catalogue.TOPIC_LSO_LAG_OFFSETS, "orders") == 0
     assert seen.value(HANGING, "orders") == 0
     assert stalls(seen) == ()
+
+
+@pytest.fixture
+def waits_for_a_checkpoint() -> Callable[..., int]:
+    """Of a world in which a Flink job's transaction holds a partition within its rhythm for longer than the threshold:
+    the stalls by a read so many seconds later, with these facts.
+    """
+    world = world_of(orders=1)
+    source = source_of(world)
+    stand(world, "orders")
+    fact = opened(open_transaction(("orders", 0)))
+    waits = FlinkTransaction(FlinkId("app", 0, 7), 60.0, Precommit.NO, None, True, False, None, False, None)
+    assert stalls(go_on(world, source, 40, fact, FlinkTransactions({7: waits}))) == ()
+
+    def after(seconds: float, *facts: Fact) -> int:
+        world.time.pass_(seconds)
+        return len(stalls(read(world, source, fact, *facts)))
+
+    return after
+
+
+def test_a_flink_job_that_commits_after_its_open_transactions_were_read_is_no_stall(
+    waits_for_a_checkpoint: Callable[..., int],
+) -> None:
+    """The open transactions are those of the read before: in them it is open."""
+    after = waits_for_a_checkpoint
+    assert after(5.0, FlinkTransactions({}, frozenset({7}))) == 0
+    assert after(5.0, FlinkTransactions({})) == 1
+
+
+def test_what_waits_for_a_checkpoint_is_no_stall_while_the_log_is_not_read_to_its_end_for_a_moment(
+    waits_for_a_checkpoint: Callable[..., int],
+) -> None:
+    after = waits_for_a_checkpoint
+    assert after(5.0) == 0
+    assert after(FLINK_SECONDS) == 1
+
+
+@pytest.mark.parametrize("seconds", [0.4, 1.0, 2.0, 3.0, 6.0])
+def test_reads_are_never_so_far_apart_that_what_they_give_expires(seconds: float) -> None:
+    world = world_of(orders=30)
+    source = source_of(world)
+    world.offset_seconds = seconds
+    fact = opened(open_transaction(*(("orders", number) for number in range(30))))
+    began = world.time.monotonic
+    for number in range(30):
+        read(world, source, fact)
+        stand(world, "orders", number)
+        assert source.interval <= source.pace <= 1.5 * source.interval
+        world.time.monotonic = began = next_start(began, world.time.monotonic, source.pace)
 
 
 def test_an_lso_that_moves_is_no_stall_however_far_it_is_behind() -> None:
@@ -162,6 +217,24 @@ def test_the_look_before_a_stall_is_due_is_put_off_a_moment(early: float, pace: 
     assert source.pace == pytest.approx(pace)
     world.time.pass_(source.pace)
     assert read(world, source, fact).value(STALLED, "orders") == (early < 1.0)
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.2, 0.5])
+def test_a_stall_is_reported_when_it_is_due_also_where_a_read_takes_long(seconds: float) -> None:
+    """It counts from the answer of one read to the request of another. Six intervals on, that is too short."""
+    world = world_of(orders=1)
+    source = source_of(world)
+    world.offset_seconds = seconds
+    fact = opened(open_transaction(("orders", 0)))
+    began = world.time.monotonic
+    read(world, source, fact)
+    stand(world, "orders")
+    first = next_start(began, world.time.monotonic, source.pace) + 4 * seconds  # the last answer of that read
+    seen: SourceRead | None = None
+    while seen is None or not stalls(seen):
+        world.time.monotonic = began = next_start(began, world.time.monotonic, source.pace)
+        seen = read(world, source, fact)
+    assert world.time.monotonic - first <= 30.5
 
 
 def test_a_stall_older_than_this_process_dates_from_its_holder_or_the_end_of_the_one_before() -> None:

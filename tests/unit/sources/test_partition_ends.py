@@ -48,7 +48,7 @@ class EndsReads:
         ends = self._ends.read(self.metadata, wanted, self.readings, standing, self.deadline, now)
         assert ends.high.keys() <= ends.stable.keys()
         for partition, high in ends.high.items():
-            self.readings[partition] = Reading(ends.stable[partition], high, now)
+            self.readings[partition] = Reading(ends.stable[partition], high)
         return ends
 
     def asked(self) -> list[tuple[int, list[int]]]:

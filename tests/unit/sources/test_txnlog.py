@@ -13,6 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from exporter import catalogue
+from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.log.tail import Polled
 from exporter.model import Fact, KnownIds, LoggedTransactions, Outcome, Reason, ReleaseTimes, UncleanEnds
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
@@ -992,6 +993,34 @@ def test_a_tail_that_is_behind_says_nothing_of_what_is_open() -> None:
     seen = read(world, source)
     assert LoggedTransactions not in seen.facts
     assert seen.value(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS) == 40
+
+
+def test_what_a_flink_job_has_decided_is_released_until_its_markers_are_late() -> None:
+    world = world_of()
+    names = [f"sums-0-{number}" for number in range(1, 8)]
+    script = LogScript(world, *names)
+    ids = [script.ids[name] for name in names]
+    checkpoint = round(world.time.wall * 1000)
+    for number, each in enumerate(ids):  # each is initialised at a checkpoint, and the one before it is committed
+        each.now = checkpoint
+        each.initialise()
+        each.now += 300
+        each.add("orders", 0)
+        if number:
+            ids[number - 1].now = checkpoint + 500
+            ids[number - 1].end(commit=True, markers_ms=20)
+        checkpoint += 60_000
+    decided = ids[-2]
+    decided.written.pop()  # the record of its completion
+    script.write()
+    source = source_of(world)
+    read(world, source)
+    world.time.pass_(1.0)
+    flink = fact(read(world, source), FlinkTransactions)
+    assert flink.by_producer.keys() == {ids[-1].producer_id}
+    assert flink.released == {decided.producer_id}
+    world.time.pass_(15.0)
+    assert fact(read(world, source), FlinkTransactions).released == set()
 
 
 def test_release_times_are_those_of_the_last_transaction_that_wrote_to_a_partition() -> None:
