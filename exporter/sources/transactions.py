@@ -7,11 +7,13 @@ is the only source that publishes them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from exporter import catalogue
+from exporter.core.kept import KeptValue
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata, PartitionMetadata
@@ -53,6 +55,9 @@ CONFIRM_INTERVAL = 30.0
 """Seconds between two polls of the coordinators while the tail of the log has the open transactions."""
 
 
+NO_SAMPLES = SampleBatch(())
+
+
 @dataclass(frozen=True, slots=True)
 class TransactionsSettings:
     """``open_transactions`` is how many are shown by id, beside the blockers.
@@ -83,7 +88,7 @@ class TransactionsSource(KafkaSource):
         self._configured_at: float | None = None
         self._config_faults: tuple[Fault, ...] = ()
         self._looked_at: float | None = None
-        self._seen: tuple[Sample | Fault | Fact, ...] = ()
+        self._seen: tuple[Sample | SampleBatch | Fault | Fact, ...] = ()
         self._polled_at: float | None = None
         self._polled: OpenTransactions | None = None
         self._poll_faults: tuple[Fault, ...] = ()
@@ -96,7 +101,8 @@ class TransactionsSource(KafkaSource):
         self._described: frozenset[OpenTransaction] = frozenset()  # the overdue transactions of the last request
         self._described_at = float("-inf")
         self._ended: frozenset[OpenTransaction] = frozenset()  # of these, not open at the coordinator
-        self._made = SampleBatch(())  # of the open transactions
+        self._of_lost = KeptValue(NO_SAMPLES)  # how many ids have no coordinator that can write
+        self._made = NO_SAMPLES  # of the open transactions
         self._made_at = float("-inf")
         self._made_of: tuple[object, ...] = ()
         self._none_overdue_before = -math.inf  # Unix seconds of the coordinators' clock
@@ -113,7 +119,7 @@ class TransactionsSource(KafkaSource):
         yield from dict.fromkeys(each for each in found if isinstance(each, Fault))
         yield from (each for each in found if not isinstance(each, Fault))
 
-    def _look(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+    def _look(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
         try:
             metadata = self._cluster.metadata(deadline, (TRANSACTION_STATE, CONSUMER_OFFSETS))
         except AskError as error:
@@ -124,7 +130,8 @@ class TransactionsSource(KafkaSource):
         yield from self._cluster.client.stale_brokers(deadline)
         yield from self._identity(metadata)
         yield from self._internal_topics(metadata)
-        yield from self._unavailable(metadata, facts.get(KnownIds))
+        if (known := facts.get(KnownIds)) is not None:
+            yield self._unavailable(metadata, known)
 
     # --- The cluster ---
 
@@ -194,18 +201,16 @@ class TransactionsSource(KafkaSource):
                 instant = self._wall_at_zero + min(since.values())
                 yield catalogue.INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS(instant, self.cluster, topic, condition)
 
-    def _unavailable(self, metadata: Metadata, known: KnownIds | None) -> Iterator[Sample]:
+    def _unavailable(self, metadata: Metadata, known: KnownIds) -> SampleBatch:
         partitions = metadata.topics.get(TRANSACTION_STATE)
         minimum = self._min_isr.get(TRANSACTION_STATE)
-        if known is None or partitions is None or minimum is None:
-            return
-        counts: dict[str, int] = {}
-        for number, applications in known.by_partition.items():
-            lost = _cannot_write(partitions.get(number), minimum)
-            for application, ids in applications.items():
-                counts[application] = counts.get(application, 0) + (ids if lost else 0)
-        for application, ids in counts.items():
-            yield catalogue.TRANSACTIONAL_IDS_UNAVAILABLE(float(ids), self.cluster, application)
+        if partitions is None or minimum is None:
+            return NO_SAMPLES
+        lost = frozenset(number for number in known.by_partition if _cannot_write(partitions.get(number), minimum))
+        return self._of_lost.of(
+            (self.cluster, known.by_partition, lost),
+            lambda before: SampleBatch.of(unavailable_ids(self.cluster, known, lost), before),
+        )
 
     # --- The open transactions ---
 
@@ -341,6 +346,15 @@ def _is_open(known: OpenTransaction, said: Description) -> bool:
     """Whether the coordinator describes this transaction as open, and no later one of its id."""
     later = None not in {known.started, said.started} and (said.started or 0.0) > (known.started or 0.0) + SAME_START
     return said.state in OPEN_STATES and not later
+
+
+def unavailable_ids(cluster: str, known: KnownIds, lost: Container[int]) -> Iterator[Sample]:
+    """For each application, how many of its ids are on these partitions of the log."""
+    counts: Counter[str] = Counter()
+    for number, applications in known.by_partition.items():
+        counts.update(applications if number in lost else dict.fromkeys(applications, 0))
+    for application, ids in counts.items():
+        yield catalogue.TRANSACTIONAL_IDS_UNAVAILABLE(float(ids), cluster, application)
 
 
 def _cannot_write(partition: PartitionMetadata | None, minimum: int) -> bool:

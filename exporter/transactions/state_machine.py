@@ -50,7 +50,7 @@ class StateMachine:
     def __init__(self, number: int) -> None:
         self.number = number
         self.entries: dict[bytes, Entry] = {}  # those that are open, wait, or were in the log lately
-        self.finished = FinishedIds(number)  # all others, once ``make_room`` put them there
+        self.finished = FinishedIds(number)  # all others, once they were put there
         self._room = ROOM
         self.open: dict[bytes, Entry] = {}
         self.log_ms = -1
@@ -227,10 +227,18 @@ class StateMachine:
     # --- Memory ---
 
     def make_room(self) -> None:
-        """Put away the ids that have nothing open and were not in the log for a while, when there are many objects."""
-        if len(self.entries) < self._room:
-            return
-        before = self.log_ms - IDLE_MS
+        """Put away the ids that have nothing open and were not in the log for a while, when objects doubled."""
+        if len(self.entries) >= self._room:
+            self._put_away(self.log_ms - IDLE_MS)
+
+    def tidy(self, before_ms: int) -> None:
+        """Put away the ids that have nothing open and no record since this instant of log time, when there are many
+        objects.
+        """
+        if len(self.entries) >= ROOM:
+            self._put_away(before_ms)
+
+    def _put_away(self, before: int) -> None:
         for key, entry in list(self.entries.items()):
             idle = entry.offset < 0 or entry.record_ms < before
             if idle and entry.pending is None and key not in self.open:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, groupby
@@ -32,6 +33,10 @@ BATCH = 300
 MOST_FAULTS = 10
 """Undecodable records that are logged in one read; a counter has all of them."""
 MOST_UNREAD = 1000
+TIDY_SECONDS = 60.0
+"""Seconds between two looks for quiet ids."""
+QUIET_MS = 300_000
+"""Log time after which an id without a record is put away. Its next record takes it back, and twice the time."""
 _COUNTED = (Ended, Initialised)
 _partition_of = methodcaller("partition")
 
@@ -65,6 +70,7 @@ class LogTail:
         """How often something was read, or an end was requested: without that, ``open`` does not change."""
         self._unseen: _UnseenIds | None = None
         self._restoring: dict[int, SavedPartition] = {}  # whose saved ids were not reached yet
+        self._tidied_at = -math.inf
         self._coordinators = CoordinatorClock()
         self._faults: list[Fault] = []
 
@@ -238,9 +244,14 @@ class LogTail:
                 break
         self.hurries = bool(messages) and self.lagging
         now = self._clock.monotonic()
+        if tidy := now - self._tidied_at >= TIDY_SECONDS:
+            self._tidied_at = now
         for number, progress in self.progress.items():
-            progress.timed(self.machine(number).log_ms, now)
+            machine = self.machine(number)
+            progress.timed(machine.log_ms, now)
             progress.note_whole()
+            if tidy and (log_ms := progress.log_ms_at(now)) is not None:
+                machine.tidy(log_ms - QUIET_MS)
             if number in self._restoring and progress.next >= progress.position:
                 self._restore(number, progress.next)
         return self._faults
@@ -296,9 +307,12 @@ class LogTail:
         apply, restoring, unread = self.machine(number).apply, self._restoring, self.unread
         last: Polled | None = None
         for message in run:
-            if message.error() is not None:
-                self._event(message)
-                continue
+            key = message.key()
+            if key is None:  # an event has none, and a record of Kafka's always has one
+                if message.error() is not None:
+                    self._event(message)
+                    continue
+                key = b""
             offset = message.offset()
             if restoring and number in restoring:
                 self._restore(number, offset)
@@ -309,7 +323,6 @@ class LogTail:
             else:
                 continue
             last = message
-            key = message.key() or b""
             try:
                 events = apply(offset, message.timestamp()[1], key, message.value())
             except UndecodableRecord as problem:

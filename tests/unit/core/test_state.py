@@ -101,6 +101,14 @@ def test_a_journal_gives_back_its_lines_up_to_the_first_that_is_not_whole(tmp_pa
     assert state.journal("c", "x") == []
 
 
+@pytest.mark.parametrize("value", [0.1 + 0.2, 1e22, -0.0, 2**70, "\ud800", 'é\n"', (1, [None, True]), {1: {"2": []}}])
+def test_what_is_appended_comes_back_as_from_a_document(tmp_path: Path, value: object) -> None:
+    state = StateDir(tmp_path)
+    assert state.append("c", "x", {"n": value})
+    assert state.save("c", "x", {"n": value})
+    assert state.journal("c", "x") == [state.load("c", "x")]
+
+
 def test_a_journal_that_cannot_be_written_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
     state = StateDir(tmp_path / "file" / "below")

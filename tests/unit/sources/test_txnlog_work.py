@@ -15,6 +15,7 @@ from exporter.exposition.text_format import Format
 from exporter.model import Deadline, Facts, Snapshot
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.transactions.records import Status
+from exporter.transactions.state_machine import ROOM
 from tests.calls import calls_of
 from tests.fakes.cluster import LOG, FakeKafka, partitions
 from tests.fakes.coordinator import BEGIN_MS, CoordinatorRecord
@@ -98,6 +99,23 @@ def test_a_quiet_minute_reads_no_id_for_the_census_nor_for_the_posture() -> None
     assert found["transaction_use"] == 2
     assert found["FinishedIds.unseen_since"] <= 2 * MINUTE // 15 + 2
     assert found["Census._count_ids"] == 0  # no id came or went
+
+
+def test_ids_of_a_quiet_log_are_put_away_and_count_on() -> None:
+    log = WatchedLog()
+    log.commit(2 * ROOM)
+    log.publish()
+    shown = log.committed()
+    assert log.source._log is not None
+    machine = log.source._log.machines[0]
+    assert (len(machine.entries), len(machine.finished)) == (2 * ROOM, 0)
+    log.run(3 * MINUTE, 0)
+    assert (len(machine.entries), len(machine.finished)) == (2 * ROOM, 0)
+    log.run(4 * MINUTE, 0)
+    assert (len(machine.entries), len(machine.finished)) == (0, 2 * ROOM)
+    log.run(1, APPLICATIONS)
+    assert (len(machine.entries), len(machine.finished)) == (APPLICATIONS, 2 * ROOM - APPLICATIONS)
+    assert log.committed() == shown + APPLICATIONS
 
 
 def test_a_body_never_shows_what_a_read_under_way_has_counted(tmp_path: Path) -> None:

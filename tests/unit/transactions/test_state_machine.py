@@ -147,8 +147,11 @@ def test_what_was_put_away_comes_back_as_it_was(history: GeneratedLog, data: st.
         patch.setattr(state_machine, "IDLE_MS", -(10**15))
         for record in history.records:
             machine = live.machine(record.partition)
-            machine._room = 0 if data.draw(st.booleans(), label="put away") else 10**9
+            how = data.draw(st.sampled_from(("", "make room", "tidy")), label="put away")
+            machine._room = 0 if how == "make room" else 10**9
             machine.make_room()
+            if how == "tidy":
+                machine.tidy(10**15)
             live.apply(record.offset, record.ms, record.key, record.value, record.partition)
         settle(live, history)
     assert sorted(map(facts, live.ended)) == sorted(map(facts, whole.ended))
