@@ -16,6 +16,7 @@ from demo.agent import AgentProcess
 from demo.cluster import StartError
 from demo.jars import DEFAULT_VERSION, JarsError, say
 from exporter import __version__
+from exporter.agent.allocator import collect_seldom, share_one_arena
 from tests.bench import jmx
 from tests.bench.machine import ToolError
 from tests.bench.measures import Bench
@@ -63,6 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a small scale: to see that the bench works")
     parser.add_argument("--output", choices=("table", "json"), default="table")
     options = parser.parse_args(argv)
+    share_one_arena()
+    collect_seldom()  # as in the agent, part of which is measured in this process
     began = time.monotonic()
     try:
         bench = measure(quick=options.quick)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as Position
+from confluent_kafka.admin import OffsetSpec
 
 from demo.cluster import KafkaCluster
 from demo.jars import library
-from exporter.kafka.log.tail import Polled, Tail, is_end
+from exporter.kafka.log.tail import Tail, is_end
 from exporter.kafka.properties.client import Properties
+from exporter.model import Clock, Deadline
 from exporter.transactions.aggregates import Aggregates, Caps
 from exporter.transactions.applications import Grouping
+from exporter.transactions.progress import PartitionProgress
 from exporter.transactions.records import TOPIC
-from exporter.transactions.state_machine import StateMachine
-from exporter.transactions.tail import BATCH
+from exporter.transactions.tail import BATCH, LogTail
 from tests.bench.machine import CommandCost, ToolError, run
 
 FORMATTER_RECORDS = 300_000
@@ -48,26 +50,26 @@ def measure(read: Callable[[], int]) -> Rate:
 
 
 def with_state_machines(cluster: KafkaCluster) -> Rate:
-    """As the agent reads it: decoded, its state machines run, and every transaction counted."""
-    aggregates = Aggregates(Grouping(), Caps())
+    """As the agent reads it, by its own code: decoded, its state machines run, and every transaction counted."""
     numbers = partitions_of_log(cluster)
-    machines = {number: StateMachine(number) for number in numbers}
-    tail = Tail(Properties.parse(cluster.client_properties()), TOPIC)
-
-    def take(message: Polled) -> None:
-        machine = machines[message.partition()]
-        stamp = message.timestamp()[1]
-        for event in machine.apply(message.offset(), stamp, message.key() or b"", message.value()):
-            aggregates.take(event, new=True)
+    log = LogTail(Aggregates(Grouping(), Caps()), Tail(Properties.parse(cluster.client_properties()), TOPIC), Clock())
+    newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent-kafka's
+    asked = {Position(TOPIC, number): newest for number in numbers}
+    admin = cluster.admin()
+    ends = {each.partition: done.result(30).offset for each, done in admin.list_offsets(asked).items()}
 
     def read() -> int:
-        tail.assign(dict.fromkeys(numbers, 0))
-        return _until_ends(lambda: tail.poll(BATCH, 1.0), len(numbers), take)
+        log.begin({number: (PartitionProgress(0, 0), None) for number in numbers})
+        log.asked(ends, time.monotonic())
+        while log.lag:
+            if faults := log.follow(Deadline.after(1.0)):
+                raise ToolError(f"reading {TOPIC}: {faults[0].detail}")
+        return sum(each.next - each.lost for each in log.progress.values())
 
     try:
         return measure(read)
     finally:
-        tail.close()
+        log.close()
 
 
 def bare(cluster: KafkaCluster) -> Rate:
@@ -85,27 +87,22 @@ def bare(cluster: KafkaCluster) -> Rate:
 
     def read() -> int:
         consumer.assign([Position(TOPIC, number, 0) for number in numbers])
-        return _until_ends(lambda: cast("list[Polled]", consumer.consume(BATCH, 1.0)), len(numbers), lambda _: None)
+        records = ends = 0
+        while ends < len(numbers):
+            for message in consumer.consume(BATCH, 1.0):
+                error = message.error()
+                if error is None:
+                    records += 1
+                elif is_end(error):
+                    ends += 1
+                elif error.code() != KafkaError._TRANSPORT:
+                    raise ToolError(f"reading {TOPIC}: {error.str()}")
+        return records
 
     try:
         return measure(read)
     finally:
         consumer.close()
-
-
-def _until_ends(poll: Callable[[], list[Polled]], partitions: int, take: Callable[[Polled], None]) -> int:
-    records = ends = 0
-    while ends < partitions:
-        for message in poll():
-            error = message.error()
-            if error is None:
-                take(message)
-                records += 1
-            elif is_end(error):
-                ends += 1
-            elif error.code() != KafkaError._TRANSPORT:
-                raise ToolError(f"reading {TOPIC}: {error.str()}")
-    return records
 
 
 def kafka_tool(cluster: KafkaCluster, main: str, *arguments: str, seconds: float = TOOL_SECONDS) -> CommandCost:
