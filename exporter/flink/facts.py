@@ -29,7 +29,8 @@ class Loss(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FlinkTransactions(Fact):
-    """Open transactions of Flink jobs, by producer id.
+    """Open transactions of Flink jobs, by producer id. Of partitions of the log that were not read to their end, those
+    that wait for a checkpoint.
 
     ``released`` are the producer ids of those that waited for their checkpoint until they were decided a moment ago:
     their markers are being written.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -47,8 +46,6 @@ took.
 """
 LONGEST_MOMENT = 0.25
 """The largest share with that. What a read gives expires after three intervals, and a read may take two."""
-FLINK_SECONDS = 10.0
-"""How long what is known of Flink jobs is used while the transaction log is not read to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +99,6 @@ class LsoSource(KafkaSource):
         self._stale = False
         self._unknown: frozenset[str] = frozenset()
         self._holders = StallHolders(cluster, self._watch, prover)
-        self._flink = FlinkTransactions({})
-        self._flink_until = -math.inf  # monotonic
         self._shown = KeptValue(ShownStalls.of("", (), frozenset()))
         self._hot = KeptValue(frozenset[TopicPartition]())  # the partitions of open transactions
         self._hot_topics = KeptValue(frozenset[str]())
@@ -154,7 +149,7 @@ class LsoSource(KafkaSource):
         yield from faults
         coordinators, replication, more = self._holders.read(metadata, hot, opened, deadline)
         yield from more
-        flink = self._jobs(facts, now)
+        flink = facts.get(FlinkTransactions) or FlinkTransactions({})
         found = self._holders.stalls(coordinators, replication, facts.get(ReleaseTimes), opened, flink)
         yield from self._samples(found, coordinators)
         self._save()
@@ -324,16 +319,6 @@ class LsoSource(KafkaSource):
         due = self._watch.due(max(now, next_read - early), latest)
         # A read that took longer than an interval is followed by one at a multiple of them.
         return interval if due is None or now > next_read else due + early - began
-
-    def _jobs(self, facts: Facts, now: float) -> FlinkTransactions:
-        """The Flink jobs. Where a read of the log does not reach its end, as beside a burst of commits, there is no
-        fact of them for a moment, and without them, what waits for a checkpoint is a stall.
-        """
-        if (flink := facts.get(FlinkTransactions)) is not None:
-            self._flink, self._flink_until = flink, now + FLINK_SECONDS
-        elif now >= self._flink_until:
-            self._flink = FlinkTransactions({})
-        return self._flink
 
     # --- Samples ---
 

@@ -163,8 +163,11 @@ class TxnlogSource(KafkaSource):
             lag = self._log.lag if self._log is not None else 0
             if lag is not None:
                 yield catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS(float(lag), self.cluster)
-            if gauges := self._log is None or self._log.answering_current:
-                yield from self._gauges(facts.get(CoordinatorTime) or CoordinatorTime(None, None))
+            time = facts.get(CoordinatorTime) or CoordinatorTime(None, None)
+            gauges = self._log is None or self._log.answering_current
+            if gauges:
+                yield from self._gauges()
+            yield from self._flink(time.now(self._cluster.clock.wall()), gauges=gauges)
         self._save()
         if trouble := self._keeper.trouble:
             yield Notes((f"state.dir is not written ({trouble}): a restart goes on from what was written before",))
@@ -308,8 +311,8 @@ class TxnlogSource(KafkaSource):
         yield self._counted.of((cluster, counted), lambda _: LateBatch(COUNTER_FAMILIES, samples))
         yield self._aggregates.task_commits
 
-    def _gauges(self, time: CoordinatorTime) -> Iterator[Sample | SampleBatch | Fact]:
-        clock, log_now = self._cluster.clock, self._log_now()
+    def _gauges(self) -> Iterator[Sample | SampleBatch | Fact]:
+        log_now = self._log_now()
         yield from self._census.read(self._log, log_now)
         transactions = self._open_transactions()
         cluster, dated = self.cluster, self._aggregates.dated()
@@ -325,7 +328,6 @@ class TxnlogSource(KafkaSource):
         opened = OpenTransactions(self.name, transactions, not missing, missing, as_of)
         yield LoggedTransactions(opened, self._clock_bounds, frozenset(self._aggregates.applications))
         yield UncleanEnds(self._aggregates.unclean_ends(log_now))
-        yield from self._flink(transactions, time.now(clock.wall()))
         if (releases := self._census.releases(self._log)) is not None:
             yield releases
 
@@ -338,10 +340,21 @@ class TxnlogSource(KafkaSource):
                 self._opened = opened
         return self._opened
 
-    def _flink(self, opened: Sequence[OpenTransaction], now: float) -> Iterator[Sample | Fact]:
-        jobs = self._aggregates.flink
-        judged = jobs.judge(opened, now)
-        yield FlinkTransactions(judged, jobs.released(opened, now))
+    def _flink(self, now: float, *, gauges: bool) -> Iterator[Sample | Fact]:
+        """What waits for a checkpoint is told at every read, also of partitions that do not answer or were not read to
+        their end, as beside a burst of commits: without it, each wait is a stall. The rhythm of the job bounds how long
+        an old one is.
+        """
+        jobs, opened = self._aggregates.flink, self._open_transactions()
+        unread = [entry.view or entry.transaction() for entry in self._log.open_unread()] if self._log else []
+        every = (*opened, *unread)
+        judged = jobs.judge(every, now)
+        if unread:
+            doubtful = {each.producer_id for each in unread}
+            judged = {who: each for who, each in judged.items() if each.waiting or who not in doubtful}
+        yield FlinkTransactions(judged, jobs.released(every, now))
+        if not gauges:
+            return
         yield FlinkJobs(jobs.times(opened))
         self._places.complete(jobs, now)
         yield from flink_samples(self.cluster, jobs, opened, judged, now, self._cluster.shard.tells_of)

@@ -113,8 +113,17 @@ class LogTail:
 
     def open(self) -> Iterator[Entry]:
         """The ids with an open transaction, of the partitions that were read to their end."""
-        current = (number for number, progress in self.progress.items() if progress.current)
-        return chain.from_iterable(self.machine(number).open.values() for number in current)
+        return self._open(current=True)
+
+    def open_unread(self) -> Iterator[Entry]:
+        """The ids that had an open transaction when their partition was last read, of the other partitions: it may have
+        ended since.
+        """
+        return self._open(current=False)
+
+    def _open(self, *, current: bool) -> Iterator[Entry]:
+        numbers = (number for number, progress in self.progress.items() if progress.current == current)
+        return chain.from_iterable(self.machine(number).open.values() for number in numbers)
 
     @property
     def current(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,7 +31,7 @@ from exporter.model import (
     TopicPartition,
     TransactionState,
 )
-from exporter.sources.lso import FLINK_SECONDS, LsoSettings, LsoSource
+from exporter.sources.lso import LsoSettings, LsoSource
 from exporter.sources.prover import Prover
 from exporter.transactions.records import Status
 from tests.fakes.cluster import LOG, FakeKafka, FakeTransaction, OpenWriter, Partition, SourceRead, partitions, read
@@ -118,40 +117,16 @@ def test_a_quiet_topic_is_no_stall() -> None:
     assert stalls(seen) == ()
 
 
-@pytest.fixture
-def waits_for_a_checkpoint() -> Callable[..., int]:
-    """Of a world in which a Flink job's transaction holds a partition within its rhythm for longer than the threshold:
-    the stalls by a read so many seconds later, with these facts.
-    """
+def test_a_flink_job_that_commits_after_its_open_transactions_were_read_is_no_stall() -> None:
+    """The open transactions are those of the read before: in them it is open."""
     world = world_of(orders=1)
     source = source_of(world)
     stand(world, "orders")
     fact = opened(open_transaction(("orders", 0)))
     waits = FlinkTransaction(FlinkId("app", 0, 7), 60.0, Precommit.NO, None, True, False, None, False, None)
     assert stalls(go_on(world, source, 40, fact, FlinkTransactions({7: waits}))) == ()
-
-    def after(seconds: float, *facts: Fact) -> int:
-        world.time.pass_(seconds)
-        return len(stalls(read(world, source, fact, *facts)))
-
-    return after
-
-
-def test_a_flink_job_that_commits_after_its_open_transactions_were_read_is_no_stall(
-    waits_for_a_checkpoint: Callable[..., int],
-) -> None:
-    """The open transactions are those of the read before: in them it is open."""
-    after = waits_for_a_checkpoint
-    assert after(5.0, FlinkTransactions({}, frozenset({7}))) == 0
-    assert after(5.0, FlinkTransactions({})) == 1
-
-
-def test_what_waits_for_a_checkpoint_is_no_stall_while_the_log_is_not_read_to_its_end_for_a_moment(
-    waits_for_a_checkpoint: Callable[..., int],
-) -> None:
-    after = waits_for_a_checkpoint
-    assert after(5.0) == 0
-    assert after(FLINK_SECONDS) == 1
+    assert stalls(go_on(world, source, 5, fact, FlinkTransactions({}, frozenset({7})))) == ()
+    assert len(stalls(go_on(world, source, 5, fact, FlinkTransactions({})))) == 1
 
 
 @pytest.mark.parametrize("seconds", [0.4, 1.0, 2.0, 3.0, 6.0])

@@ -995,32 +995,63 @@ def test_a_tail_that_is_behind_says_nothing_of_what_is_open() -> None:
     assert seen.value(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS) == 40
 
 
-def test_what_a_flink_job_has_decided_is_released_until_its_markers_are_late() -> None:
-    world = world_of()
+def flink_job(world: FakeKafka, checkpoint: float) -> LogScript:
+    """A job with a checkpoint every minute, whose seventh transaction waits for the one that begins at this instant."""
     names = [f"sums-0-{number}" for number in range(1, 8)]
     script = LogScript(world, *names)
     ids = [script.ids[name] for name in names]
-    checkpoint = round(world.time.wall * 1000)
     for number, each in enumerate(ids):  # each is initialised at a checkpoint, and the one before it is committed
-        each.now = checkpoint
+        each.now = round(checkpoint * 1000)
         each.initialise()
         each.now += 300
         each.add("orders", 0)
         if number:
-            ids[number - 1].now = checkpoint + 500
+            ids[number - 1].now = round(checkpoint * 1000) + 500
             ids[number - 1].end(commit=True, markers_ms=20)
-        checkpoint += 60_000
-    decided = ids[-2]
+        checkpoint += 60.0
+    return script
+
+
+def test_what_a_flink_job_has_decided_is_released_until_its_markers_are_late() -> None:
+    world = world_of()
+    script = flink_job(world, world.time.wall)
+    *_, decided, last = script.ids.values()
     decided.written.pop()  # the record of its completion
     script.write()
     source = source_of(world)
     read(world, source)
     world.time.pass_(1.0)
     flink = fact(read(world, source), FlinkTransactions)
-    assert flink.by_producer.keys() == {ids[-1].producer_id}
+    assert flink.by_producer.keys() == {last.producer_id}
     assert flink.released == {decided.producer_id}
     world.time.pass_(15.0)
     assert fact(read(world, source), FlinkTransactions).released == set()
+
+
+@pytest.mark.parametrize("how", ["no answer", "behind"])
+def test_what_waits_for_a_checkpoint_is_told_where_its_partition_of_the_log_is_not_read_to_its_end(how: str) -> None:
+    world = world_of(2)
+    script = flink_job(world, world.time.wall)
+    *_, last = script.ids.values()
+    script.write()
+    source = source_of(world)
+    read(world, source)
+    world.time.pass_(5.0)
+    assert fact(read(world, source), FlinkTransactions).by_producer.keys() == {last.producer_id}
+    if how == "behind":
+        world.topics[LOG][0].high_watermark += 40
+        world.tail_cut = True
+    else:
+        world.topics[LOG][0].leader = None
+    for _ in range(3):
+        world.time.pass_(5.0)
+        seen = read(world, source)
+        assert (LoggedTransactions in seen.facts) == (how == "no answer")
+        if how == "no answer":
+            assert fact(seen, LoggedTransactions).opened.transactions == ()
+        assert fact(seen, FlinkTransactions).by_producer.keys() == {last.producer_id}
+    world.time.pass_(180.0)  # it may have ended since, and is not within the rhythm of its job
+    assert fact(read(world, source), FlinkTransactions).by_producer == {}
 
 
 def test_release_times_are_those_of_the_last_transaction_that_wrote_to_a_partition() -> None:
