@@ -34,6 +34,11 @@ _SETTINGS: dict[str, object] = {
     # A position is missing when the log was deleted beyond it, or the topic was created again.
     "auto.offset.reset": "earliest",
     "fetch.wait.max.ms": 50,
+    # A partition whose queue was full is not fetched for so long. The default is a second: most of the time of a read.
+    "fetch.queue.backoff.ms": 20,
+    # As the tail of the log has them.
+    "fetch.max.bytes": 1048576,
+    "fetch.message.max.bytes": 262144,
     "reconnect.backoff.max.ms": 2000,
 }
 
