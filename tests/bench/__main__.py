@@ -28,10 +28,10 @@ NAME = "bench"
 TRAFFIC_PER_SECOND = 100
 
 
-def measure(*, quick: bool) -> Bench:
+def measure(*, quick: bool, brokers: int = 1) -> Bench:
     """Build the cluster, measure everything, and take it all down again."""
     scale = QUICK if quick else FULL
-    with bench_cluster(scale) as cluster, BrokerConnections(cluster.bootstrap) as wire:
+    with bench_cluster(scale, brokers) as cluster, BrokerConnections(cluster) as wire:
         say(f"creating {scale.all_partitions} partitions")
         create_topics(cluster, scale)
         say(f"writing a transaction log of {scale.log_records} records")
@@ -62,13 +62,14 @@ def measure(*, quick: bool) -> Bench:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a small scale: to see that the bench works")
+    parser.add_argument("--brokers", type=int, choices=(1, 3), default=1)
     parser.add_argument("--output", choices=("table", "json"), default="table")
     options = parser.parse_args(argv)
     share_one_arena()
     collect_seldom()  # as in the agent, part of which is measured in this process
     began = time.monotonic()
     try:
-        bench = measure(quick=options.quick)
+        bench = measure(quick=options.quick, brokers=options.brokers)
     except (JarsError, StartError, ToolError, TimeoutError) as error:
         say(str(error))
         return 2
@@ -79,6 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "python": platform.python_version(),
         "cpus": os.cpu_count(),
         "minutes": round((time.monotonic() - began) / 60, 1),
+        "brokers": options.brokers,
         "partitions": bench.scale.all_partitions,
         "transactional_ids": bench.scale.ids,
         "open_transactions": bench.scale.open,

@@ -54,8 +54,8 @@ class BenchCluster(KafkaCluster):
         return [each for each in argv if each not in quick]
 
 
-def bench_cluster(scale: Scale) -> BenchCluster:
-    """One broker, not started yet. Long transactions are allowed."""
+def bench_cluster(scale: Scale, brokers: int = 1) -> BenchCluster:
+    """One broker or three, not started yet. Long transactions are allowed."""
     properties = {
         "transaction.max.timeout.ms": str(OPEN_TIMEOUT_MS),
         # Creating ten thousand partitions keeps a busy machine busy for longer than the five seconds of the tests.
@@ -63,15 +63,15 @@ def bench_cluster(scale: Scale) -> BenchCluster:
         # Ten thousand partitions of next to nothing.
         "log.index.size.max.bytes": "65536",
     }
-    return BenchCluster(heap_mb=scale.heap_mb, properties=properties, progress=jars.say)
+    return BenchCluster(brokers=brokers, heap_mb=scale.heap_mb, properties=properties, progress=jars.say)
 
 
 def create_topics(cluster: KafkaCluster, scale: Scale) -> None:
-    """The topics of the scale, ``bench-0`` and so on."""
-    admin = cluster.admin()
+    """The topics of the scale, ``bench-0`` and so on, with a replica on every broker."""
+    admin, copies = cluster.admin(), len(cluster.brokers)
     names = [_topic(number) for number in range(scale.topics)]
     for at in range(0, len(names), _TOPICS_AT_ONCE):
-        wanted = [NewTopic(name, scale.partitions, 1) for name in names[at : at + _TOPICS_AT_ONCE]]
+        wanted = [NewTopic(name, scale.partitions, copies) for name in names[at : at + _TOPICS_AT_ONCE]]
         for done in admin.create_topics(wanted, operation_timeout=60.0).values():
             done.result(60)
         jars.say(f"  {min(len(names), at + _TOPICS_AT_ONCE) * scale.partitions} partitions")
