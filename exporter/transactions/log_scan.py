@@ -1,7 +1,8 @@
 """A read of the transaction log from its start to given offsets, to find the transactions that are open there.
 
-It keeps the newest record of every id with an open transaction, and nothing of other ids. A scan can stop at a deadline
-and continue later without reading records again.
+It keeps the newest record of every id with an open transaction, and nothing of other ids. These are decoded when they
+are asked for: most of the records that open a transaction are followed by others of their id. A scan can stop at a
+deadline and continue later without reading records again.
 """
 
 from __future__ import annotations
@@ -32,6 +33,13 @@ class Cost(NamedTuple):
     seconds: float = 0.0
 
 
+class _NewestRecord(NamedTuple):
+    """The newest record of an id with an open transaction. Its head is known to be readable."""
+
+    offset: int
+    value: bytes
+
+
 class LogScan:
     """Not thread-safe: for one worker. ``connect`` makes a reader, which is closed at the end of the scan."""
 
@@ -40,7 +48,7 @@ class LogScan:
         self._clock = clock
         self._reader: OpenRangeReader | None = None
         self._assigned: set[int] = set()
-        self._open: dict[int, dict[bytes, LogValue]] = {}
+        self._open: dict[int, dict[bytes, _NewestRecord]] = {}
         self._unread: dict[int, dict[bytes, str]] = {}
         self.reached: dict[int, int] = {}
         self.cost = Cost()
@@ -119,14 +127,14 @@ class LogScan:
             records += 1
             size += len(key) + len(value or b"")
             try:
-                found = _open_value(key, value)
+                opens = _leaves_open(key, value)
             except UndecodableRecord as problem:
-                self._unread.setdefault(number, {})[key] = f"{TOPIC}-{number} offset {offset} has {problem}"
+                self._unread.setdefault(number, {})[key] = _unread(number, offset, problem)
                 continue
             if unread := self._unread.get(number):
                 unread.pop(key, None)
-            if found is not None:
-                self._open.setdefault(number, {})[key] = found
+            if opens and value is not None:
+                self._open.setdefault(number, {})[key] = _NewestRecord(offset, value)
             elif opened := self._open.get(number):
                 opened.pop(key, None)
         self.cost = Cost(self.cost.records + records, self.cost.size + size, self.cost.seconds)
@@ -142,7 +150,14 @@ class LogScan:
     @property
     def undecodable(self) -> tuple[str, ...]:
         """Messages about ids whose newest record could not be decoded."""
-        return tuple(text for unread in self._unread.values() for text in unread.values())
+        found = [text for unread in self._unread.values() for text in unread.values()]
+        for number, opened in self._open.items():
+            for kept in opened.values():
+                try:
+                    decode_value(kept.value)
+                except UndecodableRecord as problem:
+                    found.append(_unread(number, kept.offset, problem))
+        return tuple(found)
 
     def owners(self) -> dict[int, str]:
         """Ids with a transaction that is not completed, by producer id, by the previous and by the next one."""
@@ -171,16 +186,21 @@ class LogScan:
         )
 
     def _values(self) -> Iterator[tuple[str, LogValue]]:
+        """The values that can be decoded; ``undecodable`` tells of the others."""
         for opened in self._open.values():
-            for key, value in opened.items():
+            for key, kept in opened.items():
+                try:
+                    value = decode_value(kept.value)
+                except UndecodableRecord:
+                    continue
                 yield decode_key(key), value
 
 
-def _open_value(key: bytes, value: bytes | None) -> LogValue | None:
-    """The decoded value where it leaves a transaction open, else None. Raises UndecodableRecord."""
+def _leaves_open(key: bytes, value: bytes | None) -> bool:
+    """Whether a record leaves a transaction open, by its head. Raises UndecodableRecord."""
     decode_key(key)
-    if value is None:
-        return None
-    status = head_of(value)[4]
-    # Most records leave nothing open, which their head shows: only the others are decoded fully.
-    return decode_value(value) if status in OPEN_STATES else None
+    return value is not None and head_of(value)[4] in OPEN_STATES
+
+
+def _unread(number: int, offset: int, problem: UndecodableRecord) -> str:
+    return f"{TOPIC}-{number} offset {offset} has {problem}"

@@ -155,13 +155,20 @@ def test_a_log_that_is_shorter_than_it_was_is_read_anew() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [(b"\x00\x09", b""), (encode_key("a-1"), b"\x00\x09"), (encode_key("a-1"), b"\x00\x01")]
+    "bad",
+    [
+        (b"\x00\x09", b""),
+        (encode_key("a-1"), b"\x00\x09"),
+        (encode_key("a-1"), b"\x00\x01"),
+        (encode_key("a-1"), (record(0, 0, "a-1", Status.ONGOING).value() or b"")[:-1]),  # only its head can be read
+    ],
 )
 def test_a_record_that_is_not_understood_is_named_until_a_newer_one_of_its_key_is(bad: tuple[bytes, bytes]) -> None:
     log = MemoryLog([FakeMessage(None, 0, 0, 0, *bad)], {0: 1})
     scan = log.scan()
     assert scan.read({0: 1}, log.deadline())
     assert "__transaction_state-0 offset 0" in scan.undecodable[0]
+    assert scan.owners() == {}
     if bad[0] == encode_key("a-1"):
         log.records.append(record(0, 1, "a-1", Status.EMPTY))
         log.ends[0] = 2
