@@ -16,7 +16,7 @@ class Sweep:
     """The partitions in turn: all are read in ``seconds``, with a read each ``interval`` seconds."""
 
     def __init__(self, seconds: float, interval: float) -> None:
-        self._seconds = seconds
+        self._seconds, self._interval = seconds, interval
         self._least = 1 / max(1, math.floor(seconds / interval))  # a read a little early must not put off the last part
         self._order: tuple[TopicPartition, ...] = ()
         self._next = 0
@@ -31,10 +31,11 @@ class Sweep:
 
     def due(self, now: float) -> frozenset[TopicPartition]:
         """The partitions to read at ``now`` (monotonic): the share of all that an interval is, or the time since
-        ``read`` where that is longer.
+        ``read`` where that is longer, or less than half of an interval.
         """
-        share = 1.0 if self._read_at is None else min(1.0, max(self._least, (now - self._read_at) / self._seconds))
-        self._at, self._due = now, math.ceil(share * len(self._order))
+        since = self._seconds if self._read_at is None else now - self._read_at
+        least = self._least if since > self._interval / 2 else 0.0
+        self._at, self._due = now, math.ceil(min(1.0, max(least, since / self._seconds)) * len(self._order))
         ahead = islice(self._order, self._next, self._next + self._due)
         again = islice(self._order, max(0, self._next + self._due - len(self._order)))
         return frozenset((*ahead, *again))

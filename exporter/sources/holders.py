@@ -162,6 +162,11 @@ class StallHolders:
             self._evident[stall.partition] = known
         return known.stall
 
+    @property
+    def proving(self) -> bool:
+        """Whether a proof reads the transaction log, and goes on with that in the next read."""
+        return self._prover is not None and self._prover.under_way
+
     def proof(self, held: OpenStart) -> HangingProof | None:
         """The proof that this transaction hangs, None without one."""
         return self._prover.proof(held) if self._prover is not None else None

@@ -40,6 +40,8 @@ JITTER = 0.05
 """Share of an interval by which a read may be early."""
 CONFIRM_SECONDS = 10.0
 """Seconds between two requests to all brokers for the leaders of stalled partitions."""
+PROVING_PACE = 1.5
+"""Seconds between two reads while a proof reads the transaction log, a part of it in each."""
 MOMENT = 0.15
 """Share of an interval for which a read waits for a stall that is just below the threshold, beside what the last read
 took.
@@ -307,13 +309,15 @@ class LsoSource(KafkaSource):
 
     def _next(self, began: float) -> float:
         """The pace after a read that began then: the interval, and a delay where the next read would fall just before
-        the stall threshold.
+        the stall threshold. Shorter while a proof reads the log.
 
         Thresholds are multiples of the interval, and reads are never exactly that far apart: without the delay, every
         other stall is reported an interval late. A stall counts from the answer of the read that saw it first, and up
         to the request of the one that reports it, so the time that a read takes comes on top.
         """
         now, interval = self._cluster.clock.monotonic(), self.interval
+        if self._holders.proving:
+            return min(interval, PROVING_PACE)
         next_read, early = began + interval, JITTER * interval
         latest = next_read + min(MOMENT * interval + now - began, LONGEST_MOMENT * interval)
         due = self._watch.due(max(now, next_read - early), latest)

@@ -17,8 +17,8 @@ from exporter.sources.rounds import Rounds
 from exporter.transactions.log_range import RangeConsumer
 from exporter.transactions.log_scan import OpenRangeReader
 
-READ_SECONDS = 3.0
-"""Seconds of one read of the source in which the log may be read."""
+READ_SECONDS = 1.0
+"""Seconds of one read of the source in which the log may be read: so much later is the next one."""
 QUEUED_KBYTES = 1024
 RENEW_SECONDS = 60.0
 """Age of a proof, in seconds, at which its second round is repeated."""
@@ -46,6 +46,11 @@ class Prover:
         self._shown: frozenset[OpenStart] = frozenset()
         self._renew = 0.0
         self._idle_since: float | None = None
+
+    @property
+    def under_way(self) -> bool:
+        """Whether the log is not yet read as far as the current round needs it."""
+        return self._rounds.under_way
 
     def close(self) -> None:
         self._rounds.close()

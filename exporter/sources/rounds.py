@@ -123,14 +123,15 @@ class Rounds:
         places = {each.partition for each in begun.held}
         leaders = self._cluster.client.confirmed(deadline, sorted({each.topic for each in places}))
         again = held_in(self._cluster, leaders, places, deadline)
+        found = self._scan.found()
         log = LogRead(
             begun.asked,
             ended,
             begun.partitions,
             begun.ends,
             {number: self._scan.reached.get(number, 0) for number in begun.ends},
-            self._scan.undecodable,
-            self._scan.owners(),
+            found.undecodable,
+            found.owners(),
         )
         loaded = _loaded(begun)
         wall = clock.wall()
@@ -142,9 +143,9 @@ class Rounds:
     def opened(self) -> OpenTransactions:
         """The open transactions of the log, as far as it was read: complete after a finished round."""
         grouping = self._cluster.grouping
-        transactions = self._scan.transactions(lambda each: grouping.of(each).name)
-        missing = self._scan.undecodable
-        return OpenTransactions("txnlog", transactions, not missing, missing)
+        found = self._scan.found()
+        transactions = found.transactions(lambda each: grouping.of(each).name)
+        return OpenTransactions("txnlog", transactions, not found.undecodable, found.undecodable)
 
 
 @dataclass(frozen=True, slots=True)

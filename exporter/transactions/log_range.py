@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Position
 
 from exporter.kafka.client import AskError
-from exporter.kafka.log.tail import ONLOOKER, Polled, fault_of, is_end
+from exporter.kafka.log.tail import ONLOOKER, SMALL_FETCHES, Polled, fault_of, is_end
 from exporter.kafka.properties.client import Properties
 from exporter.model import Clock, Fault, Reason
 from exporter.transactions.records import TOPIC
@@ -31,15 +31,10 @@ class Range(NamedTuple):
 
 _SETTINGS: dict[str, object] = {
     **ONLOOKER,
+    **SMALL_FETCHES,
     # A position is missing when the log was deleted beyond it, or the topic was created again.
     "auto.offset.reset": "earliest",
     "fetch.wait.max.ms": 50,
-    # A partition whose queue was full is not fetched for so long. The default is a second: most of the time of a read.
-    "fetch.queue.backoff.ms": 20,
-    # As the tail of the log has them.
-    "fetch.max.bytes": 1048576,
-    "fetch.message.max.bytes": 262144,
-    "reconnect.backoff.max.ms": 2000,
 }
 
 

@@ -7,7 +7,8 @@ deadline and continue later without reading records again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from exporter.kafka.client import AskError
@@ -38,6 +39,42 @@ class _NewestRecord(NamedTuple):
 
     offset: int
     value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOpen:
+    """The ids with a transaction that is not completed, each with its newest record, and messages about ids whose
+    newest record could not be decoded.
+    """
+
+    values: Sequence[tuple[str, LogValue]]
+    undecodable: tuple[str, ...]
+
+    def owners(self) -> dict[int, str]:
+        """The ids by producer id, by the previous and by the next one."""
+        return {
+            producer_id: transactional_id
+            for transactional_id, value in self.values
+            for producer_id in (value.tags.previous_producer_id, value.tags.next_producer_id, value.producer_id)
+            if producer_id >= 0
+        }
+
+    def transactions(self, application_of: Callable[[str], str]) -> tuple[OpenTransaction, ...]:
+        """The transactions."""
+        return tuple(
+            OpenTransaction(
+                transactional_id,
+                application_of(transactional_id),
+                value.producer_id,
+                value.producer_epoch,
+                OPEN_STATES[value.status],
+                value.start_ms / 1000 if value.start_ms >= 0 else None,
+                value.timeout_ms / 1000 if 0 <= value.timeout_ms < NO_TIMEOUT_MS else None,
+                value.last_update_ms / 1000 if value.status > 1 and value.last_update_ms >= 0 else None,
+                frozenset(value.partitions or ()),
+            )
+            for transactional_id, value in self.values
+        )
 
 
 class LogScan:
@@ -145,55 +182,17 @@ class LogScan:
         self._unread.pop(number, None)
         self._assigned.discard(number)
 
-    # --- Results ---
-
-    @property
-    def undecodable(self) -> tuple[str, ...]:
-        """Messages about ids whose newest record could not be decoded."""
-        found = [text for unread in self._unread.values() for text in unread.values()]
+    def found(self) -> FoundOpen:
+        """What is open by the records read so far. Decodes the newest record of every id with an open transaction."""
+        values = []
+        undecodable = [text for unread in self._unread.values() for text in unread.values()]
         for number, opened in self._open.items():
-            for kept in opened.values():
-                try:
-                    decode_value(kept.value)
-                except UndecodableRecord as problem:
-                    found.append(_unread(number, kept.offset, problem))
-        return tuple(found)
-
-    def owners(self) -> dict[int, str]:
-        """Ids with a transaction that is not completed, by producer id, by the previous and by the next one."""
-        found: dict[int, str] = {}
-        for transactional_id, value in self._values():
-            for producer_id in (value.tags.previous_producer_id, value.tags.next_producer_id, value.producer_id):
-                if producer_id >= 0:
-                    found[producer_id] = transactional_id
-        return found
-
-    def transactions(self, application_of: Callable[[str], str]) -> tuple[OpenTransaction, ...]:
-        """The transactions that are not completed."""
-        return tuple(
-            OpenTransaction(
-                transactional_id,
-                application_of(transactional_id),
-                value.producer_id,
-                value.producer_epoch,
-                OPEN_STATES[value.status],
-                value.start_ms / 1000 if value.start_ms >= 0 else None,
-                value.timeout_ms / 1000 if 0 <= value.timeout_ms < NO_TIMEOUT_MS else None,
-                value.last_update_ms / 1000 if value.status > 1 and value.last_update_ms >= 0 else None,
-                frozenset(value.partitions or ()),
-            )
-            for transactional_id, value in self._values()
-        )
-
-    def _values(self) -> Iterator[tuple[str, LogValue]]:
-        """The values that can be decoded; ``undecodable`` tells of the others."""
-        for opened in self._open.values():
             for key, kept in opened.items():
                 try:
-                    value = decode_value(kept.value)
-                except UndecodableRecord:
-                    continue
-                yield decode_key(key), value
+                    values.append((decode_key(key), decode_value(kept.value)))
+                except UndecodableRecord as problem:
+                    undecodable.append(_unread(number, kept.offset, problem))
+        return FoundOpen(values, tuple(undecodable))
 
 
 def _leaves_open(key: bytes, value: bytes | None) -> bool:

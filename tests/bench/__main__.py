@@ -21,7 +21,16 @@ from tests.bench import jmx
 from tests.bench.machine import ToolError
 from tests.bench.measures import Bench
 from tests.bench.report import as_json, table
-from tests.bench.scale import FULL, QUICK, Traffic, bench_cluster, create_topics, open_transactions, write_log
+from tests.bench.scale import (
+    FULL,
+    QUICK,
+    THREE_BROKERS,
+    Traffic,
+    bench_cluster,
+    create_topics,
+    open_transactions,
+    write_log,
+)
 from tests.bench.wire import BrokerConnections
 
 NAME = "bench"
@@ -30,7 +39,7 @@ TRAFFIC_PER_SECOND = 100
 
 def measure(*, quick: bool, brokers: int = 1) -> Bench:
     """Build the cluster, measure everything, and take it all down again."""
-    scale = QUICK if quick else FULL
+    scale = QUICK if quick else FULL if brokers == 1 else THREE_BROKERS
     with bench_cluster(scale, brokers) as cluster, BrokerConnections(cluster) as wire:
         say(f"creating {scale.all_partitions} partitions")
         create_topics(cluster, scale)

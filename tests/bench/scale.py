@@ -42,6 +42,8 @@ class Scale:
 
 
 FULL = Scale(100, 100, 20_000, 100, 2_000, 1_000_000, 1536)
+THREE_BROKERS = Scale(50, 100, 10_000, 50, 1_000, 90_000, 1536)
+"""With a replica of each partition on each of three brokers, that have two cores together."""
 QUICK = Scale(10, 20, 1_000, 10, 100, 20_000, 512)
 
 

@@ -27,21 +27,26 @@ ONLOOKER: Mapping[str, object] = {
     "enable.partition.eof": True,
 }
 """Settings of every consumer here: it writes nothing to the cluster, and reads all records of the log."""
-_SETTINGS: dict[str, object] = {
-    **ONLOOKER,
-    # The caller decides about a position that the log does not have: no record is skipped without a message.
-    "auto.offset.reset": "error",
+SMALL_FETCHES: Mapping[str, object] = {
     # Memory: a fetched message takes several times its bytes, and a whole response is kept while one of its messages
-    # is. With a small queue that is refilled at once, catching up is as fast and takes 90 MB less.
-    "queued.max.messages.kbytes": 512,
+    # is. With a small queue that is refilled at once, catching up is as fast and takes 90 MB less. By default a
+    # partition whose queue was full is not fetched for a second: most of the time of reading a long log.
     "fetch.queue.backoff.ms": 20,
     "fetch.max.bytes": 1048576,
     "fetch.message.max.bytes": 262144,
+    "reconnect.backoff.max.ms": 2000,
+}
+"""Settings of every consumer of the transaction log."""
+_SETTINGS: dict[str, object] = {
+    **ONLOOKER,
+    **SMALL_FETCHES,
+    # The caller decides about a position that the log does not have: no record is skipped without a message.
+    "auto.offset.reset": "error",
+    "queued.max.messages.kbytes": 512,
     # A broker answers when so much is there or the time is over, not for each record: with 300 records a second that is
     # two or three requests a second to each broker and not a hundred.
     "fetch.min.bytes": 65536,
     "fetch.wait.max.ms": 400,
-    "reconnect.backoff.max.ms": 2000,
     # A deposed leader that is cut off from the controller still answers. With the default, another broker would be
     # asked for the leader only after five minutes.
     "topic.metadata.refresh.interval.ms": 5000,

@@ -58,6 +58,17 @@ def test_a_read_that_comes_a_little_early_takes_a_whole_part() -> None:
     assert len(slow.due(4.9)) == 10
 
 
+def test_reads_that_come_much_sooner_take_no_more_in_all() -> None:
+    sweep = sweep_of(1200)
+    sweep.due(0.0)
+    sweep.read()
+    taken = []
+    for turn in range(1, 11):
+        taken.append(len(sweep.due(1.5 * turn)))
+        sweep.read()
+    assert taken == [30] * 10
+
+
 def test_no_partitions_are_no_work() -> None:
     sweep = sweep_of(0)
     assert not sweep.due(0.0)

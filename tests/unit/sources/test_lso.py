@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from exporter import catalogue
 from exporter.core.reading import next_start
 from exporter.flink.facts import FlinkTransactions
+from exporter.kafka.log.tail import Polled
 from exporter.lso.next_step import next_step
 from exporter.model import (
     BlockerKind,
@@ -34,7 +36,17 @@ from exporter.model import (
 from exporter.sources.lso import LsoSettings, LsoSource
 from exporter.sources.prover import Prover
 from exporter.transactions.records import Status
-from tests.fakes.cluster import LOG, FakeKafka, FakeTransaction, OpenWriter, Partition, SourceRead, partitions, read
+from tests.fakes.cluster import (
+    LOG,
+    FakeKafka,
+    FakeTail,
+    FakeTransaction,
+    OpenWriter,
+    Partition,
+    SourceRead,
+    partitions,
+    read,
+)
 from tests.fakes.coordinator import CoordinatorRecord
 from tests.strategies import encode_key, encode_value, kafka_tags
 
@@ -298,6 +310,36 @@ def test_a_hanging_transaction_is_named_with_its_line_once_it_is_proven_twice() 
     assert seen.value(HANGING, "orders") == 1
     assert "abort --topic orders --partition 0 --start-offset 10" in steps(world, seen)
     assert go_on(world, source, 300).value(HANGING, "orders") == 1
+
+
+class SlowTail(FakeTail):
+    """A long log: one record in half a second."""
+
+    def poll(self, limit: int, seconds: float) -> list[Polled]:
+        self._world.time.pass_(0.5)
+        return super().poll(1, seconds)
+
+
+def test_a_proof_that_reads_a_long_log_keeps_no_other_stall_waiting() -> None:
+    world = world_of(orders=1)
+    for number in range(9):
+        write(world, f"app-{number}", 100 + number, Status.COMPLETE_COMMIT)
+    cluster = world.cluster()
+    source = LsoSource(cluster, LsoSettings(), Prover(cluster, lambda: SlowTail(world)))
+    stand(world, "orders")
+    reads: list[tuple[float, float]] = []
+    proven = False
+    while not proven:
+        began = world.time.monotonic
+        proven = read(world, source).value(HANGING, "orders") == 1
+        ended = world.time.monotonic
+        reads.append((began, ended - began))
+        world.time.monotonic = next_start(began, ended, source.pace)
+    slow = [at for at, seconds in reads if seconds]
+    assert len(slow) == 5  # nine records and the end of the log, two polls in a read; the second round finds no more
+    assert max(seconds for _, seconds in reads) == 1.0
+    assert [later - sooner for sooner, later in pairwise(slow)] == [1.5] * 4
+    assert source.pace == 5.0
 
 
 def test_what_the_log_has_open_is_never_hanging_whatever_the_coordinators_say() -> None:

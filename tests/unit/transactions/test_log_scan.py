@@ -97,10 +97,10 @@ def test_what_is_open_at_the_end_is_known_by_its_producer_ids() -> None:
     )
     scan = log.scan()
     assert scan.read({0: 3, 1: 5}, log.deadline())
-    assert scan.owners() == {7: "a-1", 9: "c-1", 90: "c-1", 99: "c-1", 11: "e-1"}
-    assert (scan.reached, scan.undecodable, scan.cost.records) == ({0: 3, 1: 5}, (), 8)
+    assert scan.found().owners() == {7: "a-1", 9: "c-1", 90: "c-1", 99: "c-1", 11: "e-1"}
+    assert (scan.reached, scan.found().undecodable, scan.cost.records) == ({0: 3, 1: 5}, (), 8)
     assert log.closed == 1
-    found = {each.transactional_id: each for each in scan.transactions(lambda _: "app")}
+    found = {each.transactional_id: each for each in scan.found().transactions(lambda _: "app")}
     assert found["a-1"].started == 2.0
     assert (found["a-1"].timeout, found["e-1"].timeout) == (60.0, None)
     assert (found["c-1"].state, found["c-1"].prepared) == (TransactionState.PREPARE_COMMIT, 5.0)
@@ -151,7 +151,7 @@ def test_a_log_that_is_shorter_than_it_was_is_read_anew() -> None:
     assert scan.read({0: 9}, log.deadline())
     log.records, log.ends = [record(0, 0, "a-1", Status.ONGOING)], {0: 4}
     assert scan.read({0: 4}, log.deadline())
-    assert scan.owners() == {7: "a-1"}
+    assert scan.found().owners() == {7: "a-1"}
 
 
 @pytest.mark.parametrize(
@@ -167,13 +167,13 @@ def test_a_record_that_is_not_understood_is_named_until_a_newer_one_of_its_key_i
     log = MemoryLog([FakeMessage(None, 0, 0, 0, *bad)], {0: 1})
     scan = log.scan()
     assert scan.read({0: 1}, log.deadline())
-    assert "__transaction_state-0 offset 0" in scan.undecodable[0]
-    assert scan.owners() == {}
+    assert "__transaction_state-0 offset 0" in scan.found().undecodable[0]
+    assert scan.found().owners() == {}
     if bad[0] == encode_key("a-1"):
         log.records.append(record(0, 1, "a-1", Status.EMPTY))
         log.ends[0] = 2
         assert scan.read({0: 2}, log.deadline())
-        assert scan.undecodable == ()
+        assert scan.found().undecodable == ()
 
 
 stories = st.lists(st.tuples(st.integers(0, 2), st.sampled_from("abcd"), st.sampled_from([None, *Status])), max_size=60)
@@ -193,7 +193,7 @@ def test_wherever_it_is_cut_the_scan_ends_with_the_newest_record_of_every_id(
     assert scan.read(ends, log.deadline(1000.0))
     newest = {name: status for _, name, status in story}
     expected = {name for name, status in newest.items() if status is not None and 1 <= status <= 3}
-    assert {each.transactional_id for each in scan.transactions(str)} == expected
+    assert {each.transactional_id for each in scan.found().transactions(str)} == expected
 
 
 def test_it_goes_on_where_it_was_stopped_and_reads_nothing_twice() -> None:
