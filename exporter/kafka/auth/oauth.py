@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kafka.net.sasl.oauth import AbstractTokenProvider
-
 from exporter.http import Endpoint, HttpError, Reply, ask, causes
 from exporter.model import Deadline, Reason
 
@@ -48,7 +46,7 @@ Ask = Callable[[float], tuple[str, float]]
 """Gets a token within so many seconds. Returns the token, and its lifetime in seconds. Raises TokenError."""
 
 
-class TokenProvider(AbstractTokenProvider):
+class TokenProvider:
     """One token for all connections of a cluster, renewed before it expires. Thread-safe.
 
     ``remedy`` is what to check when a broker refuses a token; ``extensions`` go with it (KIP-342).
@@ -61,7 +59,6 @@ class TokenProvider(AbstractTokenProvider):
         extensions: Mapping[str, str] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
         self.remedy = remedy
         self._ask = ask
         self._extensions = dict(extensions or {})

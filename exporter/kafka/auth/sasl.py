@@ -6,9 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafka.net.sasl import get_sasl_mechanism
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from exporter.kafka.auth.oauth import TokenProvider
 from exporter.kafka.faults import error_code
+
+# Not its base class: settings are read without kafka-python, whose import takes a fifth of the start.
+AbstractTokenProvider.register(TokenProvider)
 
 UNSUPPORTED_SASL_MECHANISM = 33
 

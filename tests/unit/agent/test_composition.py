@@ -98,10 +98,10 @@ def test_a_reload_keeps_what_did_not_change_drops_what_went_and_reads_what_came(
     settings.write("name: stays", "name: goes")
     agent = start()
     until(lambda: "goes" in get(agent, "/metrics")[1])
-    workers = agent._runner._members["stays"].workers
+    workers = agent._clusters._runner._members["stays"].workers
     settings.write("name: stays", "name: comes")
     assert get(agent, "/-/reload", "POST") == (200, "Reloaded.\n")
-    assert agent._runner._members["stays"].workers is workers
+    assert agent._clusters._runner._members["stays"].workers is workers
     assert list(clusters(agent)) == ["stays", "comes"]
     until(lambda: 'kafka_cluster="comes"' in get(agent, "/metrics")[1])
     assert 'kafka_cluster="goes"' not in get(agent, "/metrics")[1]
@@ -110,10 +110,10 @@ def test_a_reload_keeps_what_did_not_change_drops_what_went_and_reads_what_came(
 def test_a_changed_cluster_is_read_anew(settings: SettingsFile, start: Callable[[], Agent]) -> None:
     settings.write("name: prod")
     agent = start()
-    workers = agent._runner._members["prod"].workers
+    workers = agent._clusters._runner._members["prod"].workers
     settings.write("name: prod, lso: {stall_after: 7s}")
     agent.reload()
-    assert agent._runner._members["prod"].workers is not workers
+    assert agent._clusters._runner._members["prod"].workers is not workers
     assert all(worker.join(20) for worker in workers)
 
 
@@ -122,16 +122,16 @@ def test_refused_settings_are_reported_and_the_old_ones_stay(
 ) -> None:
     settings.write("name: prod")
     agent = start()
-    workers = agent._runner._members["prod"].workers
+    workers = agent._clusters._runner._members["prod"].workers
     settings.write("name: prod, lso: {stall_after: soon}", nonsense="1")
     status, text = get(agent, "/-/reload", "POST")
     assert status == 400
     assert "stall_after" in text
     assert "nonsense" in text
-    assert agent._runner._members["prod"].workers is workers
+    assert agent._clusters._runner._members["prod"].workers is workers
     settings.write("name: prod")
     assert get(agent, "/-/reload", "POST")[0] == 200
-    assert agent._runner._members["prod"].workers is workers
+    assert agent._clusters._runner._members["prod"].workers is workers
 
 
 @pytest.mark.parametrize(
@@ -151,17 +151,17 @@ def test_settings_that_need_what_cannot_be_imported_are_refused_and_the_old_ones
 ) -> None:
     settings.write("name: prod")
     agent = start()
-    workers = agent._runner._members["prod"].workers
+    workers = agent._clusters._runner._members["prod"].workers
     monkeypatch.setitem(sys.modules, f"exporter.agent.{module}", None)  # as after the package was replaced
     monkeypatch.delattr(f"exporter.agent.{module}", raising=False)  # where another test has imported it
     settings.write("name: stays", **{key: text.replace("DIRECTORY", str(tmp_path)) for key, text in others.items()})
     status, text = get(agent, "/-/reload", "POST")
     assert status == 400
     assert module in text
-    assert agent._runner._members["prod"].workers is workers
+    assert agent._clusters._runner._members["prod"].workers is workers
     settings.write("name: prod")
     assert get(agent, "/-/reload", "POST")[0] == 200
-    assert agent._runner._members["prod"].workers is workers
+    assert agent._clusters._runner._members["prod"].workers is workers
 
 
 # --- As a process -----------------------------------------------------------------------------------------------------

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from exporter.agent.composition import Agent
+from exporter.agent.clusters import Clusters
 from exporter.config import ConfigSource
+from exporter.exposition.render import Exposition
+from exporter.model import Clock
 from exporter.settings.layers import ConfigError
 
 SETTINGS = """
@@ -22,9 +24,8 @@ ASKING_KAFKA = {"lso", "transactions", "txnlog", "groups", "posture"}
 def sources(tmp_path: Path, watch: str) -> set[str]:
     file = tmp_path / "config.yml"
     file.write_text(SETTINGS.replace("WATCH", watch))
-    source = ConfigSource(file, {})
-    agent = Agent(source.load(), source.load)
-    [cluster] = agent.status()["clusters"]
+    clusters = Clusters(ConfigSource(file, {}).load(), None, Exposition(Clock()), Clock())
+    [cluster] = clusters.status()["clusters"]
     return {each["source"] for each in cluster["sources"]}
 
 

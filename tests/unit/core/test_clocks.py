@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3] / "exporter"
 READS_WALL = re.compile(r"\.wall\(\)|\btime\.time\(\)|\btime\.time\b|datetime\.now|date\.today|time_ns\(")
 
 WALL = {
-    "agent/composition.py": "the instant of the status document",
+    "agent/clusters.py": "the instant of the status document",
     "agent/with_thresholds.py": "the window of the day of a threshold",
     "canary/canary.py": "kafka_eos_canary_last_success_timestamp_seconds",
     "core/reading.py": "kafka_eos_source_last_success_timestamp_seconds",

@@ -1,0 +1,220 @@
+"""The clusters that are read: the sources on each, and those around them.
+
+Most of what the agent imports is for these. So this module is imported once the endpoint listens.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from exporter import __version__
+from exporter.agent.client_sources import Clients
+from exporter.agent.engines import Engines, engines_of
+from exporter.agent.with_thresholds import WithThresholds
+from exporter.config import ClusterConfig, Config
+from exporter.core.facts import Key
+from exporter.core.runner import Group, Runner
+from exporter.core.state import StateDir
+from exporter.core.worker import SnapshotSink
+from exporter.kafka.client import ClusterClient
+from exporter.model import Clock, Deadline, Source
+from exporter.sources.cluster import Cluster
+from exporter.sources.groups import GroupsSettings, GroupsSource
+from exporter.sources.lso import LsoSettings, LsoSource
+from exporter.sources.offsets import OffsetsSource
+from exporter.sources.posture import PostureSettings, PostureSource
+from exporter.sources.prover import Prover
+from exporter.sources.transactions import TransactionsSettings, TransactionsSource
+from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
+from exporter.transactions.aggregates import Caps
+from exporter.transactions.applications import Grouping
+from exporter.web.status import ClusterSettings, document
+
+if TYPE_CHECKING:
+    from exporter.documents.status import StatusDocument
+    from exporter.ingest.receivers import Receivers
+    from exporter.sources.audits import Names
+
+
+class _Watched(NamedTuple):
+    """A cluster that is being read, and its settings."""
+
+    config: ClusterConfig
+    engines: Engines
+    cluster: Cluster
+    group: Group
+
+
+class Changes(NamedTuple):
+    """How many clusters are read on as before, and how many are new or changed."""
+
+    kept: int
+    came: int
+
+
+class Clusters:
+    """The clusters of the settings, and the clients of each. ``start`` begins to read them."""
+
+    def __init__(self, config: Config, receivers: Receivers | None, sink: SnapshotSink, clock: Clock) -> None:
+        """``receivers`` is None where nothing is posted."""
+        self._config = config
+        self._receivers = receivers
+        self._clock = clock
+        self._thresholds = config.in_force()
+        self._state = StateDir(config.state.dir)
+        self._shard = config.shard.shard()
+        self._watched = {key: self._watch(key, cluster, config) for key, cluster in _by_key(config).items()}
+        self._runner = Runner((each.group for each in self._watched.values()), sink, clock)
+        self._clients = Clients(self._runner, receivers, clock)
+
+    def start(self) -> None:
+        """Start the workers of all sources."""
+        self._read_clients()
+        self._runner.start()
+        self._clients.start()
+
+    def stop(self, deadline: Deadline) -> list[Key]:
+        """Stop every source. Returns the keys whose read still hangs at the deadline."""
+        self._clients.stop()
+        return self._runner.stop(deadline)
+
+    def ready(self) -> bool:
+        """Whether every source has answered or failed once."""
+        return self._runner.ready()
+
+    def status(self) -> StatusDocument:
+        """The document of ``/api/v1/status``."""
+        settings = {
+            key: ClusterSettings(each.config.name, each.config.kafka.bootstrap_servers)
+            for key, each in self._watched.items()
+        }
+        return document(
+            self._clients.states(self._runner.states()),
+            settings,
+            now=self._clock.wall(),
+            ready=self.ready(),
+            version=__version__,
+            shard=self._shard,
+        )
+
+    def apply(self, config: Config, stop_seconds: float) -> Changes:
+        """Read the clusters of these settings; those that did not change are read on. What went is given so many
+        seconds to stop. Raises ImportError, and then changes no cluster.
+        """
+        wanted = _by_key(config)
+        same_applications = config.applications == self._config.applications
+        kept = {
+            key
+            for key, each in self._watched.items()
+            if same_applications
+            and key in wanted
+            and (_without_jvms(wanted[key]), engines_of(config, key)) == (_without_jvms(each.config), each.engines)
+        }
+        gone = [self._watched[key] for key in self._watched if key not in kept]
+        came = {key: self._watch(key, cluster, config) for key, cluster in wanted.items() if key not in kept}
+        if self._shard.first:
+            self._clients.prepare(config)
+        self._config = config
+        self._thresholds = config.in_force()
+        deadline = Deadline.after(stop_seconds, self._clock.monotonic)
+        for watched in gone:
+            self._runner.remove(watched.group.key, deadline)
+        self._watched = {key: came.get(key) or self._watched[key] for key in wanted}
+        for watched in came.values():
+            self._runner.add(watched.group)
+        self._read_clients()
+        return Changes(len(kept), len(came))
+
+    def _read_clients(self) -> None:
+        if self._shard.first:
+            self._clients.apply(self._config, {key: watched.cluster for key, watched in self._watched.items()})
+
+    def _watch(self, key: str, config: ClusterConfig, whole: Config) -> _Watched:
+        """``whole`` are the settings that the cluster's are a part of."""
+        engines = engines_of(whole, key)
+        cluster = Cluster(
+            config.kafka,
+            ClusterClient(config.kafka, self._clock),
+            Grouping([each.pattern for each in whole.applications], engines.connect_groups),
+            self._state,
+            config.name,
+            self._clock,
+            shard=self._shard,
+        )
+        sources = sources_of(cluster, config, engines, self._receivers, lambda: frozenset(_by_key(self._config)))
+        judged = tuple(
+            WithThresholds(each, lambda: self._thresholds, self._clock, cluster.grouping) for each in sources
+        )
+        return _Watched(config, engines, cluster, Group(key, judged, cluster.client.close))
+
+
+def sources_of(
+    cluster: Cluster, config: ClusterConfig, engines: Engines, receivers: Receivers | None, names: Names
+) -> tuple[Source, ...]:
+    """Build the sources of one cluster, and of the engines on it, from their settings and from posted data.
+
+    ``names`` returns the names of all clusters that are watched.
+    """
+    around = _around(cluster, engines, receivers, names) if cluster.shard.first else ()
+    if not config.watch:
+        return around
+    lso = LsoSettings(
+        interval=config.lso.interval,
+        sweep_interval=config.lso.sweep_interval,
+        stall_after=config.lso.stall_after,
+        include=config.topics.include,
+        exclude=config.topics.exclude,
+    )
+    transactions = TransactionsSettings(
+        interval=config.transactions.interval,
+        open_transactions=config.transactions.open_transactions,
+        outcomes=config.transactions.outcomes,
+        applications=config.transactions.applications,
+    )
+    caps = Caps(
+        applications=config.transactions.applications,
+        fenced_ids=config.transactions.fenced_ids,
+        unclean_ends=config.transactions.unclean_ends,
+    )
+    groups = GroupsSettings(
+        interval=config.groups.interval,
+        include=config.groups.include,
+        exclude=config.groups.exclude,
+        limit=config.groups.limit,
+    )
+    return (
+        LsoSource(cluster, lso, Prover(cluster)),
+        TransactionsSource(cluster, transactions),
+        *_log_sources(cluster, config.transactions.outcomes, caps),
+        GroupsSource(cluster, groups),
+        *((OffsetsSource(cluster, config.groups.interval),) if config.groups.offset_commits else ()),
+        PostureSource(
+            cluster,
+            PostureSettings(config.posture.interval, config.posture.ignore, telemetry=receivers is not None),
+        ),
+        *around,
+    )
+
+
+def _around(cluster: Cluster, engines: Engines, receivers: Receivers | None, names: Names) -> tuple[Source, ...]:
+    if receivers is None and not any(engines):
+        return ()
+    from exporter.agent.engine_sources import engine_sources  # noqa: PLC0415 -- see there
+
+    return engine_sources(cluster, engines, receivers, names)
+
+
+def _log_sources(cluster: Cluster, outcomes: str, caps: Caps) -> tuple[Source, ...]:
+    if outcomes == "polling":
+        return ()
+    return (TxnlogSource(cluster, TxnlogSettings(caps, or_polling=outcomes == "auto")),)
+
+
+def _by_key(config: Config) -> dict[str, ClusterConfig]:
+    """The clusters by name. Only a single cluster may have none."""
+    return {cluster.name: cluster for cluster in config.clusters}
+
+
+def _without_jvms(cluster: ClusterConfig) -> ClusterConfig:
+    """The settings from which the cluster's own sources are made, without its brokers' JVMs."""
+    return cluster.model_copy(update={"brokers": ()})
