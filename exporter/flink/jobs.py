@@ -143,7 +143,7 @@ class Jobs:
         ``COMPLETION_SECONDS`` ago. Until its markers are written, such a one holds the last stable offset, and that is
         no stall.
         """
-        if all(each.prepared is None for each in opened):
+        if not any(self) or all(each.prepared is None for each in opened):
             return frozenset()
         found = list(self._of_jobs(opened))
         newest = _newest(found)
