@@ -175,6 +175,7 @@ def _audit(
 ) -> int:
     # These need pyspark, of which kafka_connector has made sure.
     from exporter.jobs.audit import follow, offset_range, outcome, read  # noqa: PLC0415
+    from exporter.jobs.audit.spark_settings import JAVA_OPTIONS  # noqa: PLC0415
 
     following = following_of(options)
     access = read.TopicAccess(cluster.client, cluster.properties, options.timeout)
@@ -189,7 +190,9 @@ def _audit(
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     say("starting Spark ...")
     with (
-        spark_session("kafka-eos-audit", master=options.master, packages=packages, conf=conf) as session,
+        spark_session(
+            "kafka-eos-audit", master=options.master, packages=packages, conf=conf, java_options=JAVA_OPTIONS
+        ) as session,
         spark_progress(lambda: read.tasks_of(session)) as tell,
     ):
         if following is not None:

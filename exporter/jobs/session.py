@@ -36,6 +36,13 @@ EXCLUDED_JARS = ("com.google.code.findbugs:jsr305", "org.scala-lang.modules:scal
 # Names of options whose values Spark must never show: beside its own secret, password, token and access key, Kafka's.
 REDACTED = r"(?i)secret|password|passwd|token|credential|access[.]?key|jaas|keystore[.]key|key[.]pem"
 LOG_LINES = 15
+_LOCAL = {
+    # What an audit shuffles are hashes, which do not get smaller: a tenth of its time.
+    "spark.shuffle.compress": "false",
+}
+"""Settings of a Spark that is one process."""
+_COLLECTOR = re.compile(r"-XX:\+Use(?:Serial|Parallel|G1|Z|Shenandoah|Epsilon)GC\b")
+_JAVA_ENVIRONMENT = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _UNRESOLVED = re.compile(r"unresolved dependency: ([^:\s]+#[^;\s]+;\S+?)(?::|\s|$)")
 
@@ -97,7 +104,11 @@ def spark_session(
         return
     check_java()
     chosen = settings(packages)
-    chosen["spark.driver.extraJavaOptions"] = " ".join((chosen["spark.driver.extraJavaOptions"], *java_options))
+    chosen["spark.driver.extraJavaOptions"] = " ".join(
+        (chosen["spark.driver.extraJavaOptions"], *usable_java_options(java_options))
+    )
+    if _is_local(master):
+        chosen |= _LOCAL
     chosen |= conf or {}
     if _is_local(master):
         # Python workers are started by this name, and must find what this Python finds.
@@ -117,6 +128,14 @@ def spark_session(
                 _stop(context)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def usable_java_options(wanted: Sequence[str]) -> Iterator[str]:
+    """These options of a JVM; no garbage collector among them where the environment names one, since a JVM that is
+    told two does not start.
+    """
+    named = any(_COLLECTOR.search(os.environ.get(name, "")) for name in _JAVA_ENVIRONMENT)
+    return (each for each in wanted if not (named and _COLLECTOR.fullmatch(each)))
 
 
 def check_installed() -> None:

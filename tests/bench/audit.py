@@ -35,7 +35,7 @@ from exporter.jobs.audit.fold import OffsetSpan
 from exporter.jobs.audit.offset_range import parse_bound
 from exporter.jobs.audit.outcome import AuditSettings, audit_once
 from exporter.jobs.audit.read import Reader, TopicAccess
-from exporter.jobs.audit.spark_settings import DIRECT_READ, with_settings
+from exporter.jobs.audit.spark_settings import DIRECT_READ, JAVA_OPTIONS, with_settings
 from exporter.jobs.session import kafka_connector, spark_session
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
@@ -195,7 +195,8 @@ def spark(cluster: KafkaCluster, cores: int) -> Iterator[tuple[SparkSession, Top
     conf = {"spark.sql.ansi.enabled": "false", "spark.driver.memory": "3g"}
     packages = [kafka_connector(), AVRO_PACKAGE]
     try:
-        with spark_session("bench", master=f"local[{cores}]", packages=packages, conf=conf) as session:
+        master = f"local[{cores}]"
+        with spark_session("bench", master=master, packages=packages, conf=conf, java_options=JAVA_OPTIONS) as session:
             yield session, TopicAccess(client, properties)
     finally:
         client.close()

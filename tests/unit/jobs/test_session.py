@@ -10,7 +10,15 @@ import pytest
 
 from exporter.cli import main
 from exporter.commands.spark import add_spark_flags, spark_conf
-from exporter.jobs.session import REDACTED, SessionError, check_java, java_major, kafka_connector, settings
+from exporter.jobs.session import (
+    REDACTED,
+    SessionError,
+    check_java,
+    java_major,
+    kafka_connector,
+    settings,
+    usable_java_options,
+)
 from exporter.kafka.properties.client import Properties, PropertiesError
 from exporter.kafka.properties.java import for_java
 
@@ -55,6 +63,14 @@ def test_an_old_java_is_said_with_its_version(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(SessionError, match="is version 11"):
         check_java()
+
+
+def test_a_collector_that_the_environment_names_is_not_named_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = ("-XX:TieredStopAtLevel=1", "-XX:+UseParallelGC")
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:+UseStringDeduplication -Xss1m")
+    assert tuple(usable_java_options(wanted)) == wanted
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Xss1m -XX:+UseG1GC")
+    assert tuple(usable_java_options(wanted)) == wanted[:1]
 
 
 def test_the_connector_is_of_pysparks_own_version_and_packages_bring_their_excludes() -> None:
