@@ -91,7 +91,7 @@ def test_the_root_is_read_only_and_the_user_is_nobody(image: RootLayer) -> None:
 def test_nothing_is_compiled_at_a_start_nor_by_a_health_check(image: RootLayer) -> None:
     code = (
         "import os, sys, urllib.request; from exporter import cli; cli.parser(['run']);"
-        "import exporter.agent.composition;"
+        "import exporter.agent.composition, exporter.agent.clusters;"
         "specs = [module.__spec__ for module in sys.modules.values() if getattr(module, '__spec__', None)];"
         "cached = {each.name: os.path.exists(each.cached) for each in specs if each.cached};"
         "print(len(cached) > 500, [name for name, is_there in cached.items() if not is_there])"
