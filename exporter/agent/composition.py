@@ -98,8 +98,9 @@ class Agent:
             self._exposition.start()
             from exporter.agent.clusters import Clusters  # noqa: PLC0415 -- see above
 
-            self._built = Clusters(self._config, self._receivers, self._exposition, self._clock)
-            self._built.start()
+            clusters = Clusters(self._config, self._receivers, self._exposition, self._clock)
+            clusters.start()
+            self._built = clusters  # not before all sources are there: until then the agent is not ready
         part = "" if self._shard.whole else f", shard {self._shard}"
         log.info("watching %d cluster(s)%s, version %s", len(self._config.clusters), part, __version__)
 

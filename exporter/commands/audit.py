@@ -16,7 +16,7 @@ from exporter.commands.history_run import until_stopped
 from exporter.commands.output import say
 from exporter.commands.settings import UsageError, add_cluster_flags
 from exporter.commands.spark import add_spark_flags, spark_conf
-from exporter.jobs.session import SessionError, kafka_connector, spark_session
+from exporter.jobs.session import SessionError, is_local, kafka_connector, spark_session
 from exporter.kafka.client import AskError
 from exporter.sources.cluster import Cluster
 
@@ -175,7 +175,7 @@ def _audit(
 ) -> int:
     # These need pyspark, of which kafka_connector has made sure.
     from exporter.jobs.audit import follow, offset_range, outcome, read  # noqa: PLC0415
-    from exporter.jobs.audit.spark_settings import JAVA_OPTIONS  # noqa: PLC0415
+    from exporter.jobs.audit.spark_settings import JAVA_OPTIONS, PLAIN_SHUFFLE  # noqa: PLC0415
 
     following = following_of(options)
     access = read.TopicAccess(cluster.client, cluster.properties, options.timeout)
@@ -184,8 +184,11 @@ def _audit(
     packages = [connector, *{package for table in audit.tables for package in table.packages}]
     if audit.shape.avro_schema is not None:
         packages.append(f"{AVRO}:{connector.rpartition(':')[2]}")
+    # What is compared with a table is shuffled as text.
+    shuffle = PLAIN_SHUFFLE if is_local(options.master) and not audit.tables else {}
     # A value that is not a number becomes null, and is counted, instead of failing the job.
-    conf = {"spark.sql.ansi.enabled": "false", "spark.sql.mapKeyDedupPolicy": "LAST_WIN", **spark_conf(options)}
+    conf = {"spark.sql.ansi.enabled": "false", "spark.sql.mapKeyDedupPolicy": "LAST_WIN", **shuffle}
+    conf |= spark_conf(options)
     # Spark's refusal is reported in one line.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     say("starting Spark ...")

@@ -36,13 +36,9 @@ EXCLUDED_JARS = ("com.google.code.findbugs:jsr305", "org.scala-lang.modules:scal
 # Names of options whose values Spark must never show: beside its own secret, password, token and access key, Kafka's.
 REDACTED = r"(?i)secret|password|passwd|token|credential|access[.]?key|jaas|keystore[.]key|key[.]pem"
 LOG_LINES = 15
-_LOCAL = {
-    # What an audit shuffles are hashes, which do not get smaller: a tenth of its time.
-    "spark.shuffle.compress": "false",
-}
-"""Settings of a Spark that is one process."""
-_COLLECTOR = re.compile(r"-XX:\+Use(?:Serial|Parallel|G1|Z|Shenandoah|Epsilon)GC\b")
-_JAVA_ENVIRONMENT = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC")
+_TWO_COLLECTORS = ("Multiple garbage collectors selected", "Conflicting collector combinations")
+"""What a JVM says that is told two, and does not start. One may come from the environment or Spark's own files."""
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _UNRESOLVED = re.compile(r"unresolved dependency: ([^:\s]+#[^;\s]+;\S+?)(?::|\s|$)")
 
@@ -104,13 +100,9 @@ def spark_session(
         return
     check_java()
     chosen = settings(packages)
-    chosen["spark.driver.extraJavaOptions"] = " ".join(
-        (chosen["spark.driver.extraJavaOptions"], *usable_java_options(java_options))
-    )
-    if _is_local(master):
-        chosen |= _LOCAL
+    chosen["spark.driver.extraJavaOptions"] = " ".join((chosen["spark.driver.extraJavaOptions"], *java_options))
     chosen |= conf or {}
-    if _is_local(master):
+    if is_local(master):
         # Python workers are started by this name, and must find what this Python finds.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     else:
@@ -121,21 +113,13 @@ def spark_session(
     folder = Path(tempfile.mkdtemp(prefix="kafka-eos-spark-"))
     try:
         with (folder / "spark.log").open("w+", encoding="utf-8", errors="replace") as log:
-            context = _start(name, master, chosen, log if quiet else None)
+            context = _started(name, master, chosen, log if quiet else None)
             try:
                 yield _session(context)
             finally:
                 _stop(context)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def usable_java_options(wanted: Sequence[str]) -> Iterator[str]:
-    """These options of a JVM; no garbage collector among them where the environment names one, since a JVM that is
-    told two does not start.
-    """
-    named = any(_COLLECTOR.search(os.environ.get(name, "")) for name in _JAVA_ENVIRONMENT)
-    return (each for each in wanted if not (named and _COLLECTOR.fullmatch(each)))
 
 
 def check_installed() -> None:
@@ -175,7 +159,8 @@ def _pyspark_version() -> str:
     return found
 
 
-def _is_local(master: str) -> bool:
+def is_local(master: str) -> bool:
+    """Whether Spark is one process on this machine."""
     return master.partition("[")[0] == "local"
 
 
@@ -195,6 +180,20 @@ def _submitted(name: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
         yield session
     finally:
         session.stop()
+
+
+def _started(name: str, master: str, chosen: dict[str, str], log: IO[str] | None) -> SparkContext:
+    """As ``_start``, and again without a collector of ours where the JVM was told of another one."""
+    try:
+        return _start(name, master, chosen, log)
+    except SessionError as error:
+        options = chosen["spark.driver.extraJavaOptions"]
+        if not any(text in str(error) for text in _TWO_COLLECTORS) or not _COLLECTOR.search(options):
+            raise
+    if log is not None:
+        log.seek(0)
+        log.truncate()
+    return _start(name, master, chosen | {"spark.driver.extraJavaOptions": _COLLECTOR.sub("", options)}, log)
 
 
 def _start(name: str, master: str, chosen: Mapping[str, str], log: IO[str] | None) -> SparkContext:

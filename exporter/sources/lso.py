@@ -40,8 +40,10 @@ JITTER = 0.05
 """Share of an interval by which a read may be early."""
 CONFIRM_SECONDS = 10.0
 """Seconds between two requests to all brokers for the leaders of stalled partitions."""
-PROVING_PACE = 1.5
-"""Seconds between two reads while a proof reads the transaction log, a part of it in each."""
+PROVING_PACE, PROVING_REST = 1.5, 0.5
+"""Seconds between two reads while a proof reads the transaction log, a part of it in each: from the start of a read to
+that of the next, and from its end at least.
+"""
 MOMENT = 0.15
 """Share of an interval for which a read waits for a stall that is just below the threshold, beside what the last read
 took.
@@ -317,7 +319,7 @@ class LsoSource(KafkaSource):
         """
         now, interval = self._cluster.clock.monotonic(), self.interval
         if self._holders.proving:
-            return min(interval, PROVING_PACE)
+            return max(min(interval, PROVING_PACE), now - began + PROVING_REST)
         next_read, early = began + interval, JITTER * interval
         latest = next_read + min(MOMENT * interval + now - began, LONGEST_MOMENT * interval)
         due = self._watch.due(max(now, next_read - early), latest)

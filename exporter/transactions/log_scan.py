@@ -19,6 +19,11 @@ from exporter.transactions.log_range import BATCH, POLL_SECONDS, RangeReader
 from exporter.transactions.records import NO_TIMEOUT_MS, TOPIC, LogValue, UndecodableRecord, decode_key, decode_value
 from exporter.transactions.records import head as head_of
 
+PATIENCE_SECONDS = 3.0
+"""Without a message for so long, an error that the client told of is believed: with TLS and a distant cluster the first
+message takes longer than one read, and a broker that is down is told of at once.
+"""
+
 
 class OpenRangeReader(RangeReader, Protocol):
     """A range reader that holds a connection."""
@@ -85,6 +90,7 @@ class LogScan:
         self._clock = clock
         self._reader: OpenRangeReader | None = None
         self._assigned: set[int] = set()
+        self._heard = 0.0  # monotonic: when the reader was made, or gave a message
         self._open: dict[int, dict[bytes, _NewestRecord]] = {}
         self._unread: dict[int, dict[bytes, str]] = {}
         self.reached: dict[int, int] = {}
@@ -127,19 +133,23 @@ class LogScan:
         if not left:
             return True
         if self._reader is None or self._assigned != set(left):
-            self._reader = self._reader or self._connect()
+            if self._reader is None:
+                self._reader, self._heard = self._connect(), self._clock.monotonic()
             self._reader.assign({number: self.reached.get(number, 0) for number in left})
             self._assigned = set(left)
         while left and not deadline.over:
             before = sum(self.reached.get(number, 0) for number in ends)
             messages = self._reader.poll(BATCH, min(POLL_SECONDS, max(0.01, deadline.remaining())))
+            if messages:
+                self._heard = self._clock.monotonic()
             self._take(messages, left)
             for number in [number for number, end in left.items() if self.reached.get(number, 0) >= end]:
                 del left[number]
                 self._assigned.discard(number)
                 self._reader.leave(number)
             advance(max(0, sum(self.reached.get(number, 0) for number in ends) - before))
-        if left and (fault := self._reader.trouble()) is not None:
+        silent = self._clock.monotonic() - self._heard >= PATIENCE_SECONDS
+        if left and silent and (fault := self._reader.trouble()) is not None:
             raise AskError(fault)
         return not left
 

@@ -35,7 +35,7 @@ from exporter.jobs.audit.fold import OffsetSpan
 from exporter.jobs.audit.offset_range import parse_bound
 from exporter.jobs.audit.outcome import AuditSettings, audit_once
 from exporter.jobs.audit.read import Reader, TopicAccess
-from exporter.jobs.audit.spark_settings import DIRECT_READ, JAVA_OPTIONS, with_settings
+from exporter.jobs.audit.spark_settings import DIRECT_READ, JAVA_OPTIONS, PLAIN_SHUFFLE, with_settings
 from exporter.jobs.session import kafka_connector, spark_session
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
@@ -192,7 +192,7 @@ def spark(cluster: KafkaCluster, cores: int) -> Iterator[tuple[SparkSession, Top
     """A Spark of so many cores."""
     properties = Properties.parse(cluster.client_properties())
     client = ClusterClient(properties)
-    conf = {"spark.sql.ansi.enabled": "false", "spark.driver.memory": "3g"}
+    conf = {"spark.sql.ansi.enabled": "false", "spark.driver.memory": "3g", **PLAIN_SHUFFLE}
     packages = [kafka_connector(), AVRO_PACKAGE]
     try:
         master = f"local[{cores}]"

@@ -10,6 +10,7 @@ import pytest
 
 from exporter.cli import main
 from exporter.commands.spark import add_spark_flags, spark_conf
+from exporter.jobs import session
 from exporter.jobs.session import (
     REDACTED,
     SessionError,
@@ -17,7 +18,6 @@ from exporter.jobs.session import (
     java_major,
     kafka_connector,
     settings,
-    usable_java_options,
 )
 from exporter.kafka.properties.client import Properties, PropertiesError
 from exporter.kafka.properties.java import for_java
@@ -65,12 +65,26 @@ def test_an_old_java_is_said_with_its_version(monkeypatch: pytest.MonkeyPatch, t
         check_java()
 
 
-def test_a_collector_that_the_environment_names_is_not_named_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = ("-XX:TieredStopAtLevel=1", "-XX:+UseParallelGC")
-    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:+UseStringDeduplication -Xss1m")
-    assert tuple(usable_java_options(wanted)) == wanted
-    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Xss1m -XX:+UseG1GC")
-    assert tuple(usable_java_options(wanted)) == wanted[:1]
+def test_a_jvm_that_is_told_two_collectors_is_started_again_without_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    def start(name: str, master: str, chosen: dict[str, str], log: object) -> None:
+        told.append(chosen["spark.driver.extraJavaOptions"])
+        if len(told) == 1:
+            raise SessionError("Spark did not start on master local[1]:\nMultiple garbage collectors selected")
+
+    monkeypatch.setattr(session, "_start", start)
+    session._started("audit", "local[1]", {"spark.driver.extraJavaOptions": "-Xss1m -XX:+UseParallelGC -Dx=y"}, None)
+    assert [each.split() for each in told] == [["-Xss1m", "-XX:+UseParallelGC", "-Dx=y"], ["-Xss1m", "-Dx=y"]]
+
+
+def test_any_other_failure_of_the_start_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: object) -> None:
+        raise SessionError("no such master")
+
+    monkeypatch.setattr(session, "_start", start)
+    with pytest.raises(SessionError, match="no such master"):
+        session._started("audit", "x", {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}, None)
 
 
 def test_the_connector_is_of_pysparks_own_version_and_packages_bring_their_excludes() -> None:
