@@ -7,17 +7,18 @@ up or refuses an answer; rendering, password checks and disk reads are done on w
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from email.utils import formatdate
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from exporter.exposition.text_format import Format
 from exporter.web.authentication import Guard
 from exporter.web.filters import Filter
 from exporter.web.hosts import foreign, from_browser, name_of, reload_refusal
+from exporter.web.json_lines import json_lines
 from exporter.web.messages import Answer, Request, encoded, plain, refused
 from exporter.web.negotiation import negotiate, takes_gzip
 from exporter.web.page import CONTENT_SECURITY_POLICY, page
@@ -31,6 +32,8 @@ RELOAD_SECONDS = 1.0
 """Least seconds between two reloads: requests in between share the next one."""
 PAGE_SECONDS = 1.0
 """Seconds for which a rendered page or document is reused: many readers cost no more than one."""
+DOCUMENT_LEVELS = 4
+"""The document, its clusters, each of them, and its lists: each transaction is a line."""
 MOST_PAGES = 16
 """Largest number of cached pages: readers may request any filter."""
 
@@ -111,9 +114,11 @@ class App:
         self._reloading: asyncio.Lock | None = None
         self._next_reload: asyncio.Future[Sequence[str]] | None = None
         self._reload_at = 0.0  # monotonic: the earliest begin of the next
-        self._makers, self._reloaders = Workers("answers", 2), Workers("reload", 1)
+        # A scrape never waits for a page, nor for a document that is posted.
+        self._renderers, self._makers = Workers("metrics", 1), Workers("answers", 2)
+        self._reloaders = Workers("reload", 1)
         self._page_seconds = page_seconds
-        self._pages: dict[object, _Kept] = {}
+        self._pages: dict[object, asyncio.Future[bytes]] = {}  # being made, or cached
         self._health = frozenset(prefix + path for path in _HEALTH)
         self._routes = {
             prefix + "/metrics": _Route("GET", self._metrics),
@@ -183,7 +188,7 @@ class App:
         gzip = takes_gzip(request.headers.get("accept-encoding", ""))
         body = self._bodies.ready(fmt, gzip)
         if body is None:
-            body = await self._makers.run(self._bodies.body, fmt, gzip)
+            body = await self._renderers.run(self._bodies.body, fmt, gzip)
         headers = {"Vary": "Accept, Accept-Encoding"}
         if gzip:
             headers["Content-Encoding"] = "gzip"
@@ -196,25 +201,27 @@ class App:
         return Answer(200, await self._kept(("page", refresh, shown), make), "text/html; charset=utf-8")
 
     async def _document(self, _: Request) -> Answer:
-        make = lambda: encoded(json.dumps(self._status(), indent=1, ensure_ascii=False))  # noqa: E731 -- as above
+        make = lambda: json_lines(self._status(), DOCUMENT_LEVELS)  # noqa: E731 -- as above
         return Answer(200, await self._kept("document", make), "application/json")
 
     async def _kept(self, key: object, make: Callable[[], bytes]) -> bytes:
         """A cached answer, or one that is made now, once for all concurrent requests."""
         kept = self._pages.get(key)
-        if kept is None and len(self._pages) >= MOST_PAGES:
-            self._pages = {each: page for each, page in self._pages.items() if time.monotonic() < page.until}
+        if kept is None:
             while len(self._pages) >= MOST_PAGES:
                 del self._pages[next(iter(self._pages))]
-        if kept is None or (kept.made.done() and time.monotonic() >= kept.until):
-            made = asyncio.ensure_future(self._makers.run(make))
-            kept = self._pages[key] = _Kept(made, time.monotonic() + self._page_seconds)
-            made.add_done_callback(lambda made: made.cancelled() or made.exception())  # also without a waiting request
-        try:
-            return await asyncio.shield(kept.made)
-        except Exception:
-            self._pages.pop(key, None)
-            raise
+            kept = self._pages[key] = asyncio.ensure_future(self._makers.run(make))
+            kept.add_done_callback(partial(self._made, key))
+        return await asyncio.shield(kept)
+
+    def _made(self, key: object, made: asyncio.Future[bytes]) -> None:
+        """Drop an answer when its time is over: it may be megabytes, and the next request may be in a month."""
+        failed = made.cancelled() or made.exception() is not None  # which is known then, also without a waiting request
+        asyncio.get_running_loop().call_later(0.0 if failed else self._page_seconds, self._drop, key, made)
+
+    def _drop(self, key: object, made: asyncio.Future[bytes]) -> None:
+        if self._pages.get(key) is made:
+            del self._pages[key]
 
     async def _runbooks(self, _: Request) -> Answer:
         return plain("\n".join(f"{self._prefix}/runbooks/{name}" for name in await self._makers.run(names)))
@@ -253,13 +260,6 @@ class App:
 
     async def _to_prefix(self, _: Request) -> Answer:
         return plain(f"The pages are under {self._prefix}/", 302, {"Location": f"{self._prefix}/"})
-
-
-class _Kept(NamedTuple):
-    """A page that is being rendered or is cached; ``until`` is monotonic."""
-
-    made: asyncio.Future[bytes]
-    until: float
 
 
 def _request(scope: Any) -> Request:  # noqa: ANN401 -- ASGI

@@ -20,7 +20,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from exporter.catalogue import SOURCE_UP
 from exporter.exposition.render import Exposition
 from exporter.exposition.text_format import Format
-from exporter.model import Clock, Snapshot
+from exporter.model import Clock, Deadline, Snapshot
 from exporter.web.app import RELOAD_SECONDS, App
 from exporter.web.negotiation import MOST_CHOICES, _choices
 from exporter.web.server import ListenError, Server
@@ -318,6 +318,56 @@ def test_many_readers_of_the_page_cost_what_one_costs() -> None:
     assert len(pages) == len(others) == len(documents) == 1
     assert pages != others
     assert len(made) == 3
+
+
+def test_a_scrape_does_not_wait_for_pages() -> None:
+    asked, go_on = threading.Semaphore(0), threading.Event()
+
+    def status() -> dict[str, Any]:
+        asked.release()
+        assert go_on.wait(60)  # longer than a request
+        return AppInputs().document
+
+    server = Server([("127.0.0.1", 0)], App(Exposition(), status, lambda: True, list))
+    server.open()
+    try:
+        ask = EndpointClient(server.ports[0])
+        readers = [
+            threading.Thread(target=ask, args=("GET", path)) for path in ("/", "/?refresh=off", "/api/v1/status")
+        ]
+        for reader in readers:
+            reader.start()
+        assert asked.acquire(timeout=20)
+        assert asked.acquire(timeout=20)
+        assert ask("GET", "/metrics").status == 200
+        assert all(reader.is_alive() for reader in readers)
+        go_on.set()
+        for reader in readers:
+            reader.join(20)
+    finally:
+        go_on.set()
+        server.close()
+
+
+def test_an_answer_is_dropped_when_its_time_is_over() -> None:
+    app = App(Exposition(), lambda: AppInputs().document, lambda: True, list, page_seconds=0.05)
+    server = Server([("127.0.0.1", 0)], app)
+    server.open()
+    try:
+        assert EndpointClient(server.ports[0])("GET", "/api/v1/status").status == 200
+        until = Deadline.after(20)
+        while app._pages:
+            assert not until.over
+            time.sleep(0.02)
+    finally:
+        server.close()
+
+
+def test_the_document_has_a_line_for_each_transaction(ask: EndpointClient, behind: AppInputs) -> None:
+    behind.document["clusters"] = [{"open_transactions": [{"id": "a"}, {"id": "b"}]}]
+    text = ask("GET", "/api/v1/status").text
+    assert json.loads(text) == behind.document
+    assert '\n    {"id": "a"},\n    {"id": "b"}\n   ]' in text
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/metrics/x", "/../etc/passwd", "/%00", "/metrics%0d%0aX-Evil: 1"])
