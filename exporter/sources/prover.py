@@ -19,7 +19,7 @@ from exporter.transactions.log_scan import OpenRangeReader
 
 READ_SECONDS = 1.0
 """Seconds of one read of the source in which the log may be read: so much later is the next one."""
-QUEUED_KBYTES = 1024
+QUEUED_KBYTES = 512
 RENEW_SECONDS = 60.0
 """Age of a proof, in seconds, at which its second round is repeated."""
 KEEP_SECONDS = 300.0

@@ -17,7 +17,8 @@ from exporter.transactions.records import TOPIC
 
 log = logging.getLogger(__name__)
 
-BATCH = 5_000
+BATCH = 500
+"""Messages of one poll: with thousands, memory is what they take, and a read is no faster."""
 POLL_SECONDS = 0.5
 
 
