@@ -16,7 +16,7 @@ from exporter.kafka.auth.jaas import parse_jaas
 from exporter.kafka.auth.oauth import TokenProvider, client_credentials
 from exporter.kafka.auth.stores import TlsError, open_stores
 from exporter.kafka.auth.tls import tls_context
-from exporter.kafka.properties.rules import NUMBERS, SECRETS, check, read_secret
+from exporter.kafka.properties.rules import SECRETS, check, read_secret
 
 HIDDEN = "[hidden]"
 
@@ -42,7 +42,7 @@ class PropertiesError(ValueError):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Properties:
-    """Checked properties. ``repr``, ``str`` and ``items`` hide the secrets; ``raw`` is for the two translators only.
+    """Checked properties. ``repr``, ``str`` and ``items`` hide the secrets; ``raw`` is for what connects only.
 
     ``raw`` is canonical: librdkafka's names, texts only. Secrets that came from a file are read again by ``current``,
     so that a password that was changed there is used by the next connection. Two are equal when they name the same
@@ -157,26 +157,6 @@ class Properties:
                     "oauth_cb": msk.iam_tokens(self.bootstrap_servers).for_confluent,
                 }
         return values | extra
-
-    def for_kafka_python(self) -> dict[str, object]:
-        """The keyword arguments of a kafka-python client. Holds secrets: never log it. Raises TlsError."""
-        current = self.current()
-        values: dict[str, object] = {
-            "bootstrap_servers": current["bootstrap.servers"].split(","),
-            "client_id": current["client.id"],
-            "security_protocol": current["security.protocol"],
-        }
-        for name in NUMBERS - {"socket.timeout.ms", "socket.connection.setup.timeout.ms"}:
-            if name in current:
-                values[name.replace(".", "_")] = int(current[name])
-        if "client.dns.lookup" in current:
-            values["client_dns_lookup"] = current["client.dns.lookup"]
-        context = self.tls_context()
-        if context is not None:
-            values["ssl_context"] = context
-        if "SASL" in self.security_protocol:
-            values |= self.sasl(self.token_provider())
-        return values
 
     def sasl(self, tokens: TokenProvider | None) -> dict[str, object]:
         """The part of kafka-python's keywords that its SASL mechanisms read. Holds secrets: never log it."""
