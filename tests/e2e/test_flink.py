@@ -112,6 +112,9 @@ def test_a_job_that_dies_after_a_checkpoint_is_reported_its_deadline_and_loses_n
         lambda now: (now.value(interval, transactional_id_prefix=prefix) or 0) == pytest.approx(INTERVAL, rel=0.4), 180
     )
 
+    # Before its rhythm was known, a wait was a stall, and the last read of the offsets may be of that time.
+    agent.wait_until(lambda _: not stalls(agent, topic), 10)
+
     # Healthy: the last stable offset does not move for most of the time, and that is no stall.
     waits, until = 0, Deadline.after(2 * INTERVAL)
     while poll(until, 0.5):
