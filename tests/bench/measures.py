@@ -13,10 +13,20 @@ from exporter.jvm.reader import AgentKind
 from exporter.model import Deadline
 from tests.bench import jmx, jvms, log_tail
 from tests.bench.events import blocker_delays, event_delays
-from tests.bench.machine import cpu_seconds, load, peak_rss_mb
+from tests.bench.machine import cpu_seconds, load, peak_rss_mb, rss_mb
 from tests.bench.report import FigureRow
 from tests.bench.scale import BenchCluster, Scale
-from tests.bench.scrapes import FLOOR, FORMS, PROMETHEUS, ScrapeForm, scrape, time_forms, value
+from tests.bench.scrapes import (
+    FLOOR,
+    FORMS,
+    PAGE_GAP_SECONDS,
+    PAGES,
+    PROMETHEUS,
+    ScrapeForm,
+    scrape,
+    time_forms,
+    value,
+)
 from tests.bench.steady import is_full, rest
 from tests.bench.wire import BrokerConnections
 
@@ -105,8 +115,16 @@ class Bench:
         self._row("a stall names its blocker after, at worst", known.worst, "s", 10.0, note=note)
         self._row("the same for a hanging transaction", orphan.worst, "s", 70.0)
 
-    def memory(self, agent: AgentProcess) -> None:
-        self._row("peak memory (VmHWM)", peak_rss_mb(agent.child.pid), "MB", 80.0)
+    def memory(self, agent: AgentProcess, after: str, target: float | None = None) -> None:
+        note = f"{rss_mb(agent.child.pid):.0f} MB then"
+        self._row(f"peak memory (VmHWM) after {after}", peak_rss_mb(agent.child.pid), "MB", target, note=note)
+
+    def pages(self, agent: AgentProcess) -> None:
+        """The page and the status document, each made anew."""
+        say("the page and the status document")
+        for form, timing in time_forms(agent.port, PAGES, 3 if self._quick else 10, PAGE_GAP_SECONDS).items():
+            note = f"{timing.size / 1000:,.0f} kB"
+            self._row(f"GET {form.path}, the median", timing.quantile(0.5), "s", None, note=note)
 
     def tools(self, transactional_id: str) -> None:
         """What an operator runs today for the same facts, beside one cycle of the agent."""

@@ -51,10 +51,20 @@ FORMS = tuple(
 )
 FLOOR = ScrapeForm("new connections", "/-/healthy", "*/*", "identity", keep_alive=False)
 """An answer of nothing: what this machine and its other load make of any answer."""
+PAGES = tuple(
+    ScrapeForm("new connections", path, "*/*", "identity", keep_alive=False) for path in ("/", "/api/v1/status")
+)
+PAGE_GAP_SECONDS = 2.4
+"""Each of the two is made anew: an answer is reused for a second."""
 
 
-def time_forms(port: int, forms: Sequence[ScrapeForm], count: int) -> dict[ScrapeForm, ScrapeTiming]:
-    """Ask in all forms in turn, in random order, ``count`` times each. Raises OSError when nothing answers."""
+def time_forms(
+    port: int, forms: Sequence[ScrapeForm], count: int, gap: float = GAP_SECONDS
+) -> dict[ScrapeForm, ScrapeTiming]:
+    """Ask in all forms in turn, in random order, ``count`` times each, about ``gap`` seconds apart.
+
+    Raises OSError when nothing answers.
+    """
     kept = {form: _connect(port) for form in forms if form.keep_alive}
     seconds: dict[ScrapeForm, list[float]] = {form: [] for form in forms}
     sizes: dict[ScrapeForm, int] = {}
@@ -62,7 +72,7 @@ def time_forms(port: int, forms: Sequence[ScrapeForm], count: int) -> dict[Scrap
         _ask(kept.get(form) or _connect(port), form)  # the first one of a kind makes its body
     for _ in range(count):
         for form in random.sample(forms, len(forms)):
-            time.sleep(random.uniform(0.5, 1.5) * GAP_SECONDS)
+            time.sleep(random.uniform(0.5, 1.5) * gap)
             took, sizes[form] = _ask(kept.get(form) or _connect(port), form)
             seconds[form].append(took)
     for connection in kept.values():
