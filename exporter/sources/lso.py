@@ -13,6 +13,7 @@ from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.routing import NAMED_TOPICS
+from exporter.lso.pace import ReadPace
 from exporter.lso.proof import OpenStart
 from exporter.lso.rules import Coordinators
 from exporter.lso.stall_series import ShownStalls
@@ -36,20 +37,8 @@ from exporter.sources.holders import StallHolders
 from exporter.sources.partition_ends import PartitionEnds
 from exporter.sources.prover import Prover
 
-JITTER = 0.05
-"""Share of an interval by which a read may be early."""
 CONFIRM_SECONDS = 10.0
 """Seconds between two requests to all brokers for the leaders of stalled partitions."""
-PROVING_PACE, PROVING_REST = 1.5, 0.5
-"""Seconds between two reads while a proof reads the transaction log, a part of it in each: from the start of a read to
-that of the next, and from its end at least.
-"""
-MOMENT = 0.15
-"""Share of an interval for which a read waits for a stall that is just below the threshold, beside what the last read
-took.
-"""
-LONGEST_MOMENT = 0.25
-"""The largest share with that. What a read gives expires after three intervals, and a read may take two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +75,7 @@ class LsoSource(KafkaSource):
         self.pace = self.interval = settings.interval
         self.timeout = settings.timeout
         self._watch = StallTracker(settings.stall_after)
+        self._pace = ReadPace(settings.interval, self._watch)
         self._include = tuple(BoundedPattern(each, "topics.include") for each in settings.include)
         self._exclude = tuple(BoundedPattern(each, "topics.exclude") for each in settings.exclude)
         self._given_up: tuple[Fault, ...] = ()
@@ -157,7 +147,7 @@ class LsoSource(KafkaSource):
         found = self._holders.stalls(coordinators, replication, facts.get(ReleaseTimes), opened, flink)
         yield from self._samples(found, coordinators)
         self._save()
-        self.pace = self._next(now)
+        self.pace = self._pace.after(now, clock.monotonic(), proving=self._holders.proving)
 
     # --- Reading ---
 
@@ -308,23 +298,6 @@ class LsoSource(KafkaSource):
         readings, standing = self._watch.readings, self._watch.standing
         self._watch.lose([each for each in standing.keys() - answered if readings.at[each] < often])
         self._watch.lose(readings.before(seldom, standing))
-
-    def _next(self, began: float) -> float:
-        """The pace after a read that began then: the interval, and a delay where the next read would fall just before
-        the stall threshold. Shorter while a proof reads the log.
-
-        Thresholds are multiples of the interval, and reads are never exactly that far apart: without the delay, every
-        other stall is reported an interval late. A stall counts from the answer of the read that saw it first, and up
-        to the request of the one that reports it, so the time that a read takes comes on top.
-        """
-        now, interval = self._cluster.clock.monotonic(), self.interval
-        if self._holders.proving:
-            return max(min(interval, PROVING_PACE), now - began + PROVING_REST)
-        next_read, early = began + interval, JITTER * interval
-        latest = next_read + min(MOMENT * interval + now - began, LONGEST_MOMENT * interval)
-        due = self._watch.due(max(now, next_read - early), latest)
-        # A read that took longer than an interval is followed by one at a multiple of them.
-        return interval if due is None or now > next_read else due + early - began
 
     # --- Samples ---
 

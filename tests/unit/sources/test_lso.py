@@ -342,6 +342,26 @@ def test_a_proof_that_reads_a_long_log_keeps_no_other_stall_waiting() -> None:
     assert source.pace == 5.0
 
 
+def test_a_stall_that_was_seen_before_the_proof_of_another_is_reported_when_it_is_due() -> None:
+    """The reads that a proof makes come between those at the interval, which go on at their own instants."""
+    world = world_of(orders=1, carts=1)
+    for number in range(9):
+        write(world, f"app-{number}", 100 + number, Status.COMPLETE_COMMIT)
+    cluster = world.cluster()
+    source = LsoSource(cluster, LsoSettings(), Prover(cluster, lambda: SlowTail(world)))
+    known = opened(open_transaction(("carts", 0), producer_id=8))
+    stand(world, "orders")
+    stand(world, "carts", producer_id=8)
+    first, reads = world.time.monotonic, []
+    seen: SourceRead | None = None
+    while seen is None or "carts" not in {stall.partition.topic for stall in stalls(seen)}:
+        reads.append(world.time.monotonic - first)
+        seen = read(world, source, known)
+        world.time.monotonic = next_start(first + reads[-1], world.time.monotonic, source.pace)
+    assert 1.5 in {later - sooner for sooner, later in pairwise(reads)}
+    assert reads[-1] == pytest.approx(30.0, abs=0.5)
+
+
 def test_what_the_log_has_open_is_never_hanging_whatever_the_coordinators_say() -> None:
     """Situations in which a live transaction looks hanging: no coordinator lists it, and only the log has it."""
     for status in (Status.ONGOING, Status.PREPARE_COMMIT, Status.PREPARE_ABORT):
