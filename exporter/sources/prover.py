@@ -18,7 +18,9 @@ from exporter.transactions.log_range import RangeConsumer
 from exporter.transactions.log_scan import OpenRangeReader
 
 READ_SECONDS = 1.0
-"""Seconds of one read of the source in which the log may be read: so much later is the next one."""
+"""Seconds of one read of the source in which the log may be read: that read tells nothing before. ``lso.pace`` has when
+the next one is.
+"""
 QUEUED_KBYTES = 512
 RENEW_SECONDS = 60.0
 """Age of a proof, in seconds, at which its second round is repeated."""

@@ -51,9 +51,7 @@ FORMS = tuple(
 )
 FLOOR = ScrapeForm("new connections", "/-/healthy", "*/*", "identity", keep_alive=False)
 """An answer of nothing: what this machine and its other load make of any answer."""
-PAGES = tuple(
-    ScrapeForm("new connections", path, "*/*", "identity", keep_alive=False) for path in ("/", "/api/v1/status")
-)
+PAGES = tuple(FLOOR._replace(path=path) for path in ("/", "/api/v1/status"))
 PAGE_GAP_SECONDS = 2.4
 """Each of the two is made anew: an answer is reused for a second."""
 
