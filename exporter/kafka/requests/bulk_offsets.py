@@ -21,6 +21,8 @@ FIRST_VERSION, LAST_VERSION = 4, 11
 FLEXIBLE = 6
 """The first version with tagged fields and compact lengths."""
 WITH_TIMEOUT = 10
+UVARINT_BITS = 35
+"""Bits of the longest number before a list: five bytes (KIP-482). A longer one would take a time that is quadratic."""
 MOST_PACKED = 32
 """Requests whose packed partitions are kept beside the metadata that they were made with."""
 
@@ -245,11 +247,11 @@ def _read_count(body: bytes, at: int, *, flexible: bool) -> tuple[int, int]:
 
 
 def _read_uvarint(body: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
+    number = 0
+    for shift in range(0, UVARINT_BITS, 7):
         byte = body[at]
         number |= (byte & 0x7F) << shift
         at += 1
         if byte < 0x80:
             return number, at
-        shift += 7
+    raise ValueError("a number of more than five bytes")
