@@ -59,6 +59,7 @@ class ClusterClient:
         self._view = ClusterView()
         self._memo = MetadataMemo()
         self._failed_at = float("-inf")
+        self._finalized: tuple[int, Mapping[str, int]] = -1, {}  # the epoch of the features, and their levels
 
     # --- Metadata ---
 
@@ -141,6 +142,9 @@ class ClusterClient:
             if not isinstance(answer, Fault) and not answer.error_code and answer.finalized_features_epoch >= 0
         }
         self._view.saw(positions, asked_at, self._clock.monotonic())
+        newest = max(positions, key=positions.__getitem__, default=None)
+        if newest is not None and positions[newest] != self._finalized[0]:
+            self._finalized = positions[newest], _levels(answers[newest])
 
     def _current(self, topics: Sequence[str] | None, deadline: Deadline) -> Metadata:
         """The answer of the next broker in turn; of the one after it when that answer is older than the known state.
@@ -291,12 +295,19 @@ class ClusterClient:
 
     # --- Small requests ---
 
+    @property
+    def finalized_features(self) -> Mapping[str, int]:
+        """As ``features``, by the broker that had read the most metadata at the last look at all (``stale_brokers``).
+        Nothing before that, and on a cluster with ZooKeeper.
+        """
+        return self._finalized[1]
+
     def features(self, deadline: Deadline) -> Mapping[str, int]:
         """The finalized feature levels, ``transaction.version`` among them on Kafka 4.0 and later. Raises AskError."""
         response = self._ask_anyone(_api_versions(), deadline)
         if response.error_code:
             raise AskError(refusal("ApiVersions", response.error_code))
-        return {feature.name: feature.max_version_level for feature in response.finalized_features or ()}
+        return _levels(response)
 
     def takes_telemetry(self, deadline: Deadline) -> bool:
         """Whether a broker has a receiver of client metrics; else it does not list the request. Raises AskError."""
@@ -343,6 +354,11 @@ def _label(node: int, address: tuple[str, int]) -> str:
 
 def _api_versions() -> Request:
     return ApiVersionsRequest(client_software_name="kafka-eos-exporter", client_software_version="1")
+
+
+def _levels(response: Response) -> dict[str, int]:
+    """The finalized feature levels in an answer to ApiVersions."""
+    return {feature.name: feature.max_version_level for feature in response.finalized_features or ()}
 
 
 def _node_at(address: tuple[str, int], response: Response) -> int | None:

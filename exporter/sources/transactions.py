@@ -128,6 +128,8 @@ class TransactionsSource(KafkaSource):
         self._configure(metadata, deadline)
         yield from self._config_faults
         yield from self._cluster.client.stale_brokers(deadline)
+        # By the brokers' answers to that: an upgrade of the feature is seen at once.
+        self._version = self._cluster.client.finalized_features.get("transaction.version")
         yield from self._identity(metadata)
         yield from self._internal_topics(metadata)
         if (known := facts.get(KnownIds)) is not None:
@@ -149,10 +151,6 @@ class TransactionsSource(KafkaSource):
                 faults.append(answer)
             elif answer.get(MIN_ISR, "").isdigit():
                 self._min_isr[topic] = int(answer[MIN_ISR])
-        try:
-            self._version = self._cluster.client.features(deadline).get("transaction.version")
-        except AskError as error:
-            faults.append(error.fault)
         self._config_faults = tuple(dict.fromkeys(faults))
         self._configured_at = now
 

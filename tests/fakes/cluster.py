@@ -196,6 +196,10 @@ class FakeKafka:
     ) -> dict[str, dict[str, str] | Fault]:
         return {name: self.config(resource, name, keys, deadline) for name in names}
 
+    @property
+    def finalized_features(self) -> Mapping[str, int]:
+        return self.levels
+
     def features(self, deadline: Deadline) -> Mapping[str, int]:
         return self.levels
 

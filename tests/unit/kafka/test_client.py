@@ -435,6 +435,17 @@ def test_finalized_features_are_reported() -> None:
         assert client.features(soon()) == {"transaction.version": 2}
 
 
+def test_features_are_those_of_the_broker_that_has_read_the_most_metadata() -> None:
+    with two_brokers(new=(1, 4)) as (client, _, positions):
+        assert client.finalized_features == {}
+        client.metadata(soon(), ["t"])
+        client.stale_brokers(soon())
+        assert client.finalized_features == {"transaction.version": 0}
+        positions[1] = 140
+        client.stale_brokers(soon())
+        assert client.finalized_features == {"transaction.version": 2}
+
+
 def test_closing_wakes_whoever_waits() -> None:
     asked = threading.Event()
     faults: list[Fault] = []
@@ -670,7 +681,8 @@ def two_brokers(
 ) -> Iterator[tuple[ClusterClient, list[int], list[int]]]:
     """Broker 1 says the old ``(leader, epoch)`` of t-0 and broker 2 the new; who was asked for Metadata, in order.
 
-    The third is how far brokers 1 and 2 have read the cluster's metadata, and may be changed.
+    The third is how far brokers 1 and 2 have read the cluster's metadata, and may be changed; from position 140 on,
+    transaction.version is 2.
     """
     asked: list[int] = []
     positions = [100, 100]
@@ -678,7 +690,8 @@ def two_brokers(
     def handler(node: int, leader: int, epoch: int) -> Any:
         def answer(name: str, _request: Any) -> Any:
             if name == "ApiVersions":
-                return api_versions(position=positions[node - 1])
+                position = positions[node - 1]
+                return api_versions(position=position, transaction_version=2 if position >= 140 else 0)
             if name != "Metadata":
                 return None
             asked.append(node)

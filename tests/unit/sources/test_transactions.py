@@ -61,6 +61,18 @@ def test_a_cluster_before_4_0_has_no_transaction_version() -> None:
     assert seen.values(catalogue.CLUSTER_INFO) == {("cluster-1", "k1:9092", ""): 1}
 
 
+def test_an_upgrade_of_the_transaction_version_is_seen_at_the_next_look() -> None:
+    world = world_of()
+    world.levels = {"transaction.version": 0}
+    source = source_of(world)
+    assert read(world, source).values(catalogue.CLUSTER_INFO) == {("cluster-1", "k1:9092", "0"): 1}
+    world.levels = {"transaction.version": 2}
+    world.time.pass_(source.interval)
+    seen = read(world, source)
+    assert seen.values(catalogue.CLUSTER_INFO) == {("cluster-1", "k1:9092", "2"): 1}
+    assert seen.facts[ClusterIdentity] == ClusterIdentity("cluster-1", "k1:9092", 2, 1)
+
+
 def test_internal_topics_are_counted_by_condition() -> None:
     world = world_of()
     world.topics[LOG][0].isr = (1,)
