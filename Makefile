@@ -19,7 +19,7 @@ SPARK_WORKERS ?= 2
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit lowest hostile fuzz golden rules mutants chaos chaos-short soak lab chart container image compose cluster dist deploy site e2e spark test demo bench generate captures telemetry release lock clean
+.PHONY: help setup check format unit lowest hostile fuzz golden rules versions mutants chaos chaos-short soak lab chart container image compose cluster dist deploy site e2e spark test demo bench generate captures telemetry release lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -65,9 +65,20 @@ mutants: $(READY) ## every small change of every alert must break a case: minute
 # Tests on real servers run in the order of their files, which share clusters. No test runs again when it fails.
 REAL := --dist loadfile -p no:randomly
 
+OTHER_VERSIONS ?= 3.0.2 3.3.2 3.6.2-zookeeper 3.6.2 3.8.1 3.9.2-zookeeper 4.1.1
+
 e2e: $(READY) ## real brokers of two Kafka versions: minutes
 	@scripts/install-prometheus
 	$(BIN)/pytest tests/e2e --ignore tests/e2e/spark -n $(WORKERS) $(REAL) $(ARGS)
+
+# One version after the other, as each has brokers of its own; "-zookeeper" is without KRaft. test_stack is about Kafka's
+# own tools, which were others before 3.9.
+versions: $(READY) ## the same tests on brokers of other versions, 4 minutes each; OTHER_VERSIONS="3.6.2 4.1.1"
+	@for version in $(OTHER_VERSIONS); do \
+	  echo "Kafka $$version"; \
+	  KAFKA_VERSIONS=$$version $(BIN)/pytest tests/e2e --ignore tests/e2e/spark -n $(WORKERS) $(REAL) \
+	    -k "$$version and not test_stack" $(ARGS) || exit 1; \
+	done
 
 spark: $(READY) ## streaming progress, history and audit on a real Spark and a real broker: minutes
 	$(BIN)/pytest tests/e2e/spark -n $(SPARK_WORKERS) $(REAL) $(ARGS)

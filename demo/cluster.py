@@ -14,7 +14,7 @@ import tempfile
 import threading
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from demo import jars
 from demo.access import Grants
 from demo.processes import Child, JvmOptions, ProcessGroup, java, poll, run_to_end
-from demo.settings import SASL, ClusterShape, Node, Security, nodes_of, server_properties
+from demo.settings import SASL, ClusterShape, Node, Security, nodes_of, server_properties, zookeeper_properties
 from exporter.model import Deadline
 
 START_SECONDS = 90.0
@@ -64,6 +64,12 @@ class BrokerNode:
         if not self.running:
             self._child = self._group.start(f"broker-{self.id}", self._argv)
 
+    def restart_with(self, argv: Sequence[str]) -> None:
+        """Stop the process, and start this one in its place."""
+        self.stop()
+        self._argv = tuple(argv)
+        self.start()
+
     def stop(self, deadline: Deadline | None = None) -> None:
         """SIGTERM: a controlled shutdown that moves leaders away first, where there is somewhere to move them."""
         self.child.stop(deadline or Deadline.after(STOP_SECONDS))
@@ -85,7 +91,8 @@ class KafkaCluster:
 
     One broker or three are combined brokers and controllers, so one of three can go and the quorum stays; two brokers
     get a controller of their own, node 100. ``properties`` are of all nodes, ``node_properties`` of one, by its id;
-    ``plugin`` is a jar on the class path of all.
+    ``plugin`` is a jar on the class path of all. With ``zookeeper``, which Kafka before 4.0 can have, the brokers have
+    that, and no controllers; without security then.
     Raises StartError when it does not come up, JarsError without Kafka's jars.
     """
 
@@ -100,6 +107,7 @@ class KafkaCluster:
         security: Security | None = None,
         jvm_options: JvmOptions = lambda _: (),
         heap_mb: int = 512,
+        zookeeper: bool = False,
         plugin: Path | None = None,
         progress: jars.Progress | None = None,
     ) -> None:
@@ -108,20 +116,23 @@ class KafkaCluster:
         self.security = security
         self._progress = progress or _quiet
         self._library = jars.library(version, self._progress)
+        nodes = nodes_of(brokers, security.protocols if security is not None else ())
+        ports = [node.controller_port for node in nodes if node.controller_port is not None]
         self._shape = ClusterShape(
-            nodes_of(brokers, security.protocols if security is not None else ()),
+            tuple(node for node in nodes if node.is_broker or not zookeeper),
             transaction_partitions,
             security,
             dict(properties or {}),
+            ports[0] if zookeeper else None,
         )
         self._node_properties = dict(node_properties or {})
         self._jvm_options = jvm_options
+        self._heap_mb = heap_mb
         self._cluster_uuid = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "x")
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-"))
         self.processes = ProcessGroup(self.folder)
-        nodes = [BrokerNode(node, self._argv(node, heap_mb), self.processes) for node in self._shape.nodes]
-        self._nodes = tuple(nodes)
-        self.brokers = tuple(broker for broker in nodes if broker.node.is_broker)
+        self._nodes = tuple(BrokerNode(node, self._argv(node), self.processes) for node in self._shape.nodes)
+        self.brokers = tuple(broker for broker in self._nodes if broker.node.is_broker)
 
     @property
     def bootstrap(self) -> str:
@@ -203,6 +214,17 @@ class KafkaCluster:
             if not poll(until, 0.1):
                 raise StartError(self._post_mortem(late[0], "is not ready in time"))
 
+    def upgrade(self, version: str) -> Iterator[BrokerNode]:
+        """Restart one broker after the other with another version of Kafka, each on its data, and give it when it is
+        back. Tools and new clients are of that version when all are.
+        """
+        self._library = jars.library(version, self._progress)
+        for broker in self._nodes:
+            broker.restart_with(self._argv(broker.node))
+            self.wait_ready()
+            yield broker
+        self.version = version
+
     def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
         """Create a topic on as many brokers as there are, and wait until it has leaders."""
         admin = self.admin()
@@ -244,9 +266,9 @@ class KafkaCluster:
     ) -> None:
         self.close()
 
-    def _argv(self, node: Node, heap_mb: int) -> list[str]:
+    def _argv(self, node: Node) -> list[str]:
         properties = str(self._properties_file(node))
-        argv = java(heap_mb, self._library, "kafka.Kafka", properties, classes=self._plugin)
+        argv = java(self._heap_mb, self._library, "kafka.Kafka", properties, classes=self._plugin)
         secured = self.security.jvm_options() if self.security is not None else []
         return [argv[0], *secured, *self._jvm_options(f"broker-{node.id}"), *argv[1:]]
 
@@ -254,12 +276,14 @@ class KafkaCluster:
         return self.folder / f"node-{node.id}.properties"
 
     def _format(self, deadline: Deadline) -> None:
-        """Write the properties and format every node's storage, all at once: a JVM start each."""
+        """Write the properties and format every node's storage, all at once: a JVM start each. Or start ZooKeeper."""
         jobs: list[Child] = []
         for node in self._shape.nodes:
             data = self.folder / f"data-{node.id}"
             shape = replace(self._shape, extra={**self._shape.extra, **self._node_properties.get(node.id, {})})
             self._properties_file(node).write_text(server_properties(shape, node, str(data)))
+            if self._shape.zookeeper_port is not None:
+                continue
             arguments = ["format", "--cluster-id", self._cluster_uuid, "--config", str(self._properties_file(node))]
             if self._shape.security is not None:
                 arguments += self._shape.security.scram_arguments()
@@ -268,6 +292,12 @@ class KafkaCluster:
         for job in jobs:
             if job.wait(deadline) != 0:
                 raise StartError(f"formatting failed:\n{job.tail()}")
+
+        if self._shape.zookeeper_port is not None:
+            file = self.folder / "zookeeper.properties"
+            file.write_text(zookeeper_properties(self._shape.zookeeper_port, str(self.folder / "zookeeper")))
+            main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+            self.processes.start("zookeeper", java(128, self._library, main, str(file)))
 
     def _post_mortem(self, broker: BrokerNode, what: str) -> str:
         return f"broker {broker.id} {what}; the end of {broker.child.log}:\n{broker.child.tail()}"

@@ -19,6 +19,8 @@ CONTROLLER = "CONTROLLER"
 AUDIENCE = "kafka"
 """Whom an OAuth token must be for."""
 
+_KRAFT = frozenset({"process.roles", "node.id", "controller.quorum.voters", "controller.listener.names"})
+"""Settings that a broker with ZooKeeper must not have."""
 _HANDLERS = "org.apache.kafka.common.security.oauthbearer"
 
 
@@ -124,12 +126,13 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True)
 class ClusterShape:
-    """What a cluster is made of, the same for all its nodes."""
+    """What a cluster is made of, the same for all its nodes. With ``zookeeper_port`` it has ZooKeeper, and no KRaft."""
 
     nodes: tuple[Node, ...]
     transaction_partitions: int = 50
     security: Security | None = None
     extra: Mapping[str, str] = field(default_factory=dict)
+    zookeeper_port: int | None = None
 
     @property
     def brokers(self) -> tuple[Node, ...]:
@@ -201,7 +204,35 @@ def server_properties(shape: ClusterShape, node: Node, data: str) -> str:
             properties |= shape.security.broker_properties()
     if not node.is_broker:
         del properties["inter.broker.listener.name"]
+    if shape.zookeeper_port is not None:
+        properties = _without_kraft(properties, node, shape.zookeeper_port)
     properties |= shape.extra
+    return _lines(properties)
+
+
+def _without_kraft(properties: Mapping[str, str], node: Node, port: int) -> dict[str, str]:
+    kept = {key: value for key, value in properties.items() if key not in _KRAFT}
+    return kept | {
+        "broker.id": str(node.id),
+        "listeners": f"{PLAINTEXT}://127.0.0.1:{node.port}",
+        "zookeeper.connect": f"127.0.0.1:{port}",
+    }
+
+
+def zookeeper_properties(port: int, data: str) -> str:
+    """The properties file of a ZooKeeper of one server."""
+    return _lines(
+        {
+            "clientPort": str(port),
+            "clientPortAddress": "127.0.0.1",
+            "dataDir": data,
+            "admin.enableServer": "false",
+            "maxClientCnxns": "0",
+        }
+    )
+
+
+def _lines(properties: Mapping[str, str]) -> str:
     return "".join(f"{key}={value}\n" for key, value in properties.items())
 
 

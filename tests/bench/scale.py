@@ -50,9 +50,9 @@ QUICK = Scale(10, 20, 1_000, 10, 100, 20_000, 512)
 class BenchCluster(KafkaCluster):
     """A broker as operators run it: the JVM's full compiler and G1, not the quick start of the demo and the tests."""
 
-    def _argv(self, node: Node, heap_mb: int) -> list[str]:
+    def _argv(self, node: Node) -> list[str]:
         quick = {"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}
-        argv = java(heap_mb, self._library, "kafka.Kafka", str(self._properties_file(node)), log_level="warn")
+        argv = java(self._heap_mb, self._library, "kafka.Kafka", str(self._properties_file(node)), log_level="warn")
         return [each for each in argv if each not in quick]
 
 

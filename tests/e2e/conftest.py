@@ -6,6 +6,7 @@ Clusters are shared by all tests that do not break them, so tests take fresh nam
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 import sys
@@ -25,7 +26,8 @@ from demo.workloads.producers import JavaProducer, ProducerClass, RdkafkaProduce
 from tests.schemas import conform
 from tests.time_limits import allow
 
-VERSIONS = ("4.3.1", "3.9.2")
+VERSIONS = tuple(os.environ.get("KAFKA_VERSIONS", "4.3.1 3.9.2").split())
+"""Of brokers; ``3.9.2-zookeeper`` for one with ZooKeeper."""
 TEST_SECONDS = 240
 
 T = TypeVar("T")
@@ -48,6 +50,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     allow(TEST_SECONDS, Path(__file__).parent, items)
 
 
+def cluster_of(version: str, brokers: int = 1, **options: Any) -> KafkaCluster:
+    """A cluster of one of ``VERSIONS``, not started yet."""
+    number, _, mode = version.partition("-")
+    return KafkaCluster(number, brokers, zookeeper=mode == "zookeeper", **options)
+
+
 @pytest.fixture(scope="session")
 def clusters() -> Iterator[Callable[..., KafkaCluster]]:
     """Running clusters by version and number of brokers, each started once; for tests that leave them as they were."""
@@ -57,8 +65,7 @@ def clusters() -> Iterator[Callable[..., KafkaCluster]]:
         def get(version: str, brokers: int = 1) -> KafkaCluster:
             key = (version, brokers)
             if key not in running:
-                cluster = KafkaCluster(version, brokers, progress=_progress)
-                running[key] = stack.enter_context(cluster)
+                running[key] = stack.enter_context(cluster_of(version, brokers, progress=_progress))
             return running[key]
 
         yield get

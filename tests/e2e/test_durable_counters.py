@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka.admin import NewTopic
 
-from demo.agent import AgentProcess, Metrics
+from demo.agent import AgentProcess
 from demo.cluster import KafkaCluster
 from demo.processes import poll
 from demo.workloads.producers import Producer, ProducerClass
@@ -20,48 +20,10 @@ from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.offsets import Isolation, end_offsets, log_end_offsets
 from exporter.model import Deadline, TopicPartition
-from tests.e2e.conftest import VERSIONS, EnterContext, StartAgent
+from tests.e2e.conftest import VERSIONS, EnterContext, StartAgent, cluster_of
+from tests.e2e.highest_counters import HighestCounters, outcomes_of
 
 KILLS = 4
-COUNTERS = (
-    str(catalogue.TRANSACTIONS_TOTAL),
-    str(catalogue.PRODUCER_INITS_TOTAL),
-    f"{catalogue.TRANSACTION_OPEN_SECONDS}_sum",
-    f"{catalogue.TRANSACTION_OPEN_SECONDS}_count",
-    f"{catalogue.TRANSACTION_OPEN_SECONDS}_bucket",
-    f"{catalogue.TRANSACTION_COMPLETION_SECONDS}_sum",
-    f"{catalogue.TRANSACTION_COMPLETION_SECONDS}_count",
-    str(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL),
-)
-
-
-class HighestCounters:
-    """The highest that was shown of every counter of an application: no later scrape may be lower."""
-
-    def __init__(self, application: str) -> None:
-        self._application = application
-        self._highest: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
-
-    def look(self, metrics: Metrics) -> Metrics:
-        for name in COUNTERS:
-            for sample in metrics.samples(name):
-                if sample.labels.get("application", self._application) != self._application:
-                    continue
-                series = name, frozenset(sample.labels.items())
-                assert sample.value >= self._highest.get(series, 0.0), f"{sample} was {self._highest[series]:g}"
-                self._highest[series] = sample.value
-        return metrics
-
-    @property
-    def committed(self) -> float:
-        return max(
-            (
-                value
-                for (name, labels), value in self._highest.items()
-                if name == str(catalogue.TRANSACTIONS_TOTAL) and ("outcome", "committed") in labels
-            ),
-            default=0.0,
-        )
 
 
 def _work(producer: Producer, topic: str, stop: Event) -> None:
@@ -106,7 +68,7 @@ def test_counters_go_on_over_kills_and_are_never_lower_than_a_scrape_showed(
         stop.set()
         worker.join()
     truth = {outcome: float(count) for outcome, count in producer.counts.outcomes().items()}
-    metrics = agent.wait_until(lambda seen: _outcomes(shown.look(seen), application) == truth, timeout=60)
+    metrics = agent.wait_until(lambda seen: outcomes_of(shown.look(seen), application) == truth, timeout=60)
     assert metrics.value(catalogue.PRODUCER_INITS_TOTAL, application=application) == 1
     assert metrics.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 0
     count = metrics.value(f"{catalogue.TRANSACTION_COMPLETION_SECONDS}_count", application=application)
@@ -154,20 +116,13 @@ def test_a_state_folder_that_cannot_be_written_costs_a_log_line_and_is_made_up_f
     agent = start_agent(*arguments, name="agent-1")
     commit(5)
     metrics = agent.wait_until(lambda seen: shown.look(seen).value(catalogue.SOURCE_UP, source="txnlog") == 1)
-    assert _outcomes(metrics, application)["committed"] == producer.counts.outcomes()["committed"]
-
-
-def _outcomes(metrics: Metrics, application: str) -> dict[str, float | None]:
-    return {
-        outcome: metrics.value(catalogue.TRANSACTIONS_TOTAL, application=application, outcome=outcome)
-        for outcome in catalogue.OUTCOMES
-    }
+    assert outcomes_of(metrics, application)["committed"] == producer.counts.outcomes()["committed"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_log_end_is_beyond_the_high_watermark_while_a_follower_is_paused(version: str) -> None:
     """What an outcome waits for, on both versions: ListOffsets of the debugging consumer."""
-    with KafkaCluster(version, 3, heap_mb=320) as kafka:
+    with cluster_of(version, 3, heap_mb=320) as kafka:
         topic = NewTopic("t", 1, 2, config={"min.insync.replicas": "1"})
         admin = kafka.admin()
         admin.create_topics([topic])["t"].result(30)

@@ -13,6 +13,7 @@ import pytest
 from demo.cluster import KafkaCluster
 from demo.torn import abort_by_hand
 from demo.workloads.producers import JavaProducer, RdkafkaProducer
+from tests.e2e.conftest import VERSIONS, cluster_of
 from tests.schemas import conform
 
 COMMAND = [sys.executable, "-m", "exporter"]
@@ -32,10 +33,10 @@ def audit(kafka: KafkaCluster) -> MarkersResult:
     return MarkersResult(done.returncode, conform("audit-markers", json.loads(done.stdout))["clusters"][0])
 
 
-@pytest.mark.parametrize("version", ["4.3.1", "3.9.2"])
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.timeout(400)
 def test_only_what_was_torn_on_purpose_is_found(version: str, tmp_path: Path) -> None:
-    with KafkaCluster(version) as kafka:
+    with cluster_of(version) as kafka:
         for topic in ("orders", "payments"):
             kafka.create_topic(topic, 2)
         for make, name in ((JavaProducer, "java"), (RdkafkaProducer, "rdkafka")):
