@@ -92,7 +92,7 @@ class KafkaCluster:
     One broker or three are combined brokers and controllers, so one of three can go and the quorum stays; two brokers
     get a controller of their own, node 100. ``properties`` are of all nodes, ``node_properties`` of one, by its id;
     ``plugin`` is a jar on the class path of all. With ``zookeeper``, which Kafka before 4.0 can have, the brokers have
-    that, and no controllers; without security then.
+    that, and no controllers; they have no ``security`` then.
     Raises StartError when it does not come up, JarsError without Kafka's jars.
     """
 
@@ -188,7 +188,7 @@ class KafkaCluster:
         until = deadline or Deadline.after(START_SECONDS)
         try:
             self._progress(f"starting Kafka {self.version} with {len(self.brokers)} broker(s)")
-            self._format(until)
+            self._prepare(until)
             for broker in self._nodes:
                 broker.start()
             self.wait_ready(until)
@@ -275,15 +275,20 @@ class KafkaCluster:
     def _properties_file(self, node: Node) -> Path:
         return self.folder / f"node-{node.id}.properties"
 
+    def _prepare(self, deadline: Deadline) -> None:
+        """Write the properties of every node; format its storage, or start the ZooKeeper that it has instead."""
+        for node in self._shape.nodes:
+            shape = replace(self._shape, extra={**self._shape.extra, **self._node_properties.get(node.id, {})})
+            self._properties_file(node).write_text(server_properties(shape, node, str(self.folder / f"data-{node.id}")))
+        if self._shape.zookeeper_port is None:
+            self._format(deadline)
+        else:
+            self._start_zookeeper(self._shape.zookeeper_port)
+
     def _format(self, deadline: Deadline) -> None:
-        """Write the properties and format every node's storage, all at once: a JVM start each. Or start ZooKeeper."""
+        """Format every node's storage, all at once: a JVM start each."""
         jobs: list[Child] = []
         for node in self._shape.nodes:
-            data = self.folder / f"data-{node.id}"
-            shape = replace(self._shape, extra={**self._shape.extra, **self._node_properties.get(node.id, {})})
-            self._properties_file(node).write_text(server_properties(shape, node, str(data)))
-            if self._shape.zookeeper_port is not None:
-                continue
             arguments = ["format", "--cluster-id", self._cluster_uuid, "--config", str(self._properties_file(node))]
             if self._shape.security is not None:
                 arguments += self._shape.security.scram_arguments()
@@ -293,11 +298,11 @@ class KafkaCluster:
             if job.wait(deadline) != 0:
                 raise StartError(f"formatting failed:\n{job.tail()}")
 
-        if self._shape.zookeeper_port is not None:
-            file = self.folder / "zookeeper.properties"
-            file.write_text(zookeeper_properties(self._shape.zookeeper_port, str(self.folder / "zookeeper")))
-            main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-            self.processes.start("zookeeper", java(128, self._library, main, str(file)))
+    def _start_zookeeper(self, port: int) -> None:
+        file = self.folder / "zookeeper.properties"
+        file.write_text(zookeeper_properties(port, str(self.folder / "zookeeper")))
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        self.processes.start("zookeeper", java(128, self._library, main, str(file)))
 
     def _post_mortem(self, broker: BrokerNode, what: str) -> str:
         return f"broker {broker.id} {what}; the end of {broker.child.log}:\n{broker.child.tail()}"

@@ -143,7 +143,8 @@ class ClusterClient:
         }
         self._view.saw(positions, asked_at, self._clock.monotonic())
         newest = max(positions, key=positions.__getitem__, default=None)
-        if newest is not None and positions[newest] != self._finalized[0]:
+        # Older levels count only when no broker can know newer ones: the metadata log was lost, or the cluster is new.
+        if newest is not None and (positions[newest] > self._finalized[0] or len(positions) == len(answers)):
             self._finalized = positions[newest], _levels(answers[newest])
 
     def _current(self, topics: Sequence[str] | None, deadline: Deadline) -> Metadata:
@@ -297,7 +298,7 @@ class ClusterClient:
 
     @property
     def finalized_features(self) -> Mapping[str, int]:
-        """As ``features``, by the broker that had read the most metadata at the last look at all (``stale_brokers``).
+        """As ``features``, by the broker that has read the most metadata of those that ``stale_brokers`` looked at.
         Nothing before that, and on a cluster with ZooKeeper.
         """
         return self._finalized[1]

@@ -444,6 +444,12 @@ def test_features_are_those_of_the_broker_that_has_read_the_most_metadata() -> N
         positions[1] = 140
         client.stale_brokers(soon())
         assert client.finalized_features == {"transaction.version": 2}
+        positions[1] = -1  # the only other one has not heard of it
+        client.stale_brokers(soon())
+        assert client.finalized_features == {"transaction.version": 2}
+        positions[1] = 90
+        client.stale_brokers(soon())
+        assert client.finalized_features == {"transaction.version": 0}
 
 
 def test_closing_wakes_whoever_waits() -> None:
