@@ -116,6 +116,9 @@ class RdkafkaClient:
         # A consumer that never joins has the metadata of a group without members, which may commit for it.
         consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": group})
         try:
+            # The producer asks for the group's coordinator three times in 0.3 s, and then not before its timeout. A new
+            # cluster may take longer to make the topic that the groups are in: a consumer asks until it is there.
+            consumer.committed([offset], CALL_SECONDS)
             producer.send_offsets_to_transaction([offset], consumer.consumer_group_metadata(), CALL_SECONDS)
         finally:
             consumer.close()
