@@ -23,6 +23,12 @@ CALL_SECONDS = 20.0
 # librdkafka's local error codes are public and spelt with an underscore.
 _FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}  # noqa: SLF001
 _TIMED_OUT = KafkaError._TIMED_OUT  # noqa: SLF001
+_NOT_SERVING = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError._WAIT_COORD,  # noqa: SLF001
+}
 _ANY_PARTITION = -1
 
 
@@ -116,12 +122,28 @@ class RdkafkaClient:
         # A consumer that never joins has the metadata of a group without members, which may commit for it.
         consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": group})
         try:
-            # The producer asks for the group's coordinator three times in 0.3 s, and then not before its timeout. A new
-            # cluster may take longer to make the topic that the groups are in: a consumer asks until it is there.
-            consumer.committed([offset], CALL_SECONDS)
+            _wait_for_coordinator(consumer, offset)
             producer.send_offsets_to_transaction([offset], consumer.consumer_group_metadata(), CALL_SECONDS)
         finally:
             consumer.close()
+
+
+def _wait_for_coordinator(consumer: Consumer, offset: TopicPartition) -> None:
+    """Wait until the group has a coordinator that serves it. Raises KafkaException when it does not in time.
+
+    The producer asks for it three times in 0.3 s, and then not before its timeout. A new cluster may take longer to
+    make the topic that the groups are in, and to load its partitions.
+    """
+    until = time.monotonic() + CALL_SECONDS
+    while True:
+        try:
+            consumer.committed([offset], CALL_SECONDS)
+        except KafkaException as error:
+            if error.args[0].code() not in _NOT_SERVING or time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+        else:
+            return
 
 
 def kind_of(error: KafkaError) -> str:
