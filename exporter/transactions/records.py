@@ -13,6 +13,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from exporter.catalogue import INTERNAL_TOPICS
+from exporter.kafka.varint import read_uvarint
 from exporter.model import TopicPartition
 
 TOPIC = INTERNAL_TOPICS[0]
@@ -234,14 +235,13 @@ class _Reader:
         return count
 
     def uvarint(self) -> int:
-        number = 0
-        for shift in range(0, 35, 7):
-            self.skip(1)
-            byte = self.data[self.at - 1]
-            number |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return number
-        raise UndecodableRecord("a variable-length number of more than five bytes")
+        try:
+            number, self.at = read_uvarint(self.data, self.at)
+        except IndexError:
+            raise UndecodableRecord("a value that ends too early") from None
+        except ValueError as error:
+            raise UndecodableRecord(str(error)) from None
+        return number
 
     def length(self, compact: bool, *, short: bool = False) -> int:
         """The length of an array or string, -1 for null."""

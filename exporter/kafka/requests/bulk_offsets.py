@@ -14,15 +14,13 @@ from typing import Any, NamedTuple
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.varint import uvarint
+from exporter.kafka.varint import read_uvarint, uvarint
 from exporter.model import TopicPartition
 
 FIRST_VERSION, LAST_VERSION = 4, 11
 FLEXIBLE = 6
 """The first version with tagged fields and compact lengths."""
 WITH_TIMEOUT = 10
-UVARINT_BITS = 35
-"""Bits of the longest number before a list: five bytes (KIP-482). A longer one would take a time that is quadratic."""
 MOST_PACKED = 32
 """Requests whose packed partitions are kept beside the metadata that they were made with."""
 
@@ -204,7 +202,7 @@ def read_offsets(body: bytes, *, flexible: bool) -> Offsets | None:
     make = tuple.__new__
     for _ in range(topics):
         if flexible:
-            length, at = _read_uvarint(body, at)
+            length, at = read_uvarint(body, at)
             length -= 1
         else:
             length, at = _INT16.unpack_from(body, at)[0], at + 2
@@ -242,16 +240,5 @@ def _count(number: int, *, flexible: bool) -> bytes:
 def _read_count(body: bytes, at: int, *, flexible: bool) -> tuple[int, int]:
     if not flexible:
         return _INT32.unpack_from(body, at)[0], at + 4
-    number, at = _read_uvarint(body, at)
+    number, at = read_uvarint(body, at)
     return number - 1, at
-
-
-def _read_uvarint(body: bytes, at: int) -> tuple[int, int]:
-    number = 0
-    for shift in range(0, UVARINT_BITS, 7):
-        byte = body[at]
-        number |= (byte & 0x7F) << shift
-        at += 1
-        if byte < 0x80:
-            return number, at
-    raise ValueError("a number of more than five bytes")
