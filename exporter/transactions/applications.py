@@ -19,7 +19,7 @@ from exporter.transactions.naming import counted_from_zero, form_of
 EMPTY_ID = "_empty"
 _CANARY_PREFIX = f"{CANARY}-"
 MOST_NOTED = 1000
-"""Largest number of applications remembered as not being Streams."""
+"""Largest number of applications remembered as not being Streams, and of Connect groups that leaders' ids name."""
 
 # DistributedConfig.transactionalProducerId: the leader of a Connect cluster writes its config topic under this id.
 _CONNECT_LEADER = re.compile(r"connect-cluster-(?P<group>.+)", re.DOTALL)
@@ -54,6 +54,8 @@ class Grouping:
         self.patterns = tuple(patterns)
         self._patterns = tuple(BoundedPattern(pattern, "applications") for pattern in patterns)
         self._connect_groups = set(connect_groups)
+        self._group_lengths: tuple[int, ...] = ()  # of these, the longest first
+        self._measure_groups()
         self._not_streams: set[str] = set()
         self.learned = 0
         """How often ``learn`` changed what ids mean."""
@@ -65,7 +67,10 @@ class Grouping:
         """
         leader = _CONNECT_LEADER.fullmatch(transactional_id)
         if leader is not None and leader["group"] not in self._connect_groups:
+            if len(self._connect_groups) >= MOST_NOTED:
+                return False
             self._connect_groups.add(leader["group"])
+            self._measure_groups()
             self._forget_names()
             return True
         name = counted_from_zero(transactional_id)
@@ -74,6 +79,9 @@ class Grouping:
         self._not_streams.add(name)
         self._forget_names()
         return True
+
+    def _measure_groups(self) -> None:
+        self._group_lengths = tuple(sorted({len(group) for group in self._connect_groups}, reverse=True))
 
     def _forget_names(self) -> None:
         self.learned += 1
@@ -127,8 +135,10 @@ class Grouping:
         task = _TASK.fullmatch(transactional_id) if self._connect_groups else None
         if task is None:
             return None
-        # The longest group wins: with the groups `etl` and `etl-eu`, `etl-eu-orders-0` is a task of `etl-eu`.
-        for group in sorted(self._connect_groups, key=len, reverse=True):
-            if task["rest"].startswith(group + "-") and len(task["rest"]) > len(group) + 1:
-                return Application(task["rest"], "connect_task", group, task["rest"][len(group) + 1 :])
+        rest = task["rest"]
+        # The longest group wins: with the groups `etl` and `etl-eu`, `etl-eu-orders-0` is a task of `etl-eu`. It is not
+        # searched for among all groups: any client may name its ids as leaders of Connect do.
+        for length in self._group_lengths:
+            if length + 1 < len(rest) and rest[length] == "-" and rest[:length] in self._connect_groups:
+                return Application(rest, "connect_task", rest[:length], rest[length + 1 :])
         return None

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter import catalogue
-from exporter.transactions.applications import Application, Grouping
+from exporter.transactions.applications import MOST_NOTED, Application, Grouping
+from tests.calls import calls_of
 from tests.strategies import names
 
 UUID = "6f1d2c3e-0b1a-4c5d-8e9f-001122334455"
@@ -67,6 +68,29 @@ def test_of_two_connect_groups_the_longer_name_wins() -> None:
     grouping = Grouping(connect_groups=["etl", "etl-eu"])
     assert grouping.of("etl-eu-orders-0").connect == "etl-eu"
     assert grouping.of("etl-us-orders-0").connect == "etl"
+
+
+@given(
+    st.sets(st.text("ab-", min_size=1, max_size=4), max_size=8),
+    st.text("ab-", min_size=1, max_size=12),
+    st.integers(0, 9),
+)
+def test_the_group_of_a_task_is_the_longest_that_begins_it(groups: set[str], rest: str, task: int) -> None:
+    found = Grouping(connect_groups=groups).of(f"{rest}-{task}")
+    begins = [group for group in groups if rest.startswith(f"{group}-") and rest != f"{group}-"]
+    if not begins:
+        assert found.kind != "connect_task"
+    else:
+        group = max(begins, key=len)
+        assert found == Application(rest, "connect_task", group, rest.removeprefix(f"{group}-"))
+
+
+def test_clients_that_name_their_ids_as_leaders_of_connect_do_not_make_others_expensive() -> None:
+    grouping = Grouping()
+    learned = sum(grouping.learn(f"connect-cluster-{number}-{'x' * (number % 7)}") for number in range(3 * MOST_NOTED))
+    assert learned == len(grouping.connect_groups) == MOST_NOTED
+    found = calls_of(lambda: grouping.is_connect_task("orders-sink-7"))
+    assert sum(found.values()) <= 3
 
 
 def test_ids_that_count_from_zero_after_a_uuid_show_that_the_others_are_no_threads_of_streams() -> None:
