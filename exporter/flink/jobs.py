@@ -57,6 +57,8 @@ class Jobs:
     def __init__(self) -> None:
         self._jobs: dict[str, KafkaSinkJob] = {}
         self._losses: deque[Loss] = deque(maxlen=MOST_LOSSES)
+        self.applications: set[str] = set()
+        """The applications that had an id of KafkaSink's form: what ends in others is not of Flink."""
 
     def __iter__(self) -> Iterator[KafkaSinkJob]:
         return (job for job in self._jobs.values() if job.is_flink)
@@ -68,6 +70,11 @@ class Jobs:
         if len(self._jobs) > MOST_JOBS:
             del self._jobs[next(iter(self._jobs))]
         return job
+
+    def appeared(self, transactional_id: str, application: str) -> None:
+        """There is such an id."""
+        if application not in self.applications and parse(transactional_id) is not None:
+            self.applications.add(application)
 
     def initialised(self, transactional_id: str, application: str, instant: float) -> None:
         """A producer with this id got its producer id and epoch."""

@@ -99,6 +99,7 @@ class Aggregates:
     def _appears(self, entry: Entry) -> None:
         known, others = self._known, len(self._others)
         entry.application = self.group(entry.transactional_id)
+        self.flink.appeared(entry.transactional_id, entry.application)
         self._count_id(entry, 1)
         instant = entry.record_ms / 1000
         if self._complete_since is None or instant < self._complete_since:
@@ -149,36 +150,45 @@ class Aggregates:
         return own.application.name  # the shared object: thousands of ids have it
 
     def _ended(self, transaction: Ended, *, new: bool) -> None:
-        entry, producer_id, producer_epoch, _, outcome, begun_ms, _, completed_ms, _, _, section, _ = transaction
-        transactional_id, application = entry.transactional_id, entry.application
-        begun = begun_ms / 1000 if begun_ms >= 0 else None
-        ended = completed_ms / 1000
-        loss = self.flink.ended(transactional_id, application, outcome, producer_id, begun, ended)
-        if loss is not None:
-            self.flink.replace(loss, loss._replace(partitions=frozenset(decode_section(section, transaction.layout))))
+        """Every third record ends a transaction: what most of them do not need is looked up here, and not called."""
+        entry, producer_id, producer_epoch, _, outcome, begun_ms, prepared_ms, completed_ms, _, _, section, _ = (
+            transaction
+        )
+        application = entry.application
+        if application in self.flink.applications:
+            self._ended_of_flink(transaction)
         if section not in self._sections:
             self._learn(transaction)
-        if new and outcome is _COMMITTED and transactional_id in self._task_commits:
-            self._task_commits[transactional_id] += 1
-            self._changed_tasks.add(transactional_id)
+        if new and outcome is _COMMITTED and entry.transactional_id in self._task_commits:
+            self._task_commits[entry.transactional_id] += 1
+            self._changed_tasks.add(entry.transactional_id)
         own = self._by_name.get(application)
         if own is None:  # another shard's
             return
         if section:
             own.named += 1
-            if offsets := self._offset_sections.get(section):
-                own.offset_partitions.update(offsets)
+            if section in self._offset_sections:
+                own.offset_partitions.update(self._offset_sections[section])
         if new:
-            own.count(transaction)
-        own.date(outcome, ended)
+            own.count(outcome, begun_ms, prepared_ms, completed_ms)
+        own.date(outcome, completed_ms)
         if outcome is _COMMITTED or application == catalogue.CANARY:  # the canary is fenced on purpose
             return
+        transactional_id, ended = entry.transactional_id, completed_ms / 1000
         if outcome in catalogue.UNCLEAN_OUTCOMES:
             who = (transactional_id, application, producer_id, producer_epoch)
-            self._ends.append(UncleanEnd(*who, outcome.value, ended, begun))
+            self._ends.append(UncleanEnd(*who, outcome.value, ended, _seconds(begun_ms)))
         if outcome is Outcome.FENCED:
             _, instants = self._fences.setdefault(transactional_id, (application, deque(maxlen=10_000)))
             instants.append(ended)
+
+    def _ended_of_flink(self, transaction: Ended) -> None:
+        entry, begun, ended = transaction.entry, _seconds(transaction.begun_ms), transaction.completed_ms / 1000
+        who = (entry.transactional_id, entry.application)
+        loss = self.flink.ended(*who, transaction.outcome, transaction.producer_id, begun, ended)
+        if loss is not None:
+            partitions = frozenset(decode_section(transaction.section, transaction.layout))
+            self.flink.replace(loss, loss._replace(partitions=partitions))
 
     def _forgotten(self, entry: Entry) -> None:
         if self._task_commits.pop(entry.transactional_id, None) is not None:
@@ -204,10 +214,12 @@ class Aggregates:
             self._others[name] -= 1
             if self._others[name] <= 0 and self._ids_known:
                 del self._others[name]
+                self.flink.applications.discard(name)
 
     def _drop(self, name: str) -> None:
         del self._by_name[name]
         self._seen.pop(name, None)
+        self.flink.applications.discard(name)
         if name == self._shard.overflow:
             self._folded.clear()
 
@@ -348,3 +360,7 @@ class Aggregates:
             if restarts and job.application in self._by_name:
                 found.append((f"{job.prefix}-*", job.application, restarts))
         return sorted(found, key=lambda row: (-row[2], row[0]))[: self._caps.fenced_ids]
+
+
+def _seconds(ms: int) -> float | None:
+    return ms / 1000 if ms >= 0 else None

@@ -9,7 +9,6 @@ from exporter import catalogue
 from exporter.core.histogram import BucketCounts, Histogram, distribution
 from exporter.model import Outcome, Sample
 from exporter.transactions.applications import Application
-from exporter.transactions.entries import Ended
 
 COUNTER_FAMILIES = frozenset(
     {
@@ -55,13 +54,13 @@ class ApplicationCounters:
         self.inits = 0
         self.named = 0  # transactions whose partitions are known
         self.offset_partitions: set[int] = set()  # of __consumer_offsets, that they named
-        self._last: dict[Outcome, float] = {}
+        self._last_ms = dict.fromkeys(Outcome, 0)  # 0: none
         # As they were given away; None after a change.
         self._counted: ApplicationCounts | None = None
         self._dated: Mapping[Outcome, float] | None = None
 
-    def count(self, transaction: Ended) -> None:
-        _, _, _, _, outcome, begun_ms, prepared_ms, completed_ms, *_ = transaction
+    def count(self, outcome: Outcome, begun_ms: int, prepared_ms: int, completed_ms: int) -> None:
+        """Count a transaction; the instants are those of ``Ended``."""
         self.outcomes[outcome] += 1
         if begun_ms >= 0:
             if (histogram := self.open_seconds.get(outcome)) is None:
@@ -70,10 +69,10 @@ class ApplicationCounters:
         self.completion_seconds.observe(completed_ms - prepared_ms)
         self._counted = None
 
-    def date(self, outcome: Outcome, instant: float) -> None:
-        """Note when a transaction finished, counted or not, in Unix seconds of log time."""
-        if instant > self._last.get(outcome, 0.0):
-            self._last[outcome] = instant
+    def date(self, outcome: Outcome, completed_ms: int) -> None:
+        """Note when a transaction finished, counted or not, in Unix milliseconds of log time."""
+        if completed_ms > self._last_ms[outcome]:
+            self._last_ms[outcome] = completed_ms
             self._dated = None
 
     def initialised(self) -> None:
@@ -100,7 +99,7 @@ class ApplicationCounters:
     def dated(self) -> Mapping[Outcome, float]:
         """When the last transaction with each outcome finished; the same object as long as that does not change."""
         if self._dated is None:
-            self._dated = dict(self._last)
+            self._dated = {outcome: ms / 1000 for outcome, ms in self._last_ms.items() if ms}
         return self._dated
 
     @classmethod

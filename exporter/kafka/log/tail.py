@@ -31,7 +31,10 @@ SMALL_FETCHES: Mapping[str, object] = {
     # Memory: a fetched message takes several times its bytes, and a whole response is kept while one of its messages
     # is. With a small queue that is refilled at once, catching up is as fast and takes 90 MB less. By default a
     # partition whose queue was full is not fetched for a second: most of the time of reading a long log.
-    "fetch.queue.backoff.ms": 20,
+    "fetch.queue.backoff.ms": 5,
+    # A partition is fetched again below so many messages. With the default, 100,000, all that is waiting to be read is
+    # no longer in the processor's cache when it is: a third more processor time where little is done with a message.
+    "queued.min.messages": 3000,
     "fetch.max.bytes": 1048576,
     "fetch.message.max.bytes": 262144,
     "reconnect.backoff.max.ms": 2000,
