@@ -129,10 +129,15 @@ class Exposition:
             self._change()
 
     def _change(self) -> None:
-        """Note a change, and wake the thread that renders for it if it makes a body. The caller holds the lock."""
+        """Note a change, and wake the thread that renders for it if it makes a body. The caller holds the lock.
+
+        A body that is not made again by that thread would not be used any more, and may be megabytes: it is dropped.
+        """
         self._generation += 1
         now = self._clock.monotonic()
-        if any(self._is_ahead(key, now) for key in self._asked):
+        ahead = {key for key in self._asked if self._is_ahead(key, now)}
+        self._bodies = {key: body for key, body in self._bodies.items() if key in ahead}
+        if ahead:
             self._changed.set()
 
     def _slot(self, key: Key, snapshot: Snapshot) -> Slot:

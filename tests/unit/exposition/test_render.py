@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import logging
 import time
+import tracemalloc
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -21,6 +22,7 @@ LATENCY = Metric("test_latency_seconds", Kind.SUMMARY, "Quantiles.", ("who",))
 PLAIN = Metric("test_plain", Kind.GAUGE, "No labels.")
 FAMILIES = (AGE, EVENTS, OPEN, LATENCY, PLAIN)
 FAULT = Fault(Reason.TIMEOUT, "no answer")
+MEGABYTE = 1_000_000
 
 
 @dataclass
@@ -414,6 +416,20 @@ def test_requests_that_come_before_a_body_is_made_again_get_no_older_one() -> No
         assert b'{who="x"} 2.0' in (exposition.ready(Format.TEXT) or b"")
     finally:
         exposition.stop()
+
+
+def test_a_body_of_a_format_that_is_requested_seldom_is_not_kept_over_a_change(hands: RenderClock) -> None:
+    exposition = Exposition(hands.clock(), FAMILIES, own=lambda _: b"#" * MEGABYTE)
+    tracemalloc.start()
+    try:
+        for fmt in Format:
+            assert exposition.ready(fmt) is None
+            exposition.body(fmt)
+        assert tracemalloc.get_traced_memory()[0] > len(Format) * MEGABYTE
+        exposition.swap({("a",): snapshot(hands, AGE(2, "x"))})
+        assert tracemalloc.get_traced_memory()[0] < MEGABYTE
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_body_that_is_requested_often_is_made_ahead_by_the_background() -> None:
