@@ -148,12 +148,24 @@ def read_metadata(response: MetadataResponse | KeptMetadata) -> Metadata:
     errors: dict[str, Fault] = {}
     internal = set()
     ids: dict[str, str] = {}
+    # One object for equal values: ten thousand partitions have only a few different lists of replicas, and not many
+    # more different leaders and epochs.
     lists: dict[tuple[int, ...], tuple[int, ...]] = {}
+    partitions: dict[PartitionMetadata, PartitionMetadata] = {}
 
     def shared(nodes: Sequence[int]) -> tuple[int, ...]:
-        """Return one object for equal lists: ten thousand partitions have only a few different replica lists."""
         found = tuple(nodes)
         return lists.setdefault(found, found)
+
+    def described(partition: Any) -> PartitionMetadata:  # noqa: ANN401 -- kafka-python's
+        found = PartitionMetadata(
+            None if partition.leader_id < 0 else partition.leader_id,
+            shared(partition.replica_nodes),
+            shared(partition.isr_nodes),
+            partition.leader_id < 0,
+            partition.leader_epoch,
+        )
+        return partitions.setdefault(found, found)
 
     for topic in response.topics:
         name = topic.name
@@ -166,15 +178,6 @@ def read_metadata(response: MetadataResponse | KeptMetadata) -> Metadata:
             internal.add(name)
         if getattr(topic.topic_id, "int", 0):  # None before version 10, zero for a topic without an id
             ids[name] = str(topic.topic_id)
-        topics[name] = {
-            partition.partition_index: PartitionMetadata(
-                None if partition.leader_id < 0 else partition.leader_id,
-                shared(partition.replica_nodes),
-                shared(partition.isr_nodes),
-                partition.leader_id < 0,
-                partition.leader_epoch,
-            )
-            for partition in topic.partitions
-        }
+        topics[name] = {partition.partition_index: described(partition) for partition in topic.partitions}
     brokers = {broker.node_id: f"{broker.host}:{broker.port}" for broker in response.brokers}
     return Metadata(response.cluster_id or "", brokers, topics, frozenset(internal), errors, ids)

@@ -113,6 +113,14 @@ def test_an_answer_of_the_same_bytes_is_not_read_again_and_any_other_is() -> Non
         assert first.leader("t", 1) is None
 
 
+def test_equal_partitions_are_one_object() -> None:
+    answer = metadata_response([(1, "k1", 9092), (2, "k2", 9093)], {"t": [1, 2, 1], "u": [1]})
+    with broker(lambda name, _: answer if name == "Metadata" else None) as one, client_of(one) as client:
+        topics = client.metadata(soon()).topics
+    assert topics["t"][0] != topics["t"][1]
+    assert topics["t"][0] is topics["t"][2] is topics["u"][0]
+
+
 def test_topics_are_never_created_by_asking() -> None:
     assert metadata_request(["t"]).allow_auto_topic_creation is False
     assert metadata_request(None).allow_auto_topic_creation is False
