@@ -95,7 +95,7 @@ class StalledPartitions:
                 if stall is None:
                     continue
                 made_of = (watch.standing[partition], *made_of[1:])  # its start may be known now
-                known = _Named(made_of, stall)
+                known = _Named(made_of, known.stall if known is not None and known.stall == stall else stall)
             named[partition] = known
         self._named = named
         return [each.stall for each in named.values()]

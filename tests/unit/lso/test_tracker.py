@@ -334,3 +334,16 @@ def test_stalls_are_the_same_list_until_one_more_is_due() -> None:
     assert read(37.0, high=12)[0].blocker.kind is BlockerKind.OPEN
     assert stalled.of(NOBODY, None, replication)[0].blocker.kind is BlockerKind.UNKNOWN
     assert read(38.0, high=12)[0].blocker.kind is BlockerKind.OPEN
+
+
+def test_a_stall_that_is_made_again_and_equal_is_the_same_object() -> None:
+    watch, replication = watching(), dict[TopicPartition, Replication]()
+    stalled = StalledPartitions(watch)
+    watch.look(PLACE, 5, 9, NOW)
+    watch.look_at_all({PLACE: 5}, {PLACE: 9}, NOW + 30.0, NOW + 30.0)
+    (first,) = stalled.of(NOBODY, None, replication)
+    watch.described(PLACE, None, "refused")
+    (second,) = stalled.of(NOBODY, None, replication)
+    assert second != first
+    watch.described(PLACE, None, "refused")
+    assert stalled.of(NOBODY, None, replication)[0] is second
