@@ -56,7 +56,8 @@ class PartitionEnds:
             self._high_at = now
 
         client, committed = self._client, Isolation.READ_COMMITTED
-        stable = end_offsets(client, metadata, (*held, *others), committed, deadline, self._memo)
+        both_ends = (*held, *others)
+        stable = end_offsets(client, metadata, both_ends, committed, deadline, self._memo)
         high = {
             each: known.high_watermark
             for each in (() if high_due else held)
@@ -65,10 +66,12 @@ class PartitionEnds:
             and each not in stable.asked_again
         }
         lost = {metadata.leader(*each) for each, fault in stable.unanswered.items() if fault.reason in BROKEN}
-        wanted = [each for each in stable.values if each not in high]
+        # In the order of the first request: all partitions, as at the start, are then packed once for both.
+        wanted = [each for each in both_ends if each in stable.values and each not in high]
         wanted += [each for each in level if not lost or metadata.leader(*each) not in lost]
         newest = end_offsets(client, metadata, wanted, Isolation.READ_UNCOMMITTED, deadline)
-        high |= newest.values
+        # The partitions of the request and not of the answer, which need not stay in memory beside them.
+        high |= {each: newest.values[each] for each in wanted if each in newest.values}
         moved = [
             each
             for each in level & newest.values.keys()

@@ -26,6 +26,7 @@ class EndsReads:
         self.world = FakeKafka(brokers={1: "k1:9092", 2: "k2:9092"}, topics={"orders": list(partitions)})
         self._ends = PartitionEnds(self.world.cluster().client)
         self.readings: dict[TopicPartition, Reading] = {}
+        self.wanted = frozenset[TopicPartition]()  # of the last read
         self.metadata: Metadata = self.world.metadata(self.deadline)
 
     @property
@@ -43,7 +44,7 @@ class EndsReads:
         self.world.asked.clear()
         self.world.time.pass_(after)
         now = self.world.time.monotonic
-        wanted = frozenset(TopicPartition("orders", number) for number in range(len(self.partitions)))
+        self.wanted = wanted = frozenset(TopicPartition("orders", number) for number in range(len(self.partitions)))
         standing = [each for each, reading in self.readings.items() if reading.lag]
         ends = self._ends.read(self.metadata, wanted, self.readings, standing, self.deadline, now)
         assert ends.high.keys() <= ends.stable.keys()
@@ -75,6 +76,12 @@ def test_at_first_both_ends_are_read_and_then_the_one_that_tells_of_a_change() -
     ends = reads.read()
     assert reads.asked() == [(COMMITTED, [0]), (UNCOMMITTED, [1])]
     assert (by_number(ends.stable), by_number(ends.high)) == ({0: 10, 1: 7}, {0: 20, 1: 7})
+
+
+def test_the_partitions_of_the_result_are_those_of_the_request_and_are_not_in_memory_twice() -> None:
+    reads = EndsReads(Partition(high_watermark=20, stable=10), Partition(high_watermark=7))
+    high = reads.read().high
+    assert {id(each) for each in high} == {id(each) for each in reads.wanted}
 
 
 def test_an_lso_that_moved_is_compared_with_a_high_watermark_that_is_requested_after_it() -> None:
