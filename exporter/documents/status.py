@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from typing_extensions import TypedDict
 
 from exporter.model import BlockerKind, MarkerWait, Outcome, Precommit, Reason, TransactionState
@@ -353,8 +355,8 @@ class ClusterDocument(TypedDict):
     clock_distance_seconds: float | None
     """By how much the coordinators' clock is ahead of the agent's."""
     sources: list[SourceDocument]
-    stalled_partitions: list[WatchedStallDocument]
-    open_transactions: list[OpenTransactionDocument]
+    stalled_partitions: Sequence[WatchedStallDocument]
+    open_transactions: Sequence[OpenTransactionDocument]
     unclean_ends: list[UncleanEndDocument]
     """Of the last hour, newest first."""
     connect: list[ConnectDocument]

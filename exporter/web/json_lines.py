@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from exporter.web.messages import encoded
 
-_one_line = json.JSONEncoder(ensure_ascii=False).encode
+_one_line = json.JSONEncoder(ensure_ascii=False, default=list).encode  # a sequence that is no list
 
 
 def json_lines(document: Mapping[str, object], levels: int) -> bytes:
@@ -26,7 +26,7 @@ def json_lines(document: Mapping[str, object], levels: int) -> bytes:
 
 def _pieces(value: object, levels: int, margin: str) -> Iterator[str]:
     """``margin`` is the end of a line and the indentation of the next one."""
-    if not levels or not value or not isinstance(value, Mapping | list):
+    if not levels or not value or isinstance(value, str) or not isinstance(value, Mapping | Sequence):
         yield _one_line(value)
         return
     inner = margin + " "

@@ -136,7 +136,8 @@ def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, s
 
     With a filter the whole page, with its headline, is of the filtered status, and names the filter.
     """
-    whole, status = status, shown.applied(status)
+    whole = {**status, "clusters": [_with_stalls(each) for each in status["clusters"]]}
+    status = shown.applied(whole)
     template = _environment().get_template("status.html")
     return template.render(
         status=status,
@@ -162,6 +163,11 @@ def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, s
         most_ends=MOST_ENDS,
         most_failed=MOST_FAILED,
     )
+
+
+def _with_stalls(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """The cluster, with each stall made once although it is looked at several times."""
+    return {**cluster, "stalled_partitions": list(cluster["stalled_partitions"])}
 
 
 def by_holder(stalls: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:

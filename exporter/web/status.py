@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 from exporter.audit_result.result import AuditResults
 from exporter.connect.facts import ConnectState
@@ -20,6 +20,7 @@ from exporter.model import (
     IgnoredSubjects,
     OpenTransaction,
     OpenTransactions,
+    Stall,
     Stalls,
     UncleanEnds,
 )
@@ -28,8 +29,12 @@ from exporter.spark.queries import SparkView
 from exporter.transactions.last_hour import LastHour
 from exporter.web.hour import last_hour_document, posture_document
 from exporter.web.instants import instant
+from exporter.web.late import LateDocuments
 from exporter.web.pipeline_documents import audit_document, connect_document, query_document
 from exporter.web.transaction_documents import open_transaction_document, stall_document, unclean_end_document
+
+V = TypeVar("V")
+D = TypeVar("D")
 
 
 class ClusterSettings(NamedTuple):
@@ -47,8 +52,11 @@ def document(
     ready: bool,
     version: str,
     shard: Shard = WHOLE,
+    late: bool = False,
 ) -> docs.StatusDocument:
     """The document of ``/api/v1/status``. ``settings`` are by group key, ``now`` is Unix seconds.
+
+    Where it is ``late``, each stalled partition and each open transaction in it is made when it is looked at.
 
     With shards it is of this shard: the stalled partitions of its topics, and its applications.
     Instants are RFC 3339 in UTC, and ``*_timestamp`` beside them Unix seconds. An empty list means none only where
@@ -60,11 +68,28 @@ def document(
         "generated_at_timestamp": now,
         "ready": ready,
         "shard": None if shard.whole else {"index": shard.index, "count": shard.count},
-        "clusters": [_cluster(group, settings.get(group.key, ClusterSettings("", "")), now, shard) for group in groups],
+        "clusters": [
+            _cluster(
+                group, settings.get(group.key, ClusterSettings("", "")), now, shard, LateDocuments if late else _made
+            )
+            for group in groups
+        ],
     }
 
 
-def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Shard) -> docs.ClusterDocument:
+class _Documents(Protocol):
+    """Makes a document of each value."""
+
+    def __call__(self, values: Sequence[V], make: Callable[[V], D], /) -> Sequence[D]: ...
+
+
+def _made(values: Sequence[V], make: Callable[[V], D]) -> Sequence[D]:
+    return [make(each) for each in values]
+
+
+def _cluster(
+    group: GroupState, settings: ClusterSettings, now: float, shard: Shard, documents: _Documents
+) -> docs.ClusterDocument:
     identity = group.facts.get(ClusterIdentity)
     stalls = group.facts.get(Stalls)
     opened = group.facts.get(OpenTransactions)
@@ -80,6 +105,17 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
     ignored = _ignored(group)
     reasons = {each.subject: each.reason for each in ignored if each.kind == "topic"}
     waiting = (group.facts.get(GroupsHeld) or GroupsHeld({})).by_partition
+
+    def stalled(stall: Stall) -> docs.WatchedStallDocument:
+        return {
+            **stall_document(stall, bootstrap_servers, now, time),
+            "ignored": reasons.get(stall.partition.topic),
+            "waiting_groups": list(waiting.get(stall.partition, ())),
+        }
+
+    def opened_one(transaction: OpenTransaction) -> docs.OpenTransactionDocument:
+        return open_transaction_document(transaction, theirs, flink.by_producer.get(transaction.producer_id))
+
     return {
         "name": settings.name or named,
         "cluster_id": identity.cluster_id if identity else None,
@@ -94,19 +130,8 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
         "missing": list(opened.missing) if opened else [],
         "clock_distance_seconds": time.ahead,
         "sources": [_source(state) for state in group.sources],
-        "stalled_partitions": [
-            {
-                **stall_document(stall, bootstrap_servers, now, time),
-                "ignored": reasons.get(stall.partition.topic),
-                "waiting_groups": list(waiting.get(stall.partition, ())),
-            }
-            for stall in (stalls.stalls if stalls else ())
-        ],
-        "open_transactions": [
-            open_transaction_document(each, theirs, flink.by_producer.get(each.producer_id))
-            for each in transactions
-            if shard.tells_of(each.application)
-        ],
+        "stalled_partitions": documents(stalls.stalls if stalls else (), stalled),
+        "open_transactions": documents([each for each in transactions if shard.tells_of(each.application)], opened_one),
         "unclean_ends": [unclean_end_document(end, theirs) for end in (ends.ends if ends else ())],
         "connect": [
             connect_document(state) for state in sorted(group.facts.all(ConnectState), key=lambda each: each.name)
