@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafka.protocol.admin import DescribeGroupsRequest
-from kafka.protocol.api_message import ApiMessage
 
 from exporter.kafka.answers import Answers
 from exporter.kafka.faults import COORDINATOR_MOVED, GROUP_ID_NOT_FOUND
@@ -16,32 +15,6 @@ from exporter.kafka.requests.routing import BrokerAccess, Item, Question, ask_ev
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline, Fault, GroupKind, TopicPartition
 
-_LAYOUTS = "exporter.kafka.messages"
-
-
-class ConsumerGroupDescribeRequest(ApiMessage, load_json=_LAYOUTS):
-    """Members of groups of the consumer protocol."""
-
-
-class ConsumerGroupDescribeResponse(ApiMessage, load_json=_LAYOUTS):
-    """The answer."""
-
-
-class ShareGroupDescribeRequest(ApiMessage, load_json=_LAYOUTS):
-    """Members of share groups."""
-
-
-class ShareGroupDescribeResponse(ApiMessage, load_json=_LAYOUTS):
-    """The answer."""
-
-
-class StreamsGroupDescribeRequest(ApiMessage, load_json=_LAYOUTS):
-    """Members of groups of Kafka Streams."""
-
-
-class StreamsGroupDescribeResponse(ApiMessage, load_json=_LAYOUTS):
-    """The answer."""
-
 
 class GroupMembers(NamedTuple):
     """Ids of the members, and the topics that they subscribe to by name; none where the request does not say."""
@@ -50,11 +23,11 @@ class GroupMembers(NamedTuple):
     topics: frozenset[str] = frozenset()
 
 
-_REQUESTS: Mapping[GroupKind, tuple[str, Any]] = {
-    GroupKind.CLASSIC: ("DescribeGroups", DescribeGroupsRequest),
-    GroupKind.CONSUMER: ("ConsumerGroupDescribe", ConsumerGroupDescribeRequest),
-    GroupKind.SHARE: ("ShareGroupDescribe", ShareGroupDescribeRequest),
-    GroupKind.STREAMS: ("StreamsGroupDescribe", StreamsGroupDescribeRequest),
+_REQUESTS: Mapping[GroupKind, str] = {
+    GroupKind.CLASSIC: "DescribeGroups",
+    GroupKind.CONSUMER: "ConsumerGroupDescribe",
+    GroupKind.SHARE: "ShareGroupDescribe",
+    GroupKind.STREAMS: "StreamsGroupDescribe",
 }
 
 
@@ -82,7 +55,7 @@ def group_members(
 
 def _question(kind: GroupKind, count: int) -> Question[str, GroupMembers]:
     return Question(
-        _REQUESTS[kind][0],
+        _REQUESTS[kind],
         "groups",
         lambda key: TopicPartition(CONSUMER_OFFSETS, coordinator_partition(key, count or 1)),
         lambda batch, _: _request(kind, batch),
@@ -94,8 +67,12 @@ def _question(kind: GroupKind, count: int) -> Question[str, GroupMembers]:
 
 
 def _request(kind: GroupKind, batch: Sequence[str]) -> Any:  # noqa: ANN401 -- kafka-python ships no types
-    made = _REQUESTS[kind][1]
-    return made(groups=list(batch)) if kind is GroupKind.CLASSIC else made(group_ids=list(batch))
+    if kind is GroupKind.CLASSIC:
+        return DescribeGroupsRequest(groups=list(batch))
+    # Half a megabyte of classes, which a cluster without such groups does not need.
+    from exporter.kafka.requests.newer_groups import DESCRIBE_REQUESTS  # noqa: PLC0415
+
+    return DESCRIBE_REQUESTS[kind](group_ids=list(batch))
 
 
 def _read(response: Any) -> Iterator[Item[str, GroupMembers]]:  # noqa: ANN401 -- as above

@@ -221,6 +221,7 @@ NOT_FOR_THE_AGENT = (
     "exporter.jobs",
     "exporter.canary",
     "exporter.ingest",  # until something is posted
+    "exporter.kafka.requests.newer_groups",  # until there is such a group
     "exporter.agent.engine_sources",  # until there is an engine or an audit
     "exporter.agent.jvm_sources",  # until a JVM is read
 )
