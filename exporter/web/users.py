@@ -21,8 +21,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from enum import Enum
 
-import bcrypt
-
 from exporter.web.workers import Workers
 
 MOST_REMEMBERED = 100
@@ -64,16 +62,23 @@ def hash_problem(text: str) -> str:
     return ""
 
 
+def _bcrypt_matches(password: bytes, hashed: bytes) -> bool:
+    # Most endpoints have no users.
+    import bcrypt  # noqa: PLC0415
+
+    return bcrypt.checkpw(password, hashed)
+
+
 class Logins:
     """Checks passwords. It belongs to one event loop."""
 
     def __init__(
         self,
-        matches: Callable[[bytes, bytes], bool] = bcrypt.checkpw,
+        matches: Callable[[bytes, bytes], bool] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``matches`` takes a password and a hash; it is called on another thread."""
-        self._matches = matches
+        """``matches`` takes a password and a hash, by default bcrypt's; it is called on another thread."""
+        self._matches = matches or _bcrypt_matches
         self._secret = secrets.token_bytes(32)
         self._right: OrderedDict[bytes, None] = OrderedDict()
         self._wrong: OrderedDict[bytes, None] = OrderedDict()

@@ -212,6 +212,7 @@ NOT_FOR_THE_AGENT = (
     "google.protobuf",  # until client telemetry is received
     "cryptography",  # until a PEM of the properties needs it
     "botocore",
+    "bcrypt",  # until a user logs in
     "exporter.alerts",
     "exporter.dashboards",
     "exporter.client_settings",
