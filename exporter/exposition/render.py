@@ -44,7 +44,6 @@ SPACING = (0.5, 1.0)
 MAX_SHARE = 0.02
 """Seconds between two renderings: long enough to use no more than this share of a core, within these bounds."""
 
-ASKED_LATELY = 120.0
 RENDER_AHEAD = 2.0
 """A body is rendered at each change, ahead of the next request, while its last two requests were less than so many
 seconds apart and the last is less than that ago. With scrapes 15 s apart, fourteen renderings of fifteen would not be
@@ -313,11 +312,9 @@ class Exposition:
             return max(0.0, min(ends, default=now + MAX_AGE) - now)
 
     def _wanted(self, now: float) -> list[BodyKey]:
-        """The formats to make ahead. The body of one that is no longer requested is dropped."""
+        """The formats to make ahead."""
         with self._lock:
-            kept = {key for key, asked in self._asked.items() if now - asked.last < ASKED_LATELY}
-            self._bodies = {key: body for key, body in self._bodies.items() if key in kept}
-            return [key for key in kept if self._is_ahead(key, now)]
+            return [key for key in self._asked if self._is_ahead(key, now)]
 
 
 def _with_shard(metric: Metric) -> Metric:
