@@ -71,6 +71,7 @@ class LogTail:
         self._unseen: _UnseenIds | None = None
         self._restoring: dict[int, SavedPartition] = {}  # whose saved ids were not reached yet
         self._tidied_at = -math.inf
+        self._reached_end: set[int] = set()  # the partitions that were read to an end of theirs
         self._coordinators = CoordinatorClock()
         self._faults: list[Fault] = []
 
@@ -259,7 +260,10 @@ class LogTail:
             machine = self.machine(number)
             progress.timed(machine.log_ms, now)
             progress.note_whole()
-            if tidy and (log_ms := progress.log_ms_at(now)) is not None:
+            if number not in self._reached_end and progress.current:
+                self._reached_end.add(number)
+                machine.tidy(machine.log_ms + 1)  # which ids are still in use is not known yet
+            elif tidy and (log_ms := progress.log_ms_at(now)) is not None:
                 machine.tidy(log_ms - QUIET_MS)
             if number in self._restoring and progress.next >= progress.position:
                 self._restore(number, progress.next)

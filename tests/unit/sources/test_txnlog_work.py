@@ -28,11 +28,13 @@ MINUTE = 60
 class WatchedLog:
     """A log that one source reads and one exposition shows. Each application has an id."""
 
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(self, directory: Path | None = None, before: int = 0) -> None:
+        """With ``before``, so many applications committed before the source began to read."""
         self.world = FakeKafka(topics={LOG: partitions(1)})
         self.world.time.wall = BEGIN_MS / 1000
         self.source = TxnlogSource(self.world.cluster(directory), TxnlogSettings(), self.world.tail)
         self.exposition = Exposition(self.world.time.clock)
+        self.commit(before)
         for _ in range(2):
             self.commit(APPLICATIONS)
             self.publish()
@@ -116,6 +118,13 @@ def test_ids_of_a_quiet_log_are_put_away_and_count_on() -> None:
     log.run(1, APPLICATIONS)
     assert (len(machine.entries), len(machine.finished)) == (APPLICATIONS, 2 * ROOM - APPLICATIONS)
     assert log.committed() == shown + APPLICATIONS
+
+
+def test_ids_of_before_the_start_are_put_away_until_their_next_record() -> None:
+    log = WatchedLog(before=2 * ROOM)
+    assert log.source._log is not None
+    machine = log.source._log.machines[0]
+    assert (len(machine.entries), len(machine.finished)) == (APPLICATIONS, 2 * ROOM - APPLICATIONS)
 
 
 def test_a_body_never_shows_what_a_read_under_way_has_counted(tmp_path: Path) -> None:
