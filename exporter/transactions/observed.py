@@ -97,7 +97,7 @@ def first_seen(now: DescribedId, look: CoordinatorLook, *, new: bool, absent_at:
         now,
         look,
         now.started,
-        decided,
+        decided or now.state not in KNOWN_STATES,  # in one that is not known here it may have ended before
         look.answered if opened else None,
         absent_at if new and opened else None,
     )
@@ -166,7 +166,7 @@ def _is_older(before: SeenId, now: DescribedId) -> bool:
     if before.started is None:
         return False
     if now.started == before.started:
-        return last.state == _EMPTY or _RANK[now.state] < _RANK[last.state]
+        return last.state == _EMPTY or _RANK[now.state] < _RANK.get(last.state, 0)
     return now.started < before.started
 
 

@@ -56,6 +56,12 @@ V1 = [(0.0, at("Ongoing", started=10.0)), (1.0, at("CompleteCommit", started=10.
         # A producer id that is used up: the next transaction has another one, and epoch 0.
         ([(0, at("Ongoing", epoch=32766)), (1, at("CompleteCommit", epoch=0, pid=8))], [COMMITTED]),
         ([(0, at("Dead")), (1, at("Dead"))], []),
+        # A state that is not known here shows nothing of the transaction before it.
+        ([(0, at("Dead")), (1, at("CompleteCommit"))], []),
+        ([(0, at("Dead")), (1, at("PrepareAbort")), (2, at("CompleteAbort"))], []),
+        ([(0, at("Dead")), (1, at("Ongoing")), (2, at("CompleteCommit"))], [COMMITTED]),
+        ([(0, at("Dead")), (1, at("CompleteCommit", started=101.0))], [COMMITTED]),
+        ([(0, at("Dead")), (1, at("Empty", epoch=4))], []),
     ],
 )
 def test_a_new_start_or_a_decision_is_one_transaction(
@@ -110,6 +116,7 @@ def test_a_new_id_is_counted_when_the_look_before_did_not_have_it() -> None:
     assert first_seen(at("PrepareAbort"), look, new=True).ended == (ABORTED,)
     assert first_seen(at("Ongoing"), look, new=True).ended == ()
     assert first_seen(at("CompleteCommit"), look, new=False).ended == ()
+    assert first_seen(at("Dead"), look, new=True).ended == ()
 
 
 # --- Any history, any looks ---
