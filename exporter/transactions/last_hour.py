@@ -105,6 +105,8 @@ class LastHour(Fact):
             first = self._began is None
             if first:
                 self._began = self._minute
+            for gone in self._seen.keys() - counted.keys():  # its counters begin at 0 when it comes back
+                del self._seen[gone]
             for application, outcomes in counted.items():
                 before = self._seen.get(application, {})
                 if outcomes is before:

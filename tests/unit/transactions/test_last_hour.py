@@ -70,6 +70,14 @@ def test_an_application_that_comes_later_counts_from_zero() -> None:
     assert "pay" not in view.applications
 
 
+def test_an_application_that_was_gone_and_comes_back_counts_from_zero() -> None:
+    hour = LastHour(HourClock().clock())
+    note(hour, pay=committed_so_far(9), bill=committed_so_far(1))
+    note(hour, bill=committed_so_far(1))
+    note(hour, pay=committed_so_far(3), bill=committed_so_far(1))
+    assert committed(hour) == [3]
+
+
 def test_a_counter_that_goes_back_takes_nothing_away() -> None:
     hour = LastHour(HourClock().clock())
     note(hour, pay=committed_so_far(9))
