@@ -131,9 +131,11 @@ class Aggregates:
     def group(self, transactional_id: str) -> str:
         """Return the application of a new id: its own, or the overflow when this shard has too many."""
         if self._grouping.learn(transactional_id):
-            for known in self._by_name.values():
-                if (better := self._grouping.of(known.example)).name == known.application.name:
-                    known.describe(better)
+            for name, known in self._by_name.items():
+                if self._grouping.may_describe(name, known.example):
+                    better = self._grouping.of(known.example)
+                    if better.name == name:
+                        known.describe(better)
         if self._grouping.is_connect_task(transactional_id):
             self._task_commits.setdefault(transactional_id, 0)
         application = self._grouping.of(transactional_id)

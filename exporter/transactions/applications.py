@@ -59,6 +59,7 @@ class Grouping:
         self._not_streams: set[str] = set()
         self.learned = 0
         """How often ``learn`` changed what ids mean."""
+        self._newest = ("", False)  # what it noted last, and whether that is a group of Connect
         self.of = lru_cache(maxsize=4096)(self._of)
 
     def learn(self, transactional_id: str) -> bool:
@@ -71,20 +72,31 @@ class Grouping:
                 return False
             self._connect_groups.add(leader["group"])
             self._measure_groups()
-            self._forget_names()
+            self._learned(leader["group"], connect=True)
             return True
         name = counted_from_zero(transactional_id)
         if name is None or name in self._not_streams or len(self._not_streams) >= MOST_NOTED:
             return False
         self._not_streams.add(name)
-        self._forget_names()
+        self._learned(name, connect=False)
         return True
+
+    def may_describe(self, name: str, transactional_id: str) -> bool:
+        """Whether what was noted last may be about an application of this name and one of its ids: a task of the group,
+        or the application that is not of Streams. Any client can have something noted, so it costs little for all
+        others.
+        """
+        newest, connect = self._newest
+        if not connect:
+            return name == newest
+        return name.startswith(f"{newest}-") and transactional_id.startswith(f"{name}-")
 
     def _measure_groups(self) -> None:
         self._group_lengths = tuple(sorted({len(group) for group in self._connect_groups}, reverse=True))
 
-    def _forget_names(self) -> None:
+    def _learned(self, newest: str, *, connect: bool) -> None:
         self.learned += 1
+        self._newest = newest, connect
         self.of.cache_clear()
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from exporter.transactions.aggregates import Aggregates, Caps
 from exporter.transactions.application_counters import counter_samples, last_samples
 from exporter.transactions.applications import Grouping
 from exporter.transactions.entries import Appeared, Ended, Entry, Forgotten, Initialised
+from tests.calls import calls_of
 
 NOW = 1_790_000_000.0
 
@@ -299,3 +301,37 @@ def test_counters_that_cannot_be_used_restore_nothing(broken: dict[str, object])
     with pytest.raises((ValueError, TypeError, AttributeError)):
         aggregates.restore(broken)
     assert aggregates.applications == ()
+
+
+UUID = "6f1d2c3e-0b1a-4c5d-8e9f-001122334455"
+IDS = st.sampled_from(
+    [
+        f"{name}{end}"
+        for name in ("a", "a-b", "a-b-c", "b")
+        for end in ("", "-0", "-x", "-1-2", f"-{UUID}-1", f"-{UUID}-0")
+    ]
+    + ["connect-cluster-a", "connect-cluster-a-b", "connect-cluster-b"]
+)
+
+
+@given(st.lists(IDS, max_size=12, unique=True), st.sampled_from(["", "(?P<application>a-b)-.*"]))
+def test_what_is_learned_describes_the_applications_that_are_known_already(ids: list[str], pattern: str) -> None:
+    grouping = Grouping([pattern] if pattern else [])
+    aggregates = Aggregates(grouping, Caps())
+    examples: dict[str, str] = {}
+    for transactional_id in ids:
+        examples.setdefault(entry_of(aggregates, transactional_id).application, transactional_id)
+    described = gauges(aggregates, catalogue.APPLICATION_INFO)
+    for name, example in examples.items():
+        if (now := grouping.of(example)).name == name:
+            assert described[name, now.kind, now.connect, now.connector] == 1.0
+
+
+def test_what_a_client_has_learned_does_not_cost_a_look_at_each_application() -> None:
+    aggregates = aggregates_of()
+    for number in range(300):
+        entry_of(aggregates, f"app{number:03}x")
+    for learned in ("connect-cluster-etl", f"etl-{UUID}-0"):
+        found = calls_of(partial(entry_of, aggregates, learned))
+        assert found["Grouping.explain"] <= 2
+        assert found["form_of"] <= 1
