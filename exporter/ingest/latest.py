@@ -83,11 +83,12 @@ class LatestBySender(Generic[K, V]):
         self._weigh = weigh
         self._senders = senders
         self._budget = budget or Budget()
-        self._lock = self._budget.lock  # guards the four below
+        self._lock = self._budget.lock  # guards the five below
         self._letters: dict[K, _LastReport[V]] = {}
         self._buckets: dict[K, _TokenBucket] = {}
         self._total = _TokenBucket(TOTAL_RATE, TOTAL_BURST)
         self._left_out: dict[K, float] = {}
+        self._first_end = float("-inf")  # nothing in the three above ends before it
 
     def admit(self) -> None:
         """Count a document before it is parsed. Raises RefusedError when there are too many."""
@@ -104,6 +105,7 @@ class LatestBySender(Generic[K, V]):
             if before is None and len(self._letters) >= self._most:
                 if len(self._left_out) < self._most:
                     self._left_out[sender] = now
+                    self._first_end = min(self._first_end, now + self._left_out_for)
                 raise RefusedError(429, f"more {self._senders} report than ingest.clients allows")
             self._left_out.pop(sender, None)
             if not self._buckets.setdefault(sender, _TokenBucket(RATE, BURST)).take(now):
@@ -114,7 +116,8 @@ class LatestBySender(Generic[K, V]):
                 self._budget.charge((self._senders, sender), size, self._senders, lambda: self._drop(sender))
             except ValueError:
                 raise RefusedError(413, "is larger than all that ingest.memory allows") from None
-            self._letters[sender] = _LastReport(value, now)
+            letter = self._letters[sender] = _LastReport(value, now)
+            self._first_end = min(self._first_end, now + self._kept_for(letter))
 
     def latest(self) -> Mapping[K, V]:
         """The values of the senders that are not expired."""
@@ -129,6 +132,9 @@ class LatestBySender(Generic[K, V]):
             return len(self._left_out)
 
     def _forget_silent(self, now: float) -> None:
+        """One document may be of thousands of senders: those that are kept are looked at when one of them may end."""
+        if now <= self._first_end:
+            return
         for sender in [
             sender for sender, letter in self._letters.items() if letter.seen < now - self._kept_for(letter)
         ]:
@@ -137,6 +143,9 @@ class LatestBySender(Generic[K, V]):
         oldest = now - self._left_out_for
         for sender in [sender for sender, seen in self._left_out.items() if seen < oldest]:
             del self._left_out[sender]
+        ends = (letter.seen + self._kept_for(letter) for letter in self._letters.values())
+        left_out = (seen + self._left_out_for for seen in self._left_out.values())
+        self._first_end = min((*ends, *left_out), default=float("inf"))
 
     def _kept_for(self, letter: _LastReport[V]) -> float:
         return self._expire_after(letter.value) if callable(self._expire_after) else self._expire_after

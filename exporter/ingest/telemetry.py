@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -79,12 +80,15 @@ class SenderState:
             return LEAST_SECONDS
         return max(LEAST_SECONDS, SILENT_INTERVALS * min(self.about.interval or UNKNOWN_INTERVAL, MOST_INTERVAL))
 
-    def is_transactional(self, client_id: str) -> bool:
-        """Whether this producer has a transactional.id or spent time in the transactional API since it is read."""
-        return bool(self.about.transactional_id) or any(
-            key.who == client_id and key.place.attribute in producer_samples.OPERATIONS and tracked.value > 0
+    def transactional(self) -> AbstractSet[str]:
+        """The producers that have a transactional.id or spent time in the transactional API since they are read."""
+        if self.about.transactional_id:
+            return {key.who for key in self.series}
+        return {
+            key.who
             for key, tracked in self.series.items()
-        )
+            if key.place.attribute in producer_samples.OPERATIONS and tracked.value > 0
+        }
 
 
 class TelemetryReceiver:

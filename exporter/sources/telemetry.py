@@ -54,10 +54,11 @@ def _producers(cluster: str, sender: SenderKey, state: SenderState) -> Iterator[
         elif key.place.type == TYPE:
             of_client = topics[key.who]
             of_client[key.place.attribute] = of_client.get(key.place.attribute, 0.0) + tracked.value
+    transactional = state.transactional()
     for client_id in sorted({*whole, *topics}):
         numbers = {**topics.get(client_id, {}), **whole.get(client_id, {})}
         labels = (cluster, sender.instance, client_id)
-        yield from producer_samples(labels, numbers, transactional=state.is_transactional(client_id))
+        yield from producer_samples(labels, numbers, transactional=client_id in transactional)
 
 
 def _streams_readings(state: SenderState) -> Iterator[tuple[SeriesKey, MBeanValue]]:

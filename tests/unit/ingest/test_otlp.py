@@ -17,6 +17,7 @@ from exporter.ingest.telemetry import MOST_SERIES, TelemetryReceiver
 from exporter.model import Deadline, Facts, Metric, Sample
 from exporter.sources.telemetry import TelemetrySource
 from exporter.web.messages import Answer, Request
+from tests.calls import calls_of
 from tests.fakes.cluster import ManualClock
 from tests.fakes.otlp import COMMIT, CUMULATIVE, DELTA, Push
 
@@ -224,6 +225,35 @@ def test_more_series_of_a_client_than_allowed_are_refused(world: World) -> None:
         push.sum(COMMIT, 1, 1, 2, DELTA, **{"client-id": f"c{number}"})
     answer = world.post(push.json, CLIENT, "application/json")
     assert partial(answer)["rejectedDataPoints"] == "10"
+
+
+def test_the_work_for_one_client_grows_with_its_client_ids_and_not_with_their_square(world: World) -> None:
+    def push(number: int) -> Push:
+        made = Push()
+        for each in range(number):
+            made.sum(COMMIT, 1, 1, 2, DELTA, **{"client-id": f"c{each}"})
+        return made
+
+    world.push(push(100))
+    few = sum(calls_of(world.samples).values())
+    world.push(push(1000))
+    many = sum(calls_of(world.samples).values())
+    assert len(world.values(catalogue.PRODUCER_TXN_SECONDS_TOTAL)) == 1000
+    assert many < 11 * few
+
+
+def test_a_body_of_many_instances_is_not_a_look_at_all_clients_for_each() -> None:
+    world = World(clients=100)
+    for number in range(100):
+        world.push(producer(1, 2), {**CLIENT, "kafka-client-instance-id": f"i{number}"})
+    push = Push()
+    for number in range(300):
+        push.sum(COMMIT, 1, 1, 2, DELTA, **{"client-instance-id": f"other{number}"})
+    body = push.protobuf
+    found = calls_of(lambda: world.post(body, {}))
+    assert found["LatestBySender.put"] == 300
+    assert found["LatestBySender._kept_for"] <= 2 * 100
+    assert world.receiver.left_out() == 100
 
 
 def test_all_that_is_kept_is_within_the_budget() -> None:
