@@ -7,6 +7,7 @@ asks for (DistributedHerder.startTask). In this order: the task's MBeans, the co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -78,9 +79,12 @@ class _Rival(NamedTuple):
 def _rivals(
     transactional_id: str, state: ConnectState, others: Sequence[ConnectState], groups: frozenset[str]
 ) -> Iterator[_Rival]:
-    for group in sorted(groups | {each.group_id for each in others if each.group_id}):
-        if group != state.group_id and transactional_id.startswith(group + "-"):
-            connector, _, task = transactional_id[len(group) + 1 :].rpartition("-")
+    read = {each.group_id for each in others if each.group_id}
+    # The groups are not gone through: any client may name its ids as leaders of Connect do.
+    for dash in re.finditer("-", transactional_id):
+        group = transactional_id[: dash.start()]
+        if group != state.group_id and (group in read or group in groups):
+            connector, _, task = transactional_id[dash.end() :].rpartition("-")
             yield _Rival(group, connector, task, [each for each in others if each.group_id == group])
 
 
@@ -161,8 +165,7 @@ def _by_worker(task: Task, state: ConnectState) -> bool | None:
     """
     if task.worker in state.workers:
         return state.workers[task.worker]
-    names = {each.worker for one in state.connectors for each in one.tasks if each.worker}
-    values = set(state.workers.values())
+    names, values = state.task_workers, set(state.workers.values())
     if len(values) == 1 and names.isdisjoint(state.workers) and len(state.workers) >= len(names):
         return next(iter(values))
     return None
@@ -197,10 +200,7 @@ def _by_log(
 
 
 def _runs(state: ConnectState, connector: str, task: str) -> bool:
-    return any(
-        each.name == connector and each.type != "sink" and any(one.task == task for one in each.tasks)
-        for each in state.connectors
-    )
+    return (connector, task) in state.source_tasks
 
 
 def _id(state: ConnectState, connector: str, task: str) -> str:

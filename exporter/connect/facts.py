@@ -32,3 +32,14 @@ class ConnectState(Fact):
     leader_transactional: bool | None = None
     workers: Mapping[str, bool] = field(default_factory=dict, hash=False)
     plugins: Mapping[str, PluginSupport] = field(default_factory=dict, hash=False)
+    source_tasks: frozenset[TaskKey] = field(init=False, repr=False, compare=False)
+    """The tasks that may be a source's."""
+    task_workers: frozenset[str] = field(init=False, repr=False, compare=False)
+    """The workers that run a task."""
+
+    def __post_init__(self) -> None:
+        # Made here once: each of thousands of tasks is compared with them.
+        found = [(each, task) for each in self.connectors for task in each.tasks]
+        sources = frozenset((each.name, task.task) for each, task in found if each.type != "sink")
+        object.__setattr__(self, "source_tasks", sources)
+        object.__setattr__(self, "task_workers", frozenset(task.worker for _, task in found if task.worker))

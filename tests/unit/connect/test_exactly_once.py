@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import ClassVar
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from exporter.connect.exactly_once import counts_for
+from exporter.connect.exactly_once import LoggedIds, counts_for, other_readings, source_evidence
 from exporter.connect.facts import ConnectState
 from exporter.connect.preflight import PluginAnswer, PluginSupport, read_answer
 from exporter.connect.rest import Connector, Task
 from exporter.connect.workers import QUERIES, SOURCE_TASK, leader_is_transactional, transactional_tasks
 from exporter.jvm.answers import JvmAnswer, MBeanValue
 from exporter.jvm.mbeans import MBean
+from exporter.model import ConnectTaskId
 from tests.fakes.recordings import RECORDINGS, jolokia_answer
 
 GROUPS = frozenset({"etl", "etl-eu"})
@@ -48,6 +53,47 @@ def test_transactions_of_an_id_of_one_task_are_that_tasks() -> None:
     mine = state("etl", "eu-stock")
     assert counts_for("eu-stock", "0", mine, (mine, state("etl-eu", "else")), GROUPS)
     assert not counts_for("eu-stock", "0", mine, (mine,), GROUPS), "the other group's connectors are not known"
+
+
+@given(st.sets(st.text("ab-", min_size=1, max_size=4), max_size=8), st.text("ab-", min_size=1, max_size=12))
+def test_another_reading_of_an_id_is_a_task_of_each_group_that_begins_it(groups: set[str], rest: str) -> None:
+    name = f"{rest}-0"
+    found = other_readings(name, state("a", "b"), (), frozenset(groups))
+    begins = [each for each in sorted(groups - {"a"}) if name.startswith(f"{each}-")]
+    connectors = {each: name.removeprefix(f"{each}-").rpartition("-")[0] for each in begins}
+    assert found == tuple(f"task 0 of connector {of} of group {each}" for each, of in connectors.items() if of)
+
+
+class Walked(tuple[Connector, ...]):
+    """Connectors that count how often somebody goes through all of them."""
+
+    __slots__ = ()
+
+    walks: ClassVar[int] = 0
+
+    def __iter__(self) -> Iterator[Connector]:
+        Walked.walks += 1
+        return super().__iter__()
+
+
+class Groups(frozenset[str]):
+    """Groups through which nobody goes."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("all groups are gone through")
+
+    __or__ = __ror__ = __iter__  # type: ignore[assignment]
+
+
+def test_the_evidence_of_a_task_is_not_a_look_at_all_tasks_and_groups() -> None:
+    connectors = Walked(state("etl", f"c{each}").connectors[0] for each in range(50))
+    mine = ConnectState("etl", connectors, True, group_id="etl", workers={"other:8083": False})
+    Walked.walks = 0
+    log = LoggedIds({"etl-c7-0": ConnectTaskId(True, None)}, Groups({"etl", "etl-c7", "other"}))
+    for number in range(50):
+        source_evidence(connectors[number], mine, (mine,), log)
+        counts_for(f"c{number}", "0", mine, (mine,), log.groups)
+    assert not Walked.walks
 
 
 def recorded(number: int) -> JvmAnswer:
