@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import Probes, probe_coordinators
+from exporter.kafka.requests.leader_epochs import epoch_ends
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import describe_producers
@@ -40,6 +41,7 @@ class Rounds:
         self._connect = connect
         self._scan = LogScan(connect, cluster.clock)
         self._begun: _Begun | None = None
+        self._lost: tuple[str, ...] = ()  # messages about what the last round could not read any more
 
     @property
     def under_way(self) -> bool:
@@ -89,6 +91,8 @@ class Rounds:
         partitions = metadata.topics.get(TRANSACTION_STATE, {})
         if not partitions:
             raise AskError(metadata.errors.get(TRANSACTION_STATE) or _no_log())
+        self._drop_what_was_lost(metadata, deadline)
+        self._lost = ()
         places = [TopicPartition(TRANSACTION_STATE, number) for number in partitions]
         ends = end_offsets(self._cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
         if ends.faults:
@@ -113,7 +117,7 @@ class Rounds:
     def finish(self, deadline: Deadline) -> list[Round]:
         """Read the partitions again, and return the round of each transaction, complete or with its gaps.
 
-        Raises AskError when no broker answers.
+        Raises AskError when no broker answers, or none says whether the log still has what was read of it.
         """
         begun, self._begun = self._begun, None
         if begun is None or not begun.held:
@@ -121,7 +125,10 @@ class Rounds:
         clock = self._cluster.clock
         ended = clock.monotonic()
         places = {each.partition for each in begun.held}
-        leaders = self._cluster.client.confirmed(deadline, sorted({each.topic for each in places}))
+        leaders = self._cluster.client.confirmed(
+            deadline, sorted({each.topic for each in places} | {TRANSACTION_STATE})
+        )
+        self._lost = self._drop_what_was_lost(leaders, deadline)
         again = held_in(self._cluster, leaders, places, deadline)
         found = self._scan.found()
         log = LogRead(
@@ -140,12 +147,36 @@ class Rounds:
             for held, described in begun.held.items()
         ]
 
+    def _drop_what_was_lost(self, metadata: Metadata, deadline: Deadline) -> tuple[str, ...]:
+        """Drop what was read of partitions whose log was truncated since (an unclean election): it may have grown
+        beyond the old end with other records. They are read from their start again. Returns a message for each.
+
+        A log is not truncated while the epoch of its last record lasts. Two logs with one record of an epoch are the
+        same up to it, so that the last one that was read stands for all. Raises AskError without an answer.
+        """
+        read = {TopicPartition(TRANSACTION_STATE, number): epoch for number, epoch in self._scan.epochs.items()}
+        doubtful = {place: epoch for place, epoch in read.items() if metadata.leader_epoch(place) != epoch}
+        if not doubtful:
+            return ()
+        ends = epoch_ends(self._cluster.client, metadata, doubtful, deadline)
+        lost = [
+            place
+            for place, end in ends.values.items()
+            if end.epoch != doubtful[place] or end.offset < self._scan.reached.get(place.partition, 0)
+        ]
+        for place in lost:
+            self._scan.start_again(place.partition)
+        if ends.unanswered:
+            raise AskError(next(iter(ends.unanswered.values())))
+        return tuple(f"{place} lost records that were read" for place in lost)
+
     def opened(self) -> OpenTransactions:
         """The open transactions of the log, as far as it was read: complete after a finished round."""
         grouping = self._cluster.grouping
         found = self._scan.found()
         transactions = found.transactions(lambda each: grouping.of(each).name)
-        return OpenTransactions("txnlog", transactions, not found.undecodable, found.undecodable)
+        missing = (*found.undecodable, *self._lost)
+        return OpenTransactions("txnlog", transactions, not missing, missing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,8 @@ class LogScan:
         self._open: dict[int, dict[bytes, _NewestRecord]] = {}
         self._unread: dict[int, dict[bytes, str]] = {}
         self.reached: dict[int, int] = {}
+        self.epochs: dict[int, int] = {}
+        """The leader epoch of the last record that was read of each partition, where it is known."""
         self.cost = Cost()
 
     # --- Reading ---
@@ -108,7 +110,7 @@ class LogScan:
         began = self._clock.monotonic()
         for number, end in ends.items():
             if end < self.reached.get(number, 0):  # truncated, or created again: the records read are outdated
-                self._start_again(number)
+                self.start_again(number)
         try:
             done = self._read(ends, deadline, advance)
         except AskError:
@@ -168,8 +170,10 @@ class LogScan:
             if offset < self.reached.get(
                 number, 0
             ):  # the position was missing: the client restarted at the earliest offset
-                self._start_again(number)
+                self.start_again(number)
             self.reached[number] = offset + 1
+            if (epoch := message.leader_epoch()) is not None:
+                self.epochs[number] = epoch
             key, value = message.key() or b"", message.value()
             records += 1
             size += len(key) + len(value or b"")
@@ -186,8 +190,10 @@ class LogScan:
                 opened.pop(key, None)
         self.cost = Cost(self.cost.records + records, self.cost.size + size, self.cost.seconds)
 
-    def _start_again(self, number: int) -> None:
+    def start_again(self, number: int) -> None:
+        """Drop what was read of a partition: the next read begins at its start."""
         self.reached.pop(number, None)
+        self.epochs.pop(number, None)
         self._open.pop(number, None)
         self._unread.pop(number, None)
         self._assigned.discard(number)

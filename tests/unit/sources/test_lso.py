@@ -14,10 +14,12 @@ from exporter.core.reading import next_start
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.log.tail import Polled
 from exporter.lso.next_step import next_step
+from exporter.lso.proof import OpenStart
 from exporter.model import (
     BlockerKind,
     Completion,
     CoordinatorTime,
+    Deadline,
     Fact,
     Fault,
     FlinkId,
@@ -35,6 +37,7 @@ from exporter.model import (
 )
 from exporter.sources.lso import LsoSettings, LsoSource
 from exporter.sources.prover import Prover
+from exporter.sources.rounds import Rounds
 from exporter.transactions.records import Status
 from tests.fakes.cluster import (
     LOG,
@@ -85,6 +88,10 @@ def go_on(world: FakeKafka, source: LsoSource, seconds: float, *facts: Fact) -> 
         world.time.pass_(source.interval)
         seen = read(world, source, *facts)
     return seen
+
+
+def within(world: FakeKafka) -> Deadline:
+    return Deadline.after(10.0, world.time.clock.monotonic)
 
 
 def stalls(seen: SourceRead) -> tuple[Stall, ...]:
@@ -372,6 +379,45 @@ def test_what_the_log_has_open_is_never_hanging_whatever_the_coordinators_say() 
         assert [stall.blocker.kind for stall in stalls(seen)] == [BlockerKind.UNKNOWN]
         assert ABORT not in steps(world, seen)
         assert "transactional.id 'app-1' has a transaction open in the log" in steps(world, seen)
+
+
+@pytest.mark.parametrize("epoch_end", [(0, 1), (-1, -1), (3, 9)])
+def test_a_log_that_lost_records_and_grew_again_is_read_from_its_start(epoch_end: tuple[int, int]) -> None:
+    """An unclean election after the first round: the end is beyond the old one, and what is before it is new."""
+    world = world_of(orders=1)
+    world.topics[LOG][0].epoch = 4
+    for number in range(5):
+        write(world, f"app-{number}", 100 + number, Status.COMPLETE_COMMIT)
+    source = source_of(world)
+    stand(world, "orders")
+    go_on(world, source, 20)
+    assert world.tails == 1, "the first round"
+    world.log[0].clear()
+    world.topics[LOG][0].high_watermark = 0
+    write(world, "app-0", 100, Status.COMPLETE_COMMIT)
+    write(world, "app-1", 7, Status.ONGOING, ("orders", 0))
+    for number in range(2, 7):
+        write(world, f"app-{number}", 100 + number, Status.COMPLETE_COMMIT)
+    world.topics[LOG][0].epoch, world.topics[LOG][0].epoch_end = 5, epoch_end
+    seen = go_on(world, source, 300)
+    assert [stall.blocker.kind for stall in stalls(seen)] == [BlockerKind.UNKNOWN]
+    assert ABORT not in steps(world, seen)
+    assert "transactional.id 'app-1' has a transaction open in the log" in steps(world, seen)
+
+
+def test_where_no_leader_says_whether_the_log_lost_records_nothing_is_proven() -> None:
+    world = world_of(orders=1)
+    write(world, "app-9", 9, Status.COMPLETE_COMMIT)
+    source = source_of(world)
+    stand(world, "orders")
+    go_on(world, source, 20)
+    world.topics[LOG][0].epoch = 1
+    world.refuse["OffsetForLeaderEpoch"] = 29
+    seen = go_on(world, source, 300)
+    assert [stall.blocker.kind for stall in stalls(seen)] == [BlockerKind.UNKNOWN]
+    assert "OffsetForLeaderEpoch" in steps(world, seen)
+    world.refuse.clear()
+    assert go_on(world, source, 60).value(HANGING, "orders") == 1
 
 
 @pytest.mark.parametrize("code", [14, 15, 16])
@@ -955,3 +1001,19 @@ def test_a_wrong_clock_of_the_next_life_neither_makes_nor_delays_a_stall(tmp_pat
     assert go_on(world, source, 5, fact).values(SINCE) == {("orders", "0"): began + wrong}
     seen = go_on(world, source, 5, fact, CoordinatorTime(wrong, wrong))
     assert seen.values(SINCE) == {("orders", "0"): began}
+
+
+def test_a_log_that_loses_records_while_a_round_reads_it_leaves_a_gap() -> None:
+    world = world_of(orders=1)
+    write(world, "app-9", 9, Status.COMPLETE_COMMIT)
+    stand(world, "orders")
+    rounds = Rounds(world.cluster(), world.reader)
+    held = OpenStart(TopicPartition("orders", 0), 7, 10)
+    rounds.begin({held: world.time.monotonic}, within(world))
+    assert rounds.read_on(within(world))
+    world.topics[LOG][0].epoch, world.topics[LOG][0].epoch_end = 1, (0, 0)
+    (found,) = rounds.finish(within(world))
+    assert list(found.gaps()) == ["__transaction_state is not read to its end in partition 0"]
+    assert rounds.opened() == OpenTransactions(
+        "txnlog", (), complete=False, missing=("__transaction_state-0 lost records that were read",)
+    )
