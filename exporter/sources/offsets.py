@@ -16,6 +16,10 @@ from exporter.sources.cluster import Cluster, KafkaSource
 HOUR = 3600.0
 MOST_SERIES = 5000
 """Largest number of pairs of group and topic that are counted. The others are counted as dropped series."""
+MOST_GROUPS = 20_000
+"""Largest number of groups whose instants are kept, for each way to commit: a client may commit for any names."""
+MOST_DROPPED = 50_000
+"""Pairs without a series that are told apart; there may be more."""
 SPACING = 10.0
 """Resolution in seconds of the commit instants kept of a group: at most 360 in an hour."""
 
@@ -56,8 +60,9 @@ class OffsetsSource(KafkaSource):
             self._take(commits)
         yield from dict.fromkeys(self._reader.faults)
         yield from self._counters()
+        self._forget_silent(wall)
         if not self._reader.faults and all(self._reader.positions.get(each) == end for each, end in by_number.items()):
-            yield self._fact(wall)
+            yield self._fact()
 
     def _begin(self, metadata: Metadata, ends: dict[int, int], wall: float, deadline: Deadline) -> Iterator[Fault]:
         """Give every partition without a position the offset of an hour ago."""
@@ -75,24 +80,31 @@ class OffsetsSource(KafkaSource):
         if not self._cluster.shard.holds(commits.group):
             return
         at = commits.timestamp_ms / 1000
-        instants = self._times.setdefault((commits.group, commits.transactional), deque())
-        if not instants or at >= instants[-1] + SPACING:
+        who = (commits.group, commits.transactional)
+        instants = self._times.get(who)
+        if instants is None and len(self._times) < 2 * MOST_GROUPS:
+            instants = self._times[who] = deque()
+        if instants is not None and (not instants or at >= instants[-1] + SPACING):
             instants.append(at)
         if self._began is None or at < self._began:
             return  # before the start of this process, whose counters begin at 0
         key = (commits.group, commits.topic, commits.transactional)
         if key not in self._counts and len(self._counts) >= MOST_SERIES:
-            self._dropped.add((commits.group, commits.topic))
+            if len(self._dropped) < MOST_DROPPED:
+                self._dropped.add((commits.group, commits.topic))
             return
         self._counts[key] = self._counts.get(key, 0) + commits.records
 
-    def _fact(self, wall: float) -> GroupCommits:
-        """The commits of the last hour. Groups without a commit in it are dropped."""
+    def _forget_silent(self, wall: float) -> None:
+        """Drop what is older than an hour, and groups without a commit since: also while a partition cannot be read."""
         for key, instants in list(self._times.items()):
             while instants and instants[0] < wall - HOUR:
                 instants.popleft()
             if not instants:
                 del self._times[key]
+
+    def _fact(self) -> GroupCommits:
+        """The commits of the last hour."""
         groups = {group for group, _ in self._times}
         return GroupCommits(
             {
