@@ -53,7 +53,7 @@ class Aggregates:
         self._shard = shard
         self._changes = 0
         self._by_name: dict[str, ApplicationCounters] = {}
-        self._folded: set[str] = set()
+        self._folded: dict[str, int] = {}  # applications in the overflow with their number of ids
         self._others: dict[str, int] = {}  # applications of other shards with their number of ids
         self._fences: dict[str, tuple[str, deque[float]]] = {}
         self._ends: deque[UncleanEnd] = deque(maxlen=max(200, caps.unclean_ends * 10))
@@ -145,7 +145,7 @@ class Aggregates:
         own = self._by_name.get(application.name)
         if own is None:
             if len(self._by_name) >= self._caps.applications:
-                self._folded.add(application.name)
+                self._folded[application.name] = self._folded.get(application.name, 0) + 1
                 application = Application(self._shard.overflow, "other")
             own = self._by_name.setdefault(application.name, ApplicationCounters(application, transactional_id))
         own.ids += 1
@@ -201,6 +201,8 @@ class Aggregates:
             self._forget_other(entry.application)
             return
         own.ids -= 1
+        if entry.application == self._shard.overflow:
+            self._forget_folded(self._grouping.of(entry.transactional_id).name)
         if own.ids <= 0 and self._ids_known:
             self._drop(entry.application)
 
@@ -217,6 +219,13 @@ class Aggregates:
             if self._others[name] <= 0 and self._ids_known:
                 del self._others[name]
                 self.flink.applications.discard(name)
+
+    def _forget_folded(self, name: str) -> None:
+        """An id of the overflow expired. Flink makes new names for years: those without an id are no longer counted."""
+        if (left := self._folded.get(name, 0) - 1) > 0:
+            self._folded[name] = left
+        else:
+            self._folded.pop(name, None)
 
     def _drop(self, name: str) -> None:
         del self._by_name[name]

@@ -178,6 +178,22 @@ def test_above_the_cap_applications_are_folded_and_sums_stay_true(numbers: list[
     assert ((catalogue.OVERFLOW, "committed") in committed) == (folded > 0)
 
 
+def test_applications_beyond_the_cap_that_have_no_id_any_more_are_no_longer_counted() -> None:
+    aggregates = aggregates_of(Caps(applications=1))
+    aggregates.complete_since(0)
+    entry_of(aggregates, "pay-1")
+    stays = entry_of(aggregates, "stays-1")
+    for number in range(100):
+        entries = [entry_of(aggregates, f"gone{number}x-{each}") for each in range(2)]
+        for entry in entries:
+            assert entry.application == catalogue.OVERFLOW
+            aggregates.take(Forgotten(entry), new=True)
+    dropped = {each.labels: each.value for each in gauge_list(aggregates) if each.metric is catalogue.SERIES_DROPPED}
+    assert dropped == {(catalogue.TRANSACTIONS_TOTAL.name,): 4.0}
+    aggregates.take(Forgotten(stays), new=True)
+    assert catalogue.SERIES_DROPPED not in {each.metric for each in gauge_list(aggregates)}
+
+
 def test_an_application_goes_with_its_last_id_and_leaves_nothing_behind() -> None:
     aggregates = aggregates_of()
     entries = [entry_of(aggregates, f"pay-{number}") for number in range(2)]
