@@ -110,6 +110,7 @@ class KafkaSinkJob:
         self.restarts: deque[float] = deque(maxlen=100)
         self.cleaned: float | None = None  # when a start of the job last ended a transaction of an earlier one
         self._habits: _Habits | None = None
+        self._incrementing: bool | None = None  # until the next commit
 
     @property
     def habits(self) -> _Habits:
@@ -160,7 +161,7 @@ class KafkaSinkJob:
             commit = _Commit(instant, begun, who.number)
             _keep(subtask.commits, commit, self._most)
             _keep(self._newest, (commit, who.subtask), GAPS)
-            self._habits = None
+            self._habits = self._incrementing = None
 
     def is_completed(self, who: FlinkId, begun: float | None) -> bool:
         """Whether the checkpoint is known to be complete: with INCREMENTING names, another subtask has committed it."""
@@ -168,10 +169,13 @@ class KafkaSinkJob:
         return instant is not None and begun is not None and instant > begun and self._is_incrementing()
 
     def _is_incrementing(self) -> bool:
-        subtasks = self.subtasks.values()
-        return any(len(each.commits) >= FEWEST_NUMBERS for each in subtasks) and not any(
-            each.reused for each in subtasks
-        )
+        """Asked for each open transaction of the job: all subtasks are looked at once after a commit."""
+        if self._incrementing is None:
+            subtasks = self.subtasks.values()
+            self._incrementing = any(len(each.commits) >= FEWEST_NUMBERS for each in subtasks) and not any(
+                each.reused for each in subtasks
+            )
+        return self._incrementing
 
     def clean_up(self, instant: float) -> None:
         """A start of the job ended a transaction of an earlier one; those that come close together are one start."""

@@ -21,6 +21,7 @@ from exporter.model import (
     TopicPartition,
     TransactionState,
 )
+from tests.calls import calls_of
 
 T0 = 1_790_000_000.0
 INTERVAL = 60.0
@@ -311,3 +312,22 @@ def test_the_interval_and_the_shortest_timeout_of_a_job_are_given_for_its_postur
     assert (job.prefix, job.application, job.timeout) == ("orders", "orders", 600.0)
     assert job.interval == pytest.approx(INTERVAL, abs=1.0)
     assert sink.jobs.times([])[0].timeout is None
+
+
+def test_an_open_transaction_of_a_job_is_not_a_look_at_all_its_subtasks() -> None:
+    jobs, now, subtasks = Jobs(), 1000.0, 60
+    for checkpoint in range(1, 7):
+        for subtask in range(subtasks):
+            jobs.initialised(f"p-{subtask}-{checkpoint + 1}", "p", now - 0.5)
+            if checkpoint < 6 or not subtask:
+                jobs.ended(f"p-{subtask}-{checkpoint}", "p", Outcome.COMMITTED, subtask, now - 10, now)
+        now += 10
+    waits = [
+        OpenTransaction(f"p-{each}-6", "p", each, 0, TransactionState.ONGOING, now - 20, 900.0, None, frozenset())
+        for each in range(1, subtasks)
+    ]
+    found = calls_of(lambda: jobs.judge(waits, now))
+    assert found["Subtask.reused"] <= 2 * subtasks
+    assert all(each.committing for each in jobs.judge(waits, now).values())
+    jobs.ended("p-1-2", "p", Outcome.COMMITTED, 1, now - 15, now)  # a number that was used before: they are pooled
+    assert not any(each.committing for each in jobs.judge(waits, now).values())
