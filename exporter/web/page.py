@@ -47,13 +47,19 @@ class PageVerdict(NamedTuple):
     details: tuple[str, ...] = ()
 
 
-def verdict(status: Mapping[str, Any]) -> PageVerdict:
-    """The most important state; good only where every request was answered."""
+NOBODY = PageVerdict("blind", "No cluster of this name is watched")
+
+
+def verdict(status: Mapping[str, Any], hidden: int = 0) -> PageVerdict:
+    """The most important state; good only where every request was answered. ``hidden`` are the stalled partitions that
+    a filter took out of the status.
+    """
     clusters, shard = status["clusters"], status["shard"]
     every = [stall for cluster in clusters for stall in cluster["stalled_partitions"]]
     stalled = [stall for stall in every if stall["ignored"] is None]
     ignored = len(every) - len(stalled)
     beside = f" but {_count(ignored, 'partition')} of topics that are ignored" if ignored else ""
+    beside += f" but {_count(hidden, 'partition')} that the filter hides" if hidden else ""
     blind = tuple(_blind_spots(clusters))
     failures = (*_storms(clusters), *_failures(clusters))
     warnings = tuple(_warnings(clusters))
@@ -137,13 +143,13 @@ def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, s
     With a filter the whole page, with its headline, is of the filtered status, and names the filter.
     """
     whole = {**status, "clusters": [_with_stalls(each) for each in status["clusters"]]}
-    status = shown.applied(whole)
+    hidden, status = shown.hidden(whole), shown.applied(whole)
     template = _environment().get_template("status.html")
     return template.render(
         status=status,
-        verdict=verdict(status),
+        verdict=NOBODY if shown.clusters and not status["clusters"] else verdict(status, hidden),
         shown=shown,
-        hidden_stalls=shown.hidden(whole),
+        hidden_stalls=hidden,
         curve=curve,
         by_holder=by_holder,
         by_reason=by_reason,

@@ -32,6 +32,16 @@ def test_a_filter_says_how_many_stalls_it_hides() -> None:
     assert "is not shown" not in page(whole, shown=Filter(applications=frozenset({"pay"})))
 
 
+def test_what_a_filter_hides_is_not_said_to_be_fine() -> None:
+    text = " ".join(page(status(*FINE, Stalls((STALL,))), shown=Filter(applications=frozenset({"billing"}))).split())
+    assert "No partition is stalled but 1 partition that the filter hides, and every source answers." in text
+    assert "No partition is stalled, and" in page(status(*FINE), shown=Filter(applications=frozenset({"billing"})))
+    other = page(status(*FINE), shown=Filter(frozenset({"prdo"})))
+    assert "No cluster of this name is watched" in other
+    assert "All fine" not in other
+    assert "All fine" in page(status(*FINE), shown=Filter(frozenset({"prod"})))
+
+
 def test_a_stall_whose_holder_is_not_known_is_shown_with_every_filter() -> None:
     whole = status(*FINE[:1], Stalls((UNNAMED,)))
     assert Filter(applications=frozenset({"billing"})).hidden(whole) == 0
