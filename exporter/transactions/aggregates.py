@@ -23,7 +23,8 @@ from exporter.transactions.id_changes import NewIds
 
 HOUR = 3600.0
 MOST_SECTIONS = 10_000
-"""Size of the cache of known partition lists; a full cache is cleared."""
+MOST_SECTION_BYTES = 4 * 1024 * 1024
+"""Size of the cache of known partition lists; a full cache is cleared. A list may have thousands of partitions."""
 MOST_NEW = 10_000
 """Largest number of applications remembered for ``recent_applications``."""
 FENCES_WINDOW = 600.0
@@ -59,6 +60,7 @@ class Aggregates:
         self._ends: deque[UncleanEnd] = deque(maxlen=max(200, caps.unclean_ends * 10))
         self._seen: dict[str, int] = {}
         self._sections: set[bytes] = set()
+        self._section_bytes = 0
         self.flink = Jobs()
         self.new_ids = NewIds(grouping)
         self._offset_sections: dict[bytes, frozenset[int]] = {}  # those of them with partitions of __consumer_offsets
@@ -236,10 +238,12 @@ class Aggregates:
 
     def _learn(self, transaction: Ended) -> None:
         """Note the topics of a new list of partitions; the same lists recur often."""
-        if len(self._sections) >= MOST_SECTIONS:
+        if len(self._sections) >= MOST_SECTIONS or self._section_bytes >= MOST_SECTION_BYTES:
             self._sections.clear()
             self._offset_sections.clear()
+            self._section_bytes = 0
         self._sections.add(transaction.section)
+        self._section_bytes += len(transaction.section)
         partitions = decode_section(transaction.section, transaction.layout)
         self.topics.update(partition.topic for partition in partitions)
         if offsets := frozenset(each.partition for each in partitions if each.topic == CONSUMER_OFFSETS):

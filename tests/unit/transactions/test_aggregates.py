@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from exporter import catalogue
 from exporter.core.shard import Shard
-from exporter.model import Distribution, Metric, Outcome, Sample
-from exporter.transactions.aggregates import Aggregates, Caps
+from exporter.model import Distribution, Metric, Outcome, Sample, TopicPartition
+from exporter.transactions.aggregates import MOST_SECTION_BYTES, Aggregates, Caps
 from exporter.transactions.application_counters import counter_samples, last_samples
 from exporter.transactions.applications import Grouping
-from exporter.transactions.entries import Appeared, Ended, Entry, Forgotten, Initialised
+from exporter.transactions.entries import Appeared, Ended, Entry, Forgotten, Initialised, encode_section
 from tests.calls import calls_of
 
 NOW = 1_790_000_000.0
@@ -351,3 +351,17 @@ def test_what_a_client_has_learned_does_not_cost_a_look_at_each_application() ->
         found = calls_of(partial(entry_of, aggregates, learned))
         assert found["Grouping.explain"] <= 2
         assert found["form_of"] <= 1
+
+
+def test_lists_of_thousands_of_partitions_are_not_all_remembered() -> None:
+    aggregates = aggregates_of()
+    entry = entry_of(aggregates, "pay-1")
+    first = (0).to_bytes(4)
+    base = encode_section(frozenset(TopicPartition("orders", each) for each in range(2000)))
+    for number in range(2 * MOST_SECTION_BYTES // len(base)):
+        section = base.replace(first, (3000 + number).to_bytes(4), 1)
+        ended = Ended(entry, 7, 1, 2, Outcome.COMMITTED, 0, 0, number, 60_000, number, section)
+        aggregates.take(ended, new=True)
+    kept = sum(map(len, aggregates._sections))
+    assert kept <= MOST_SECTION_BYTES + len(base)
+    assert aggregates.topics == {"orders"}
