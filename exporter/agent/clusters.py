@@ -95,7 +95,6 @@ class Clusters:
             ready=self.ready(),
             version=__version__,
             shard=self._shard,
-            late=True,
         )
 
     def apply(self, config: Config, stop_seconds: float) -> Changes:

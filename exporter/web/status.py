@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from exporter.audit_result.result import AuditResults
 from exporter.connect.facts import ConnectState
@@ -33,9 +33,6 @@ from exporter.web.late import LateDocuments
 from exporter.web.pipeline_documents import audit_document, connect_document, query_document
 from exporter.web.transaction_documents import open_transaction_document, stall_document, unclean_end_document
 
-V = TypeVar("V")
-D = TypeVar("D")
-
 
 class ClusterSettings(NamedTuple):
     """Settings of a cluster: its name ("" for none) and its bootstrap servers."""
@@ -52,11 +49,10 @@ def document(
     ready: bool,
     version: str,
     shard: Shard = WHOLE,
-    late: bool = False,
 ) -> docs.StatusDocument:
     """The document of ``/api/v1/status``. ``settings`` are by group key, ``now`` is Unix seconds.
 
-    Where it is ``late``, each stalled partition and each open transaction in it is made when it is looked at.
+    Each stalled partition and each open transaction in it is made when it is looked at.
 
     With shards it is of this shard: the stalled partitions of its topics, and its applications.
     Instants are RFC 3339 in UTC, and ``*_timestamp`` beside them Unix seconds. An empty list means none only where
@@ -68,28 +64,11 @@ def document(
         "generated_at_timestamp": now,
         "ready": ready,
         "shard": None if shard.whole else {"index": shard.index, "count": shard.count},
-        "clusters": [
-            _cluster(
-                group, settings.get(group.key, ClusterSettings("", "")), now, shard, LateDocuments if late else _made
-            )
-            for group in groups
-        ],
+        "clusters": [_cluster(group, settings.get(group.key, ClusterSettings("", "")), now, shard) for group in groups],
     }
 
 
-class _Documents(Protocol):
-    """Makes a document of each value."""
-
-    def __call__(self, values: Sequence[V], make: Callable[[V], D], /) -> Sequence[D]: ...
-
-
-def _made(values: Sequence[V], make: Callable[[V], D]) -> Sequence[D]:
-    return [make(each) for each in values]
-
-
-def _cluster(
-    group: GroupState, settings: ClusterSettings, now: float, shard: Shard, documents: _Documents
-) -> docs.ClusterDocument:
+def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Shard) -> docs.ClusterDocument:
     identity = group.facts.get(ClusterIdentity)
     stalls = group.facts.get(Stalls)
     opened = group.facts.get(OpenTransactions)
@@ -113,7 +92,7 @@ def _cluster(
             "waiting_groups": list(waiting.get(stall.partition, ())),
         }
 
-    def opened_one(transaction: OpenTransaction) -> docs.OpenTransactionDocument:
+    def open_transaction(transaction: OpenTransaction) -> docs.OpenTransactionDocument:
         return open_transaction_document(transaction, theirs, flink.by_producer.get(transaction.producer_id))
 
     return {
@@ -130,8 +109,10 @@ def _cluster(
         "missing": list(opened.missing) if opened else [],
         "clock_distance_seconds": time.ahead,
         "sources": [_source(state) for state in group.sources],
-        "stalled_partitions": documents(stalls.stalls if stalls else (), stalled),
-        "open_transactions": documents([each for each in transactions if shard.tells_of(each.application)], opened_one),
+        "stalled_partitions": LateDocuments(stalls.stalls if stalls else (), stalled),
+        "open_transactions": LateDocuments(
+            [each for each in transactions if shard.tells_of(each.application)], open_transaction
+        ),
         "unclean_ends": [unclean_end_document(end, theirs) for end in (ends.ends if ends else ())],
         "connect": [
             connect_document(state) for state in sorted(group.facts.all(ConnectState), key=lambda each: each.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from typing import Any
 
 from exporter.core.runner import GroupState
 from exporter.model import Facts, OpenTransactions, Stalls, TopicPartition
@@ -19,7 +20,18 @@ STALLS = Stalls(tuple(STALL._replace(partition=TopicPartition("orders", number))
 OPENED = OpenTransactions("txnlog", tuple(OPEN._replace(producer_id=number) for number in range(MANY)), complete=True)
 GROUPS = [GroupState("prod", Facts({Stalls: STALLS, OpenTransactions: OPENED}, (STALLS, OPENED)), ())]
 SETTINGS = {"prod": ClusterSettings("prod", "b1:9092")}
-WHOLE, LATE = (document(GROUPS, SETTINGS, now=NOW, ready=True, version="1.2.3", late=late) for late in (False, True))
+
+
+def status(*, late: bool) -> dict[str, Any]:
+    """The document as it is, or with all of it made."""
+    found = document(GROUPS, SETTINGS, now=NOW, ready=True, version="1.2.3")
+    made: list[dict[str, Any]] = [dict(each) for each in found["clusters"]]
+    for each in () if late else made:
+        each.update({key: list(each[key]) for key in ("stalled_partitions", "open_transactions")})
+    return {**found, "clusters": made}
+
+
+WHOLE, LATE = status(late=False), status(late=True)
 
 
 def test_a_late_document_is_written_and_shown_as_any_other() -> None:
@@ -37,7 +49,7 @@ def memory_of(*, late: bool) -> int:
     """The peak while a document is made and written."""
     tracemalloc.start()
     try:
-        json_lines(document(GROUPS, SETTINGS, now=NOW, ready=True, version="1.2.3", late=late), LEVELS)
+        json_lines(status(late=late), LEVELS)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -43,6 +43,7 @@ from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
 from exporter.transactions.last_hour import LastHour
 from exporter.web.instants import instant
+from exporter.web.json_lines import json_lines
 from exporter.web.page import CONTENT_SECURITY_POLICY, page, verdict
 from exporter.web.status import ClusterSettings, document
 from tests.proofs import proven
@@ -75,7 +76,7 @@ def facts(*each: Fact) -> Facts:
 def status(*each: Fact, sources: tuple[SourceState, ...] = (UP,), ready: bool = True) -> dict[str, Any]:
     settings = {"prod": ClusterSettings("prod", "b1:9092")}
     made = document([GroupState("prod", facts(*each), sources)], settings, now=NOW, ready=ready, version="1.2.3")
-    return conform("status", made)
+    return conform("status", json.loads(json_lines(made, 4)))
 
 
 def cluster(*each: Fact) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from exporter.connect.facts import ConnectState
@@ -10,6 +11,7 @@ from exporter.core.facts import FactStore
 from exporter.core.runner import GroupState
 from exporter.core.worker import SourceState
 from exporter.model import Fact, Facts, Fault, OpenTransactions, Reason, Snapshot, Stalls, UncleanEnds
+from exporter.web.json_lines import json_lines
 from exporter.web.page import page, verdict
 from exporter.web.status import ClusterSettings, document
 from exporter.words import FailureCause
@@ -35,7 +37,7 @@ def status(*states: ConnectState) -> dict[str, Any]:
     facts = Facts({type(fact): fact for fact in fine}, (*fine, *states))
     group = GroupState("prod", facts, (SourceState("connect", "main", "prod", up=True),))
     made = document([group], {"prod": ClusterSettings("prod", "b1:9092")}, now=1.0, ready=True, version="1")
-    return conform("status", made)
+    return conform("status", json.loads(json_lines(made, 4)))
 
 
 def test_what_failed_is_listed_with_its_reason() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from exporter.audit_result.result import AuditResult, AuditResults, Finding, TopicResult
@@ -9,6 +10,7 @@ from exporter.core.runner import GroupState
 from exporter.core.worker import SourceState
 from exporter.model import Fact, Facts, OpenTransactions, Stalls, UncleanEnds
 from exporter.spark.queries import Lag, Origin, QueryEnd, QueryKey, SparkView, StreamingQuery
+from exporter.web.json_lines import json_lines
 from exporter.web.page import page, verdict
 from exporter.web.status import ClusterSettings, document
 from exporter.words import AuditVerdict, QueryState, TerminationReason
@@ -54,7 +56,7 @@ def status(*facts: Fact) -> dict[str, Any]:
         "prod", Facts({type(fact): fact for fact in fine}, fine), (SourceState("spark", "spark", "prod", up=True),)
     )
     made = document([group], {"prod": ClusterSettings("prod", "b1:9092")}, now=NOW, ready=True, version="1")
-    return conform("status", made)
+    return conform("status", json.loads(json_lines(made, 4)))
 
 
 def test_queries_are_listed_with_what_is_known_of_them() -> None:
