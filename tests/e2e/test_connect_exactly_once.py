@@ -159,7 +159,6 @@ def test_colliding_ids_are_nobody_elses_and_without_mbeans_nobodys(
             and (commits(seen, "etl-eu", "eu-orders") or 0) > 0
             and (commits(seen, "etl", "copy") or 0) > 0
         ),
-        60,
     )
     assert commits(metrics, "etl", "eu-stock") is None, "the id etl-eu-stock-0 is the task of the other group"
     assert commits(metrics, "etl", "eu-orders") is None

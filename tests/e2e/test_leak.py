@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 from demo.agent import AgentProcess, Metrics
 from demo.cluster import KafkaCluster
 from demo.workloads.producers import RdkafkaProducer
@@ -42,7 +40,6 @@ def _held(agent: AgentProcess, metrics: Metrics) -> HeldResources:
     return HeldResources(len(list((process / "task").iterdir())), len(list((process / "fd").iterdir())), len(ours))
 
 
-@pytest.mark.timeout(300)
 def test_threads_descriptors_and_series_stay_flat(start_agent: StartAgent, fresh: Callable[[str], str]) -> None:
     with KafkaCluster("4.3.1", properties=FORGETFUL) as kafka:
         agent = start_agent("--bootstrap-server", kafka.bootstrap, "--cluster.name", "leak", environment=OFTEN)
@@ -65,7 +62,6 @@ def test_threads_descriptors_and_series_stay_flat(start_agent: StartAgent, fresh
                 lambda seen, topic=topic, application=application: (  # type: ignore[misc]
                     application not in seen.text and topic not in seen.text
                 ),
-                timeout=60,
             )
             after.append(_held(agent, metrics))
         first, last = after[1], after[-1]  # the first round made the internal topics, and what watches them

@@ -112,7 +112,7 @@ def test_the_table_says_what_to_set_and_ignored_checks_are_left_out(place: Postu
 def test_the_agent_exposes_the_same_checks(place: PostureTarget, start_agent: StartAgent) -> None:
     agent = start_agent("--config", str(place.config))
     metrics = agent.wait_until(
-        lambda seen: seen.value(catalogue.POSTURE_CHECK, check="topic_min_isr", subject=POOR) == 0, timeout=60
+        lambda seen: seen.value(catalogue.POSTURE_CHECK, check="topic_min_isr", subject=POOR) == 0
     )
     assert metrics.value(catalogue.POSTURE_CHECK, check="topic_min_isr", subject=GOOD) == 1
     assert metrics.value(catalogue.POSTURE_CHECK, check="transaction_version", subject="prod") == 1
@@ -141,7 +141,7 @@ def test_ids_that_are_new_at_every_start_are_found_and_stable_ones_are_not(
     watched = {"name": "prod", "kafka": {"bootstrap.servers": place.kafka.bootstrap}, "posture": {"interval": "5s"}}
     config.write_text(json.dumps({"clusters": [watched]}))
     agent = start_agent("--config", str(config))
-    agent.wait_until(lambda seen: seen.value(catalogue.RECENT_APPLICATIONS) is not None, timeout=60)
+    agent.wait_until(lambda seen: seen.value(catalogue.RECENT_APPLICATIONS) is not None)
     for _ in range(4):
         with (
             RdkafkaProducer(place.kafka, f"{restless}-{uuid4()}") as changing,

@@ -133,7 +133,7 @@ def test_a_topic_that_is_deleted_between_two_calls_is_a_fault_and_keeps_the_othe
         metadata = client.metadata(soon())
         kafka.delete_topic(goes)
         asked = [TopicPartition(stays, 0), TopicPartition(goes, 0)]
-        until = Deadline.after(20)
+        until = Deadline.after(180)
         # The leader forgets the topic a moment after the controller does.
         while (goes, 0) in end_offsets(client, metadata, asked, Isolation.READ_COMMITTED, soon()).values:
             assert not until.over

@@ -208,7 +208,7 @@ def test_the_brokers_die_with_an_owner_that_is_killed(tmp_path: Path) -> None:
         brokers = _java_processes_of(tmp_path)
         assert len(brokers) == 1
         owner.send_signal(signal.SIGKILL)
-    until = Deadline.after(10)
+    until = Deadline.after(180)
     while _java_processes_of(tmp_path) and poll(until):
         pass
     assert _java_processes_of(tmp_path) == []
@@ -232,7 +232,7 @@ def _write_one(producer: Producer, topic: str) -> None:
 
 
 def _until_ended_by_the_coordinator(cluster: KafkaCluster, transactional_id: str) -> None:
-    until = Deadline.after(30)
+    until = Deadline.after(180)
     while "CompleteAbort" not in cluster.transactions_tool("describe", "--transactional-id", transactional_id).stdout:
         assert poll(until), "the coordinator did not end the transaction"
 
