@@ -23,7 +23,9 @@ CHANGED = ("", *logs.THIRD_PARTY, "kafka.admin.client")
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Say beside a failure how busy the machine was."""
     report = yield
     if report.failed:
