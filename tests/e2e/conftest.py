@@ -138,7 +138,7 @@ def kafka_4(clusters: Callable[..., KafkaCluster]) -> KafkaCluster:
     return clusters(VERSIONS[0])
 
 
-@pytest.fixture(params=[RdkafkaProducer, JavaProducer], ids=["rdkafka", "java"])
+@pytest.fixture(params=[JavaProducer, *in_proof(RdkafkaProducer)], ids=["java", "rdkafka"])
 def make_producer(request: pytest.FixtureRequest) -> ProducerClass:
     """Each client generation in turn: a class to be called with ``(cluster, transactional_id, timeout=...)``."""
     made: ProducerClass = request.param

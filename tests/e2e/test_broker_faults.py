@@ -19,7 +19,7 @@ from demo.workloads.producers import Producer, ProducerClass, ProducerError, Rdk
 from exporter import catalogue
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline
-from tests.e2e.conftest import EnterContext, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 
 OPTIONS = ("--cluster.name", "weather", "--lso.stall-after", "4s")
 OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "5s", "KAFKA_EOS_CLUSTERS__0__GROUPS__INTERVAL": "5s"}
@@ -45,7 +45,7 @@ def _application(producer: Producer) -> str:
     return producer.transactional_id.rpartition("-")[0]
 
 
-@pytest.mark.parametrize("how", ["stop", "kill"])
+@pytest.mark.parametrize("how", [*in_proof("stop"), "kill"])
 def test_counters_carry_on_when_the_coordinator_moves(
     how: str,
     three: KafkaCluster,
@@ -159,6 +159,7 @@ def test_a_paused_broker_costs_its_own_samples_only(
     agent.wait_until(lambda seen: all(sample.value == 1 for sample in seen.samples(catalogue.SOURCE_UP)))
 
 
+@pytest.mark.proof
 def test_with_one_coordinator_stopped_the_kind_is_unknown_until_it_is_back(
     start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
@@ -188,7 +189,7 @@ def test_with_one_coordinator_stopped_the_kind_is_unknown_until_it_is_back(
         agent.wait_until(lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, topic=topic, kind="hanging"))
 
 
-@pytest.mark.parametrize("ending", ["stop", "kill"])
+@pytest.mark.parametrize("ending", [*in_proof("stop"), "kill"])
 def test_an_agent_that_was_away_counts_what_it_missed(
     ending: str,
     kafka_4: KafkaCluster,

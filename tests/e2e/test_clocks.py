@@ -14,7 +14,7 @@ from demo.cluster import KafkaCluster
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from tests.chaos.agent import SKEWED
-from tests.e2e.conftest import EnterContext, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 
 LOOK_SECONDS = 3.0
 """Looks are a second apart, and a stall is dated by the look that first saw it."""
@@ -24,7 +24,7 @@ OFTEN = {
 }
 
 
-@pytest.mark.parametrize("wrong", [-60, 95])
+@pytest.mark.parametrize("wrong", [*in_proof(-60), 95])
 def test_a_stall_is_dated_right_after_a_life_with_a_wrong_clock(
     kafka_4: KafkaCluster,
     start_agent: StartAgent,

@@ -18,6 +18,8 @@ from demo.jvm_agents import JvmAgents
 from exporter import catalogue
 from tests.e2e.conftest import StartAgent
 
+pytestmark = pytest.mark.proof
+
 KEY = "exactly.once.source.support"
 WORKER = "connect_worker_exactly_once"
 OFFSETS = "connect_offsets_topic"

@@ -17,7 +17,7 @@ from demo.flink import FlinkJob, Naming
 from demo.processes import poll
 from exporter import catalogue
 from exporter.model import Deadline
-from tests.e2e.conftest import EnterContext, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 
 INTERVAL = 6.0
 STALL_AFTER = 3
@@ -98,7 +98,7 @@ def runs(numbers: set[int], splits: int) -> set[int]:
     return {each for begin in begins for each in range(begin, max(n for n in numbers if n // part * part == begin) + 1)}
 
 
-@pytest.mark.parametrize("naming", ["INCREMENTING", "POOLING"])
+@pytest.mark.parametrize("naming", ["INCREMENTING", *in_proof("POOLING")])
 def test_a_job_that_dies_after_a_checkpoint_is_reported_its_deadline_and_loses_nothing(
     kafka_4: KafkaCluster, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str], naming: Naming
 ) -> None:

@@ -6,11 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from demo.agent import AgentProcess, Metrics
 from demo.cluster import KafkaCluster
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from tests.e2e.conftest import StartAgent
+
+pytestmark = pytest.mark.proof
 
 FORGETFUL = {
     # Longer than three producers take on a busy machine: an application whose last id expired begins at 0 again.

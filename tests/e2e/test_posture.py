@@ -133,6 +133,7 @@ def test_a_refused_grant_leaves_its_checks_unknown_with_the_grant(tmp_path: Path
         assert done.code in (1, 2)
 
 
+@pytest.mark.proof
 def test_ids_that_are_new_at_every_start_are_found_and_stable_ones_are_not(
     place: PostureTarget, start_agent: StartAgent, fresh: Callable[[str], str], tmp_path: Path
 ) -> None:

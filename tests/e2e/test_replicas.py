@@ -20,6 +20,8 @@ from exporter.core.shard import Shard
 from exporter.model import Deadline
 from tests.e2e.conftest import StartAgent
 
+pytestmark = pytest.mark.proof
+
 SHARDS = [Shard(index, 3) for index in range(3)]
 OFTEN = {
     "KAFKA_EOS_CLUSTERS__0__LSO__INTERVAL": "1s",

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from demo.cluster import KafkaCluster
 from demo.formatter import transaction_log
 from demo.workloads.producers import JavaProducer, RdkafkaProducer
 from exporter import catalogue
 from tests.e2e.conftest import EnterContext, StartAgent
 from tests.e2e.highest_counters import HighestCounters, outcomes_of
+
+pytestmark = pytest.mark.proof
 
 OLD, NEW = "3.9.2", "4.3.1"
 
