@@ -16,7 +16,7 @@ from exporter.commands.history_run import until_stopped
 from exporter.commands.output import say
 from exporter.commands.settings import UsageError, add_cluster_flags
 from exporter.commands.spark import add_spark_flags, spark_conf
-from exporter.jobs.session import SessionError, is_local, kafka_connector, spark_session
+from exporter.jobs.session import SessionError, is_local, kafka_connector, spark_module, spark_session
 from exporter.kafka.client import AskError
 from exporter.sources.cluster import Cluster
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from exporter.jobs.audit.follow import Follow
     from exporter.jobs.audit.outcome import AuditReport, AuditSettings
 
-AVRO = "org.apache.spark:spark-avro_2.13"
 CODES = {"clean": 0, "findings": 1, "unknown": 2}
 
 _EXAMPLES = """\
@@ -183,7 +182,7 @@ def _audit(
         offset_range.described(cluster.client, topic, access.deadline())
     packages = [connector, *{package for table in audit.tables for package in table.packages}]
     if audit.shape.avro_schema is not None:
-        packages.append(f"{AVRO}:{connector.rpartition(':')[2]}")
+        packages.append(spark_module("spark-avro"))
     # What is compared with a table is shuffled as text.
     shuffle = PLAIN_SHUFFLE if is_local(options.master) and not audit.tables else {}
     # A value that is not a number becomes null, and is counted, instead of failing the job.
