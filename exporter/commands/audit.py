@@ -45,11 +45,11 @@ exit codes: 0 clean, 1 found, 2 could not be determined
 """
 
 
-def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``audit``."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "audit",
-        help="duplicates, gaps and aborted records in a topic or its sink (Spark)",
+        help=summary,
         description="Read a topic's records and report whether each is there exactly once, with the evidence.",
         epilog=_EXAMPLES,
     )
