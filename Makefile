@@ -20,7 +20,7 @@ WORKERS ?= 4
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit lowest hostile fuzz golden rules versions mutants chaos chaos-short soak lab chart container image compose cluster dist site e2e e2e-proof spark real quick test proof proof-of-changes demo bench generate captures telemetry release lock clean
+.PHONY: help setup check format unit lowest hostile fuzz golden rules versions mutants chaos chaos-short soak lab chart container image compose cluster dist site e2e e2e-proof spark real quick test proof proof-of-changes demo stack bench generate captures telemetry release lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -182,8 +182,15 @@ proof-of-changes: $(READY) ## of the proofs, those that rest on files that chang
 # cluster is not among them: it needs a Kubernetes.
 proof: $(PROOFS) versions image compose ## all that takes longer: other versions, faults, mutants, oldest libraries, images
 
-demo: $(READY) ## a real Kafka that fails on purpose; Ctrl-C ends it, or DEMO_SECONDS=120
-	@exec $(PY) -m demo
+# The port of the agent's page; empty: 10618 where that is free.
+PORT ?=
+
+demo: $(READY) ## a real Kafka that fails on purpose; Ctrl-C ends it, or DEMO_SECONDS=120; PORT=12345 for the page
+	@DEMO_PORT=$(PORT) exec $(PY) -m demo
+
+stack: $(READY) ## the demo with Connect, Streams, Spark, two agents, and Prometheus with the rules; Ctrl-C ends it
+	@scripts/install-prometheus
+	@exec $(PY) -m demo.full_stack
 
 bench: $(READY) ## the speed tables, side by side with Kafka's own tools and Spark's raw read
 	@$(PY) -m tests.bench

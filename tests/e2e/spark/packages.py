@@ -9,14 +9,12 @@ import fcntl
 import hashlib
 
 from demo import jars
-from exporter.jobs.session import POSTGRESQL, kafka_connector, spark_session
-
-AVRO = "org.apache.spark:spark-avro_2.13:4.0.0"
+from exporter.jobs.session import POSTGRESQL, kafka_connector, spark_module, spark_session
 
 
 def all_packages() -> list[str]:
     """Maven coordinates of all that a test's Spark asks for."""
-    return [kafka_connector(), AVRO, POSTGRESQL]
+    return [kafka_connector(), spark_module("spark-avro"), POSTGRESQL]
 
 
 def fetch() -> None:
