@@ -76,6 +76,7 @@ e2e: $(READY) ## real brokers, Connect, Streams, Flink, and the demo, on one ver
 
 e2e-proof: $(READY) ## the end-to-end tests that are left out of make e2e and make spark, and those on a second version of Kafka
 	@scripts/install-prometheus
+	@$(PY) -m tests.e2e.spark.packages
 	$(BIN)/pytest tests/e2e --ignore tests/e2e/test_chaos.py -m proof -n $(WORKERS) $(REAL) $(ARGS)
 
 # One version after the other, as each has brokers of its own; "-zookeeper" is without KRaft. test_stack is about Kafka's
@@ -88,6 +89,7 @@ versions: $(READY) ## the tests on brokers of other versions, 4 minutes each; OT
 	done
 
 spark: $(READY) ## streaming progress, history and audit on a real Spark and a real broker
+	$(PY) -m tests.e2e.spark.packages
 	$(BIN)/pytest tests/e2e/spark -m "not proof" -n $(WORKERS) $(REAL) $(ARGS)
 
 chart: $(READY) ## the Helm chart, by helm, Kubernetes' schemas and the agent itself; builds helm the first time
@@ -155,6 +157,7 @@ quick: ## what to run before a commit: check, unit and golden
 real: $(READY) ## the tests of e2e, spark, rules, chart, hostile and of what dist built, but those marked `proof`
 	@scripts/install-prometheus
 	@scripts/install-chart-tools >/dev/null
+	@$(PY) -m tests.e2e.spark.packages
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-2} FUZZ_SEED=$${FUZZ_SEED:-1} $(BIN)/pytest -m "not proof" -n $(WORKERS) $(REAL) \
 	  tests/e2e tests/rules tests/chart tests/hostile tests/fuzz tests/release $(ARGS)
 

@@ -158,6 +158,7 @@ def test_a_live_transaction_whose_coordinator_moves_to_a_broker_that_has_not_hea
     assert committed_records(kafka.bootstrap, "ledger", 2) == 4
 
 
+@pytest.mark.proof
 def test_an_agent_that_was_stopped_shows_no_ended_transaction_overdue_and_no_lag_without_the_end(
     pair: ProxiedBrokers, keep: EnterContext, start_agent: StartAgent
 ) -> None:

@@ -100,6 +100,7 @@ def test_a_broker_that_learns_nothing_from_the_controller_is_a_fault_by_its_id(
     agent.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, **up) == 1)
 
 
+@pytest.mark.proof
 def test_a_deposed_leader_makes_no_stall_and_hides_no_commit(
     parted: SeparatedBrokers, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 CPU_SECONDS = 60
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("name", [*FOREIGN, INLINE])
 def test_a_megabyte_takes_a_pattern_no_longer_than_its_length(name: str) -> None:
     done = subprocess.run(

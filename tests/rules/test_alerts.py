@@ -61,6 +61,7 @@ def test_no_case_is_about_an_alert_that_does_not_exist() -> None:
     assert {each.alert.split()[0] for each in CASES} == set(table.names())
 
 
+@pytest.mark.proof  # make mutants tries them all
 def test_a_sample_of_the_mutants_is_killed() -> None:
     sample = list(mutants(RULES))[int(os.environ.get("MUTANTS_FROM", "0")) :: SAMPLE]
     _, alive = survivors(CASES, sample)

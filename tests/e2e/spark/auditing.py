@@ -15,9 +15,10 @@ from exporter.audit_result.result import AuditResult, Finding
 from exporter.jobs.audit.definition import Audit
 from exporter.jobs.audit.outcome import AuditReport, AuditSettings, audit_once
 from exporter.jobs.audit.read import TopicAccess
-from exporter.jobs.session import POSTGRESQL, kafka_connector, spark_module, spark_session
+from exporter.jobs.session import spark_session
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
+from tests.e2e.spark.packages import all_packages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,11 +56,10 @@ def auditor(kafka: KafkaCluster) -> Iterator[Auditor]:
     """A Spark of two cores with all that an audit may need."""
     properties = Properties.parse(kafka.client_properties())
     client = ClusterClient(properties)
-    packages = [kafka_connector(), spark_module("spark-avro"), POSTGRESQL]
     # Few records, many small stages: one task each is what they need.
     conf = {"spark.sql.ansi.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
     try:
-        with spark_session("audits", master="local[2]", packages=packages, conf=conf) as session:
+        with spark_session("audits", master="local[2]", packages=all_packages(), conf=conf) as session:
             yield Auditor(session, kafka, TopicAccess(client, properties))
     finally:
         client.close()

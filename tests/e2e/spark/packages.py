@@ -1,0 +1,35 @@
+"""Have Spark download its packages, once for a user: ``python -m tests.e2e.spark.packages``.
+
+Sessions that download the same packages at the same time break each other's files (Ivy's cache has no lock).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+
+from demo import jars
+from exporter.jobs.session import POSTGRESQL, kafka_connector, spark_module, spark_session
+
+
+def all_packages() -> list[str]:
+    """Maven coordinates of all that a test's Spark asks for."""
+    return [kafka_connector(), spark_module("spark-avro"), POSTGRESQL]
+
+
+def fetch() -> None:
+    """Start a session with all packages, unless that was done before; one process at a time."""
+    packages = all_packages()
+    folder = jars.cache_root() / "spark-packages"
+    folder.mkdir(parents=True, exist_ok=True)
+    done = folder / hashlib.sha256(" ".join(packages).encode()).hexdigest()[:12]
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            jars.say("fetching Spark's packages with Ivy (60 MB)")
+            with spark_session("packages", master="local[1]", packages=packages):
+                done.touch()
+
+
+if __name__ == "__main__":
+    fetch()
