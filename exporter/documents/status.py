@@ -76,7 +76,7 @@ class BlockerDocument(TypedDict):
     """Offset of the transaction's first record in this partition."""
     kind: BlockerKind
     """open: its coordinator has it open. completing: its end is decided. hanging: proven to belong to no coordinator.
-    unknown: neither could be shown, and ``missing`` says why.
+    unmarked: committed, and the partition lacks its marker. unknown: neither could be shown, and ``missing`` says why.
     """
     state: TransactionState | None
     """State at its coordinator."""

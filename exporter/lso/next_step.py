@@ -38,12 +38,17 @@ MEANING = {
         "its end is decided, and its marker is not in the partition's log yet, or not replicated. It completes by"
         " itself."
     ),
+    BlockerKind.UNMARKED: (
+        "it was committed, and this partition lacks its commit marker. Its records were promised to readers: the next"
+        " commit of its producer on this partition releases them."
+    ),
     BlockerKind.UNKNOWN: "it is not known whether a coordinator has this transaction.",
 }
 """The meaning of each kind of holder, the same text on the page, in alerts and in commands."""
 
 DO_NOT_END = {
     BlockerKind.COMPLETING: "Leave the transaction alone: ending it by hand at one partition would tear it.",
+    BlockerKind.UNMARKED: "Do not end it by hand: its records were committed, and an abort marker would destroy them.",
     BlockerKind.UNKNOWN: (
         "Do nothing to the transaction before its kind is known: if it is alive, ending it by hand would tear it."
     ),
@@ -83,6 +88,8 @@ def next_step(stall: Stall, bootstrap_servers: str, now: float, *, or_later: boo
             return _open(stall.blocker, bootstrap_servers, now, or_later=or_later)
         case BlockerKind.COMPLETING:
             return _completing(stall)
+        case BlockerKind.UNMARKED:
+            return _without_marker(stall.blocker)
         case BlockerKind.UNKNOWN:
             return _unknown(stall.blocker)
         case kind:
@@ -191,6 +198,13 @@ def _unmarked(blocker: Blocker) -> str:
 
 def _brokers(ids: Collection[int]) -> str:
     return ", ".join(f"broker {each}" for each in sorted(set(ids))) or "none"
+
+
+def _without_marker(blocker: Blocker) -> NextStep:
+    return NextStep(
+        f"Unmarked: {MEANING[BlockerKind.UNMARKED]} {_who(blocker)}",
+        warning=DO_NOT_END[BlockerKind.UNMARKED],
+    )
 
 
 def _unknown(blocker: Blocker) -> NextStep:

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from exporter.model import Evidence, OpenTransaction, OpenTransactions, TopicPartition, TransactionState
+from exporter.transactions.fate import DecidedTransaction
 from exporter.transactions.outcome import OVERDUE_SLACK_SECONDS
 
 CONFIRM_SECONDS = 30.0
@@ -152,6 +153,26 @@ class HangingProof(Evidence):
     @property
     def held(self) -> OpenStart:
         return self.second.held
+
+
+@dataclass(frozen=True, slots=True)
+class Committed(Evidence):
+    """Evidence that the transaction log decided COMMIT for a transaction that a partition shows open.
+
+    ``seen`` is Unix seconds of the last read that showed it. ``marked`` and ``unmarked`` are its other partitions that
+    have their marker and that lack it, without those where that is not known.
+    """
+
+    held: OpenStart
+    decision: DecidedTransaction
+    application: str
+    seen: float
+    marked: frozenset[TopicPartition] = frozenset()
+    unmarked: frozenset[TopicPartition] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not self.decision.commit or self.decision.producer_id != self.held.producer_id:
+            raise ValueError("the decision is not a commit of this producer")
 
 
 @dataclass(frozen=True, slots=True)
