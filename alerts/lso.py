@@ -1,8 +1,8 @@
 """Stalled and hanging: rows about the last stable offset, an alert for each transaction that holds partitions.
 
 The agent exposes the instants at which a holder's stalls become a ticket and a page: by the thresholds of their topics,
-by the holder's own timeout, and at once when it hangs. So there is no ``for`` that a failed scrape or a restart of
-Prometheus resets, and one producer that holds 5,000 partitions is one alert.
+by the holder's own timeout, and at once when it never ends by itself. So there is no ``for`` that a failed scrape or a
+restart of Prometheus resets, and one producer that holds 5,000 partitions is one alert.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from exporter.catalogue import LSO_HOLDER_DUE_TIMESTAMP_SECONDS, LSO_HOLDER_PART
 DASHBOARD = "kafka-eos-lso"
 _HOLDER = "kafka_cluster, producer_id"
 _KNOWN = 'kind=~"open|completing"'
+_NOT_HANGING = 'kind=~"open|completing|unmarked"'
+"""Known, or committed, by one replica: what another one says is no reason to page that it hangs."""
 _WHO = "The transaction of producer id {{ $labels.producer_id }} on {{ $labels.kafka_cluster }}"
 _SUMMARY = "A transaction holds back read_committed consumers: the last stable offset does not move."
 
@@ -28,7 +30,7 @@ def records() -> Iterator[Record]:
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
-    """A holder of stalled partitions, as a ticket and as a page, and a hanging transaction."""
+    """A holder of stalled partitions, as a ticket and as a page; a hanging one, and a committed one without marker."""
     description = _WHO + " holds stalled partitions, and has passed its threshold." + HELD + WAITING + NEXT_STEP
     yield Alert(
         "KafkaEosLsoStalled",
@@ -42,10 +44,10 @@ def alerts(_: Settings) -> Iterator[Alert]:
     yield Alert(
         "KafkaEosLsoStalled",
         Severity.CRITICAL,
-        # Not as hanging while another replica reports that a coordinator has it.
+        # Not as one that never ends while another replica reports that a coordinator has it.
         f"""\
 time() - min by ({_HOLDER}) (
-  {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical", kind!="hanging"}}
+  {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical", kind!~"hanging|unmarked"}}
   or
   {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical"}}
   unless on ({_HOLDER})
@@ -55,7 +57,7 @@ time() - min by ({_HOLDER}) (
         description,
         DASHBOARD,
         when="a transaction holds it for more than 15m (topic: stall_critical), or for a minute longer than its own"
-        " timeout; at once when it hangs",
+        " timeout; at once when it hangs, or was committed and lacks its marker",
     )
     yield Alert(
         "KafkaEosHangingTransaction",
@@ -63,9 +65,25 @@ time() - min by ({_HOLDER}) (
         f"""\
 group by ({_HOLDER}) ({LSO_HOLDER_PARTITIONS}{{kind="hanging"}})
 unless on ({_HOLDER})
-  {LSO_HOLDER_PARTITIONS}{{{_KNOWN}}}""",
+  {LSO_HOLDER_PARTITIONS}{{{_NOT_HANGING}}}""",
         "A transaction that no coordinator has blocks partitions, and will never end by itself.",
         _WHO + " hangs: no coordinator has it." + HELD + WAITING + NEXT_STEP,
         DASHBOARD,
         when="no coordinator has the transaction that holds stalled partitions; fires at once",
+    )
+    yield Alert(
+        "KafkaEosUnmarkedTransaction",
+        Severity.CRITICAL,
+        f"""\
+group by ({_HOLDER}) ({LSO_HOLDER_PARTITIONS}{{kind="unmarked"}})
+unless on ({_HOLDER})
+  {LSO_HOLDER_PARTITIONS}{{{_KNOWN}}}""",
+        "A committed transaction lacks its commit marker in partitions, and holds them. Do not end it by hand.",
+        _WHO
+        + " was committed, and partitions lack its commit marker. An abort marker would destroy its records there."
+        + HELD
+        + WAITING
+        + NEXT_STEP,
+        DASHBOARD,
+        when="the transaction that holds stalled partitions was committed, and they lack its marker; fires at once",
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from exporter.lso.proof import CONFIRM_SECONDS, HangingProof, Loaded, LogRead, OpenInLog, OpenStart, Round
+from exporter.lso.proof import CONFIRM_SECONDS, Committed, HangingProof, Loaded, LogRead, OpenInLog, OpenStart, Round
 from exporter.model import Blocker, Stall, TopicPartition
+from exporter.transactions.fate import DecidedTransaction
 
 LOG_PARTITIONS = 3
 PLACE = TopicPartition("orders", 7)
@@ -42,4 +43,26 @@ def logged(blocker: Blocker, watched: float = 0.0) -> Blocker:
     return blocker._replace(producer_id=opened.producer_id, producer_epoch=opened.producer_epoch, evidence=opened)
 
 
-__all__ = ["log_read", "logged", "proof_of", "proven", "replace", "whole_round"]
+def committed(blocker: Blocker, partition: TopicPartition) -> Blocker:
+    """The same blocker, whose commit is in the transaction log, with one partition that has its marker and one not."""
+    marked, unmarked = TopicPartition("payments", 1), TopicPartition("payments", 2)
+    epoch, decided = frozenset({blocker.producer_epoch or 0}), 1_795_255_010.0
+    places = frozenset({partition, marked, unmarked})
+    decision = DecidedTransaction(
+        blocker.transactional_id,
+        blocker.producer_id or 0,
+        epoch,
+        epoch,
+        commit=True,
+        v2=False,
+        begun=decided - 1,
+        decided=decided,
+        completed=decided + 0.5,
+        partitions=places,
+    )
+    held = OpenStart(partition, blocker.producer_id or 0, blocker.start_offset)
+    evidence = Committed(held, decision, "pay", decided + 180, frozenset({marked}), frozenset({unmarked}))
+    return blocker._replace(evidence=evidence)
+
+
+__all__ = ["committed", "log_read", "logged", "proof_of", "proven", "replace", "whole_round"]

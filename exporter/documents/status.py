@@ -48,6 +48,21 @@ class HangingProofDocument(TypedDict):
     """Number of partitions whose coordinator was shown to have loaded it."""
 
 
+class CommittedDocument(TypedDict):
+    """The commit of a transaction whose marker is missing in this partition."""
+
+    decided_timestamp: float
+    """When its coordinator decided it, in Unix seconds by the coordinator's clock."""
+    completed_timestamp: float | None
+    """When its coordinator took it for complete; null where the log does not say."""
+    seen_timestamp: float
+    """When the partition was last read without the marker, in Unix seconds."""
+    marked_partitions: list[str]
+    """Its other partitions that have their marker, as far as they were read."""
+    unmarked_partitions: list[str]
+    """Its other partitions that lack their marker, as far as they were read."""
+
+
 class CompletionDocument(TypedDict):
     """What a transaction waits for whose end is decided."""
 
@@ -88,6 +103,8 @@ class BlockerDocument(TypedDict):
     """What could not be read, and would show the kind."""
     proof: HangingProofDocument | None
     """Of a hanging transaction."""
+    committed: CommittedDocument | None
+    """Of a committed transaction whose marker this partition lacks."""
     completion: CompletionDocument | None
     """Of a completing transaction."""
     unmarked_partitions: list[str] | None

@@ -67,6 +67,8 @@ def verdict(status: Mapping[str, Any], hidden: int = 0) -> PageVerdict:
     if stalled:
         hanging = sum(stall["blocker"]["kind"] == "hanging" for stall in stalled)
         tail = f", {hanging} by a hanging transaction" if hanging else ""
+        unmarked = sum(stall["blocker"]["kind"] == "unmarked" for stall in stalled)
+        tail += f", {unmarked} by a committed transaction that lacks its marker" if unmarked else ""
         return PageVerdict("bad", f"{_count(len(stalled), 'partition')} stalled{tail}", details)
     if failures:
         return PageVerdict("bad", failures[0], details[1:])

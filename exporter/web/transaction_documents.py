@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter.documents import status as docs
 from exporter.lso.next_step import NextStep, next_step
-from exporter.lso.proof import HangingProof
+from exporter.lso.proof import Committed, HangingProof
 from exporter.model import (
     Blocker,
     Completion,
@@ -72,6 +72,7 @@ def _blocker(blocker: Blocker) -> docs.BlockerDocument:
         "timeout_seconds": blocker.timeout,
         "missing": list(blocker.missing),
         "proof": _proof(blocker.evidence) if isinstance(blocker.evidence, HangingProof) else None,
+        "committed": _committed(blocker.evidence) if isinstance(blocker.evidence, Committed) else None,
         "completion": _completion(blocker.completion),
         "unmarked_partitions": None if blocker.unmarked is None else [str(each) for each in sorted(blocker.unmarked)],
     }
@@ -85,6 +86,16 @@ def _proof(proof: HangingProof) -> docs.HangingProofDocument:
         "log_partitions": second.log.partitions,
         "log_end_offsets": sum(second.log.high_watermarks.values()),
         "coordinators_loaded": len(second.loaded.proven),
+    }
+
+
+def _committed(evidence: Committed) -> docs.CommittedDocument:
+    return {
+        "decided_timestamp": evidence.decision.decided,
+        "completed_timestamp": evidence.decision.completed,
+        "seen_timestamp": evidence.seen,
+        "marked_partitions": [str(each) for each in sorted(evidence.marked)],
+        "unmarked_partitions": [str(each) for each in sorted(evidence.unmarked)],
     }
 
 
