@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from exporter.alerts.evidence import HELD, NEXT_STEP, WAITING, WAITING_GROUPS, WORST
 from exporter.alerts.rule import Alert, Record, Severity
 from exporter.alerts.settings import Settings
-from exporter.catalogue import LSO_HOLDER_DUE_TIMESTAMP_SECONDS, LSO_HOLDER_PARTITIONS
+from exporter.catalogue import LSO_HOLDER_DUE_TIMESTAMP_SECONDS, LSO_HOLDER_PARTITIONS, TORN_TRANSACTIONS
 
 DASHBOARD = "kafka-eos-lso"
 _HOLDER = "kafka_cluster, producer_id"
@@ -80,10 +80,23 @@ unless on ({_HOLDER})
   {LSO_HOLDER_PARTITIONS}{{{_KNOWN}}}""",
         "A committed transaction lacks its commit marker in partitions, and holds them. Do not end it by hand.",
         _WHO
-        + " was committed, and partitions lack its commit marker. An abort marker would destroy its records there."
+        + " was committed, and partitions lack its marker. An abort marker would destroy its records there."
         + HELD
         + WAITING
         + NEXT_STEP,
         DASHBOARD,
         when="the transaction that holds stalled partitions was committed, and they lack its marker; fires at once",
+    )
+    yield Alert(
+        "KafkaEosTornTransaction",
+        Severity.CRITICAL,
+        f'max by (kafka_cluster, topic, found) ({TORN_TRANSACTIONS}{{decided="commit"}}) > 0',
+        "A committed transaction lacks its commit marker in a partition, or has an abort marker there.",
+        "{{ $value }} committed transactions of {{ $labels.topic }} on {{ $labels.kafka_cluster }} have"
+        ' {{ if eq $labels.found "abort" }}an abort{{ else }}no{{ end }} marker in a partition. With an abort, readers'
+        " of committed records never get these records; without a marker the next commit of the same producer on the"
+        " partition releases them. The status page names the transactions.",
+        DASHBOARD,
+        when="a committed transaction lacks its marker in a partition, or an abort was written in its place; fires at"
+        " once",
     )

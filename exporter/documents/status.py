@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from typing_extensions import TypedDict
 
 from exporter.model import BlockerKind, MarkerWait, Outcome, Precommit, Reason, TransactionState
 from exporter.posture.check import CheckResult
-from exporter.words import AuditVerdict, FailureCause, QueryState, TerminationReason
+from exporter.words import AuditVerdict, FailureCause, FoundMarker, QueryState, TerminationReason
 
 
 class TopicAndPartition(TypedDict):
@@ -178,6 +179,22 @@ class OpenTransactionDocument(TypedDict):
     partitions: list[TopicAndPartition]
     """The first 20."""
     flink: FlinkCheckpointDocument | None
+
+
+class TornMarkerDocument(TypedDict):
+    """A transaction and a partition whose marker is not that of its decision."""
+
+    transactional_id: str
+    producer_id: int
+    topic: str
+    partition: int
+    decided: Literal["commit", "abort"]
+    found: FoundMarker
+    """nothing: no marker, and nothing else has ended its records there. abort, commit: a marker of that type did."""
+    completed_timestamp: float
+    """When its coordinator completed it, in Unix seconds by the log."""
+    marker_offset: int | None
+    """Of the marker that contradicts the decision; null where that is not known."""
 
 
 class UncleanEndDocument(TypedDict):
@@ -376,6 +393,8 @@ class ClusterDocument(TypedDict):
     open_transactions: Sequence[OpenTransactionDocument]
     unclean_ends: list[UncleanEndDocument]
     """Of the last hour, newest first."""
+    torn_markers: list[TornMarkerDocument] | None
+    """Found by comparing decisions with markers; null where they are not compared."""
     connect: list[ConnectDocument]
     spark: list[QueryDocument]
     audits: list[AuditDocument]

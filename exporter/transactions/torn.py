@@ -91,7 +91,7 @@ def _one(epoch: int) -> frozenset[int]:
 
 
 @lru_cache(maxsize=4096)
-def _partitions_of(layout: int, section: bytes) -> frozenset[TopicPartition]:
+def partitions_of_section(layout: int, section: bytes) -> frozenset[TopicPartition]:
     """The partitions of an encoded list, shared by all decisions that have it. Raises UndecodableRecord."""
     return frozenset(partitions_at(bytes(HEAD_SIZE) + section, layout)[1] or ())
 
@@ -109,7 +109,7 @@ class DecisionLog:
     def take_record(self, key: bytes, value: bytes, record_ms: int) -> None:
         """Take in one record as it is in the log. Raises UndecodableRecord."""
         layout, producer_id, epoch, _, status, _, start_ms, client_version, section = fields_of(value, None)
-        partitions = _partitions_of(layout, section) if section else frozenset[TopicPartition]()
+        partitions = partitions_of_section(layout, section) if section else frozenset[TopicPartition]()
         self._take(
             decode_key(key), producer_id, epoch, status, start_ms, partitions, record_ms, v2=client_version >= V2
         )

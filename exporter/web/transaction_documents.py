@@ -14,6 +14,7 @@ from exporter.model import (
     Stall,
     UncleanEnd,
 )
+from exporter.transactions.marker_watch import TornMarker
 from exporter.web.instants import instant
 
 MOST_PARTITIONS = 20
@@ -153,6 +154,21 @@ def _checkpoint(found: FlinkTransaction) -> docs.FlinkCheckpointDocument:
         "precommitted_since": instant(found.since),
         "at_risk": found.at_risk,
         "lost_at": instant(found.deadline) if found.at_risk else None,
+    }
+
+
+def torn_marker_document(found: TornMarker) -> docs.TornMarkerDocument:
+    """A transaction and a partition whose marker is not that of its decision."""
+    decision, place, marker = found.torn.decision, found.torn.partition, found.torn.marker
+    return {
+        "transactional_id": decision.transactional_id,
+        "producer_id": decision.producer_id,
+        "topic": place.topic,
+        "partition": place.partition,
+        "decided": "commit" if decision.commit else "abort",
+        "found": found.found,
+        "completed_timestamp": (decision.completed_ms or decision.prepared_ms) / 1000,
+        "marker_offset": None if marker is None else marker.offset,
     }
 
 

@@ -14,7 +14,7 @@ from tests.e2e.conftest import cluster_of
 
 TOPIC = "orders"
 LOST, KEPT = 0, 1
-"""The partition that loses its marker, with two replicas on brokers 1 and 2, and the one that gets it, on broker 3."""
+"""The partition that loses its marker, on brokers 1 and 2, and the one that gets it, led by broker 3."""
 COORDINATOR = 3
 NO_LEADER = -1
 
@@ -28,10 +28,10 @@ def cluster(version: str) -> KafkaCluster:
 
 
 def create_topic(kafka: KafkaCluster) -> None:
-    """A partition on brokers 1 and 2, and one on broker 3. Elections of the topic may be unclean."""
+    """Create both partitions. Elections of the topic may be unclean."""
     admin = kafka.admin()  # kept until the answer is here: a client that is collected fails its futures
     config = {"unclean.leader.election.enable": "true"}
-    placed = [[1, 2], [COORDINATOR]]
+    placed = [[1, 2], [COORDINATOR, 1]]
     admin.create_topics([NewTopic(TOPIC, 2, replica_assignment=placed, config=config)])[TOPIC].result(30)
     wait_for_leader(kafka, 1)
 

@@ -17,7 +17,7 @@ from tests.e2e.lost_markers import KEPT, LOST, TOPIC, LoseMarker, cluster, creat
 from tests.schemas import conform
 
 OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "5s"}
-BEFORE, OPEN = 3, 2
+BEFORE, OPEN = 2, 2
 """Records of both partitions that were committed before, and those of the transaction that loses a marker."""
 
 WAYS = [
@@ -54,14 +54,18 @@ def test_a_committed_transaction_that_lost_its_marker_is_unmarked_and_never_has_
         assert [(each["partition"], each["blocker"]["kind"]) for each in _stalls(done.document)] == [
             (LOST, "unmarked")
         ], done.out
+    if make is JavaProducer:  # of a client of before Transactions V2 another marker is too near
+        lost = {"topic": TOPIC, "decided": "commit", "found": "nothing"}
+        agent.wait_until(lambda seen: seen.value(catalogue.TORN_TRANSACTIONS, **lost) == 1, timeout=60)
     assert never(agent, TOPIC, 15) == {"unmarked"}
     (stall,) = conform("status", json.loads(agent.get("/api/v1/status").body))["clusters"][0]["stalled_partitions"]
     assert stall["blocker"]["transactional_id"] == producer.transactional_id
     assert stall["next_step"]["command"] is None
     audited = command("audit", "markers", "--bootstrap-server", kafka.bootstrap, "--output", "json")
-    (torn,) = json.loads(audited.out)["clusters"][0]["torn"]
-    assert (torn["transactional_id"], torn["decided"], torn["marker"]) == (producer.transactional_id, "commit", None)
-    assert (torn["topic"], torn["partition"]) == (TOPIC, LOST)
+    torn = json.loads(audited.out)["clusters"][0]["torn"]
+    assert [(each["transactional_id"], each["decided"], each["marker"], each["partition"]) for each in torn] == [
+        (producer.transactional_id, "commit", None, LOST)
+    ]
 
     _commit_again(kafka, keep, producer, make)
     assert committed(kafka.bootstrap, TOPIC, 2) == BEFORE + OPEN + 1
@@ -73,8 +77,7 @@ def _with_open_transaction(kafka: KafkaCluster, keep: EnterContext, make: Produc
     producer: Producer = keep(make(kafka, "pay-1"))
     producer.init()
     producer.begin()
-    producer.send(TOPIC, 2, LOST)
-    producer.send(TOPIC, 1, KEPT)
+    producer.send(TOPIC, BEFORE, KEPT if make is RdkafkaProducer else LOST)
     producer.commit()
     producer.begin()
     producer.send(TOPIC, 1, LOST)

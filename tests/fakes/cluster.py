@@ -83,6 +83,7 @@ class Partition:
     """A broker that led it in the epoch before, has not learned that it was deposed, and has 5 of 9 records."""
     log_end: int | None = None  # None: the high watermark
     log_start: int = 0
+    since: int = -1  # the first offset since any instant, in topics but the log; -1: none was written since
     batches: bytes = b""  # what a Fetch gives, from whatever offset
     aborted: Sequence[tuple[int, int]] = ()  # producer id and first offset of its aborted transactions
     epoch_end: tuple[int, int] | None = None  # what the leader says of any epoch; None: it ends at the log end
@@ -241,7 +242,7 @@ class FakeKafka:
                 offset = each.log_start
             elif timestamp >= 0:
                 later = (record.offset for record in self.log.get(number, ()) if record.ms >= timestamp)
-                offset = next(later, -1) if name == LOG else -1
+                offset = next(later, -1) if name == LOG else each.since
             return Answer(partition_index=number, error_code=self.refuse.get("ListOffsets", 0), offset=offset)
 
         return Answer(

@@ -12,9 +12,11 @@ from exporter.catalogue import (
     OPEN_TRANSACTION_TIMEOUT_SECONDS,
     STALLED_PARTITIONS,
     TOPIC_LSO_LAG_OFFSETS,
+    TORN_TRANSACTIONS,
 )
 from tests.rules.promtool import Case, Series, case, scraped, spread
 
+TORN = "KafkaEosTornTransaction"
 STALLED, HANGING, UNMARKED = "KafkaEosLsoStalled", "KafkaEosHangingTransaction", "KafkaEosUnmarkedTransaction"
 PLACE = ("prod", "orders", "0")
 HOLDER = ("prod", "7")
@@ -74,6 +76,7 @@ def cases() -> Iterator[Case]:
     yield from _stalls("critical", CRITICAL)
     yield from _pages()
     yield from _endless(HANGING, "hanging", ("open", "completing", "unmarked"), ("unknown",))
+    yield from _torn()
     yield from _endless(UNMARKED, "unmarked", ("open", "completing"), ("hanging", "unknown"))
 
 
@@ -183,4 +186,46 @@ def _endless(alert: str, ours: str, known: tuple[str, ...], others: tuple[str, .
         "it goes on for seven minutes without data, and ends then",
         [holds(ours, "1x8 stale")],
         {"8m": [CRITICAL], "15m": [CRITICAL], "16m": []},
+    )
+
+
+def _torn() -> Iterator[Case]:
+    def found(
+        what: str,
+        values: str = "1x60",
+        place: tuple[str, ...] = ("prod", "orders"),
+        decided: str = "commit",
+        agent: str = "a",
+    ) -> Series:
+        cluster, topic = place
+        return scraped(TORN_TRANSACTIONS, cluster, topic, decided, what, values=values, agent=agent)
+
+    def fires(what: str, place: tuple[str, ...] = ("prod", "orders")) -> dict[str, str]:
+        cluster, topic = place
+        return {"severity": "critical", "kafka_cluster": cluster, "topic": topic, "found": what}
+
+    places = spread(("prod", "orders"))
+    for what in ("nothing", "abort"):
+        yield case(TORN, f"a commit with {what}: pages at once", [found(what)], {"0m": [fires(what)]})
+        yield case(TORN, f"0 with {what} is silent", [found(what, "0x60")], {"0m": [], "30m": []})
+    yield case(
+        TORN,
+        "each topic of each cluster",
+        [found("nothing", place=place) for place in places],
+        {"0m": [fires("nothing", place) for place in places]},
+    )
+    yield case(
+        TORN,
+        "two replicas give one page, also where they count differently",
+        [found("abort", "0x60"), found("abort", "2x60", agent="b")],
+        {"1m": [fires("abort")]},
+    )
+    yield case(
+        TORN, "an abort that was marked with a commit has no page", [found("commit", decided="abort")], {"1m": []}
+    )
+    yield case(
+        TORN,
+        "it goes on for seven minutes without data, and ends then",
+        [found("nothing", "1x8 stale")],
+        {"8m": [fires("nothing")], "15m": [fires("nothing")], "16m": []},
     )
