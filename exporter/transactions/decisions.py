@@ -136,6 +136,7 @@ def _prepared(record: LogRecord, opened: _Opened | None) -> DecidedTransaction:
         None,
         frozenset(value.partitions or ()),
         record.offset,
+        -1 if record.leader_epoch is None else record.leader_epoch,
         sure,
     )
 

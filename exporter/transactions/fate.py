@@ -54,8 +54,8 @@ class DecidedTransaction(NamedTuple):
     (``v2``) a marker has the next epoch, or that of an older client where the server aborted it. Times are Unix seconds
     by the coordinator's clock; ``begun`` and ``completed`` are None where the log does not say. ``partitions`` is None
     where compaction took the records that name them. ``offset`` is that of its first record of the decision in its
-    partition of the log. ``sure``: its first record and its Prepare record were written in one leader epoch of the log,
-    so that no other decision was lost between them.
+    partition of the log, ``leader_epoch`` that of its Prepare record there. ``sure``: the first record of the
+    transaction was written in the same leader epoch, so that no other decision was lost between them.
     """
 
     transactional_id: str
@@ -69,6 +69,7 @@ class DecidedTransaction(NamedTuple):
     completed: float | None
     partitions: frozenset[TopicPartition] | None
     offset: int = -1
+    leader_epoch: int = -1
     sure: bool = False
 
 
@@ -126,9 +127,10 @@ def judge(records: OpenRecords, log: ProducerLog) -> Judgement:
     2. ABORT of the only transaction that they can belong to: aborted.
     3. A log without a gap since before them, and no COMMIT in it: aborted or never.
     """
-    below = max((each.offset for each in log.decisions if _is_below(each, records, log)), default=-1)
-    # The transactions of one id come one after the other: those before one that is below are below, too.
-    candidates = [each for each in log.decisions if each.offset > below and _may_own(each, records)]
+    before = max((each.offset for each in log.decisions if _is_before(each, records, log)), default=-1)
+    # The transactions of one id come one after the other: with one decision all earlier ones are before.
+    later = [each for each in log.decisions if each.offset > before and not _is_below(each, records)]
+    candidates = [each for each in later if _may_own(each, records)]
     commits = [each for each in candidates if each.commit]
     if (owner := next((each for each in commits if _owns(each, records)), None)) is not None:
         return Judgement(Fate.COMMITTED, owner)
@@ -137,7 +139,7 @@ def judge(records: OpenRecords, log: ProducerLog) -> Judgement:
     aborts = [each for each in candidates if not each.commit]
     if (only := next((each for each in aborts if _is_only(each, records)), None)) is not None:
         return Judgement(Fate.ABORTED, only)
-    if log.whole_from is not None and log.whole_from <= max(0, log.passed, below):
+    if log.whole_from is not None and log.whole_from <= max(0, log.passed, before):
         return Judgement(Fate.ABORTED, aborts[-1]) if aborts else Judgement(Fate.NEVER)
     return Judgement(Fate.UNKNOWN, None, (*(log.gaps or (NO_ANCHOR,)), HOW_TO_FIND_OUT))
 
@@ -193,19 +195,28 @@ def _ends(records: OpenRecords) -> frozenset[int]:
     return frozenset(each for each in (records.first_epoch, records.last_epoch) if each is not None)
 
 
-def _is_below(decision: DecidedTransaction, records: OpenRecords, log: ProducerLog) -> bool:
-    """Whether the records of the transaction are known to be before the first open record.
+def _is_below(decision: DecidedTransaction, records: OpenRecords) -> bool:
+    """Whether the records of the transaction are before a marker below the open records, by epoch or time."""
+    marker = records.marker
+    if marker is None:
+        return False
+    higher = marker.producer_epoch > max(decision.client_epochs)
+    return higher or marker.timestamp_ms / 1000 >= decision.decided + CLOCK_SLACK_SECONDS
 
-    A marker ends all that is open of its producer. It is after the records of the transaction where its epoch is higher
-    than theirs, where it was written after the decision, or where it is a COMMIT from after the begin of the
-    transaction: that is its own or that of a later one. (An ABORT may be written by hand at any time.)
+
+def _is_before(decision: DecidedTransaction, records: OpenRecords, log: ProducerLog) -> bool:
+    """Whether the decision was made before the first open record was written.
+
+    It was, where the last marker below that record is its own or a later one's. A marker is from before the decision
+    where its coordinator has a lower epoch: that is the leader epoch of the log. Else the order is that of the epochs
+    in V2, of a COMMIT after the begin of the transaction (an ABORT may be written by hand at any time), or of time.
     """
     if decision.offset < log.passed:
         return True
     marker = records.marker
-    if marker is None:
+    if marker is None or not decision.sure or marker.coordinator_epoch < decision.leader_epoch:
         return False
-    if marker.producer_epoch > max(decision.client_epochs):
+    if marker.producer_epoch >= max(decision.marker_epochs) + (0 if decision.v2 else 1):
         return True
     at = marker.timestamp_ms / 1000 - CLOCK_SLACK_SECONDS
     return at >= decision.decided or (marker.commit and decision.begun is not None and at > decision.begun)

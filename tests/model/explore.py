@@ -48,11 +48,12 @@ def explore(bounds: Bounds, most: int = 10_000_000) -> Explored:
             fates[said.fate, kind_of(state, own)] += 1
             if said.promised_to_nobody:
                 claims.append(_Claim(state, own))
-            if said.fate is Fate.COMMITTED and not promised and len(wrong) < 5:
+            if said.fate is Fate.COMMITTED and not promised and not state.spent.truncations and len(wrong) < 5:
                 wrong.append(f"said to be committed, and nobody was told so:\n{_way(came, state)}\n{said}")
         for name, after in steps(state, bounds):
             edges += 1
-            backwards.setdefault(after, []).append(state)
+            if after.next >= state.next:  # what a later unclean election of the log undoes is not foreseen
+                backwards.setdefault(after, []).append(state)
             if after not in came:
                 came[after] = state, name
                 queue.append(after)

@@ -47,6 +47,7 @@ class EndMarker(NamedTuple):
     epoch: int
     commit: bool
     time: int
+    coordinator_epoch: int
 
 
 class Client(NamedTuple):
@@ -284,7 +285,7 @@ def _coordinator(state: State, producer: int, bounds: Bounds) -> Iterator[tuple[
             epochs = [each.epoch for each in entries if each.producer == producer]
             if not epochs or max(epochs) <= found.epoch:
                 time = owed.time + 1
-                marked = (*entries, EndMarker(producer, found.epoch, commit, time))
+                marked = (*entries, EndMarker(producer, found.epoch, commit, time, state.leader_epoch))
                 yield f"mark {place}", _put(owed._replace(time=time), place, marked)
             if state.spent.drops < bounds.drops:
                 # "Couldn't find leader endpoint for partitions ...": addTxnMarkersToBrokerQueue passes it over.

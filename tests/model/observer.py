@@ -69,7 +69,7 @@ def records_by_a_read(state: State, place: int, producer: int, start: int, *, tr
     if below:
         offset, each = below[-1]
         at = each.time * SECONDS * 1000
-        marker = Marker(offset, at, PRODUCER_IDS[producer], each.epoch, each.commit, 0)
+        marker = Marker(offset, at, PRODUCER_IDS[producer], each.epoch, each.commit, each.coordinator_epoch)
     return shown._replace(first_epoch=entries[start].epoch, marker=marker, unmarked=marker is None)
 
 
