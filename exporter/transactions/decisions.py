@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from exporter.transactions.fate import DecidedTransaction
@@ -162,7 +162,7 @@ def _completed(producer_id: int, record: LogRecord, *, rotated: bool) -> Decided
     )
 
 
-def _client_epochs(epoch: int, tagged: bool, commit: bool) -> frozenset[int]:  # noqa: FBT001
+def _client_epochs(epoch: int, tagged: bool, commit: bool) -> frozenset[int]:
     """The epochs that the records may have, by that of the markers: a server raises it when it aborts."""
     if commit:
         return frozenset({epoch - 1 if tagged else epoch})

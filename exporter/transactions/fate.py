@@ -25,7 +25,6 @@ log's first record.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from exporter.kafka.log.control import Marker
@@ -155,8 +154,8 @@ HOW_TO_FIND_OUT = (
 
 def _ambiguous(commit: DecidedTransaction, records: OpenRecords) -> str:
     return (
-        f"a commit of {commit.transactional_id!r} may be that of these records: it is not known whether {records.partition}"
-        " has its marker before them"
+        f"a commit of {commit.transactional_id!r} may be that of these records: it is not known whether"
+        f" {records.partition} has its marker before them"
     )
 
 

@@ -1,6 +1,6 @@
 """The model: states as tuples, and the steps from one to the next. Each step names the Kafka class that takes it.
 
-One partition of the transaction log, two data partitions, two producers: the first has two transactions, the second one.
+One partition of the transaction log, two data partitions, two producers: the first has two transactions, the other one.
 A state has what the cluster has, and what clients were told. What an observer can read of it is in ``observer``.
 
 Time is the order of events; ``canonical`` numbers the instants that are left anew, so that states are finite.
@@ -176,7 +176,7 @@ def _client(state: State, number: int, client: Client, bounds: Bounds) -> Iterat
         yield from _end(state, number, client, producer, commit=True, v2=v2)
         yield from _end(state, number, client, producer, commit=False, v2=v2)
     elif client.state == ENDED and state.spent.late < bounds.late:
-        # A batch that a leader takes after the transaction ended: brokers before 3.6, or without verification (KIP-890).
+        # A leader takes a batch after the transaction ended: brokers before 3.6, or without verification (KIP-890).
         spent = state.spent._replace(late=state.spent.late + 1)
         for place in client.added:
             for name, after in _produce(state._replace(spent=spent), number, client, place, producer):
