@@ -90,12 +90,12 @@ unless on ({_HOLDER})
     yield Alert(
         "KafkaEosTornTransaction",
         Severity.CRITICAL,
-        f'max by (kafka_cluster, topic, found) ({TORN_TRANSACTIONS}{{decided="commit"}}) > 0',
+        f'max by (kafka_cluster, topic) ({TORN_TRANSACTIONS}{{decided="commit"}}) > 0',
         "A committed transaction lacks its commit marker in a partition, or has an abort marker there.",
-        "{{ $value }} committed transactions of {{ $labels.topic }} on {{ $labels.kafka_cluster }} have"
-        ' {{ if eq $labels.found "abort" }}an abort{{ else }}no{{ end }} marker in a partition. With an abort, readers'
-        " of committed records never get these records; without a marker the next commit of the same producer on the"
-        " partition releases them. The status page names the transactions.",
+        "Committed transactions of {{ $labels.topic }} on {{ $labels.kafka_cluster }} lack their commit marker in a"
+        " partition, or have an abort marker in its place. With an abort, readers of committed records never get these"
+        " records; without a marker the next commit of the same producer on the partition releases them. The status"
+        " page names the transactions.",
         DASHBOARD,
         when="a committed transaction lacks its marker in a partition, or an abort was written in its place; fires at"
         " once",

@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from exporter.lso.proof import CONFIRM_SECONDS, Committed, HangingProof, Loaded, LogRead, OpenInLog, OpenStart, Round
+from exporter.lso.proof import (
+    CONFIRM_SECONDS,
+    Committed,
+    HangingProof,
+    Loaded,
+    LogRead,
+    OpenInLog,
+    OpenStart,
+    Round,
+    Writer,
+)
 from exporter.model import Blocker, Stall, TopicPartition
-from exporter.transactions.fate import DecidedTransaction
+from exporter.transactions.fate import DecidedTransaction, Fate, Judgement
 
 LOG_PARTITIONS = 3
 PLACE = TopicPartition("orders", 7)
@@ -22,7 +32,7 @@ def whole_round(held: OpenStart, at: float, wall: float = 1_795_255_000.0) -> Ro
     """A round without a gap, from ``at`` to five seconds later on the monotonic clock."""
     log = log_read(at + 1, at + 3)
     loaded = Loaded(at + 1, frozenset(range(log.partitions)), {})
-    return Round(held, at, log, loaded, at + 4, held, wall + at + 5)
+    return Round(held, at, log, loaded, at + 4, held, wall + at + 5, Writer(0), Judgement(Fate.NEVER))
 
 
 def proof_of(partition: TopicPartition = PLACE, producer_id: int = 4711, start_offset: int = 100) -> HangingProof:

@@ -10,7 +10,7 @@ from exporter.kafka.client import AskError
 from exporter.kafka.faults import refusal
 from exporter.kafka.log.batches import UNREADABLE, fetch_request
 from exporter.kafka.log.control import take_batches
-from exporter.kafka.requests.metadata import Metadata
+from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets, start_offsets
 from exporter.model import Deadline, Fact, Facts, Fault, Notes, Reason, Sample, TopicPartition
 from exporter.sources.cluster import Cluster, KafkaSource
@@ -48,6 +48,7 @@ class MarkersSource(KafkaSource):
         self.timeout = timeout
         self._watch = MarkerWatch()
         self._bytes_per_minute = bytes_per_minute
+        self._begun = False
         self._bytes = 0.0  # that may be read now
         self._filled_at: float | None = None
         self._refused: dict[str, float] = {}  # topics, and since when
@@ -57,19 +58,19 @@ class MarkersSource(KafkaSource):
         now = self._cluster.clock.monotonic()
         self._fill(now)
         decided = facts.get(RecentDecisions)
-        if decided is None:  # the source txnlog says why
-            return
-        self._watch.note(decided, now, self._is_ours)
+        if decided is not None:
+            self._begun = True
+            self._watch.note(decided, now, self._is_ours)
         wanted = self._watch.wanted()
-        if wanted:
-            try:
-                metadata = self._cluster.metadata(deadline, sorted({each.topic for each in wanted}))
-            except AskError as error:
-                yield error.fault
-                yield from self._samples()
-                return
+        try:
+            metadata = self._cluster.metadata(deadline, sorted({each.topic for each in wanted}) or [TRANSACTION_STATE])
+        except AskError as error:
+            yield error.fault
+        else:
             yield from self._read(metadata, wanted, deadline)
-        yield from self._samples()
+        if self._begun:
+            yield from self._samples()
+        yield from self._notes(current=decided is not None)
 
     def _is_ours(self, topic: str) -> bool:
         return self._cluster.shard.holds(topic) and topic not in self._refused
@@ -82,6 +83,8 @@ class MarkersSource(KafkaSource):
         self._refused = {topic: at for topic, at in self._refused.items() if now - at < ASK_AGAIN_SECONDS}
 
     def _read(self, metadata: Metadata, wanted: Mapping[TopicPartition, int], deadline: Deadline) -> Iterator[Fault]:
+        if not wanted:
+            return
         ends = end_offsets(self._cluster.client, metadata, list(wanted), Isolation.READ_UNCOMMITTED, deadline)
         self._leave_refused(ends.unanswered)
         yield from _told(ends.faults)
@@ -214,9 +217,14 @@ class MarkersSource(KafkaSource):
         for labels, count in sorted(counts.items()):
             yield catalogue.TORN_TRANSACTIONS(float(count), self.cluster, *labels)
         yield TornMarkers(found)
+
+    def _notes(self, *, current: bool) -> Iterator[Notes]:
+        notes = [] if current else ["no decisions are known: the transaction log is not read"]
         if self._refused:
             named = ", ".join(sorted(self._refused)[:MOST_NAMED])
-            yield Notes((f"markers of {len(self._refused)} topics are not compared: grant READ on Topic:{named}",))
+            notes.append(f"markers of {len(self._refused)} topics are not compared: grant READ on Topic:{named}")
+        if notes:
+            yield Notes(tuple(notes))
 
 
 def _told(faults: Iterable[Fault]) -> Iterator[Fault]:

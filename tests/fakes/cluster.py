@@ -68,6 +68,7 @@ class OpenWriter(NamedTuple):
     start_offset: int
     epoch: int = 0
     last_timestamp: int = -1
+    last_sequence: int = -1
 
 
 @dataclass
@@ -264,7 +265,13 @@ class FakeKafka:
             code = self.refuse.get("Fetch", 0) or (0 if node == each.leader else NOT_LEADER)
             aborted = [Answer(producer_id=producer_id, first_offset=first) for producer_id, first in each.aborted]
             records = b"" if code else each.batches
-            return Answer(partition_index=number, error_code=code, aborted_transactions=aborted, records=records)
+            return Answer(
+                partition_index=number,
+                error_code=code,
+                aborted_transactions=aborted,
+                records=records,
+                high_watermark=each.high_watermark,
+            )
 
         return Answer(
             error_code=0,
@@ -296,6 +303,7 @@ class FakeKafka:
                 Answer(
                     producer_id=each.producer_id,
                     producer_epoch=each.epoch,
+                    last_sequence=each.last_sequence,
                     last_timestamp=each.last_timestamp,
                     coordinator_epoch=0,
                     current_txn_start_offset=each.start_offset,
