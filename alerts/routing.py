@@ -104,14 +104,14 @@ def _inhibitions() -> list[dict[str, Any]]:
         # One agent without answers from a source is not reported while no agent has any.
         _inhibit(['alertname="KafkaEosClusterBlind"'], ['alertname="KafkaEosSourceDown"'], ["source"]),
         _inhibit(
-            ['alertname="KafkaEosHangingTransaction"'],
+            ['alertname=~"KafkaEos(Hanging|Unmarked)Transaction"'],
             ['alertname="KafkaEosLsoStalled"'],
             ["producer_id"],
         ),
         _inhibit(['alertname="KafkaEosProducerFenceStorm"'], ['alertname="KafkaEosProducerFenced"'], ["application"]),
         # Its queries are named in the page or ticket about the topic.
         _inhibit(
-            ['alertname=~"KafkaEos(LsoStalled|HangingTransaction)"'],
+            ['alertname=~"KafkaEos(LsoStalled|HangingTransaction|UnmarkedTransaction)"'],
             ['alertname="KafkaEosSparkQueryStalled"', 'reason="blocked"', 'severity="warning"'],
             [],
         ),

@@ -18,9 +18,11 @@ from exporter.catalogue import (
     LSO_HOLDER_PARTITIONS,
     LSO_LAG_OFFSETS,
     LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
+    MARKER_COMPARISONS_TOTAL,
     STALLED_PARTITIONS,
     TOPIC_LSO_LAG_OFFSETS,
     TOPIC_THRESHOLD_SECONDS,
+    TORN_TRANSACTIONS,
 )
 from exporter.dashboards.board import Board, Line, PanelRow, Variable
 from exporter.dashboards.panels import (
@@ -82,6 +84,12 @@ def _now() -> tuple[core.Panel, ...]:
             "Hanging transactions",
             "Open in a partition's log and unknown to every coordinator: no coordinator will end them.",
             total(now(HANGING_TRANSACTIONS, OF_TOPIC)),
+        ),
+        stat(
+            "Torn transactions",
+            "Committed transactions that lack their commit marker in a partition, or have an abort marker there.",
+            total(now(TORN_TRANSACTIONS, OF_TOPIC, 'decided="commit"'))
+            + f" or {total(per_second(MARKER_COMPARISONS_TOTAL))} * 0",
         ),
         longest_stall(OF_TOPIC),
         stat(

@@ -10,7 +10,7 @@ from grafanalib import core
 
 GREEN, YELLOW, ORANGE, RED, BLUE, PURPLE, GREY = "green", "yellow", "orange", "red", "blue", "purple", "#8e8e8e"
 OUTCOME_COLOURS = {"committed": GREEN, "aborted": BLUE, "timed_out": ORANGE, "fenced": RED}
-KIND_COLOURS = {"open": YELLOW, "completing": BLUE, "hanging": RED, "unknown": PURPLE}
+KIND_COLOURS = {"open": YELLOW, "completing": BLUE, "hanging": RED, "unmarked": ORANGE, "unknown": PURPLE}
 STATE_COLOURS = {"ongoing": GREEN, "prepare_commit": BLUE, "prepare_abort": ORANGE}
 
 Steps = Sequence[tuple[float | None, str]]

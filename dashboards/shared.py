@@ -134,6 +134,7 @@ NEXT_STEPS = {
     "open": "find its producer, or wait for the timeout",
     "completing": "wait; look for a partition without leader",
     "hanging": "agent's page: the line that ends it, with its proof",
+    "unmarked": "committed: end nothing; agent's page: what releases it",
     "unknown": "agent's page: the grant or broker that is missing",
 }
 _RUNBOOK = "https://github.com/kafka-eos-exporter/kafka-eos-exporter/blob/main/alerts/runbooks/KafkaEosLsoStalled.md"

@@ -90,9 +90,9 @@ class KafkaCluster:
     """A cluster in a temporary folder, as a context manager.
 
     One broker or three are combined brokers and controllers, so one of three can go and the quorum stays; two brokers
-    get a controller of their own, node 100. ``properties`` are of all nodes, ``node_properties`` of one, by its id;
-    ``plugin`` is a jar on the class path of all. With ``zookeeper``, which Kafka before 4.0 can have, the brokers have
-    that, and no controllers; they have no ``security`` then.
+    get a controller of their own, node 100, as three do with ``own_controller``. ``properties`` are of all nodes,
+    ``node_properties`` of one, by its id; ``plugin`` is a jar on the class path of all. With ``zookeeper``, which Kafka
+    before 4.0 can have, the brokers have that, and no controllers; they have no ``security`` then.
     Raises StartError when it does not come up, JarsError without Kafka's jars.
     """
 
@@ -109,6 +109,7 @@ class KafkaCluster:
         heap_mb: int = 512,
         zookeeper: bool = False,
         plugin: Path | None = None,
+        own_controller: bool = False,
         progress: jars.Progress | None = None,
     ) -> None:
         self.version = version
@@ -116,7 +117,8 @@ class KafkaCluster:
         self.security = security
         self._progress = progress or _quiet
         self._library = jars.library(version, self._progress)
-        nodes = nodes_of(brokers, security.protocols if security is not None else ())
+        secured = security.protocols if security is not None else ()
+        nodes = nodes_of(brokers, secured, own_controller=own_controller)
         ports = [node.controller_port for node in nodes if node.controller_port is not None]
         self._shape = ClusterShape(
             tuple(node for node in nodes if node.is_broker or not zookeeper),

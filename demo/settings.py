@@ -139,11 +139,14 @@ class ClusterShape:
         return tuple(node for node in self.nodes if node.is_broker)
 
 
-def nodes_of(brokers: int, secured: Collection[str] = ()) -> tuple[Node, ...]:
-    """One or three combined nodes; two brokers get a controller of their own, so that the quorum outlives either."""
+def nodes_of(brokers: int, secured: Collection[str] = (), *, own_controller: bool = False) -> tuple[Node, ...]:
+    """One or three combined nodes; two brokers get a controller of their own, so that the quorum outlives either.
+
+    With ``own_controller`` three brokers get one as well: any of them may stop.
+    """
     if not 1 <= brokers <= 3:
         raise ValueError("one to three brokers")
-    combined = brokers != 2
+    combined = brokers != 2 and not own_controller
     ports = iter(free_ports((2 + len(secured)) * brokers + 1))
     nodes = [
         Node(

@@ -524,6 +524,21 @@ HANGING_TRANSACTIONS = Metric(
     (*K, "topic"),
     "lso",
 )
+TORN_TRANSACTIONS = Metric(
+    "kafka_eos_torn_transactions",
+    Kind.GAUGE,
+    "Partitions of the topic whose marker of a transaction is not that of its decision: those without one as long as "
+    "they have none, the others for an hour; absent without any.",
+    (*K, "topic", "decided", "found"),
+    "markers",
+)
+MARKER_COMPARISONS_TOTAL = Metric(
+    "kafka_eos_marker_comparisons_total",
+    Kind.COUNTER,
+    "Decided transactions that were compared with the markers of their partitions, and those that could not be.",
+    (*K, "result"),
+    "markers",
+)
 GROUP_READ_COMMITTED_LAG_OFFSETS = Metric(
     "kafka_eos_group_read_committed_lag_offsets",
     Kind.GAUGE,

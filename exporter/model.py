@@ -227,6 +227,7 @@ class BlockerKind(Word):
     OPEN = "open"
     COMPLETING = "completing"
     HANGING = "hanging"
+    UNMARKED = "unmarked"
     UNKNOWN = "unknown"
 
 

@@ -17,6 +17,14 @@ class FailureCause(Word):
     OTHER = "other"
 
 
+class FoundMarker(Word):
+    """What a partition has in place of the marker of a decision."""
+
+    NOTHING = "nothing"  # no marker, and nothing else has ended the records
+    ABORT = "abort"
+    COMMIT = "commit"
+
+
 class QueryState(Word):
     """The label values of ``spark_query_state{state}``."""
 

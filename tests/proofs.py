@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from exporter.lso.proof import CONFIRM_SECONDS, HangingProof, Loaded, LogRead, OpenInLog, OpenStart, Round
+from exporter.lso.proof import (
+    CONFIRM_SECONDS,
+    Committed,
+    HangingProof,
+    Loaded,
+    LogRead,
+    OpenInLog,
+    OpenStart,
+    Round,
+    Writer,
+)
 from exporter.model import Blocker, Stall, TopicPartition
+from exporter.transactions.fate import DecidedTransaction, Fate, Judgement
 
 LOG_PARTITIONS = 3
 PLACE = TopicPartition("orders", 7)
@@ -21,7 +32,7 @@ def whole_round(held: OpenStart, at: float, wall: float = 1_795_255_000.0) -> Ro
     """A round without a gap, from ``at`` to five seconds later on the monotonic clock."""
     log = log_read(at + 1, at + 3)
     loaded = Loaded(at + 1, frozenset(range(log.partitions)), {})
-    return Round(held, at, log, loaded, at + 4, held, wall + at + 5)
+    return Round(held, at, log, loaded, at + 4, held, wall + at + 5, Writer(0), Judgement(Fate.NEVER))
 
 
 def proof_of(partition: TopicPartition = PLACE, producer_id: int = 4711, start_offset: int = 100) -> HangingProof:
@@ -42,4 +53,26 @@ def logged(blocker: Blocker, watched: float = 0.0) -> Blocker:
     return blocker._replace(producer_id=opened.producer_id, producer_epoch=opened.producer_epoch, evidence=opened)
 
 
-__all__ = ["log_read", "logged", "proof_of", "proven", "replace", "whole_round"]
+def committed(blocker: Blocker, partition: TopicPartition) -> Blocker:
+    """The same blocker, whose commit is in the transaction log, with one partition that has its marker and one not."""
+    marked, unmarked = TopicPartition("payments", 1), TopicPartition("payments", 2)
+    epoch, decided = frozenset({blocker.producer_epoch or 0}), 1_795_255_010.0
+    places = frozenset({partition, marked, unmarked})
+    decision = DecidedTransaction(
+        blocker.transactional_id,
+        blocker.producer_id or 0,
+        epoch,
+        epoch,
+        commit=True,
+        v2=False,
+        begun=decided - 1,
+        decided=decided,
+        completed=decided + 0.5,
+        partitions=places,
+    )
+    held = OpenStart(partition, blocker.producer_id or 0, blocker.start_offset)
+    evidence = Committed(held, decision, "pay", decided + 180, frozenset({marked}), frozenset({unmarked}))
+    return blocker._replace(evidence=evidence)
+
+
+__all__ = ["committed", "log_read", "logged", "proof_of", "proven", "replace", "whole_round"]

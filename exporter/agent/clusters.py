@@ -18,9 +18,11 @@ from exporter.core.state import StateDir
 from exporter.core.worker import SnapshotSink
 from exporter.kafka.client import ClusterClient
 from exporter.model import Clock, Deadline, Source
+from exporter.settings.sections import TransactionsConfig
 from exporter.sources.cluster import Cluster
 from exporter.sources.groups import GroupsSettings, GroupsSource
 from exporter.sources.lso import LsoSettings, LsoSource
+from exporter.sources.markers import MarkersSource
 from exporter.sources.offsets import OffsetsSource
 from exporter.sources.posture import PostureSettings, PostureSource
 from exporter.sources.prover import Prover
@@ -186,6 +188,7 @@ def sources_of(
         LsoSource(cluster, lso, Prover(cluster)),
         TransactionsSource(cluster, transactions),
         *_log_sources(cluster, config.transactions.outcomes, caps),
+        *_marker_sources(cluster, config.transactions),
         GroupsSource(cluster, groups),
         *((OffsetsSource(cluster, config.groups.interval),) if config.groups.offset_commits else ()),
         PostureSource(
@@ -208,6 +211,12 @@ def _log_sources(cluster: Cluster, outcomes: str, caps: Caps) -> tuple[Source, .
     if outcomes == "polling":
         return ()
     return (TxnlogSource(cluster, TxnlogSettings(caps, or_polling=outcomes == "auto")),)
+
+
+def _marker_sources(cluster: Cluster, settings: TransactionsConfig) -> tuple[Source, ...]:
+    if settings.outcomes == "polling" or not settings.compare_markers:
+        return ()
+    return (MarkersSource(cluster, settings.markers_per_minute),)
 
 
 def _by_key(config: Config) -> dict[str, ClusterConfig]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -15,16 +15,28 @@ from exporter.commands.settings import add_cluster_flags
 from exporter.documents.commands import MarkersDocument, TornDocument
 from exporter.kafka.client import AskError
 from exporter.kafka.log.control import OffsetRange, read_markers
+from exporter.kafka.log.tail import Polled
+from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets, log_end_offsets, start_offsets
-from exporter.model import Clock, Deadline, Fault, TopicPartition
+from exporter.model import Clock, Deadline, Fault, Reason, TopicPartition
 from exporter.sources.cluster import Cluster
 from exporter.transactions.log_range import Range, RangeConsumer, read_ranges
-from exporter.transactions.records import UndecodableRecord, decode_key, decode_value
-from exporter.transactions.torn import CLOCK_SLACK_MS, Decision, DecisionLog, MarkerComparison, Torn, judge
+from exporter.transactions.records import UndecodableRecord
+from exporter.transactions.torn import (
+    CLOCK_SLACK_MS,
+    ComparisonStopped,
+    Decision,
+    DecisionLog,
+    MarkerComparison,
+    Torn,
+    judge,
+)
 
 BEFORE_MS = 3_600_000
 """The log is read from so long before the window: a transaction may have begun before it."""
+READ_SHARE = 0.8
+"""Share of the time that is left for reading markers: the rest is for the comparison of those that were read."""
 MOST_QUESTIONS = 10
 DAY_MS = 86_400_000
 _EXAMPLES = """\
@@ -74,7 +86,7 @@ def add_to(audits: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
     parser.add_argument("--since", type=duration, default=3600.0, metavar="DURATION", help="how far back (1h)")
     parser.add_argument("--output", choices=("text", "json"), default="text", help="a table for people, or JSON")
     parser.add_argument(
-        "--timeout", type=duration, default=600.0, metavar="DURATION", help="how long reading may take (10m)"
+        "--timeout", type=duration, default=600.0, metavar="DURATION", help="how long it may take (10m)"
     )
     parser.set_defaults(command=_command)
 
@@ -97,19 +109,40 @@ def _command(options: argparse.Namespace) -> int:
     return 1 if "findings" in verdicts else 2 if "unknown" in verdicts else 0
 
 
-def look(cluster: Cluster, since: float, deadline: Deadline) -> MarkerReport:
-    """Compare the transactions that completed in the last ``since`` seconds. Raises AskError."""
+def look(
+    cluster: Cluster, since: float, deadline: Deadline, is_stopped: Callable[[], bool] = lambda: False
+) -> MarkerReport:
+    """Compare the transactions that completed in the last ``since`` seconds. Raises AskError.
+
+    What the deadline left out is in the open questions. ``is_stopped`` ends it as the deadline does.
+    """
+
+    def check() -> None:
+        if is_stopped():
+            raise ComparisonStopped("stopped")
+        if deadline.over:
+            raise ComparisonStopped("the time is over")
+
+    try:
+        return _compared(cluster, since, deadline, check)
+    except ComparisonStopped as reason:  # before anything could be compared
+        raise AskError(Fault(Reason.TIMEOUT, f"{reason}: the markers were not read")) from None
+
+
+def _compared(cluster: Cluster, since: float, deadline: Deadline, check: Callable[[], None]) -> MarkerReport:
     since_ms = round((time.time() - since) * 1000)
     metadata = cluster.metadata(deadline)
-    log = _read_log(cluster, metadata, since_ms - BEFORE_MS, deadline)
+    log = _read_log(cluster, metadata, since_ms - BEFORE_MS, deadline, check)
     decisions = log.decisions()
     partitions = partitions_of(decisions, since_ms)
     ranges, faults = _ranges(cluster, metadata, partitions, deadline)
     offsets = sum(each.end - each.start for each in ranges.values())
     say(f"reading {offsets:,} offsets of {len(ranges)} partitions ...")
+    compacted = _compacted(cluster, partitions, since_ms, deadline)
     with progress(f"reading the markers of {cluster.target}", offsets) as advance:
-        read = read_markers(cluster.client, metadata, ranges, deadline, advance)
-    judged = judge(decisions, read, since_ms, _compacted(cluster, partitions, since_ms, deadline))
+        reading = deadline.within(READ_SHARE * deadline.remaining())
+        read = read_markers(cluster.client, metadata, ranges, reading, _checked(advance, reading, check))
+    judged = judge(decisions, read, since_ms, compacted, check)
     questions = (*(each.detail for each in faults), *judged.open_questions)
     if log.undecodable:
         questions = (*questions, f"{log.undecodable} records of the transaction log are of a form unknown here")
@@ -121,8 +154,35 @@ def look(cluster: Cluster, since: float, deadline: Deadline) -> MarkerReport:
     return MarkerReport(cluster.name, judged._replace(open_questions=questions), offsets)
 
 
-def _read_log(cluster: Cluster, metadata: Metadata, since_ms: int, deadline: Deadline) -> DecisionLog:
-    """Fold the transaction log from an instant to its end at the time of the call. Raises AskError."""
+def _checked(advance: Callable[[int], object], reading: Deadline, check: Callable[[], None]) -> Callable[[int], None]:
+    """``advance`` that also ends a read that is to stop. Past ``reading`` each partition left is a fault of its own."""
+
+    def advanced(offsets: int) -> None:
+        if not reading.over:
+            check()
+        advance(offsets)
+
+    return advanced
+
+
+class _CheckedConsumer(RangeConsumer):
+    """A consumer that calls ``check`` before each poll."""
+
+    def __init__(self, properties: Properties, check: Callable[[], None]) -> None:
+        super().__init__(properties)
+        self._check = check
+
+    def poll(self, limit: int, seconds: float) -> list[Polled]:
+        self._check()
+        return super().poll(limit, seconds)
+
+
+def _read_log(
+    cluster: Cluster, metadata: Metadata, since_ms: int, deadline: Deadline, check: Callable[[], None]
+) -> DecisionLog:
+    """Fold the transaction log from an instant to its end at the time of the call. Raises AskError, and what ``check``
+    raises.
+    """
     places = [TopicPartition(TRANSACTION_STATE, each) for each in metadata.topics.get(TRANSACTION_STATE, {})]
     if not places:
         if (fault := metadata.errors.get(TRANSACTION_STATE)) is not None:
@@ -141,7 +201,7 @@ def _read_log(cluster: Cluster, metadata: Metadata, since_ms: int, deadline: Dea
         f"reading {sum(max(0, each.end - each.start) for each in ranges.values()):,} records of the transaction log ..."
     )
     log = DecisionLog()
-    reader = RangeConsumer(cluster.properties)
+    reader = _CheckedConsumer(cluster.properties, check)
     try:
         for messages in read_ranges(reader, ranges, deadline.remaining(), Clock()):
             for message in messages:
@@ -149,7 +209,7 @@ def _read_log(cluster: Cluster, metadata: Metadata, since_ms: int, deadline: Dea
                 if key is None or value is None:
                     continue
                 try:
-                    log.take(decode_key(key), decode_value(value), message.timestamp()[1])
+                    log.take_record(key, value, message.timestamp()[1])
                 except UndecodableRecord:
                     log.undecodable += 1
     finally:

@@ -21,9 +21,10 @@ from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import PARTITIONS_PER_REQUEST
 from exporter.lso.next_step import next_step
-from exporter.lso.proof import HangingProof, OpenStart
+from exporter.lso.proof import Committed, HangingProof, OpenStart, Writer
 from exporter.model import Blocker, BlockerKind, Deadline, Fault, Stall, TopicPartition
 from exporter.sources.cluster import Cluster
+from exporter.sources.holders import as_unmarked
 from exporter.sources.rounds import Open, held_in
 from exporter.transactions.log_range import RangeConsumer
 from exporter.transactions.log_scan import OpenRangeReader
@@ -125,40 +126,36 @@ def search(
     connect = connect or (lambda: RangeConsumer(cluster.properties))
     rounds = take_rounds(cluster, dict.fromkeys(old, described), connect, patience, sleep)
     hanging = {held: proof for held, proof in rounds.proofs.items() if held in old}
-    unsure = {held: why for held, why in rounds.unproven.items() if held in old}
-    places = sorted({held.partition for held in (*hanging, *unsure)})
+    committed = {held: found for held, found in rounds.committed.items() if held in old}
+    unsure = {held: why for held, why in rounds.unproven.items() if held in old and held not in committed}
+    places = sorted({held.partition for held in (*hanging, *committed, *unsure)})
     offsets = _offsets(cluster, metadata, places, Deadline.after(patience))
     stalls = {
-        held: _stall(held, old[held], hanging.get(held), unsure.get(held, ()), offsets, metadata, wall)
-        for held in sorted((*hanging, *unsure))
+        held: _stall(
+            held, old[held], hanging.get(held) or committed.get(held), unsure.get(held, ()), offsets, metadata, wall
+        )
+        for held in sorted((*hanging, *committed, *unsure))
     }
     return ClusterReport(
         cluster,
-        tuple(stalls[held] for held in sorted(hanging)),
+        tuple(stalls[held] for held in sorted((*hanging, *committed))),
         tuple(dict.fromkeys((*_texts(faults), *rounds.not_asked))),
         tuple(stalls[held] for held in sorted(unsure)),
     )
 
 
-class _Writer(NamedTuple):
-    """Producer of an open transaction: its epoch, and its last write in Unix seconds by the producer's clock."""
-
-    epoch: int
-    last_write: float | None
-
-
 def _opened(
     cluster: Cluster, metadata: Metadata, partitions: Sequence[TopicPartition], patience: float, faults: list[Fault]
-) -> tuple[dict[OpenStart, _Writer], float]:
+) -> tuple[dict[OpenStart, Writer], float]:
     """The open transactions, and the monotonic instant after the last answer."""
     step = PARTITIONS_PER_REQUEST * max(1, len(metadata.brokers))
-    opened: dict[OpenStart, _Writer] = {}
+    opened: dict[OpenStart, Writer] = {}
     described = cluster.clock.monotonic()
     with progress(f"searching {len(partitions)} partitions of {cluster.target}", len(partitions)) as advance:
         for start in range(0, len(partitions), step):
             batch = partitions[start : start + step]
             answers: Open = held_in(cluster, metadata, batch, Deadline.after(patience))
-            opened |= {held: _Writer(*each) for held, each in answers.held.items()}
+            opened |= answers.held
             faults += answers.faults
             described = answers.described
             advance(len(batch))
@@ -179,8 +176,8 @@ def _offsets(
 
 def _stall(
     held: OpenStart,
-    writer: _Writer,
-    proof: HangingProof | None,
+    writer: Writer,
+    found: HangingProof | Committed | None,
     missing: tuple[str, ...],
     offsets: Mapping[TopicPartition, tuple[int, int]],
     metadata: Metadata,
@@ -188,8 +185,10 @@ def _stall(
 ) -> Stall:
     stable, end = offsets.get(held.partition, (held.start_offset, held.start_offset))
     who = ("", "", held.producer_id, writer.epoch, held.start_offset)
-    kind = BlockerKind.UNKNOWN if proof is None else BlockerKind.HANGING
-    blocker = Blocker(*who, kind, started=writer.last_write, missing=missing, evidence=proof)
+    kind = BlockerKind.UNKNOWN if found is None else BlockerKind.HANGING
+    blocker = Blocker(*who, kind, started=writer.last_write, missing=missing, evidence=found)
+    if isinstance(found, Committed):
+        blocker = as_unmarked(blocker, found)
     since = writer.last_write if writer.last_write is not None else wall
     return Stall(held.partition, since, stable, end, metadata.leader(*held.partition), blocker)
 

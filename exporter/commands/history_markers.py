@@ -24,6 +24,8 @@ LEAST_SECONDS = 60.0
 OVERLAP_MS = 5_000
 """Compared twice: a record may appear in the log after a later instant was asked for."""
 READ_SECONDS = 600.0
+STOP_SECONDS = 0.3
+"""How long a comparison that is to stop is waited for."""
 
 
 class MarkerSearch:
@@ -33,6 +35,15 @@ class MarkerSearch:
         self._cluster, self._folder, self._since = cluster, folder, since
         self._interval = max(interval, LEAST_SECONDS)
         self._over = threading.Event()
+
+    def compare_once(self, over: threading.Event) -> None:
+        """One comparison, which ends early when ``over`` is set: a request that hangs is left behind."""
+        thread = threading.Thread(target=self.compare, name="markers", daemon=True)
+        thread.start()
+        while thread.is_alive() and not over.is_set():
+            thread.join(STOP_SECONDS)
+        self._over.set()
+        thread.join(STOP_SECONDS)
 
     def compare(self) -> None:
         """One comparison. What it could not do is printed, and kept as a question."""
@@ -45,7 +56,9 @@ class MarkerSearch:
             known = read_torn(self._folder) or MarkerRecord(earliest_ms, earliest_ms)
             from_ms = max(known.until_ms - OVERLAP_MS, earliest_ms)
             questions = [f"what completed in {_gap(known, from_ms)}"] if from_ms > known.until_ms else []
-            report = look(self._cluster, (now_ms - from_ms) / 1000, Deadline.after(READ_SECONDS))
+            report = look(self._cluster, (now_ms - from_ms) / 1000, Deadline.after(READ_SECONDS), self._over.is_set)
+            if self._over.is_set():
+                return  # the next run compares the same again
             questions += report.judged.open_questions
             torn = map(_place, report.judged.torn)
             record, new = known.added(now_ms, report.judged.judged, torn, questions)

@@ -136,7 +136,7 @@ def _run(options: argparse.Namespace, cluster: Cluster, over: threading.Event) -
                 if options.once:
                     job.run_once(ends or {}, over)
                     if markers is not None:
-                        markers.compare()
+                        markers.compare_once(over)
                 else:
                     with nullcontext() if markers is None else markers.running():
                         job.run(options.interval, over)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from exporter.commands.output import progress, say
 from exporter.core.durations import format_duration
 from exporter.kafka.client import AskError
-from exporter.lso.proof import CONFIRM_SECONDS, HangingProof, OpenStart, Round, lacking
+from exporter.lso.proof import CONFIRM_SECONDS, Committed, HangingProof, OpenStart, Round, lacking
 from exporter.model import Deadline, OpenTransactions
 from exporter.sources.cluster import Cluster
-from exporter.sources.rounds import Rounds, held_in
+from exporter.sources.rounds import Rounds, committed_in, held_in
 from exporter.transactions.log_scan import Cost, OpenRangeReader
 
 Sleep = Callable[[float], object]
@@ -22,7 +22,7 @@ MARGIN_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Proofs:
-    """Result of two rounds: proofs, what is unproven and why, and messages about what could not be read.
+    """Result of two rounds: proofs, what was committed, what is unproven and why, and what could not be read.
 
     A transaction that ended between the rounds, or that the log has open, is in neither. ``opened`` has the open
     transactions of the log; None where it could not be read.
@@ -32,6 +32,7 @@ class Proofs:
     unproven: Mapping[OpenStart, tuple[str, ...]]
     not_asked: tuple[str, ...]
     opened: OpenTransactions | None
+    committed: Mapping[OpenStart, Committed] = field(default_factory=dict)
 
 
 def take_rounds(
@@ -52,7 +53,7 @@ def take_rounds(
         opened = rounds.opened()
         suspects = {each.held: each for each in first if not any(each.gaps())}
         if not suspects:
-            return Proofs({}, _unproven(first, opened), doubts, opened)
+            return Proofs({}, _unproven(first, opened), doubts, opened, _committed(first, cluster))
         say(f"{len(suspects)} may hang; looking again in {format_duration(CONFIRM_SECONDS)} ...")
         sleep(CONFIRM_SECONDS + MARGIN_SECONDS)
         topics = sorted({each.partition.topic for each in suspects})
@@ -62,8 +63,14 @@ def take_rounds(
         second = _round(cluster, rounds, {each: again.described for each in suspects if each in again.held}, patience)
         pairs = {each.held: (suspects[each.held], each) for each in second}
         proofs = {each: HangingProof(*pair) for each, pair in pairs.items() if not any(lacking(*pair))}
-        unproven = _unproven(first, opened) | _unproven(second, rounds.opened()) | silent
-        return Proofs(proofs, unproven, (), rounds.opened())
+        alive = {
+            each: tuple(lacking(*pair))
+            for each, pair in pairs.items()
+            if each not in proofs and not any(pair[1].gaps())
+        }
+        unproven = _unproven(first, opened) | _unproven(second, rounds.opened()) | alive | silent
+        committed = _committed((*first, *second), cluster)
+        return Proofs(proofs, unproven, (), rounds.opened(), committed)
     except AskError as error:
         return Proofs({}, dict.fromkeys(held, (error.fault.detail,)), (error.fault.detail,), None)
     finally:
@@ -77,6 +84,10 @@ def _round(cluster: Cluster, rounds: Rounds, held: Mapping[OpenStart, float], pa
     with progress(f"reading the transaction log of {cluster.target}", total) as advance:
         rounds.read_on(Deadline.after(patience), advance)
     return rounds.finish(Deadline.after(patience))
+
+
+def _committed(rounds: Iterable[Round], cluster: Cluster) -> dict[OpenStart, Committed]:
+    return {each.held: found for each in rounds if (found := committed_in(each, cluster)) is not None}
 
 
 def _unproven(rounds: list[Round], opened: OpenTransactions) -> dict[OpenStart, tuple[str, ...]]:

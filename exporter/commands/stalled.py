@@ -33,7 +33,7 @@ from exporter.model import (
     TransactionState,
 )
 from exporter.sources.cluster import Cluster
-from exporter.sources.holders import with_checkpoints
+from exporter.sources.holders import as_unmarked, with_checkpoints
 from exporter.sources.lso import LsoSettings, LsoSource
 from exporter.sources.rounds import held_in
 from exporter.transactions.log_range import RangeConsumer
@@ -218,6 +218,8 @@ def _named(cluster: Cluster, stall: Stall, rounds: Proofs, watched: float) -> St
     held = OpenStart(stall.partition, blocker.producer_id, blocker.start_offset)
     if (proof := rounds.proofs.get(held)) is not None:
         return stall._replace(blocker=blocker._replace(kind=BlockerKind.HANGING, evidence=proof, missing=()))
+    if (committed := rounds.committed.get(held)) is not None:
+        return stall._replace(blocker=as_unmarked(blocker, committed))
     opened = rounds.opened
     known = (
         next((each for each in opened.transactions if each.producer_id == held.producer_id), None) if opened else None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from typing_extensions import TypedDict
 
 from exporter.model import BlockerKind, MarkerWait, Outcome, Precommit, Reason, TransactionState
 from exporter.posture.check import CheckResult
-from exporter.words import AuditVerdict, FailureCause, QueryState, TerminationReason
+from exporter.words import AuditVerdict, FailureCause, FoundMarker, QueryState, TerminationReason
 
 
 class TopicAndPartition(TypedDict):
@@ -48,6 +49,21 @@ class HangingProofDocument(TypedDict):
     """Number of partitions whose coordinator was shown to have loaded it."""
 
 
+class CommittedDocument(TypedDict):
+    """The commit of a transaction whose marker is missing in this partition."""
+
+    decided_timestamp: float
+    """When its coordinator decided it, in Unix seconds by the coordinator's clock."""
+    completed_timestamp: float | None
+    """When its coordinator took it for complete; null where the log does not say."""
+    seen_timestamp: float
+    """When the partition was last read without the marker, in Unix seconds."""
+    marked_partitions: list[str]
+    """Its other partitions that have their marker, as far as they were read."""
+    unmarked_partitions: list[str]
+    """Its other partitions that lack their marker, as far as they were read."""
+
+
 class CompletionDocument(TypedDict):
     """What a transaction waits for whose end is decided."""
 
@@ -76,7 +92,7 @@ class BlockerDocument(TypedDict):
     """Offset of the transaction's first record in this partition."""
     kind: BlockerKind
     """open: its coordinator has it open. completing: its end is decided. hanging: proven to belong to no coordinator.
-    unknown: neither could be shown, and ``missing`` says why.
+    unmarked: committed, and the partition lacks its marker. unknown: neither could be shown, and ``missing`` says why.
     """
     state: TransactionState | None
     """State at its coordinator."""
@@ -88,6 +104,8 @@ class BlockerDocument(TypedDict):
     """What could not be read, and would show the kind."""
     proof: HangingProofDocument | None
     """Of a hanging transaction."""
+    committed: CommittedDocument | None
+    """Of a committed transaction whose marker this partition lacks."""
     completion: CompletionDocument | None
     """Of a completing transaction."""
     unmarked_partitions: list[str] | None
@@ -161,6 +179,22 @@ class OpenTransactionDocument(TypedDict):
     partitions: list[TopicAndPartition]
     """The first 20."""
     flink: FlinkCheckpointDocument | None
+
+
+class TornMarkerDocument(TypedDict):
+    """A transaction and a partition whose marker is not that of its decision."""
+
+    transactional_id: str
+    producer_id: int
+    topic: str
+    partition: int
+    decided: Literal["commit", "abort"]
+    found: FoundMarker
+    """nothing: no marker, and nothing else has ended its records there. abort, commit: a marker of that type did."""
+    completed_timestamp: float
+    """When its coordinator completed it, in Unix seconds by the log."""
+    marker_offset: int | None
+    """Of the marker that contradicts the decision; null where that is not known."""
 
 
 class UncleanEndDocument(TypedDict):
@@ -359,6 +393,8 @@ class ClusterDocument(TypedDict):
     open_transactions: Sequence[OpenTransactionDocument]
     unclean_ends: list[UncleanEndDocument]
     """Of the last hour, newest first."""
+    torn_markers: list[TornMarkerDocument] | None
+    """Found by comparing decisions with markers; null where they are not compared."""
     connect: list[ConnectDocument]
     spark: list[QueryDocument]
     audits: list[AuditDocument]

@@ -20,6 +20,9 @@ WORST = 5
 OTHERS = "_other"
 """The producer id of the series that sums up the holders beyond the cap."""
 
+ENDLESS = frozenset({BlockerKind.HANGING, BlockerKind.UNMARKED})
+"""Kinds that no coordinator will end: a page at once."""
+
 Holder = tuple[str, str, str, str]
 """Application, transactional id, producer id ("" where unknown) and kind."""
 
@@ -27,7 +30,7 @@ Holder = tuple[str, str, str, str]
 def shown(stalls: Sequence[Stall], most: int = MOST_PARTITIONS) -> list[Stall]:
     """Return the stalls that are series, oldest first.
 
-    Those of hanging transactions come before all others, which end by themselves; then the worst of each holder, one of
+    Those of transactions that never end by themselves come before all others; then the worst of each holder, one of
     each topic, and the oldest.
     """
     if len(stalls) <= most:
@@ -39,7 +42,7 @@ def shown(stalls: Sequence[Stall], most: int = MOST_PARTITIONS) -> list[Stall]:
         who = holder(stall)
         by_holder[who] += 1
         first = by_holder[who] <= WORST
-        ends = stall.blocker.kind is not BlockerKind.HANGING
+        ends = stall.blocker.kind not in ENDLESS
         ranked.append((ends, not first, stall.partition.topic in topics, place, stall))
         topics.add(stall.partition.topic)
     kept = sorted(ranked, key=lambda each: each[:4])[:most]
@@ -56,16 +59,16 @@ def holder(stall: Stall) -> Holder:
 def due(stall: Stall, warning: float, critical: float) -> tuple[float, float]:
     """Return when a stall is a ticket and when it is a page, in Unix seconds, by the thresholds of its topic.
 
-    Infinite for a Flink job's transaction at risk, which has alerts of its own. A hanging transaction never ends by
-    itself: it is a page at once. A holder with a timeout is a page when its coordinator should have ended it, between
-    the two thresholds.
+    Infinite for a Flink job's transaction at risk, which has alerts of its own. What never ends by itself is a page at
+    once: a hanging transaction, and a committed one without its marker. A holder with a timeout is a page when its
+    coordinator should have ended it, between the two thresholds.
     """
     who = stall.blocker
     if who.checkpoint is not None and who.checkpoint.at_risk:
         return float("inf"), float("inf")
     if critical == float("inf"):
         return stall.since + warning, critical
-    if who.kind is BlockerKind.HANGING:
+    if who.kind in ENDLESS:
         return stall.since + warning, stall.since
     if who.timeout is not None:
         critical = min(critical, max(warning, who.timeout + STALL_SLACK_SECONDS))
@@ -77,7 +80,7 @@ def holder_samples(
 ) -> Iterator[Sample]:
     """Yield how many partitions each holder holds, and when the first of them is a ticket and a page.
 
-    ``thresholds`` gives the seconds of both for a topic. Beyond the cap holders are summed up, hanging ones last.
+    ``thresholds`` gives the seconds of both for a topic. Beyond the cap holders are summed up, the endless last.
     """
     counts: defaultdict[Holder, int] = defaultdict(int)
     dues: dict[Holder, tuple[float, float]] = {}
@@ -87,8 +90,7 @@ def holder_samples(
         ticket, page = due(stall, *thresholds(stall.partition.topic))
         before = dues.get(who, (ticket, page))
         dues[who] = (min(ticket, before[0]), min(page, before[1]))
-    hanging = BlockerKind.HANGING.value
-    for place, who in enumerate(sorted(dues, key=lambda each: (each[3] != hanging, dues[each][1]))):
+    for place, who in enumerate(sorted(dues, key=lambda each: (each[3] not in ENDLESS, dues[each][1]))):
         if place < MOST_HOLDERS:
             continue
         folded: Holder = ("", "", OTHERS, BlockerKind.UNKNOWN.value)

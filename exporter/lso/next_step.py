@@ -12,7 +12,7 @@ from typing import NamedTuple, assert_never
 
 from exporter.core.durations import format_age
 from exporter.lso.ending import Ending, abort_marker, force_terminate
-from exporter.lso.proof import HangingProof, OpenInLog, Overdue
+from exporter.lso.proof import Committed, HangingProof, OpenInLog, Overdue
 from exporter.lso.shell import shown
 from exporter.model import (
     Blocker,
@@ -22,6 +22,7 @@ from exporter.model import (
     MarkerWait,
     Precommit,
     Stall,
+    TopicPartition,
     TransactionState,
 )
 
@@ -38,12 +39,20 @@ MEANING = {
         "its end is decided, and its marker is not in the partition's log yet, or not replicated. It completes by"
         " itself."
     ),
+    BlockerKind.UNMARKED: (
+        "it was committed, and this partition lacks its commit marker. Its records were promised to readers: the next"
+        " commit of its producer on this partition releases them."
+    ),
     BlockerKind.UNKNOWN: "it is not known whether a coordinator has this transaction.",
 }
 """The meaning of each kind of holder, the same text on the page, in alerts and in commands."""
 
 DO_NOT_END = {
     BlockerKind.COMPLETING: "Leave the transaction alone: ending it by hand at one partition would tear it.",
+    BlockerKind.UNMARKED: (
+        "Do not end it by hand: its records were committed, and an abort marker would destroy them. So would the next"
+        " abort of its producer on this partition: a client's, a timeout's, or a fence's."
+    ),
     BlockerKind.UNKNOWN: (
         "Do nothing to the transaction before its kind is known: if it is alive, ending it by hand would tear it."
     ),
@@ -83,6 +92,8 @@ def next_step(stall: Stall, bootstrap_servers: str, now: float, *, or_later: boo
             return _open(stall.blocker, bootstrap_servers, now, or_later=or_later)
         case BlockerKind.COMPLETING:
             return _completing(stall)
+        case BlockerKind.UNMARKED:
+            return _without_marker(stall)
         case BlockerKind.UNKNOWN:
             return _unknown(stall.blocker)
         case kind:
@@ -184,13 +195,56 @@ def _too_few_in_sync(seen: Completion | None) -> str:
 def _unmarked(blocker: Blocker) -> str:
     if not blocker.unmarked:
         return ""
-    named = ", ".join(map(str, sorted(blocker.unmarked)[:_MOST_PARTITIONS]))
-    more = f" and {len(blocker.unmarked) - _MOST_PARTITIONS} more" if len(blocker.unmarked) > _MOST_PARTITIONS else ""
-    return f" The coordinator waits for the markers of {named}{more}."
+    return f" The coordinator waits for the markers of {_partitions(blocker.unmarked)}."
+
+
+def _partitions(places: Collection[TopicPartition]) -> str:
+    named = ", ".join(map(str, sorted(places)[:_MOST_PARTITIONS]))
+    return named + (f" and {len(places) - _MOST_PARTITIONS} more" if len(places) > _MOST_PARTITIONS else "")
 
 
 def _brokers(ids: Collection[int]) -> str:
     return ", ".join(f"broker {each}" for each in sorted(set(ids))) or "none"
+
+
+def _without_marker(stall: Stall) -> NextStep:
+    """What was committed is never ended by hand: there is no line, and what would release it is said."""
+    blocker, place = stall.blocker, stall.partition
+    evidence = blocker.evidence
+    text = f"Unmarked: {MEANING[BlockerKind.UNMARKED]}"
+    if isinstance(evidence, Committed) and evidence.held.partition == place:
+        text = f"Unmarked: {_commit(evidence)} {_siblings(evidence)}"
+    waiting = f"Readers of committed records get nothing of {place} from offset {stall.last_stable_offset} on."
+    who = shown(blocker.transactional_id) if blocker.transactional_id else f"the producer with id {blocker.producer_id}"
+    return NextStep(
+        f"{text} {waiting} Its records are released by the next commit of the same producer id on this partition:"
+        f" let {who} write to it and commit. Where that application is gone, another client of the same"
+        f" transactional.id can commit one record there. {_GONE.format(place=place, offset=blocker.start_offset)}",
+        warning=DO_NOT_END[BlockerKind.UNMARKED],
+    )
+
+
+_GONE = (
+    "That works while the coordinator gives this id the same producer id. Where it does not (the id has expired, or its"
+    " epochs are used up), copy the records of {place} from offset {offset} on out with a read_uncommitted consumer"
+    " before anything else."
+)
+
+
+def _commit(evidence: Committed) -> str:
+    decision, place = evidence.decision, evidence.held.partition
+    return (
+        f"the transaction log has the COMMIT of {shown(decision.transactional_id)} since"
+        f" {clock_time(decision.decided)}, its client was told so, and {place} lacks the commit marker,"
+        f" seen last at {clock_time(evidence.seen)}."
+    )
+
+
+def _siblings(evidence: Committed) -> str:
+    """The other partitions of the transaction, by what was read of their markers."""
+    sides = (("with their marker", evidence.marked), ("without it", evidence.unmarked))
+    told = [f"{what}: {_partitions(places)}" for what, places in sides if places]
+    return f"Its other partitions, {'; '.join(told)}." if told else ""
 
 
 def _unknown(blocker: Blocker) -> NextStep:

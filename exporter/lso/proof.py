@@ -1,7 +1,7 @@
 """The evidence for a step that destroys data: pure rules, and values that only these rules can construct.
 
-A transaction hangs when it is open in a partition's log and no transactional.id has it open. The proof consists of two
-rounds, each with four steps:
+A transaction hangs when it is open in a partition's log, no transactional.id has it open, and its records were promised
+to nobody. The proof consists of two rounds, each with five steps:
 
 (a) DescribeProducers shows it open.
 (b) The transaction log is read from its start to the high watermark that each of its partitions has after (a). Every
@@ -9,12 +9,18 @@ rounds, each with four steps:
     previous or next one (an exhausted epoch rotates the producer id).
 (c) The coordinator of every partition of the log proves to have loaded it: asked about a made-up id that hashes to the
     partition, it answers TRANSACTIONAL_ID_NOT_FOUND.
-(d) DescribeProducers shows the same start offset of the same producer open, again.
+(d) DescribeProducers shows the same start offset of the same producer open, again. Its epoch, sequence number and
+    timestamp are the same in both rounds: else it is alive.
+(e) ``fate.judge`` says, from the log as (b) read it and the leader epochs of its partitions at (d), that the records
+    were decided ABORT, or never: COMMIT, and what is not known, give no proof.
 
 A coordinator writes a partition into the log before the partition takes a record of the transaction (KIP-98; for
 Transactions V2 the leader asks the coordinator first, KIP-890), and writes Complete after the marker is in the
-partition. So a transaction that is open at (a) and at (d), and not in the log in between, belongs to no coordinator.
-The second round guards against cases that this argument does not cover.
+partition, or was given up. So a transaction that is open at (a) and at (d), and not in the log in between, belongs to
+no coordinator: it was decided, and its marker was lost, or its records came late, or the log has lost its record. (e)
+tells these apart. The second round guards against cases that this argument does not cover.
+
+What an unclean election takes of the log after the second round is not foreseen: it may undo an abort.
 
 A missing answer proves nothing: ``Round.gaps`` and ``lacking`` return messages about what is missing.
 """
@@ -27,12 +33,24 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from exporter.model import Evidence, OpenTransaction, OpenTransactions, TopicPartition, TransactionState
+from exporter.transactions.fate import DecidedTransaction, Judgement
 from exporter.transactions.outcome import OVERDUE_SLACK_SECONDS
 
 CONFIRM_SECONDS = 30.0
 """Seconds from the end of the first round to the start of the second, independent of ``stall_after``."""
 
 _SHOWN = 3
+
+
+class Writer(NamedTuple):
+    """The producer of an open transaction, as DescribeProducers shows it: these change with every record it writes.
+
+    ``last_write`` is Unix seconds by the producer's clock.
+    """
+
+    epoch: int
+    last_write: float | None = None
+    last_sequence: int = -1
 
 
 class OpenStart(NamedTuple):
@@ -102,7 +120,8 @@ class Round:
     """One round, (a) to (d). Instants are monotonic, ``wall`` is its end in Unix seconds.
 
     ``described`` is the instant of the answer of (a), ``asked_again`` the one before the request of (d). ``again`` is
-    the transaction that (d) showed open at that start offset, None when there is none.
+    the transaction that (d) showed open at that start offset, None when there is none, and ``writer`` its producer.
+    ``judgement`` is (e), what the log decided.
     """
 
     held: OpenStart
@@ -112,9 +131,17 @@ class Round:
     asked_again: float
     again: OpenStart | None
     wall: float
+    writer: Writer | None
+    judgement: Judgement
 
     def gaps(self) -> Iterator[str]:
         """Messages about what this round does not prove; none when it is complete."""
+        yield from self.open_gaps()
+        if not self.judgement.promised_to_nobody:
+            yield from self.judgement.missing or ("it was committed: its records were promised to readers",)
+
+    def open_gaps(self) -> Iterator[str]:
+        """Messages about what is missing of (a) to (d): none where no coordinator has the transaction."""
         if self.log.asked < self.described or self.loaded.asked < self.described:
             yield "the transaction log was asked for its end before the partition was asked for its producers"
         yield from self.log.gaps()
@@ -133,6 +160,8 @@ def lacking(first: Round, second: Round) -> Iterator[str]:
         yield "the two rounds are about two transactions"
     if second.described - first.asked_again < CONFIRM_SECONDS:
         yield f"the two rounds are less than {CONFIRM_SECONDS:.0f} s apart"
+    if first.writer != second.writer:
+        yield "its producer has written between the rounds: it is alive"
     if first.log.partitions != second.log.partitions:
         yield "the number of partitions of __transaction_state changed between the rounds"
     yield from dict.fromkeys((*first.gaps(), *second.gaps()))
@@ -152,6 +181,26 @@ class HangingProof(Evidence):
     @property
     def held(self) -> OpenStart:
         return self.second.held
+
+
+@dataclass(frozen=True, slots=True)
+class Committed(Evidence):
+    """Evidence that the transaction log decided COMMIT for a transaction that a partition shows open.
+
+    ``seen`` is Unix seconds of the last read that showed it. ``marked`` and ``unmarked`` are its other partitions that
+    have their marker and that lack it, without those where that is not known.
+    """
+
+    held: OpenStart
+    decision: DecidedTransaction
+    application: str
+    seen: float
+    marked: frozenset[TopicPartition] = frozenset()
+    unmarked: frozenset[TopicPartition] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not self.decision.commit or self.decision.producer_id != self.held.producer_id:
+            raise ValueError("the decision is not a commit of this producer")
 
 
 @dataclass(frozen=True, slots=True)

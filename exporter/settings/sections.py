@@ -23,6 +23,7 @@ from exporter.settings.values import (
     Patterns,
     Prefix,
     Section,
+    Size,
     wrong,
 )
 
@@ -93,6 +94,10 @@ class TransactionsConfig(Section):
     """Transactional ids in `kafka_eos_recent_producer_fences`."""
     unclean_ends: Count = 20
     """Transactions in `kafka_eos_last_unclean_end_timestamp_seconds`."""
+    compare_markers: bool = True
+    """Compare decided transactions with the markers of their partitions; needs READ on their topics and on the log."""
+    markers_per_minute: Size = 32 * 1024**2
+    """Bytes that are read of partitions in a minute to find markers. What is beyond is not compared, and counted."""
 
 
 class GroupsConfig(Section):

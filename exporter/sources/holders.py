@@ -14,11 +14,12 @@ from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.transactions import describe_producers
 from exporter.lso.markers import Markers
-from exporter.lso.proof import HangingProof, OpenInLog, OpenStart, Overdue
+from exporter.lso.proof import Committed, HangingProof, OpenInLog, OpenStart, Overdue
 from exporter.lso.rules import Coordinators, LogProducer, Replication
 from exporter.lso.stalled import StalledPartitions
 from exporter.lso.tracker import StallTracker
 from exporter.model import (
+    Blocker,
     BlockerKind,
     Deadline,
     Fault,
@@ -171,6 +172,10 @@ class StallHolders:
         """The proof that this transaction hangs, None without one."""
         return self._prover.proof(held) if self._prover is not None else None
 
+    def committed(self, held: OpenStart) -> Committed | None:
+        """The evidence that this transaction was committed, None without it."""
+        return self._prover.committed(held) if self._prover is not None else None
+
     def missing(self, held: OpenStart) -> tuple[str, ...]:
         """Messages about what the proof of this transaction lacks."""
         return self._prover.missing(held) if self._prover is not None else ()
@@ -244,6 +249,8 @@ class StallHolders:
             held = OpenStart(stall.partition, blocker.producer_id, blocker.start_offset)
             if (proof := self.proof(held)) is not None:
                 return stall._replace(blocker=blocker._replace(kind=BlockerKind.HANGING, evidence=proof, missing=()))
+            if (committed := self.committed(held)) is not None:
+                return stall._replace(blocker=as_unmarked(blocker, committed))
             missing = (*blocker.missing, *self.missing(held)) or (WAITING,)
             return stall._replace(blocker=blocker._replace(missing=tuple(dict.fromkeys(missing))))
         if blocker.kind is BlockerKind.OPEN and blocker.transactional_id:
@@ -253,6 +260,18 @@ class StallHolders:
                 evidence = OpenInLog.of(opened, logged, watched=self._watched_for(stall), flink=flink)
             return stall._replace(blocker=blocker._replace(evidence=evidence, flink=flink))
         return stall
+
+
+def as_unmarked(blocker: Blocker, found: Committed) -> Blocker:
+    """The holder as a committed transaction whose marker is missing."""
+    return blocker._replace(
+        transactional_id=found.decision.transactional_id,
+        application=found.application,
+        kind=BlockerKind.UNMARKED,
+        started=found.decision.begun,
+        missing=(),
+        evidence=found,
+    )
 
 
 def _origin(opened: OpenTransactions | None) -> tuple[str, bool] | None:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 
 from exporter.kafka.client import AskError
-from exporter.lso.proof import CONFIRM_SECONDS, HangingProof, OpenStart, Round, lacking
+from exporter.lso.proof import CONFIRM_SECONDS, Committed, HangingProof, OpenStart, Round, lacking
 from exporter.model import Deadline, TopicPartition
 from exporter.sources.cluster import Cluster
-from exporter.sources.rounds import Rounds
+from exporter.sources.rounds import Rounds, committed_in
 from exporter.transactions.log_range import RangeConsumer
 from exporter.transactions.log_scan import OpenRangeReader
 
@@ -43,6 +43,7 @@ class Prover:
         self._seen: dict[OpenStart, float] = {}
         self._first: dict[OpenStart, Round] = {}
         self._proofs: dict[OpenStart, HangingProof] = {}
+        self._committed: dict[OpenStart, Committed] = {}
         self._missing: dict[OpenStart, tuple[str, ...]] = {}
         self._retry: dict[OpenStart, float] = {}
         self._shown: frozenset[OpenStart] = frozenset()
@@ -101,6 +102,10 @@ class Prover:
         """The proof that it hangs, where the last read saw it open."""
         return self._proofs.get(held) if held in self._shown else None
 
+    def committed(self, held: OpenStart) -> Committed | None:
+        """The evidence that it was committed, where the last read saw it open."""
+        return self._committed.get(held) if held in self._seen else None
+
     def missing(self, held: OpenStart) -> tuple[str, ...]:
         """Messages about what a proof lacks; none while it only waits for its next round."""
         return self._missing.get(held, ())
@@ -150,6 +155,9 @@ class Prover:
                 self._take(each)
 
     def _take(self, each: Round) -> None:
+        self._committed.pop(each.held, None)
+        if (found := committed_in(each, self._cluster)) is not None:
+            self._committed[each.held] = found
         if gaps := tuple(each.gaps()):
             if each.log.open_ids.get(each.held.producer_id) is not None or each.again is None:
                 self._forget(each.held)
@@ -159,10 +167,14 @@ class Prover:
         self._missing.pop(each.held, None)
         self._retry.pop(each.held, None)
         first = self._first.setdefault(each.held, each)
-        if first is not each and not any(lacking(first, each)):
-            self._proofs[each.held] = HangingProof(first, each)
-        elif first is not each:
+        if first is each:
+            return
+        if problems := tuple(lacking(first, each)):
             self._first[each.held] = each
+            self._proofs.pop(each.held, None)
+            self._missing[each.held] = problems
+        else:
+            self._proofs[each.held] = HangingProof(first, each)
 
     def _put_off(self, due: Mapping[OpenStart, float], why: tuple[str, ...]) -> None:
         at = self._cluster.clock.monotonic() + RETRY_SECONDS
@@ -172,5 +184,5 @@ class Prover:
                 self._retry[held] = at
 
     def _forget(self, held: OpenStart) -> None:
-        for kept in (self._seen, self._first, self._proofs, self._missing, self._retry):
+        for kept in (self._seen, self._first, self._proofs, self._committed, self._missing, self._retry):
             kept.pop(held, None)

@@ -1,4 +1,4 @@
-"""One round of the proof that transactions hang, read from the cluster: step (a) is given, steps (b) to (d) are made
+"""One round of the proof that transactions hang, read from the cluster: step (a) is given, steps (b) to (e) are made
 here.
 
 A round for many transactions costs the same as for one: the log's ends and its coordinators are requested once, and the
@@ -11,15 +11,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from exporter.kafka.client import AskError
+from exporter.kafka.log.open_records import OpenTrace, read_trace
 from exporter.kafka.requests.coordinators import Probes, probe_coordinators
 from exporter.kafka.requests.leader_epochs import epoch_ends
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import describe_producers
-from exporter.lso.proof import Loaded, LogRead, OpenStart, Round
+from exporter.lso.proof import Committed, Loaded, LogRead, OpenStart, Round, Writer
 from exporter.model import Deadline, Fault, OpenTransactions, Reason, TopicPartition
 from exporter.sources.cluster import Cluster
+from exporter.transactions.fate import Fate, Judgement, OpenRecords, judge
 from exporter.transactions.log_scan import Cost, LogScan, OpenRangeReader
+from exporter.transactions.records import UndecodableRecord
+
+TRACE_SECONDS = 5.0
+"""Seconds of one round in which the partitions of its transactions may be read."""
+NOT_AGAIN = Judgement(Fate.UNKNOWN, None, ("it is not open in the partition any more",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,8 @@ class Rounds:
         self._scan = LogScan(connect, cluster.clock)
         self._begun: _Begun | None = None
         self._lost: tuple[str, ...] = ()  # messages about what the last round could not read any more
+        # By the leader epoch of the partition: without an election nothing below an open record changes.
+        self._traces: dict[OpenStart, tuple[int, OpenTrace]] = {}
 
     @property
     def under_way(self) -> bool:
@@ -79,6 +88,7 @@ class Rounds:
         """Drop the records read of the log: the next round reads it from its start."""
         self.close()
         self._scan = LogScan(self._connect, self._cluster.clock)
+        self._traces.clear()
 
     def begin(self, held: Mapping[OpenStart, float], deadline: Deadline) -> None:
         """Begin a round about transactions that DescribeProducers has shown open, each with the monotonic instant of
@@ -99,6 +109,7 @@ class Rounds:
             raise AskError(ends.faults[0])
         probes = probe_coordinators(self._cluster.client, metadata, deadline)
         found = {place.partition: end for place, end in ends.values.items()}
+        self._scan.look_for({each.producer_id for each in held})
         self._begun = _Begun(dict(held), asked, len(partitions), found, probes)
 
     def read_on(self, deadline: Deadline, advance: Callable[[int], object] = lambda _: None) -> bool:
@@ -142,10 +153,44 @@ class Rounds:
         )
         loaded = _loaded(begun)
         wall = clock.wall()
-        return [
-            Round(held, described, log, loaded, ended, held if held in again.held else None, wall)
-            for held, described in begun.held.items()
-        ]
+        epochs = {number: leaders.leader_epoch(TopicPartition(TRANSACTION_STATE, number)) for number in begun.ends}
+        reading = deadline.within(TRACE_SECONDS)
+        rounds = []
+        for held, described in begun.held.items():
+            writer = again.held.get(held)
+            if writer is None:
+                said = NOT_AGAIN
+            elif (owner := log.open_ids.get(held.producer_id)) is not None:
+                said = Judgement(Fate.UNKNOWN, None, (f"transactional.id {owner!r} has this producer id open",))
+            else:
+                said = self._judged(held, writer, leaders, epochs, reading)
+            again_held = held if writer is not None else None
+            rounds.append(Round(held, described, log, loaded, ended, again_held, wall, writer, said))
+        self._traces = {held: trace for held, trace in self._traces.items() if held in begun.held}
+        return rounds
+
+    def _judged(
+        self, held: OpenStart, writer: Writer, leaders: Metadata, epochs: Mapping[int, int], deadline: Deadline
+    ) -> Judgement:
+        try:
+            log = self._scan.producer_log(held.producer_id, epochs)
+        except UndecodableRecord as problem:
+            return Judgement(Fate.UNKNOWN, None, (f"a record of {TRANSACTION_STATE} has {problem}",))
+        shown = OpenRecords(held.partition, held.producer_id, writer.epoch)
+        said = judge(shown, log)
+        if said.fate is not Fate.UNKNOWN or not log.decisions:
+            return said
+        return judge(OpenRecords(*shown[:3], *self._trace(held, leaders, deadline)), log)
+
+    def _trace(self, held: OpenStart, leaders: Metadata, deadline: Deadline) -> OpenTrace:
+        epoch = leaders.leader_epoch(held.partition)
+        known = self._traces.get(held)
+        if known is not None and known[0] == epoch:
+            return known[1]
+        found = read_trace(self._cluster.client, leaders, held.partition, held.producer_id, held.start_offset, deadline)
+        if not deadline.over:
+            self._traces[held] = epoch, found
+        return found
 
     def _drop_what_was_lost(self, metadata: Metadata, deadline: Deadline) -> tuple[str, ...]:
         """Drop what was read of partitions whose log was truncated since (an unclean election): it may have grown
@@ -181,11 +226,11 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Open transactions by DescribeProducers, with the epoch and the last write (Unix seconds) of each producer, and
-    the partitions without an answer. ``described`` is the monotonic instant after the answers.
+    """Open transactions by DescribeProducers, each with its producer, and the partitions without an answer.
+    ``described`` is the monotonic instant after the answers.
     """
 
-    held: Mapping[OpenStart, tuple[int, float | None]]
+    held: Mapping[OpenStart, Writer]
     described: float
     unanswered: Mapping[TopicPartition, Fault]
     faults: tuple[Fault, ...]
@@ -195,12 +240,22 @@ def held_in(cluster: Cluster, metadata: Metadata, places: Iterable[TopicPartitio
     """Ask the leaders which transactions are open in these partitions."""
     answers = describe_producers(cluster.client, metadata, places, deadline)
     found = {
-        OpenStart(place, each.producer_id, each.start_offset): (each.producer_epoch, each.last_timestamp)
+        OpenStart(place, each.producer_id, each.start_offset): Writer(
+            each.producer_epoch, each.last_timestamp, each.last_sequence
+        )
         for place, producers in answers.values.items()
         for each in producers
         if each.start_offset is not None
     }
     return Open(found, cluster.clock.monotonic(), answers.unanswered, answers.faults)
+
+
+def committed_in(each: Round, cluster: Cluster) -> Committed | None:
+    """The evidence of a round that a transaction, which no coordinator has open, was committed; None without it."""
+    decision = each.judgement.decision
+    if each.judgement.fate is not Fate.COMMITTED or decision is None or any(each.open_gaps()):
+        return None
+    return Committed(each.held, decision, cluster.grouping.of(decision.transactional_id).name, each.wall)
 
 
 def _loaded(begun: _Begun) -> Loaded:

@@ -47,6 +47,7 @@ from exporter.transactions.keeper import Keeper
 from exporter.transactions.last_hour import LastHour
 from exporter.transactions.positions import check_positions
 from exporter.transactions.progress import PartitionProgress
+from exporter.transactions.recent_decisions import DecisionTail
 from exporter.transactions.records import TOPIC
 from exporter.transactions.saved import Saved, begin
 from exporter.transactions.tail import LogTail
@@ -108,6 +109,7 @@ class TxnlogSource(KafkaSource):
         self._seen = 0  # and at the last
         self._look_faults: tuple[Fault, ...] = ()
         self._hour = LastHour(cluster.clock)
+        self._decisions = DecisionTail()
         # Of the last read, and what it was made of.
         self._counted, self._dated, self._present = (KeptValue(SampleBatch(())) for _ in range(3))
         self._recent = SampleBatch(())
@@ -168,6 +170,7 @@ class TxnlogSource(KafkaSource):
             if gauges:
                 yield from self._gauges()
             yield from self._flink(time.now(self._cluster.clock.wall()), gauges=gauges)
+        yield self._decisions.read(self._cluster.clock.monotonic())
         self._save()
         if trouble := self._keeper.trouble:
             yield Notes((f"state.dir is not written ({trouble}): a restart goes on from what was written before",))
@@ -224,6 +227,7 @@ class TxnlogSource(KafkaSource):
             tail = self._open_tail(self._cluster.properties, TOPIC)
             self._log = LogTail(self._aggregates, tail, self._cluster.clock)
             self._log.undecodable = self._undecodable
+            self._log.ended = self._decisions.take
         hour_ago = {
             TopicPartition(TOPIC, number): int((self._cluster.clock.wall() - HOUR) * 1000)
             for number in fresh

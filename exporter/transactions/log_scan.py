@@ -1,28 +1,45 @@
 """A read of the transaction log from its start to given offsets, to find the transactions that are open there.
 
-It keeps the newest record of every id with an open transaction, and nothing of other ids. These are decoded when they
-are asked for: most of the records that open a transaction are followed by others of their id. A scan can stop at a
-deadline and continue later without reading records again.
+It keeps the newest record of every id with an open transaction, and the records of the producer ids whose decisions are
+looked for; nothing of other ids. These are decoded when they are asked for: most of the records that open a transaction
+are followed by others of their id. A scan can stop at a deadline and continue later without reading records again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Polled, fault_of, is_end
 from exporter.model import Clock, Deadline, OpenTransaction
+from exporter.transactions.decisions import LogRecord, LogRun, decisions_of
 from exporter.transactions.entries import OPEN_STATES
+from exporter.transactions.fate import ProducerLog
 from exporter.transactions.log_range import BATCH, POLL_SECONDS, RangeReader
-from exporter.transactions.records import NO_TIMEOUT_MS, TOPIC, LogValue, UndecodableRecord, decode_key, decode_value
+from exporter.transactions.records import (
+    NO_TIMEOUT_MS,
+    TOPIC,
+    LogValue,
+    Status,
+    UndecodableRecord,
+    decode_key,
+    decode_value,
+)
 from exporter.transactions.records import head as head_of
 
 PATIENCE_SECONDS = 3.0
 """Without a message for so long, an error that the client told of is believed: with TLS and a distant cluster the first
 message takes longer than one read, and a broker that is down is told of at once.
 """
+MOST_RECORDS = 2_000
+"""Records kept of one producer id, the newest."""
+MOST_PRODUCERS = 1_000
+"""Producer ids whose records are kept until a new one is looked for."""
 
 
 class OpenRangeReader(RangeReader, Protocol):
@@ -43,6 +60,17 @@ class _NewestRecord(NamedTuple):
     """The newest record of an id with an open transaction. Its head is known to be readable."""
 
     offset: int
+    value: bytes
+
+
+class _KeptRecord(NamedTuple):
+    """A record of a producer id whose decisions are looked for."""
+
+    number: int
+    offset: int
+    leader_epoch: int | None
+    record_ms: int
+    key: bytes
     value: bytes
 
 
@@ -93,12 +121,27 @@ class LogScan:
         self._heard = 0.0  # monotonic: when the reader was made, or gave a message
         self._open: dict[int, dict[bytes, _NewestRecord]] = {}
         self._unread: dict[int, dict[bytes, str]] = {}
+        self._runs: dict[int, LogRun] = {}
+        self._of_producer: dict[int, deque[_KeptRecord]] = {}
+        self._forgotten: dict[int, int] = {}  # the offset after the last record that was not kept, by producer id
         self.reached: dict[int, int] = {}
         self.epochs: dict[int, int] = {}
         """The leader epoch of the last record that was read of each partition, where it is known."""
         self.cost = Cost()
 
     # --- Reading ---
+
+    def look_for(self, producer_ids: AbstractSet[int]) -> None:
+        """Keep the records of these producer ids, too. For a new one the log is read again from its start."""
+        if not producer_ids - self._of_producer.keys():
+            return
+        for number in list(self.reached):
+            self.start_again(number)
+        self._forgotten.clear()
+        if len(self._of_producer) > MOST_PRODUCERS:
+            self._of_producer.clear()
+        for each in producer_ids:
+            self._of_producer.setdefault(each, deque(maxlen=MOST_RECORDS))
 
     def read(
         self, ends: Mapping[int, int], deadline: Deadline, advance: Callable[[int], object] = lambda _: None
@@ -165,6 +208,7 @@ class LogScan:
                 if not is_end(error):
                     raise AskError(fault_of(error, TOPIC))
                 self.reached[number] = max(self.reached.get(number, 0), message.offset())
+                self._run(number).ended(message.offset())
                 continue
             offset = message.offset()
             if offset < self.reached.get(
@@ -174,6 +218,7 @@ class LogScan:
             self.reached[number] = offset + 1
             if (epoch := message.leader_epoch()) is not None:
                 self.epochs[number] = epoch
+            self._run(number).read(offset, epoch)
             key, value = message.key() or b"", message.value()
             records += 1
             size += len(key) + len(value or b"")
@@ -184,14 +229,58 @@ class LogScan:
                 continue
             if unread := self._unread.get(number):
                 unread.pop(key, None)
+            if self._of_producer and value is not None:
+                self._keep(_KeptRecord(number, offset, epoch, message.timestamp()[1], key, value))
             if opens and value is not None:
                 self._open.setdefault(number, {})[key] = _NewestRecord(offset, value)
             elif opened := self._open.get(number):
                 opened.pop(key, None)
         self.cost = Cost(self.cost.records + records, self.cost.size + size, self.cost.seconds)
 
+    def _run(self, number: int) -> LogRun:
+        if (found := self._runs.get(number)) is None:
+            found = self._runs[number] = LogRun()
+        return found
+
+    def _keep(self, record: _KeptRecord) -> None:
+        """Keep the record if it is of a producer id that is looked for, also as the one before a rotation."""
+        _, producer_id, epoch, _, status = head_of(record.value)
+        ids = {producer_id}
+        if epoch == 0 and status >= Status.COMPLETE_COMMIT:
+            with suppress(UndecodableRecord):  # where it leaves something open, ``found`` says so
+                ids.add(decode_value(record.value).tags.previous_producer_id)
+        for each in ids & self._of_producer.keys():
+            kept = self._of_producer[each]
+            if len(kept) == MOST_RECORDS:
+                self._forgotten[each] = kept[0].offset + 1
+            kept.append(record)
+
+    def producer_log(self, producer_id: int, leader_epochs: Mapping[int, int]) -> ProducerLog:
+        """What the log shows of one producer id, by the present leader epochs of all its partitions.
+
+        The id must have been looked for. Raises UndecodableRecord.
+        """
+        kept = self._of_producer[producer_id]
+        numbers: Iterable[int] = {each.number for each in kept} or leader_epochs.keys()
+        starts = {number: self._run(number).whole_from(leader_epochs[number]) for number in numbers}
+        whole: int | None = 0
+        for start in starts.values():
+            whole = None if whole is None or start is None or (start and not kept) else max(whole, start)
+        if whole is not None:
+            whole = max(whole, self._forgotten.get(producer_id, 0))
+        records = [
+            LogRecord(each.offset, each.leader_epoch, each.record_ms, decode_key(each.key), decode_value(each.value))
+            for each in kept
+        ]
+        gaps = tuple(_gap(number, self._run(number), leader_epochs[number]) for number, at in starts.items() if at != 0)
+        return ProducerLog(decisions_of(producer_id, records), whole, gaps=gaps[:1])
+
     def start_again(self, number: int) -> None:
         """Drop what was read of a partition: the next read begins at its start."""
+        self._runs.pop(number, None)
+        for producer_id, kept in self._of_producer.items():
+            others = [each for each in kept if each.number != number]
+            self._of_producer[producer_id] = deque(others, maxlen=MOST_RECORDS)
         self.reached.pop(number, None)
         self.epochs.pop(number, None)
         self._open.pop(number, None)
@@ -215,6 +304,16 @@ def _leaves_open(key: bytes, value: bytes | None) -> bool:
     """Whether a record leaves a transaction open, by its head. Raises UndecodableRecord."""
     decode_key(key)
     return value is not None and head_of(value)[4] in OPEN_STATES
+
+
+def _gap(number: int, run: LogRun, leader_epoch: int) -> str:
+    """Why a commit may be missing in a partition of the log."""
+    if run.epoch == leader_epoch and run.start:
+        return f"{TOPIC}-{number} has lost or compacted records before offset {run.start}"
+    return (
+        f"{TOPIC}-{number} had an election (leader epoch {leader_epoch}): an unclean one may have taken the record"
+        " of a commit"
+    )
 
 
 def _unread(number: int, offset: int, problem: UndecodableRecord) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, groupby
 from operator import methodcaller
 from typing import Any, NamedTuple
@@ -68,6 +68,8 @@ class LogTail:
         """Whether ``follow`` ended by its deadline, with records that were not read yet."""
         self.revision = 0
         """How often something was read, or an end was requested: without that, ``open`` does not change."""
+        self.ended: Callable[[Ended], None] | None = None
+        """Called with each transaction that ended."""
         self._unseen: _UnseenIds | None = None
         self._restoring: dict[int, SavedPartition] = {}  # whose saved ids were not reached yet
         self._tidied_at = -math.inf
@@ -351,6 +353,8 @@ class LogTail:
         for event in events:
             new = isinstance(event, _COUNTED) and progress is not None and progress.count(event.offset)
             self._aggregates.take(event, new=new)
+            if self.ended is not None and isinstance(event, Ended):
+                self.ended(event)
 
     def _changed(self) -> None:
         self.changes += 1

@@ -67,6 +67,8 @@ def verdict(status: Mapping[str, Any], hidden: int = 0) -> PageVerdict:
     if stalled:
         hanging = sum(stall["blocker"]["kind"] == "hanging" for stall in stalled)
         tail = f", {hanging} by a hanging transaction" if hanging else ""
+        unmarked = sum(stall["blocker"]["kind"] == "unmarked" for stall in stalled)
+        tail += f", {unmarked} by a committed transaction that lacks its marker" if unmarked else ""
         return PageVerdict("bad", f"{_count(len(stalled), 'partition')} stalled{tail}", details)
     if failures:
         return PageVerdict("bad", failures[0], details[1:])
@@ -106,8 +108,20 @@ def _warnings(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"{_count(failed, 'check')} of the settings {'fails' if failed == 1 else 'fail'}"
 
 
+_AN = {"abort": "an abort", "commit": "a commit"}
+
+
 def _failures(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Failures of engines and audits, a line for each kind."""
+    """Torn transactions, and failures of engines and audits, a line for each kind."""
+    torn = [each for cluster in clusters for each in cluster["torn_markers"] or ()]
+    if torn:
+        first = torn[-1]
+        what = "no marker" if first["found"] == "nothing" else f"the marker of {_AN[first['found']]}"
+        more = f", and {len(torn) - 1} more" if len(torn) > 1 else ""
+        yield (
+            f"Torn: {first['transactional_id']} was decided {first['decided'].upper()}, and"
+            f" {first['topic']}-{first['partition']} has {what}{more}"
+        )
     if failed := sum(len(connect["failed"]) for cluster in clusters for connect in cluster["connect"]):
         yield f"Failed in Connect, connectors and tasks: {failed}"
     if failed := sum(query["state"] == "failed" for cluster in clusters for query in cluster["spark"]):

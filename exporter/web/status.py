@@ -27,11 +27,17 @@ from exporter.model import (
 from exporter.posture.evidence import Posture
 from exporter.spark.queries import SparkView
 from exporter.transactions.last_hour import LastHour
+from exporter.transactions.marker_watch import TornMarkers
 from exporter.web.hour import last_hour_document, posture_document
 from exporter.web.instants import instant
 from exporter.web.late import LateDocuments
 from exporter.web.pipeline_documents import audit_document, connect_document, query_document
-from exporter.web.transaction_documents import open_transaction_document, stall_document, unclean_end_document
+from exporter.web.transaction_documents import (
+    open_transaction_document,
+    stall_document,
+    torn_marker_document,
+    unclean_end_document,
+)
 
 
 class ClusterSettings(NamedTuple):
@@ -73,6 +79,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
     stalls = group.facts.get(Stalls)
     opened = group.facts.get(OpenTransactions)
     ends = group.facts.get(UncleanEnds)
+    torn = group.facts.get(TornMarkers)
     spark = group.facts.get(SparkView) or SparkView({}, {})
     audits = group.facts.get(AuditResults)
     named = next((source.cluster for source in group.sources if source.cluster), "")
@@ -114,6 +121,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
             [each for each in transactions if shard.tells_of(each.application)], open_transaction
         ),
         "unclean_ends": [unclean_end_document(end, theirs) for end in (ends.ends if ends else ())],
+        "torn_markers": None if torn is None else [torn_marker_document(each) for each in torn.found],
         "connect": [
             connect_document(state) for state in sorted(group.facts.all(ConnectState), key=lambda each: each.name)
         ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter.documents import status as docs
 from exporter.lso.next_step import NextStep, next_step
-from exporter.lso.proof import HangingProof
+from exporter.lso.proof import Committed, HangingProof
 from exporter.model import (
     Blocker,
     Completion,
@@ -14,6 +14,7 @@ from exporter.model import (
     Stall,
     UncleanEnd,
 )
+from exporter.transactions.marker_watch import TornMarker
 from exporter.web.instants import instant
 
 MOST_PARTITIONS = 20
@@ -72,6 +73,7 @@ def _blocker(blocker: Blocker) -> docs.BlockerDocument:
         "timeout_seconds": blocker.timeout,
         "missing": list(blocker.missing),
         "proof": _proof(blocker.evidence) if isinstance(blocker.evidence, HangingProof) else None,
+        "committed": _committed(blocker.evidence) if isinstance(blocker.evidence, Committed) else None,
         "completion": _completion(blocker.completion),
         "unmarked_partitions": None if blocker.unmarked is None else [str(each) for each in sorted(blocker.unmarked)],
     }
@@ -85,6 +87,16 @@ def _proof(proof: HangingProof) -> docs.HangingProofDocument:
         "log_partitions": second.log.partitions,
         "log_end_offsets": sum(second.log.high_watermarks.values()),
         "coordinators_loaded": len(second.loaded.proven),
+    }
+
+
+def _committed(evidence: Committed) -> docs.CommittedDocument:
+    return {
+        "decided_timestamp": evidence.decision.decided,
+        "completed_timestamp": evidence.decision.completed,
+        "seen_timestamp": evidence.seen,
+        "marked_partitions": [str(each) for each in sorted(evidence.marked)],
+        "unmarked_partitions": [str(each) for each in sorted(evidence.unmarked)],
     }
 
 
@@ -142,6 +154,21 @@ def _checkpoint(found: FlinkTransaction) -> docs.FlinkCheckpointDocument:
         "precommitted_since": instant(found.since),
         "at_risk": found.at_risk,
         "lost_at": instant(found.deadline) if found.at_risk else None,
+    }
+
+
+def torn_marker_document(found: TornMarker) -> docs.TornMarkerDocument:
+    """A transaction and a partition whose marker is not that of its decision."""
+    decision, place, marker = found.torn.decision, found.torn.partition, found.torn.marker
+    return {
+        "transactional_id": decision.transactional_id,
+        "producer_id": decision.producer_id,
+        "topic": place.topic,
+        "partition": place.partition,
+        "decided": "commit" if decision.commit else "abort",
+        "found": found.found,
+        "completed_timestamp": (decision.completed_ms or decision.prepared_ms) / 1000,
+        "marker_offset": None if marker is None else marker.offset,
     }
 
 

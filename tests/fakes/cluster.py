@@ -68,6 +68,7 @@ class OpenWriter(NamedTuple):
     start_offset: int
     epoch: int = 0
     last_timestamp: int = -1
+    last_sequence: int = -1
 
 
 @dataclass
@@ -83,6 +84,7 @@ class Partition:
     """A broker that led it in the epoch before, has not learned that it was deposed, and has 5 of 9 records."""
     log_end: int | None = None  # None: the high watermark
     log_start: int = 0
+    since: int = -1  # the first offset since any instant, in topics but the log; -1: none was written since
     batches: bytes = b""  # what a Fetch gives, from whatever offset
     aborted: Sequence[tuple[int, int]] = ()  # producer id and first offset of its aborted transactions
     epoch_end: tuple[int, int] | None = None  # what the leader says of any epoch; None: it ends at the log end
@@ -241,7 +243,7 @@ class FakeKafka:
                 offset = each.log_start
             elif timestamp >= 0:
                 later = (record.offset for record in self.log.get(number, ()) if record.ms >= timestamp)
-                offset = next(later, -1) if name == LOG else -1
+                offset = next(later, -1) if name == LOG else each.since
             return Answer(partition_index=number, error_code=self.refuse.get("ListOffsets", 0), offset=offset)
 
         return Answer(
@@ -263,7 +265,13 @@ class FakeKafka:
             code = self.refuse.get("Fetch", 0) or (0 if node == each.leader else NOT_LEADER)
             aborted = [Answer(producer_id=producer_id, first_offset=first) for producer_id, first in each.aborted]
             records = b"" if code else each.batches
-            return Answer(partition_index=number, error_code=code, aborted_transactions=aborted, records=records)
+            return Answer(
+                partition_index=number,
+                error_code=code,
+                aborted_transactions=aborted,
+                records=records,
+                high_watermark=each.high_watermark,
+            )
 
         return Answer(
             error_code=0,
@@ -295,6 +303,7 @@ class FakeKafka:
                 Answer(
                     producer_id=each.producer_id,
                     producer_epoch=each.epoch,
+                    last_sequence=each.last_sequence,
                     last_timestamp=each.last_timestamp,
                     coordinator_epoch=0,
                     current_txn_start_offset=each.start_offset,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 from confluent_kafka import KafkaError
@@ -15,7 +16,7 @@ from kafka.protocol.admin import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from kafka.protocol.consumer import ListOffsetsResponse
+from kafka.protocol.consumer import FetchRequest, ListOffsetsResponse
 
 from exporter.core.state import StateDir
 from exporter.kafka.client import ClusterClient
@@ -51,7 +52,9 @@ class OneBrokerLogReader:
         if self._world.read_denied:
             return [FakeMessage(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), each, -1001) for each in self._left]
         found: list[Polled] = [each for each in self._world.log() if each.at >= self._left.get(each.number, 99)]
-        return found + [FakeMessage(KafkaError(KafkaError._PARTITION_EOF), each, 10) for each in self._left]
+        return found + [
+            FakeMessage(KafkaError(KafkaError._PARTITION_EOF), each, self._world.log_end(each)) for each in self._left
+        ]
 
     def trouble(self) -> Fault | None:
         return None
@@ -100,13 +103,23 @@ class OneBroker:
         return OneBrokerLogReader(self)
 
     def log(self) -> Iterator[FakeMessage]:
-        """Every record of the log: one of each id, and no more than the ten offsets of each partition."""
+        """Every record of the log: one of each id, after that of an idle id in each partition."""
+        ends = [1, 1]
+        for number in range(2):
+            value = encode_value(1, 900 + number, 0, 60_000, 0, None, 0, -1, kafka_tags(-1, -1, 0))
+            yield FakeMessage(None, number, 0, 0, encode_key(f"idle-{number}"), value)
         status = {"Ongoing": 1, "PrepareCommit": 2, "PrepareAbort": 3}[self.state]
         begun = round((NOW - self.started_ago) * 1000)
-        for offset, (name, (pid, places)) in enumerate(self.known.items()):
+        for name, (pid, places) in self.known.items():
             topics = [(topic, [number]) for topic, number in sorted(places)]
             value = encode_value(1, pid, 0, 60_000, status, topics, begun, begun, kafka_tags(pid, -1, 0))
-            yield FakeMessage(None, coordinator_partition(name, 2), offset, begun, encode_key(name), value)
+            number = coordinator_partition(name, 2)
+            yield FakeMessage(None, number, ends[number], begun, encode_key(name), value)
+            ends[number] += 1
+
+    def log_end(self, number: int) -> int:
+        """The end of a partition of the log."""
+        return sum(each.number == number for each in self.log())
 
     # --- What ClusterClient offers ---
 
@@ -134,6 +147,8 @@ class OneBroker:
                 return self._listing(request.producer_id_filters)
             case DescribeTransactionsRequest():
                 return self._descriptions(request.transactional_ids)
+            case FetchRequest():
+                return SimpleNamespace(error_code=0, responses=[])
             case _:
                 return self._offsets(request)
 
@@ -215,6 +230,8 @@ class OneBroker:
                 opened = self.opened.get(TopicPartition(each.name, asked.partition_index), [])
                 stable = min((start for _, start, _ in opened), default=10)
                 offset = stable if request.isolation_level == 1 else 10
+                if each.name == "__transaction_state":
+                    offset = self.log_end(asked.partition_index)
                 newest = asked.timestamp == NEWEST and self.newest_ago is not None
                 stamp = round((NOW + self.monotonic - (self.newest_ago or 0.0)) * 1000) if newest else -1
                 answers.append(

@@ -42,6 +42,12 @@ def lso(cluster: str) -> Iterator[Sample]:
         yield c.HANGING_TRANSACTIONS(0, cluster, topic)
 
 
+def torn(cluster: str) -> Iterator[Sample]:
+    yield c.TORN_TRANSACTIONS(1, cluster, "payments", "commit", "nothing")
+    for result, count in (("compared", 8123), ("not_compared", 17)):
+        yield c.MARKER_COMPARISONS_TOTAL(count, cluster, result)
+
+
 def stalled(cluster: str) -> Iterator[Sample]:
     yield from lso(cluster)
     yield c.LSO_STALLED_SINCE_TIMESTAMP_SECONDS(WALL - 412.25, cluster, "payments", "7")
@@ -137,7 +143,7 @@ GONE = Fault(Reason.UNREACHABLE, "no broker answers")
 
 SCENARIOS = {
     "healthy": [all_of("prod")],
-    "stalled": [group("prod", lso=stalled("prod"), transactions=transactions("prod"))],
+    "stalled": [group("prod", lso=stalled("prod"), transactions=transactions("prod"), markers=torn("prod"))],
     "refused": [
         group(
             "prod",

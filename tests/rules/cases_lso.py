@@ -12,10 +12,12 @@ from exporter.catalogue import (
     OPEN_TRANSACTION_TIMEOUT_SECONDS,
     STALLED_PARTITIONS,
     TOPIC_LSO_LAG_OFFSETS,
+    TORN_TRANSACTIONS,
 )
 from tests.rules.promtool import Case, Series, case, scraped, spread
 
-STALLED, HANGING = "KafkaEosLsoStalled", "KafkaEosHangingTransaction"
+TORN = "KafkaEosTornTransaction"
+STALLED, HANGING, UNMARKED = "KafkaEosLsoStalled", "KafkaEosHangingTransaction", "KafkaEosUnmarkedTransaction"
 PLACE = ("prod", "orders", "0")
 HOLDER = ("prod", "7")
 NAMES = ("kafka_cluster", "producer_id")
@@ -73,7 +75,9 @@ def cases() -> Iterator[Case]:
     yield from _stalls("warning", WARNING)
     yield from _stalls("critical", CRITICAL)
     yield from _pages()
-    yield from _hanging()
+    yield from _endless(HANGING, "hanging", ("open", "completing", "unmarked"), ("unknown",))
+    yield from _torn()
+    yield from _endless(UNMARKED, "unmarked", ("open", "completing"), ("hanging", "unknown"))
 
 
 def _stalls(severity: str, ours: dict[str, str]) -> Iterator[Case]:
@@ -121,64 +125,107 @@ def _stalls(severity: str, ours: dict[str, str]) -> Iterator[Case]:
 
 def _pages() -> Iterator[Case]:
     def page(kind: str, agent: str = "a", holder: tuple[str, ...] = HOLDER) -> list[Series]:
-        """One that hangs is due at once, the others in a quarter of an hour."""
-        when = "0x60" if kind == "hanging" else "900x60"
+        """One that never ends is due at once, the others in a quarter of an hour."""
+        when = "0x60" if kind in {"hanging", "unmarked"} else "900x60"
         who = "" if kind == "hanging" else "pay-1"
         return [due("critical", when, holder, kind, agent, who), holds(kind, holder=holder, agent=agent)]
 
-    yield case(STALLED, "hanging, at once", page("hanging"), {"1m": [CRITICAL]})
-    for kind in ("open", "completing"):
-        yield case(
-            STALLED,
-            f"hanging by one replica and {kind} by the other is no page yet",
-            [*page("hanging"), *page(kind, "b")],
-            {"1m": [], "15m": [], "16m": [CRITICAL]},
-        )
-        yield case(
-            STALLED,
-            f"what is {kind} elsewhere does not make a hanging one wait",
-            [*page("hanging"), *(each for holder in spread(HOLDER)[1:] for each in page(kind, "b", holder))],
-            {"1m": [CRITICAL]},
-        )
-    yield case(STALLED, "the other replica cannot ask", [*page("hanging"), *page("unknown", "b")], {"1m": [CRITICAL]})
+    for endless in ("hanging", "unmarked"):
+        yield case(STALLED, f"{endless}, at once", page(endless), {"1m": [CRITICAL]})
+        for kind in ("open", "completing"):
+            yield case(
+                STALLED,
+                f"{endless} by one replica and {kind} by the other is no page yet",
+                [*page(endless), *page(kind, "b")],
+                {"1m": [], "15m": [], "16m": [CRITICAL]},
+            )
+            yield case(
+                STALLED,
+                f"what is {kind} elsewhere does not make what is {endless} wait",
+                [*page(endless), *(each for holder in spread(HOLDER)[1:] for each in page(kind, "b", holder))],
+                {"1m": [CRITICAL]},
+            )
+        unasked = [*page(endless), *page("unknown", "b")]
+        yield case(STALLED, f"{endless}, and the other replica cannot ask", unasked, {"1m": [CRITICAL]})
 
 
-def _hanging() -> Iterator[Case]:
+def _endless(alert: str, ours: str, known: tuple[str, ...], others: tuple[str, ...]) -> Iterator[Case]:
+    """A kind that never ends by itself; ``known`` are the kinds of another replica that silence it."""
     holders = spread(HOLDER)
-    yield case(HANGING, "pages at once", [holds("hanging")], {"0m": [CRITICAL]})
+    yield case(alert, "pages at once", [holds(ours)], {"0m": [CRITICAL]})
     yield case(
-        HANGING,
+        alert,
         "each holder",
-        [holds("hanging", holder=holder) for holder in holders],
+        [holds(ours, holder=holder) for holder in holders],
         {"0m": [by("critical", holder) for holder in holders]},
     )
-    yield case(
-        HANGING, "two replicas give one page", [holds("hanging", agent=agent) for agent in "ab"], {"1m": [CRITICAL]}
-    )
-    for kind in ("open", "completing", "unknown"):
-        yield case(HANGING, f"silent for kind {kind}", [holds(kind)], {"1m": [], "30m": []})
-    for kind in ("open", "completing"):
+    yield case(alert, "two replicas give one page", [holds(ours, agent=agent) for agent in "ab"], {"1m": [CRITICAL]})
+    for kind in (*known, *others):
+        yield case(alert, f"silent for kind {kind}", [holds(kind)], {"1m": [], "30m": []})
+    for kind in known:
         yield case(
-            HANGING,
+            alert,
             f"silent while the other replica says {kind}",
-            [holds("hanging"), holds(kind, agent="b")],
+            [holds(ours), holds(kind, agent="b")],
             {"1m": [], "30m": []},
         )
         yield case(
-            HANGING,
+            alert,
             f"what is {kind} elsewhere does not silence it",
-            [holds("hanging"), *(holds(kind, holder=holder) for holder in holders[1:])],
+            [holds(ours), *(holds(kind, holder=holder) for holder in holders[1:])],
             {"1m": [CRITICAL]},
         )
     yield case(
-        HANGING,
+        alert,
         "a replica that cannot ask does not silence the one that could",
-        [holds("hanging"), holds("unknown", agent="b")],
+        [holds(ours), holds("unknown", agent="b")],
         {"1m": [CRITICAL]},
     )
     yield case(
-        HANGING,
+        alert,
         "it goes on for seven minutes without data, and ends then",
-        [holds("hanging", "1x8 stale")],
+        [holds(ours, "1x8 stale")],
         {"8m": [CRITICAL], "15m": [CRITICAL], "16m": []},
+    )
+
+
+def _torn() -> Iterator[Case]:
+    def found(
+        what: str,
+        values: str = "1x60",
+        place: tuple[str, ...] = ("prod", "orders"),
+        decided: str = "commit",
+        agent: str = "a",
+    ) -> Series:
+        cluster, topic = place
+        return scraped(TORN_TRANSACTIONS, cluster, topic, decided, what, values=values, agent=agent)
+
+    def fires(place: tuple[str, ...] = ("prod", "orders")) -> dict[str, str]:
+        cluster, topic = place
+        return {"severity": "critical", "kafka_cluster": cluster, "topic": topic}
+
+    places = spread(("prod", "orders"))
+    for what in ("nothing", "abort"):
+        yield case(TORN, f"a commit with {what}: pages at once", [found(what)], {"0m": [fires()]})
+        yield case(TORN, f"0 with {what} is silent", [found(what, "0x60")], {"0m": [], "30m": []})
+    yield case(
+        TORN,
+        "each topic of each cluster",
+        [found("nothing", place=place) for place in places],
+        {"0m": [fires(place) for place in places]},
+    )
+    yield case(
+        TORN,
+        "two replicas give one page, also where they count differently",
+        [found("abort", "0x60"), found("abort", "2x60", agent="b")],
+        {"1m": [fires()]},
+    )
+    yield case(
+        TORN, "an abort that was marked with a commit has no page", [found("commit", decided="abort")], {"1m": []}
+    )
+    yield case(
+        TORN,
+        "it goes on for seven minutes without data, and ends then",
+        [found("nothing", "1x8 stale")],
+        {"8m": [fires()], "15m": [fires()], "16m": []},
     )

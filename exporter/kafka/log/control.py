@@ -1,29 +1,48 @@
 """The control batches of partitions: the COMMIT and ABORT markers that transactions end with (EndTransactionMarker).
 
 Batches are read by Fetch, read_uncommitted; of those with records only the header is looked at. The layout of a control
-record is in KIP-98: its key has a version and the type, its value a version and the coordinator's epoch.
+record is in KIP-98: its key has a version and the type, its value a version and the coordinator's epoch. Headers are
+taken apart here, as the hot path of ``audit markers``; the library decodes unusual control batches only.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafka.record.default_records import DefaultRecordBatch
 
 from exporter.kafka.faults import refusal
-from exporter.kafka.log.batches import UNREADABLE, batches, fetch_request, records_of
+from exporter.kafka.log.batches import UNREADABLE, fetch_request, records_of
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 ABORT, COMMIT = 0, 1
+_TYPES = frozenset({ABORT, COMMIT})
 FETCH_BYTES = 8 << 20
 """Read at once of one partition."""
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
+_SIZE = struct.Struct(">qi")
+_HEADER = struct.Struct(">qi4xb4xhiqqqh")
+"""DefaultRecordBatch.java: base offset, length, magic, attributes, last offset delta, timestamps of the first and the
+newest record, producer id and epoch.
+"""
+_MAGIC = 2
+_CONTROL = 0x20
+_LOG_APPEND_TIME = 0x08
+_BODY = struct.Struct(">5shhB2xi")
+"""The record of a control batch: all before its key, key version, type, length of the value, coordinator epoch."""
+_BODY_AT = 61
+_BODY_START = b"\x20\x00\x00\x00\x08"
+"""16 bytes that follow, no attributes, both deltas 0, a key of 4 bytes."""
+_VALUE_LENGTH = 12
+_USUAL_SIZE = 78
+_FROM_LENGTH = 12
+_OLD_MAGIC_AT = 16
 
 
 class OffsetRange(NamedTuple):
@@ -102,8 +121,7 @@ def _read_on(
             return
         passed = own.reached
         try:
-            for batch in batches(bytes(each.records or b"")):
-                _take(own, batch, end)
+            take_batches(own, bytes(each.records or b""), end)
         except UNREADABLE:
             own.fault = Fault(Reason.MALFORMED, f"{place} at {own.reached}: a batch that cannot be read")
             return
@@ -115,19 +133,49 @@ def _read_on(
             own.reached = end
 
 
-def _take(own: PartitionMarkers, batch: DefaultRecordBatch, end: int) -> None:
-    if batch.last_offset < own.reached or batch.base_offset >= end:
-        own.reached = max(own.reached, min(batch.base_offset, end))
+def take_batches(own: PartitionMarkers, data: bytes, end: int) -> None:
+    """Take the batches of an answer, the last of which may be cut off; those of before Kafka 0.11 have no producer.
+
+    Raises one of ``UNREADABLE``.
+    """
+    at, size = 0, len(data)
+    while at + _FROM_LENGTH <= size:
+        _, length = _SIZE.unpack_from(data, at)
+        after = at + _FROM_LENGTH + length
+        if length < 0:
+            raise ValueError("a batch of negative length")
+        if after > size:
+            return
+        if after - at > _OLD_MAGIC_AT and data[at + _OLD_MAGIC_AT] == _MAGIC:
+            _take(own, data, at, after, end)
+        at = after
+
+
+def _take(own: PartitionMarkers, data: bytes, at: int, after: int, end: int) -> None:
+    base, _, _, attributes, last_delta, first_ms, max_ms, producer_id, epoch = _HEADER.unpack_from(data, at)
+    last = base + last_delta
+    if last < own.reached or base >= end:
+        own.reached = max(own.reached, min(base, end))
         return
-    own.reached = min(end, batch.last_offset + 1)
+    own.reached = min(end, last + 1)
     if own.first_ms < 0:
-        own.first_ms = batch.max_timestamp
-    if not batch.is_control_batch:
+        own.first_ms = max_ms
+    if not attributes & _CONTROL:
         return
-    for record in records_of(batch):
+    if after - at == _USUAL_SIZE:
+        start, _, kind, length, coordinator_epoch = _BODY.unpack_from(data, at + _BODY_AT)
+        if start == _BODY_START and length == _VALUE_LENGTH:
+            if kind in _TYPES:
+                written_ms = max_ms if attributes & _LOG_APPEND_TIME else first_ms
+                own.markers.append(Marker(base, written_ms, producer_id, epoch, kind == COMMIT, coordinator_epoch))
+            return
+    own.markers.extend(_decoded(data[at:after], producer_id, epoch))
+
+
+def _decoded(batch: bytes, producer_id: int, epoch: int) -> Iterator[Marker]:
+    """The markers of a control batch in any form. Raises one of ``UNREADABLE``."""
+    for record in records_of(DefaultRecordBatch(batch)):
         _, kind = _KEY.unpack_from(record.key or b"")
-        if kind in {ABORT, COMMIT}:
-            epoch = _VALUE.unpack_from(record.value)[1] if record.value else -1
-            own.markers.append(
-                Marker(record.offset, record.timestamp, batch.producer_id, batch.producer_epoch, kind == COMMIT, epoch)
-            )
+        if kind in _TYPES:
+            coordinator_epoch = _VALUE.unpack_from(record.value)[1] if record.value else -1
+            yield Marker(record.offset, record.timestamp, producer_id, epoch, kind == COMMIT, coordinator_epoch)

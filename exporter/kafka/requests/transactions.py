@@ -101,7 +101,8 @@ class ProducerState(NamedTuple):
     """A producer in a partition leader's state.
 
     ``last_timestamp`` is Unix seconds by the producer's clock: its newest record, not when the transaction began.
-    ``start_offset`` is where its open transaction begins in the partition, None when none is open.
+    ``start_offset`` is where its open transaction begins in the partition, None when none is open. ``last_sequence`` is
+    the sequence number of its newest record.
     """
 
     producer_id: int
@@ -109,6 +110,7 @@ class ProducerState(NamedTuple):
     last_timestamp: float | None
     coordinator_epoch: int
     start_offset: int | None
+    last_sequence: int = -1
 
 
 def list_transactions(
@@ -288,6 +290,7 @@ def _read_producers(response: DescribeProducersResponse) -> Iterator[Item[TopicP
                         None if producer.last_timestamp < 0 else producer.last_timestamp / 1000,
                         producer.coordinator_epoch,
                         None if producer.current_txn_start_offset < 0 else producer.current_txn_start_offset,
+                        producer.last_sequence,
                     )
                     for producer in partition.active_producers
                 ),

@@ -25,7 +25,7 @@ from exporter.model import (
     TopicPartition,
     TransactionState,
 )
-from tests.proofs import logged, proof_of, proven
+from tests.proofs import committed, logged, proof_of, proven
 
 ROOT = Path(__file__).parents[3]
 NOW = 1_795_255_200.0  # 2026-11-21 10:00:00 UTC
@@ -336,3 +336,34 @@ def test_every_kind_is_explained_wherever_kinds_are_listed(kind: BlockerKind) ->
     ):
         text = (ROOT / page).read_text(encoding="utf-8")
         assert re.search(f"^{line}", text, re.MULTILINE), f"{page} says nothing of a holder of kind {kind}"
+
+
+def test_a_committed_transaction_without_its_marker_has_no_line_and_says_what_releases_it() -> None:
+    case = stall(BlockerKind.UNMARKED)
+    case = case._replace(blocker=committed(case.blocker, case.partition))
+    step = next_step(case, "b:9092", NOW)
+    assert step.command is None
+    assert step.check is None
+    assert step.text == (
+        "Unmarked: the transaction log has the COMMIT of pay-3 since 2026-11-21 09:56:50 UTC, its client was told so,"
+        " and orders-7 lacks the commit marker, seen last at 2026-11-21 09:59:50 UTC. Its other partitions,"
+        " with their marker: payments-1; without it: payments-2. Readers of committed records get nothing of orders-7"
+        " from offset 100 on. Its records are released by the next commit of the same producer id on this partition:"
+        " let pay-3 write to it and commit. Where that application is gone, another client of the same"
+        " transactional.id can commit one record there. That works while the coordinator gives this id the same"
+        " producer id. Where it does not (the id has expired, or its epochs are used up), copy the records of orders-7"
+        " from offset 100 on out with a read_uncommitted consumer before anything else."
+    )
+    assert "Do not end it by hand" in (step.warning or "")
+
+
+def test_evidence_about_another_partition_says_nothing_about_this_one() -> None:
+    case = stall(BlockerKind.UNMARKED)
+    case = case._replace(blocker=committed(case.blocker, TopicPartition("orders", 8)))
+    assert "payments-1" not in next_step(case, "b:9092", NOW).text
+
+
+@given(stalls(st.just(BlockerKind.UNMARKED)))
+def test_what_was_committed_never_has_a_line(case: Stall) -> None:
+    step = next_step(case, "b:9092", NOW)
+    assert (step.command, step.check, step.expect) == (None, None, None)

@@ -417,7 +417,8 @@ def test_where_no_leader_says_whether_the_log_lost_records_nothing_is_proven() -
     assert [stall.blocker.kind for stall in stalls(seen)] == [BlockerKind.UNKNOWN]
     assert "OffsetForLeaderEpoch" in steps(world, seen)
     world.refuse.clear()
-    assert go_on(world, source, 60).value(HANGING, "orders") == 1
+    # The election may have taken a commit: who reads the log only now cannot know.
+    assert "had an election" in steps(world, go_on(world, source, 60))
 
 
 @pytest.mark.parametrize("code", [14, 15, 16])
@@ -1013,7 +1014,7 @@ def test_a_log_that_loses_records_while_a_round_reads_it_leaves_a_gap() -> None:
     assert rounds.read_on(within(world))
     world.topics[LOG][0].epoch, world.topics[LOG][0].epoch_end = 1, (0, 0)
     (found,) = rounds.finish(within(world))
-    assert list(found.gaps()) == ["__transaction_state is not read to its end in partition 0"]
+    assert list(found.open_gaps()) == ["__transaction_state is not read to its end in partition 0"]
     assert rounds.opened() == OpenTransactions(
         "txnlog", (), complete=False, missing=("__transaction_state-0 lost records that were read",)
     )

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from exporter.kafka.log.control import Marker, PartitionMarkers
 from exporter.model import Fault, Reason, TopicPartition
 from exporter.transactions.records import LogValue, Status, Tags
-from exporter.transactions.torn import CLOCK_SLACK_MS, DecisionLog, MarkerComparison, Torn, judge
+from exporter.transactions.torn import (
+    CLOCK_SLACK_MS,
+    ComparisonStopped,
+    Decision,
+    DecisionLog,
+    MarkerComparison,
+    Torn,
+    judge,
+)
+from tests.fakes.marker_comparison import compare_all
 
 A, B = TopicPartition("orders", 0), TopicPartition("payments", 1)
 START = 1_000_000
@@ -185,3 +194,75 @@ def test_what_is_found_has_one_row_for_each_place(cluster: TornCluster) -> None:
     cluster.end(started, A, B)
     assert places(cluster.judged()) == [("pay-1", A, False), ("pay-1", B, False)]
     assert all(isinstance(each, Torn) for each in cluster.judged().torn)
+
+
+# --- The same findings as by comparing everything with everything ---
+
+TIMES = st.integers(0, 30_000)
+EPOCHS = st.frozensets(st.integers(0, 3), min_size=1, max_size=2)
+MARKERS = st.builds(Marker, st.integers(0, 99), TIMES, st.integers(1, 2), st.integers(0, 3), st.booleans(), st.just(1))
+READ = st.builds(
+    PartitionMarkers,
+    st.just(0),
+    st.booleans(),
+    st.lists(MARKERS, max_size=12, unique_by=lambda each: each.offset).map(sorted),
+    st.one_of(st.just(-1), TIMES),
+    st.just(0),
+    st.one_of(st.none(), st.just(Fault(Reason.AUTHORIZATION, "grant READ"))),
+)
+
+
+@st.composite
+def decided(draw: st.DrawFn) -> Decision:
+    begun, prepared, completed = sorted(draw(st.tuples(TIMES, TIMES, TIMES)))
+    return Decision(
+        draw(st.sampled_from(("pay-1", "pay-2"))),
+        draw(st.integers(1, 2)),
+        draw(st.booleans()),
+        draw(EPOCHS),
+        draw(EPOCHS),
+        begun,
+        prepared,
+        draw(st.sampled_from((completed, None))),
+        draw(st.frozensets(st.sampled_from((A, B)))),
+        draw(st.booleans()),
+    )
+
+
+@given(
+    decisions=st.lists(decided(), max_size=12),
+    read=st.dictionaries(st.sampled_from((A, B)), READ),
+    since_ms=st.sampled_from((0, 15_000)),
+    compacted=st.frozensets(st.just("orders")),
+)
+def test_the_findings_are_those_of_comparing_every_marker_with_every_decision(
+    decisions: list[Decision],
+    read: dict[TopicPartition, PartitionMarkers],
+    since_ms: int,
+    compacted: frozenset[str],
+) -> None:
+    assert judge(decisions, read, since_ms, compacted) == compare_all(decisions, read, since_ms, compacted)
+
+
+@pytest.mark.parametrize("v2", [True, False], ids=["v2", "older"])
+def test_the_time_of_a_comparison_grows_with_the_number_of_transactions_not_with_its_square(v2: bool) -> None:
+    decisions, markers = [], []
+    for number in range(20_000):
+        at = START + 10 * number
+        epoch = number % 30_000 if v2 else 0
+        one = frozenset({epoch})
+        decisions.append(Decision("pay-1", PID, True, one, one, at, at + 4, at + 8, frozenset({A}), v2))
+        markers.append(Marker(number, at + 5, PID, epoch, True, 1))
+    judged = judge(decisions, {A: PartitionMarkers(0, markers=markers)}, 0)  # the slow form takes minutes
+    assert judged == MarkerComparison((), 20_000, ())
+
+
+def test_a_comparison_that_is_stopped_says_what_was_not_compared() -> None:
+    one = frozenset({1})
+    decisions = [Decision("pay-1", PID, True, one, one, 0, 1, 2, frozenset({A}), True)] * 10_000
+
+    def over() -> None:
+        raise ComparisonStopped("the time is over")
+
+    judged = judge(decisions, {A: PartitionMarkers(0)}, 0, check=over)
+    assert judged == MarkerComparison((), 0, ("the time is over: 1 partitions were not compared",))

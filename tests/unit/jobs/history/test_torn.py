@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,8 +37,9 @@ class Looks:
         self.answers = list(answers)
         self.asked: list[float] = []
 
-    def __call__(self, _: object, since: float, deadline: Deadline) -> MarkerReport:
+    def __call__(self, _: object, since: float, deadline: Deadline, is_stopped: Callable[[], bool]) -> MarkerReport:
         assert not deadline.over
+        assert not is_stopped()
         self.asked.append(since)
         answer = self.answers.pop(0)
         if isinstance(answer, AskError):
@@ -120,3 +123,24 @@ def test_markers_are_read_from_the_begin_of_each_transaction_that_is_compared() 
     before = old._replace(completed_ms=70_000, begun_ms=1)
     assert audit_markers.partitions_of([late, old, before], 80_000) == {where: 5_000, other: 5_000}
     assert audit_markers.partitions_of([late], 80_000) == {other: 75_000}
+
+
+def test_a_comparison_in_a_request_that_hangs_is_left_behind_when_the_job_is_stopped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    over, answered, asked_to_stop = threading.Event(), threading.Event(), threading.Event()
+
+    def hangs(_: object, since: float, deadline: Deadline, is_stopped: Callable[[], bool]) -> MarkerReport:
+        assert not is_stopped()
+        over.set()  # SIGTERM, in the middle
+        answered.wait(30)
+        if is_stopped():
+            asked_to_stop.set()
+        return report(torn())
+
+    monkeypatch.setattr(history_markers, "look", hangs)
+    MarkerSearch(None, tmp_path, 3600.0, 60.0).compare_once(over)  # type: ignore[arg-type]  # as above
+    assert not answered.is_set()
+    answered.set()
+    assert asked_to_stop.wait(30)
+    assert read_torn(tmp_path) is None  # the next run compares the same again

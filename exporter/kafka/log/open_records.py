@@ -1,0 +1,62 @@
+"""The open records of a producer in a partition's log: the epoch of the first, and the marker before it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from exporter.kafka.log.batches import UNREADABLE
+from exporter.kafka.log.control import Marker, OffsetRange, read_markers
+from exporter.kafka.log.record_places import writers_at
+from exporter.kafka.requests.metadata import Metadata
+from exporter.kafka.requests.offsets import start_offsets
+from exporter.kafka.requests.routing import BrokerAccess
+from exporter.model import Deadline, TopicPartition
+
+REACHES = (1_000, 20_000)
+"""Offsets below the first open record that are read for the producer's last marker, the shorter distance first."""
+
+
+class OpenTrace(NamedTuple):
+    """What the partition's log shows of a producer's open records.
+
+    ``first_epoch`` is the producer epoch of the first one, None where it could not be read. ``marker`` is the last
+    marker of the producer below it, as far as the partition was read; ``unmarked``: it was read from offset 0 and has
+    none.
+    """
+
+    first_epoch: int | None = None
+    marker: Marker | None = None
+    unmarked: bool = False
+
+
+def read_trace(
+    client: BrokerAccess,
+    metadata: Metadata,
+    place: TopicPartition,
+    producer_id: int,
+    start_offset: int,
+    deadline: Deadline,
+) -> OpenTrace:
+    """Read the partition at the first open record, and backwards from it. What cannot be read is left out."""
+    try:
+        writers = writers_at(client, metadata, place.topic, [(place.partition, start_offset)], deadline)
+    except UNREADABLE:
+        writers = {}
+    writer = writers.get((place.partition, start_offset))
+    first_epoch = writer.producer_epoch if writer is not None and writer.producer_id == producer_id else None
+    log_start = start_offsets(client, metadata, [place], deadline).values.get(place)
+    if log_start is None or log_start > start_offset:
+        return OpenTrace(first_epoch)
+    end = start_offset
+    for reach in REACHES:
+        start = max(log_start, start_offset - reach)
+        read = read_markers(client, metadata, {place: OffsetRange(start, end)}, deadline)[place]
+        own = [each for each in read.markers if each.producer_id == producer_id and each.offset < start_offset]
+        if read.fault is not None:
+            break
+        if own:
+            return OpenTrace(first_epoch, own[-1])
+        if start == log_start:
+            return OpenTrace(first_epoch, None, unmarked=log_start == 0)
+        end = start
+    return OpenTrace(first_epoch)

@@ -1,0 +1,221 @@
+"""What became of a transaction that a partition shows open and no coordinator has: pure functions.
+
+A transaction is decided by its Prepare record in the transaction log. From then on its coordinator sends a marker to
+every partition that the record names, and answers the client's EndTxn with success at once
+(TransactionCoordinator.endTransaction). A marker can be lost: a partition without a leader is passed over
+(TransactionMarkerChannelManager.addTxnMarkersToBrokerQueue), and an unclean election takes the last records of a
+partition. The partition then shows a transaction open that nobody has open any more.
+
+What is open in a partition are all records of a producer id since its last marker there (ProducerAppendInfo), of one
+transaction or of several. ``judge`` looks for the decisions that these records may belong to:
+
+- The producer epoch never falls in a partition: records have an epoch from that of the first open record to the last.
+- In Transactions V2 each transaction has an epoch of its own, so that an epoch names its decision (KIP-890). In older
+  clients transactions share an epoch, and their order shows which one it is.
+- A transaction decided before the first open record was written has no open record: a client ends a transaction after
+  its records are written. The order of the log and of the partition is known from a marker in the partition below the
+  open records, or from a process that read the log, and the end of the partition after that.
+
+That no COMMIT is in the log proves nothing where the log may have lost one: compaction and expiry take records, and an
+unclean election takes the newest. A client of an older protocol is then even told that its commit succeeded while no
+decision is written: its coordinator has CompleteCommit of the transaction before. So "never decided" needs a part of
+the log without a gap and without an election, from a decision known to be older than the open records, or from the
+log's first record.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from exporter.kafka.log.control import Marker
+from exporter.model import TopicPartition, Word
+
+CLOCK_SLACK_SECONDS = 5.0
+"""Allowed difference of two brokers' clocks, for the order of a decision and a marker."""
+
+
+class Fate(Word):
+    """What the transaction log says of a transaction."""
+
+    COMMITTED = "committed"
+    """Decided COMMIT: its records were promised to readers."""
+    ABORTED = "aborted"
+    """Decided ABORT: its records were promised to nobody."""
+    NEVER = "never"
+    """Proven to be decided by nobody: nobody was told that it is committed."""
+    UNKNOWN = "unknown"
+
+
+class DecidedTransaction(NamedTuple):
+    """A transaction that its coordinator decided.
+
+    ``client_epochs`` are the producer epochs of its records, ``marker_epochs`` those of its markers: in Transactions V2
+    (``v2``) a marker has the next epoch, or that of an older client where the server aborted it. Times are Unix seconds
+    by the coordinator's clock; ``begun`` and ``completed`` are None where the log does not say. ``partitions`` is None
+    where compaction took the records that name them. ``offset`` is that of its first record of the decision in its
+    partition of the log, ``leader_epoch`` that of its Prepare record there. ``sure``: the first record of the
+    transaction was written in the same leader epoch, so that no other decision was lost between them.
+    """
+
+    transactional_id: str
+    producer_id: int
+    client_epochs: frozenset[int]
+    marker_epochs: frozenset[int]
+    commit: bool
+    v2: bool
+    begun: float | None
+    decided: float
+    completed: float | None
+    partitions: frozenset[TopicPartition] | None
+    offset: int = -1
+    leader_epoch: int = -1
+    sure: bool = False
+
+
+class Judgement(NamedTuple):
+    """The fate of a transaction in one partition.
+
+    ``decision`` is the decision that its records belong to, for committed and aborted. ``missing`` are messages about
+    what would have to be known, and how to find out, for unknown; none for any other fate.
+    """
+
+    fate: Fate
+    decision: DecidedTransaction | None = None
+    missing: tuple[str, ...] = ()
+
+    @property
+    def promised_to_nobody(self) -> bool:
+        """Whether it is proven that no client was told that it is committed, nor will be."""
+        return self.fate in {Fate.ABORTED, Fate.NEVER}
+
+
+class OpenRecords(NamedTuple):
+    """The open records of one producer in one partition, and what the partition's log shows of it.
+
+    ``last_epoch`` is that of DescribeProducers, ``first_epoch`` that of the first open record, None where it was not
+    read. ``marker`` is the last marker of the producer below them, as far as the partition was read; ``unmarked`` says
+    that it was read from its offset 0 and has none.
+    """
+
+    partition: TopicPartition
+    producer_id: int
+    last_epoch: int
+    first_epoch: int | None = None
+    marker: Marker | None = None
+    unmarked: bool = False
+
+
+class ProducerLog(NamedTuple):
+    """What is known of the transaction log about one producer id, in the order of the log.
+
+    From offset ``whole_from`` on, every record that was written to the log is known, and no election can have taken
+    one; 0 for all since the log began, None for no such offset. ``gaps`` say why not. ``passed``: everything below this
+    offset was in the log before the first open record was in its partition.
+    """
+
+    decisions: tuple[DecidedTransaction, ...] = ()
+    whole_from: int | None = None
+    passed: int = -1
+    gaps: tuple[str, ...] = ()
+
+
+def judge(records: OpenRecords, log: ProducerLog) -> Judgement:
+    """What became of the open records. Precondition: no coordinator has a transaction of this producer open.
+
+    1. A COMMIT that may be theirs: committed where its records are known to be among them, else unknown.
+    2. ABORT of the only transaction that they can belong to: aborted.
+    3. A log without a gap since before them, and no COMMIT in it: aborted or never.
+    """
+    before = max((each.offset for each in log.decisions if _is_before(each, records, log)), default=-1)
+    # The transactions of one id come one after the other: with one decision all earlier ones are before.
+    later = [each for each in log.decisions if each.offset > before and not _is_below(each, records)]
+    candidates = [each for each in later if _may_own(each, records)]
+    commits = [each for each in candidates if each.commit]
+    if (owner := next((each for each in commits if _owns(each, records)), None)) is not None:
+        return Judgement(Fate.COMMITTED, owner)
+    if commits:
+        return Judgement(Fate.UNKNOWN, None, (_ambiguous(commits[-1], records),))
+    aborts = [each for each in candidates if not each.commit]
+    if (only := next((each for each in aborts if _is_only(each, records)), None)) is not None:
+        return Judgement(Fate.ABORTED, only)
+    if log.whole_from is not None and log.whole_from <= max(0, log.passed, before):
+        return Judgement(Fate.ABORTED, aborts[-1]) if aborts else Judgement(Fate.NEVER)
+    return Judgement(Fate.UNKNOWN, None, (*(log.gaps or (NO_ANCHOR,)), HOW_TO_FIND_OUT))
+
+
+NO_ANCHOR = (
+    "the transaction log does not reach back without a gap to before this transaction: a commit of it may be missing"
+)
+HOW_TO_FIND_OUT = (
+    "ask the owner of the producer whether its commit succeeded, and compare with `audit markers`; an agent that has"
+    " followed the log from before the transaction knows by itself"
+)
+
+
+def _ambiguous(commit: DecidedTransaction, records: OpenRecords) -> str:
+    return (
+        f"a commit of {commit.transactional_id!r} may be that of these records: it is not known whether"
+        f" {records.partition} has its marker before them"
+    )
+
+
+def _may_own(decision: DecidedTransaction, records: OpenRecords) -> bool:
+    """Whether open records may be of this transaction, by epoch and partition."""
+    if min(decision.client_epochs) > records.last_epoch:
+        return False
+    if records.first_epoch is not None and max(decision.client_epochs) < records.first_epoch:
+        return False
+    # In V2 a leader adds its partition before it takes a record. The record of the log that names it may be lost.
+    named = decision.partitions is None or records.partition in decision.partitions
+    return named or (decision.v2 and bool(decision.client_epochs & _ends(records)))
+
+
+def _owns(decision: DecidedTransaction, records: OpenRecords) -> bool:
+    """Whether open records are known to be of this transaction, which may own them."""
+    if decision.v2 and decision.client_epochs & _ends(records):
+        return True
+    if decision.partitions is None or records.partition not in decision.partitions:
+        return False
+    # A marker of a transaction between the first and the last one would have ended the records before it.
+    if records.unmarked or (decision.v2 and records.first_epoch is not None):
+        return True
+    # The last marker is older than the decision, whose own is not there: it would have ended the records.
+    marker = records.marker
+    return marker is not None and marker.timestamp_ms / 1000 + CLOCK_SLACK_SECONDS < decision.decided
+
+
+def _is_only(decision: DecidedTransaction, records: OpenRecords) -> bool:
+    """Whether all open records are of this transaction, and no other decision about it was lost."""
+    return decision.v2 and decision.sure and decision.client_epochs == {records.first_epoch} == {records.last_epoch}
+
+
+def _ends(records: OpenRecords) -> frozenset[int]:
+    """The epochs that open records are known to have."""
+    return frozenset(each for each in (records.first_epoch, records.last_epoch) if each is not None)
+
+
+def _is_below(decision: DecidedTransaction, records: OpenRecords) -> bool:
+    """Whether the records of the transaction are before a marker below the open records, by epoch or time."""
+    marker = records.marker
+    if marker is None:
+        return False
+    higher = marker.producer_epoch > max(decision.client_epochs)
+    return higher or marker.timestamp_ms / 1000 >= decision.decided + CLOCK_SLACK_SECONDS
+
+
+def _is_before(decision: DecidedTransaction, records: OpenRecords, log: ProducerLog) -> bool:
+    """Whether the decision was made before the first open record was written.
+
+    It was, where the last marker below that record is its own or a later one's. A marker is from before the decision
+    where its coordinator has a lower epoch: that is the leader epoch of the log. Else the order is that of the epochs
+    in V2, of a COMMIT after the begin of the transaction (an ABORT may be written by hand at any time), or of time.
+    """
+    if decision.offset < log.passed:
+        return True
+    marker = records.marker
+    if marker is None or not decision.sure or marker.coordinator_epoch < decision.leader_epoch:
+        return False
+    if marker.producer_epoch >= max(decision.marker_epochs) + (0 if decision.v2 else 1):
+        return True
+    at = marker.timestamp_ms / 1000 - CLOCK_SLACK_SECONDS
+    return at >= decision.decided or (marker.commit and decision.begun is not None and at > decision.begun)

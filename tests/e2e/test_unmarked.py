@@ -1,0 +1,107 @@
+"""A committed transaction whose marker was lost, on real brokers: of a kind of its own, and never with a line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from demo.agent import Metrics
+from demo.cluster import KafkaCluster
+from demo.workloads.producers import JavaProducer, Producer, ProducerClass, RdkafkaProducer
+from exporter import catalogue
+from tests.e2e.conftest import VERSIONS, EnterContext, StartAgent
+from tests.e2e.ending_lines import LOOKS, command, committed, ends_something, never, run
+from tests.e2e.lost_markers import KEPT, LOST, TOPIC, LoseMarker, cluster, create_topic, dropped, truncated
+from tests.schemas import conform
+
+OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "5s"}
+BEFORE, OPEN = 2, 2
+"""Records of both partitions that were committed before, and those of the transaction that loses a marker."""
+
+WAYS = [
+    pytest.param("4.3.1", dropped, JavaProducer, id="4.3.1-no-leader-java"),
+    pytest.param("4.3.1", truncated, RdkafkaProducer, id="4.3.1-unclean-election-rdkafka"),
+    pytest.param("3.9.2", truncated, JavaProducer, id="3.9.2-unclean-election-java"),
+]
+
+
+@pytest.mark.parametrize(("version", "lose", "make"), WAYS)
+@pytest.mark.timeout(400)
+def test_a_committed_transaction_that_lost_its_marker_is_unmarked_and_never_has_a_line(
+    version: str,
+    lose: LoseMarker,
+    make: ProducerClass,
+    start_agent: StartAgent,
+    keep: EnterContext,
+) -> None:
+    if version not in VERSIONS:
+        pytest.skip(f"{version} is not tested")
+    kafka = keep(cluster(version))
+    create_topic(kafka)
+    agent = start_agent("--bootstrap-server", kafka.bootstrap, "--lso.stall-after", "4s", environment=OFTEN)
+    producer = _with_open_transaction(kafka, keep, make)
+    lose(kafka, producer)
+    assert committed(kafka.bootstrap, TOPIC, 2) == BEFORE + OPEN - 1
+
+    agent.wait_until(_holds, timeout=120)
+    for words in LOOKS:
+        done = run(*words, "--bootstrap-server", kafka.bootstrap)
+        assert not ends_something(done.out, done.err)
+        done = run(*words, "--bootstrap-server", kafka.bootstrap, "--output", "json")
+        assert not ends_something(done.out, done.err)
+        assert [(each["partition"], each["blocker"]["kind"]) for each in _stalls(done.document)] == [
+            (LOST, "unmarked")
+        ], done.out
+    if make is JavaProducer:  # of a client of before Transactions V2 another marker is too near
+        lost = {"topic": TOPIC, "decided": "commit", "found": "nothing"}
+        agent.wait_until(lambda seen: seen.value(catalogue.TORN_TRANSACTIONS, **lost) == 1, timeout=60)
+    assert never(agent, TOPIC, 15) == {"unmarked"}
+    (stall,) = conform("status", json.loads(agent.get("/api/v1/status").body))["clusters"][0]["stalled_partitions"]
+    assert stall["blocker"]["transactional_id"] == producer.transactional_id
+    assert stall["next_step"]["command"] is None
+    audited = command("audit", "markers", "--bootstrap-server", kafka.bootstrap, "--output", "json")
+    torn = json.loads(audited.out)["clusters"][0]["torn"]
+    assert [(each["transactional_id"], each["decided"], each["marker"], each["partition"]) for each in torn] == [
+        (producer.transactional_id, "commit", None, LOST)
+    ]
+
+    _commit_again(kafka, keep, producer, make)
+    assert committed(kafka.bootstrap, TOPIC, 2) == BEFORE + OPEN + 1
+    agent.wait_until(lambda seen: not seen.samples(catalogue.LSO_BLOCKER_INFO, topic=TOPIC), timeout=30)
+
+
+def _with_open_transaction(kafka: KafkaCluster, keep: EnterContext, make: ProducerClass) -> Producer:
+    """A producer with a record in each partition in an open transaction, which both replicas have."""
+    producer: Producer = keep(make(kafka, "pay-1"))
+    producer.init()
+    producer.begin()
+    producer.send(TOPIC, BEFORE, KEPT if make is RdkafkaProducer else LOST)
+    producer.commit()
+    producer.begin()
+    producer.send(TOPIC, 1, LOST)
+    producer.send(TOPIC, 1, KEPT)
+    producer.flush()
+    return producer
+
+
+def _commit_again(kafka: KafkaCluster, keep: EnterContext, producer: Producer, make: ProducerClass) -> None:
+    """Commit a record in the partition: by the same client, or, for librdkafka, by another of its id: that is gone."""
+    if make is RdkafkaProducer:
+        producer.kill()
+        producer = keep(RdkafkaProducer(kafka, producer.transactional_id))
+        producer.init()
+    producer.begin()
+    producer.send(TOPIC, 1, LOST)
+    producer.commit()
+
+
+def _holds(metrics: Metrics) -> bool:
+    return bool(metrics.samples(catalogue.LSO_BLOCKER_INFO, topic=TOPIC, kind="unmarked"))
+
+
+def _stalls(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a look lists, decided or not."""
+    (found,) = document["clusters"]
+    return [each for rows in found.values() if isinstance(rows, list) for each in rows if isinstance(each, dict)]

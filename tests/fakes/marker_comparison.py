@@ -1,0 +1,109 @@
+"""Markers compared with decisions in the plainest form: every decision with every marker and every other decision.
+
+The oracle of ``exporter.transactions.torn.judge``, which finds the same with indexes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from exporter.kafka.log.control import Marker, PartitionMarkers
+from exporter.model import TopicPartition
+from exporter.transactions.torn import CLOCK_SLACK_MS, Decision, MarkerComparison, Torn
+
+
+def compare_all(
+    decisions: Iterable[Decision],
+    read: Mapping[TopicPartition, PartitionMarkers],
+    since_ms: int,
+    compacted: frozenset[str] = frozenset(),
+) -> MarkerComparison:
+    """Compare every transaction that completed since then with the markers of its partitions.
+
+    ``read`` has the partitions from ``since_ms`` on to an end that was asked for after the transaction log was read.
+    ``compacted`` are topics whose cleaner may have taken markers: there only a contradiction is judged.
+    """
+    known = tuple(decisions)
+    by_producer: dict[int, list[Decision]] = defaultdict(list)
+    for each in known:
+        by_producer[each.producer_id].append(each)
+    markers: dict[tuple[TopicPartition, int], list[Marker]] = defaultdict(list)
+    for partition, each_read in read.items():
+        for marker in each_read.markers:
+            markers[partition, marker.producer_id].append(marker)
+    torn: list[Torn] = []
+    judged = 0
+    open_questions: dict[str, None] = {}
+    for decision in known:
+        if decision.completed_ms is None or decision.completed_ms < since_ms:
+            continue
+        unread = list(_unread(decision, read, compacted))
+        open_questions.update(dict.fromkeys(unread))
+        judged += not unread
+        for partition in sorted(decision.partitions):
+            own = read.get(partition)
+            if own is None:  # named in the open questions
+                continue
+            found = markers.get((partition, decision.producer_id), ())
+            rivals = [each for each in by_producer[decision.producer_id] if partition in each.partitions]
+            torn += _contradictions(decision, partition, found, rivals)
+            missing = not any(_ends(decision, each) for each in found)
+            if missing and own.fault is None and partition.topic not in compacted and _reaches(decision, own):
+                torn.append(Torn(decision, partition, None))
+    return MarkerComparison(tuple(torn), judged, tuple(open_questions))
+
+
+def _unread(
+    decision: Decision, read: Mapping[TopicPartition, PartitionMarkers], compacted: frozenset[str]
+) -> Iterator[str]:
+    for partition in decision.partitions:
+        own = read.get(partition)
+        if own is None:
+            yield f"{partition}: not read"
+        elif own.fault is not None:
+            yield own.fault.detail
+        elif partition.topic in compacted:
+            yield f"{partition.topic} is compacted: a missing marker there proves nothing"
+        elif not _reaches(decision, own):
+            yield f"{partition}: retention may have taken markers of the time"
+
+
+def _reaches(decision: Decision, own: PartitionMarkers) -> bool:
+    """Whether the marker must be in what was read: where retention cut the partition, it began before the decision."""
+    return not own.cut or 0 <= own.first_ms < decision.prepared_ms - CLOCK_SLACK_MS
+
+
+def _ends(decision: Decision, marker: Marker) -> bool:
+    """Whether a marker is one that the decision asks for."""
+    if marker.commit is not decision.commit or marker.producer_epoch not in decision.epochs:
+        return False
+    return decision.v2 or _around(decision, marker)
+
+
+def _around(decision: Decision, marker: Marker) -> bool:
+    completed_ms = decision.completed_ms if decision.completed_ms is not None else marker.timestamp_ms
+    return decision.prepared_ms - CLOCK_SLACK_MS <= marker.timestamp_ms <= completed_ms + CLOCK_SLACK_MS
+
+
+def _contradictions(
+    decision: Decision, partition: TopicPartition, found: Sequence[Marker], rivals: Iterable[Decision]
+) -> Iterator[Torn]:
+    """Markers of the other type that are the transaction's own: of its epochs, and asked for by no other decision."""
+    others = [each for each in rivals if each is not decision]
+    ended = any(_ends(decision, each) for each in found)
+    for marker in found:
+        if marker.commit is decision.commit or any(_ends(each, marker) for each in others):
+            continue
+        if decision.v2:
+            # The epoch of a transaction's markers is that of the next one's records: with its own marker there, another
+            # of that epoch belongs to the next one.
+            own = marker.producer_epoch in (
+                decision.client_epochs if ended else decision.client_epochs | decision.epochs
+            )
+        else:
+            completed_ms = decision.completed_ms or decision.prepared_ms
+            in_time = decision.begun_ms <= marker.timestamp_ms <= completed_ms
+            own = in_time and marker.producer_epoch in decision.epochs | decision.client_epochs
+        if own:
+            yield Torn(decision, partition, marker)

@@ -1,0 +1,1 @@
+"""A model of what Kafka does with transactions, explored to its end: every case, not only drawn ones."""

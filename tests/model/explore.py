@@ -1,0 +1,112 @@
+"""Explores the model breadth-first to its end, and holds each state against the laws.
+
+``python -m tests.model.explore`` explores larger bounds, and prints how many states they have.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter, deque
+from typing import NamedTuple
+
+from exporter.transactions.fate import Fate
+from tests.model.kafka import COMMITTED, Bounds, State, initial, open_records, steps
+from tests.model.observer import judgements
+
+
+class Explored(NamedTuple):
+    """``wrong`` are the ways to states that break a law, the shortest first; ``fates`` how often each was said."""
+
+    states: int
+    edges: int
+    fates: Counter[tuple[str, str]]
+    wrong: list[str]
+
+
+class _Claim(NamedTuple):
+    state: State
+    transactions: frozenset[int]
+
+
+def explore(bounds: Bounds, most: int = 10_000_000) -> Explored:
+    """Explore all states within the bounds. Raises RuntimeError beyond ``most``."""
+    first = initial(bounds)
+    came: dict[State, tuple[State | None, str]] = {first: (None, "")}
+    backwards: dict[State, list[State]] = {}
+    fates: Counter[tuple[str, str]] = Counter()
+    claims: list[_Claim] = []
+    wrong: list[str] = []
+    edges = 0
+    queue = deque([first])
+    while queue:
+        state = queue.popleft()
+        for place, producer, _, said in judgements(state):
+            _, records = open_records(state.partitions[place], producer)
+            own = frozenset(each.transaction for each in records)
+            promised = any(state.clients[each].state == COMMITTED for each in own)
+            fates[said.fate, kind_of(state, own)] += 1
+            if said.promised_to_nobody:
+                claims.append(_Claim(state, own))
+            if said.fate is Fate.COMMITTED and not promised and not state.spent.truncations and len(wrong) < 5:
+                wrong.append(f"said to be committed, and nobody was told so:\n{_way(came, state)}\n{said}")
+        for name, after in steps(state, bounds):
+            edges += 1
+            if after.next >= state.next:  # what a later unclean election of the log undoes is not foreseen
+                backwards.setdefault(after, []).append(state)
+            if after not in came:
+                came[after] = state, name
+                queue.append(after)
+                if len(came) > most:
+                    raise RuntimeError(f"more than {most} states")
+    for number in range(len(bounds.owners)):
+        may_commit = _leads_to(number, came, backwards)
+        for claim in claims:
+            if number in claim.transactions and claim.state in may_commit and len(wrong) < 5:
+                wrong.append(f"a line, and transaction {number} is or will be committed:\n{_way(came, claim.state)}")
+    return Explored(len(came), edges, fates, wrong)
+
+
+def kind_of(state: State, own: frozenset[int]) -> str:
+    """What the open records are, by what their clients were told."""
+    if any(state.clients[each].state == COMMITTED for each in own):
+        return "committed"
+    return "late" if state.spent.late else "dropped" if state.spent.drops else "other"
+
+
+def _leads_to(
+    number: int, came: dict[State, tuple[State | None, str]], backwards: dict[State, list[State]]
+) -> set[State]:
+    """The states from which the client of a transaction can still be told that it is committed, or was."""
+    found = {state for state in came if state.clients[number].state == COMMITTED}
+    queue = deque(found)
+    while queue:
+        for before in backwards.get(queue.popleft(), ()):
+            if before not in found:
+                found.add(before)
+                queue.append(before)
+    return found
+
+
+def _way(came: dict[State, tuple[State | None, str]], state: State) -> str:
+    names = []
+    at: State | None = state
+    while at is not None:
+        at, name = came[at]
+        names.append(name)
+    return "; ".join(reversed(names)) + f"\n{state}"
+
+
+def main() -> None:
+    """Explore larger bounds than the tests do."""
+    for v2 in (False, True):
+        bounds = Bounds((v2, False), elections=int(sys.argv[1]) if len(sys.argv) > 1 else 2)
+        began = time.monotonic()
+        found = explore(bounds)
+        print(f"{bounds}\n{found.states:,} states, {found.edges:,} steps, {time.monotonic() - began:.0f} s")
+        print(dict(found.fates))
+        print("\n\n".join(found.wrong) or "no law broken")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,375 @@
+"""The model: states as tuples, and the steps from one to the next. Each step names the Kafka class that takes it.
+
+One partition of the transaction log, two data partitions, two producers: the first has two transactions, the other one.
+A state has what the cluster has, and what clients were told. What an observer can read of it is in ``observer``.
+
+Time is the order of events; ``canonical`` numbers the instants that are left anew, so that states are finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
+NOT_BEGUN, OPEN, COMMITTED, ENDED = range(4)
+"""What the client of a transaction knows: COMMITTED where it was told so, ENDED where it gave up or was refused."""
+PLACES = (0, 1)
+
+
+class Record(NamedTuple):
+    """One record of the transaction log."""
+
+    offset: int
+    leader_epoch: int
+    producer: int
+    status: int
+    epoch: int
+    places: frozenset[int]
+    begun: int
+    first: bool
+    tagged: bool
+    time: int
+
+
+class Data(NamedTuple):
+    """A record of a transaction in a partition."""
+
+    producer: int
+    epoch: int
+    transaction: int
+
+
+class EndMarker(NamedTuple):
+    """A marker in a partition."""
+
+    producer: int
+    epoch: int
+    commit: bool
+    time: int
+    coordinator_epoch: int
+
+
+class Client(NamedTuple):
+    """A transaction as its client sees it: the epoch that it writes with, and the partitions that were added."""
+
+    state: int = NOT_BEGUN
+    epoch: int = -1
+    added: frozenset[int] = frozenset()
+
+
+class Bounds(NamedTuple):
+    """How often each thing may happen. ``v2``: which producers speak Transactions V2. ``owners``: the producer of each
+    transaction, ``places`` the partitions that a transaction may write to.
+    """
+
+    v2: tuple[bool, bool]
+    owners: tuple[int, ...] = (0, 0)
+    places: tuple[tuple[int, ...], ...] = ((0, 1), (0, 1))
+    elections: int = 1
+    truncations: int = 1
+    drops: int = 1
+    compactions: int = 1
+    late: int = 1
+    timeouts: int = 1
+
+
+class Spent(NamedTuple):
+    """How often each bounded thing happened."""
+
+    elections: int = 0
+    truncations: int = 0
+    drops: int = 0
+    compactions: int = 0
+    late: int = 0
+    timeouts: int = 0
+
+
+class State(NamedTuple):
+    """The cluster and its clients. ``unsent``: for each producer, the partitions whose marker its coordinator owes."""
+
+    log: tuple[Record, ...] = ()
+    next: int = 0
+    leader_epoch: int = 0
+    unsent: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
+    partitions: tuple[tuple[Data | EndMarker, ...], ...] = ((), ())
+    clients: tuple[Client, ...] = ()
+    spent: Spent = Spent()
+    time: int = 0
+
+
+def initial(bounds: Bounds) -> State:
+    """Each id has its first Empty record (TransactionCoordinator.handleInitProducerId)."""
+    state = State(clients=tuple(Client() for _ in bounds.owners))
+    for producer in sorted(set(bounds.owners)):
+        state = _append(state, producer, EMPTY, 0)
+    return canonical(state)
+
+
+def steps(state: State, bounds: Bounds) -> Iterator[tuple[str, State]]:
+    """Every step from a state: its name, and the state after it."""
+    for number, client in enumerate(state.clients):
+        for name, after in _client(state, number, client, bounds):
+            yield f"{name} {number}", canonical(after)
+    for producer in sorted(set(bounds.owners)):
+        for name, after in _coordinator(state, producer, bounds):
+            yield f"{name} of {producer}", canonical(after)
+    for name, after in _faults(state, bounds):
+        yield name, canonical(after)
+
+
+# --- What a coordinator has ------------------------------------------------------------------------------------
+
+
+def newest(state: State, producer: int) -> Record | None:
+    """The state of an id at its coordinator: its newest record (TransactionStateManager.loadTransactionMetadata)."""
+    return next((each for each in reversed(state.log) if each.producer == producer), None)
+
+
+def open_records(entries: tuple[Data | EndMarker, ...], producer: int) -> tuple[int, list[Data]]:
+    """The open records of a producer and the place of the first (ProducerAppendInfo.appendDataBatch)."""
+    start, found = -1, list[Data]()
+    for place, each in enumerate(entries):
+        if each.producer != producer:
+            continue
+        if isinstance(each, EndMarker):
+            start, found = -1, []
+        else:
+            start = place if start < 0 else start
+            found.append(each)
+    return start, found
+
+
+def _append(
+    state: State,
+    producer: int,
+    status: int,
+    epoch: int,
+    places: frozenset[int] = frozenset(),
+    begun: int = -1,
+    *,
+    first: bool = False,
+    tagged: bool = False,
+) -> State:
+    time = state.time + 1
+    begun = time if first else begun
+    record = Record(state.next, state.leader_epoch, producer, status, epoch, places, begun, first, tagged, time)
+    return state._replace(log=(*state.log, record), next=state.next + 1, time=time)
+
+
+# --- Clients ---------------------------------------------------------------------------------------------------
+
+
+def _client(state: State, number: int, client: Client, bounds: Bounds) -> Iterator[tuple[str, State]]:
+    producer = bounds.owners[number]
+    v2 = bounds.v2[producer]
+    if client.state == NOT_BEGUN:
+        before = [each for place, each in enumerate(state.clients[:number]) if bounds.owners[place] == producer]
+        if all(each.state in {COMMITTED, ENDED} for each in before):
+            yield from _begin(state, number, producer, before)
+    elif client.state == OPEN:
+        for place in bounds.places[number]:
+            if place not in client.added:
+                yield from _add(state, number, client, place, producer, v2=v2)
+            else:
+                yield from _produce(state, number, client, place, producer)
+        yield from _end(state, number, client, producer, commit=True, v2=v2)
+        yield from _end(state, number, client, producer, commit=False, v2=v2)
+    elif client.state == ENDED and state.spent.late < bounds.late:
+        # A leader takes a batch after the transaction ended: brokers before 3.6, or without verification (KIP-890).
+        spent = state.spent._replace(late=state.spent.late + 1)
+        for place in client.added:
+            for name, after in _produce(state._replace(spent=spent), number, client, place, producer):
+                yield f"late {name}", after
+
+
+def _begin(state: State, number: int, producer: int, before: list[Client]) -> Iterator[tuple[str, State]]:
+    """The client goes on with its epoch. A producer that was refused is made again: InitProducerId raises the epoch
+    (TransactionMetadata.prepareIncrementProducerEpoch).
+    """
+    found = newest(state, producer)
+    if found is None or found.status in {PREPARE_COMMIT, PREPARE_ABORT}:
+        return
+    own = before[-1].epoch if before else 0
+    if before and before[-1].state == COMMITTED:
+        # Transactions V2: EndTxn answered with the next epoch. Older clients keep theirs.
+        yield "begin", _tell(state, number, Client(OPEN, own))
+    elif before:
+        if found.status != ONGOING:
+            after = _append(state, producer, EMPTY, found.epoch + 1)
+            yield "init", _tell(after, number, Client(OPEN, found.epoch + 1))
+            if found.epoch == own:  # it ended by its own abort, and goes on
+                yield "begin", _tell(state, number, Client(OPEN, own))
+    else:
+        yield "begin", _tell(state, number, Client(OPEN, 0))
+
+
+def _add(
+    state: State, number: int, client: Client, place: int, producer: int, *, v2: bool
+) -> Iterator[tuple[str, State]]:
+    """TransactionCoordinator.handleAddPartitionsToTransaction: the partition is in the log before it takes a record."""
+    found = newest(state, producer)
+    if found is None or found.epoch != client.epoch or found.status in {PREPARE_COMMIT, PREPARE_ABORT}:
+        yield "refused", _tell(state, number, client._replace(state=ENDED))
+        return
+    client = client._replace(added=client.added | {place})
+    if found.status == ONGOING:
+        after = _append(state, producer, ONGOING, found.epoch, found.places | {place}, found.begun, tagged=v2)
+    else:
+        after = _append(state, producer, ONGOING, found.epoch, frozenset({place}), first=True, tagged=v2)
+    yield f"add {place}", _tell(after, number, client)
+
+
+def _produce(state: State, number: int, client: Client, place: int, producer: int) -> Iterator[tuple[str, State]]:
+    """ProducerAppendInfo.checkProducerEpoch: a record with an epoch below the newest of its producer is refused."""
+    entries = state.partitions[place]
+    written = sum(isinstance(each, Data) and each.transaction == number for each in entries)
+    epochs = [each.epoch for each in entries if each.producer == producer]
+    if written >= (1 if client.state == OPEN else 2) or (epochs and max(epochs) > client.epoch):
+        return
+    yield f"produce {place}", _put(state, place, (*entries, Data(producer, client.epoch, number)))
+
+
+def _end(
+    state: State, number: int, client: Client, producer: int, *, commit: bool, v2: bool
+) -> Iterator[tuple[str, State]]:
+    """TransactionCoordinator.endTransaction. The client commits once its records are written.
+
+    An older client whose Ongoing record was lost is told what became of its transaction before: "CompleteCommit if
+    COMMIT => Left(Errors.NONE)". In Transactions V2 the epoch tells the two apart.
+    """
+    found = newest(state, producer)
+    held = {
+        place
+        for place in client.added
+        if any(isinstance(each, Data) and each.transaction == number for each in state.partitions[place])
+    }
+    if not client.added or (commit and held != client.added):
+        return
+    name = "commit" if commit else "abort"
+    refused = _tell(state, number, client._replace(state=ENDED))
+    raised = client.epoch + 1 if v2 else client.epoch
+    told = client._replace(state=COMMITTED if commit else ENDED, epoch=raised)
+    if not commit:
+        told = told._replace(epoch=client.epoch)
+    if found is None or (found.epoch != client.epoch and not (v2 and found.epoch == raised)):
+        yield f"{name} refused", refused
+    elif found.status == ONGOING and found.epoch == client.epoch:
+        status = PREPARE_COMMIT if commit else PREPARE_ABORT
+        after = _append(state, producer, status, raised, found.places, found.begun, tagged=v2)
+        yield name, _tell(_owe(after, producer, found.places), number, told)
+    elif found.status == (COMPLETE_COMMIT if commit else COMPLETE_ABORT) and (not v2 or found.epoch == raised):
+        yield f"{name} again", _tell(state, number, told)
+    elif found.status not in {PREPARE_COMMIT, PREPARE_ABORT}:
+        yield f"{name} refused", refused
+
+
+# --- Coordinators ----------------------------------------------------------------------------------------------
+
+
+def _coordinator(state: State, producer: int, bounds: Bounds) -> Iterator[tuple[str, State]]:
+    found = newest(state, producer)
+    if found is None:
+        return
+    if found.status == ONGOING and state.spent.timeouts < bounds.timeouts:
+        # TransactionCoordinator.abortTimedOutTransactions: with the next epoch, and the server's version.
+        spent = state.spent._replace(timeouts=state.spent.timeouts + 1)
+        after = _append(state, producer, PREPARE_ABORT, found.epoch + 1, found.places, found.begun, tagged=True)
+        yield "timeout", _owe(after, producer, found.places)._replace(spent=spent)
+    if found.status in {PREPARE_COMMIT, PREPARE_ABORT}:
+        commit = found.status == PREPARE_COMMIT
+        for place in state.unsent[producer]:
+            owed = _owe(state, producer, state.unsent[producer] - {place})
+            # TransactionMarkerChannelManager: WriteTxnMarkers, appended by the leader.
+            entries = state.partitions[place]
+            epochs = [each.epoch for each in entries if each.producer == producer]
+            if not epochs or max(epochs) <= found.epoch:
+                time = owed.time + 1
+                marked = (*entries, EndMarker(producer, found.epoch, commit, time, state.leader_epoch))
+                yield f"mark {place}", _put(owed._replace(time=time), place, marked)
+            if state.spent.drops < bounds.drops:
+                # "Couldn't find leader endpoint for partitions ...": addTxnMarkersToBrokerQueue passes it over.
+                yield f"drop {place}", owed._replace(spent=state.spent._replace(drops=state.spent.drops + 1))
+        if not state.unsent[producer]:
+            status = COMPLETE_COMMIT if commit else COMPLETE_ABORT
+            yield (
+                "complete",
+                _append(state, producer, status, found.epoch, frozenset(), found.begun, tagged=found.tagged),
+            )
+
+
+# --- Faults ----------------------------------------------------------------------------------------------------
+
+
+def _faults(state: State, bounds: Bounds) -> Iterator[tuple[str, State]]:
+    spent = state.spent
+    if spent.elections < bounds.elections:
+        more = spent._replace(elections=spent.elections + 1)
+        for kept in range(len(state.log) + 1):
+            # Partition.makeLeader; an unclean one begins where the new leader's log ends (UnifiedLog.truncateTo).
+            log = state.log[:kept]
+            ends = state.next if kept == len(state.log) else state.log[kept].offset
+            after = state._replace(log=log, next=ends, leader_epoch=state.leader_epoch + 1, spent=more)
+            yield f"election of the log, keeps {kept}", _load(after)
+    if spent.truncations < bounds.truncations:
+        more = spent._replace(truncations=spent.truncations + 1)
+        for place, entries in enumerate(state.partitions):
+            for kept in range(len(entries)):
+                yield f"partition {place} keeps {kept}", _put(state._replace(spent=more), place, entries[:kept])
+    if spent.compactions < bounds.compactions:
+        more = spent._replace(compactions=spent.compactions + 1)
+        for producer in PLACES:
+            # Cleaner.cleanInto: any record that a later one of its key replaces; all of them at once is the worst.
+            own = [each for each in state.log if each.producer == producer]
+            for gone in {tuple(own[:-1]), tuple(own[:1]), tuple(own[1:-1])} - {()}:
+                yield (
+                    f"compaction of {len(gone)} of {producer}",
+                    state._replace(log=tuple(each for each in state.log if each not in gone), spent=more),
+                )
+            if own and own[-1].status in {EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT}:
+                # TransactionStateManager.removeExpiredTransactionalIds, and the cleaner after the tombstone.
+                left = tuple(each for each in state.log if each.producer != producer)
+                yield f"expiry of {producer}", state._replace(log=left, next=state.next + 1, spent=more)
+
+
+def _load(state: State) -> State:
+    """A new coordinator sends all markers of a decided transaction (TransactionCoordinator.onElection)."""
+    for producer in PLACES:
+        found = newest(state, producer)
+        decided = found is not None and found.status in {PREPARE_COMMIT, PREPARE_ABORT}
+        state = _owe(state, producer, found.places if found is not None and decided else frozenset())
+    return state
+
+
+# --- Changes ---------------------------------------------------------------------------------------------------
+
+
+def _tell(state: State, number: int, client: Client) -> State:
+    clients = state.clients
+    return state._replace(clients=(*clients[:number], client, *clients[number + 1 :]))
+
+
+def _owe(state: State, producer: int, places: frozenset[int]) -> State:
+    first, second = state.unsent
+    return state._replace(unsent=(places, second) if producer == 0 else (first, places))
+
+
+def _put(state: State, place: int, entries: tuple[Data | EndMarker, ...]) -> State:
+    partitions = state.partitions
+    return state._replace(partitions=(*partitions[:place], entries, *partitions[place + 1 :]))
+
+
+def canonical(state: State) -> State:
+    """The state with its instants numbered from 1 on: only their order counts."""
+    times = {each.time for each in state.log} | {each.begun for each in state.log}
+    times |= {each.time for entries in state.partitions for each in entries if isinstance(each, EndMarker)}
+    order = {time: number for number, time in enumerate(sorted(times - {-1}), 1)}
+    order[-1] = -1
+    if all(time == number for time, number in order.items()) and state.time == len(order) - 1:
+        return state
+    log = tuple(each._replace(time=order[each.time], begun=order[each.begun]) for each in state.log)
+    partitions = tuple(
+        tuple(each._replace(time=order[each.time]) if isinstance(each, EndMarker) else each for each in entries)
+        for entries in state.partitions
+    )
+    return state._replace(log=log, partitions=partitions, time=len(order) - 1)

@@ -1,0 +1,81 @@
+"""What an observer reads of a state of the model, and hands to the function that judges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.kafka.log.control import Marker
+from exporter.model import TopicPartition
+from exporter.transactions.decisions import LogRecord, LogRun, decisions_of
+from exporter.transactions.fate import Judgement, OpenRecords, ProducerLog, judge
+from exporter.transactions.records import LogValue, Status, Tags
+from tests.model.kafka import ONGOING, PREPARE_ABORT, EndMarker, Record, State, newest, open_records
+
+SECONDS = 60
+"""Between two instants of the model: more than the clocks of brokers differ."""
+PRODUCER_IDS = (100, 200)
+
+
+def place_of(number: int) -> TopicPartition:
+    """The data partition of a number."""
+    return TopicPartition("t", number)
+
+
+def log_record(record: Record) -> LogRecord:
+    """A record of the model's log as one of Kafka's."""
+    begun_ms = record.begun * SECONDS * 1000 if record.begun >= 0 else -1
+    time_ms = record.time * SECONDS * 1000
+    places = tuple(place_of(each) for each in sorted(record.places)) if record.status else None
+    tags = Tags(client_version=2 if record.tagged else 0)
+    producer_id = PRODUCER_IDS[record.producer]
+    status = Status(record.status)
+    value = LogValue(1, producer_id, record.epoch, 60_000, status, places, time_ms, begun_ms, tags)
+    return LogRecord(record.offset, record.leader_epoch, time_ms, f"id-{record.producer}", value)
+
+
+def log_by_a_read(state: State, producer: int) -> ProducerLog:
+    """What one read of the log, from its start to its end, shows of a producer."""
+    run = LogRun()
+    for each in state.log:
+        run.read(each.offset, each.leader_epoch)
+    run.ended(state.next)
+    records = [log_record(each) for each in state.log if each.producer == producer]
+    return ProducerLog(decisions_of(PRODUCER_IDS[producer], records), run.whole_from(state.leader_epoch))
+
+
+def suspects(state: State) -> Iterator[tuple[int, int, int]]:
+    """Partition, producer and start of what is open and no coordinator has."""
+    for place, entries in enumerate(state.partitions):
+        for producer in {each.producer for each in entries}:
+            start, _ = open_records(entries, producer)
+            found = newest(state, producer)
+            if start >= 0 and (found is None or not ONGOING <= found.status <= PREPARE_ABORT):
+                yield place, producer, start
+
+
+def records_by_a_read(state: State, place: int, producer: int, start: int, *, traced: bool) -> OpenRecords:
+    """What DescribeProducers shows, and with ``traced`` the partition's log from its start."""
+    entries = state.partitions[place]
+    last = max(each.epoch for each in entries if each.producer == producer)
+    shown = OpenRecords(place_of(place), PRODUCER_IDS[producer], last)
+    if not traced:
+        return shown
+    below = [
+        (offset, each)
+        for offset, each in enumerate(entries[:start])
+        if isinstance(each, EndMarker) and each.producer == producer
+    ]
+    marker = None
+    if below:
+        offset, each = below[-1]
+        at = each.time * SECONDS * 1000
+        marker = Marker(offset, at, PRODUCER_IDS[producer], each.epoch, each.commit, each.coordinator_epoch)
+    return shown._replace(first_epoch=entries[start].epoch, marker=marker, unmarked=marker is None)
+
+
+def judgements(state: State) -> Iterator[tuple[int, int, int, Judgement]]:
+    """Partition, producer, start and what the function says of it, by what may be read of the partition."""
+    for place, producer, start in suspects(state):
+        log = log_by_a_read(state, producer)
+        for traced in (False, True):
+            yield place, producer, start, judge(records_by_a_read(state, place, producer, start, traced=traced), log)
