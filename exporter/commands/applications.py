@@ -8,8 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from exporter.bounds.text import printable
 from exporter.commands.clusters import duration, read_all
-from exporter.commands.output import print_json, print_not_asked, print_table, printable
+from exporter.commands.output import print_json, print_not_asked, print_table
 from exporter.commands.report import ClusterReport
 from exporter.commands.settings import add_cluster_flags
 from exporter.config import ClusterConfig

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from exporter.commands.output import printable
+from exporter.bounds.text import printable
 from exporter.core.durations import format_age
 from exporter.lso.next_step import clock_time
 from exporter.web.page import by_holder, verdict

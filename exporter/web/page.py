@@ -9,6 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from markupsafe import Markup
+
+from exporter.bounds.text import printable_value
 from exporter.core.durations import format_age
 from exporter.lso.next_step import CHECK_FIRST, clock_time
 from exporter.model import NOTICEABLE_SECONDS, Reason
@@ -211,6 +214,10 @@ def _took(seconds: float | None) -> str:
     )
 
 
+def _grouped(number: int) -> Markup:
+    return Markup(f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"))  # noqa: S704 -- digits
+
+
 @cache
 def _environment() -> Environment:
     # Most agents are scraped for months before somebody looks at their page. It is in parts: Python takes memory for a
@@ -224,9 +231,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        finalize=printable_value,
     )
     environment.filters["age"] = lambda seconds: "unknown" if seconds is None else format_age(seconds)
     environment.filters["clock"] = lambda seconds: "unknown" if seconds is None else clock_time(seconds)
     environment.filters["took"] = _took
-    environment.filters["grouped"] = lambda number: f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    environment.filters["grouped"] = _grouped
     return environment

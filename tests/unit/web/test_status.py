@@ -339,6 +339,16 @@ def test_no_id_can_put_markup_into_the_page() -> None:
     assert found.text.count("<script>") >= 6, "shown as what it is"
 
 
+def test_no_character_that_does_not_print_reaches_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile = "id\x1b[2J\u202egnp\u2066\u200b\u2028\x9b\x7f\U000e0041end"
+    monkeypatch.setitem(globals(), "EVIL", hostile)
+    source = SourceState(hostile, hostile, hostile, up=False, faults=(Fault(Reason.TIMEOUT, hostile),))
+    html = page(status(*evil_facts(), sources=(source,)))
+    allowed = {"\n", "\N{NARROW NO-BREAK SPACE}"}
+    assert [each for each in html if not each.isprintable() and each not in allowed] == []
+    assert html.count(r"id\x1b[2J\u202egnp\u2066\u200b\u2028\x9b\x7f\U000e0041end") >= 6
+
+
 @pytest.mark.parametrize(
     ("ahead", "said"),
     [
