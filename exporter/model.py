@@ -487,11 +487,27 @@ class UncleanEnd(NamedTuple):
     started: float | None
 
 
+class UncleanId(NamedTuple):
+    """A transactional.id with unclean ends of one outcome in the last hour of the log: the newest, and how many.
+
+    ``first`` is Unix seconds of the minute of the first one.
+    """
+
+    newest: UncleanEnd
+    ends: int
+    first: float
+
+
 @dataclass(frozen=True, slots=True)
 class UncleanEnds(Fact):
-    """The latest unclean ends in the last hour of the log, newest first."""
+    """The latest unclean ends in the last hour of the log, newest first; all of them by id, most first.
+
+    ``of_other_ids`` is the number of ends of ids that are not in ``ids``, because there are too many.
+    """
 
     ends: tuple[UncleanEnd, ...]
+    ids: tuple[UncleanId, ...] = ()
+    of_other_ids: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,6 +179,21 @@ class UncleanEndDocument(TypedDict):
     started_timestamp: float | None
 
 
+class UncleanIdDocument(TypedDict):
+    """A transactional.id with fences or timeouts in the last hour of the log."""
+
+    transactional_id: str
+    application: str
+    outcome: str
+    """timed_out or fenced."""
+    ends: int
+    """How many of this outcome there were."""
+    first: str | None
+    """The minute of the first one."""
+    first_timestamp: float
+    newest: UncleanEndDocument
+
+
 class FaultDocument(TypedDict):
     """What could not be read."""
 
@@ -358,6 +373,11 @@ class ClusterDocument(TypedDict):
     stalled_partitions: Sequence[WatchedStallDocument]
     open_transactions: Sequence[OpenTransactionDocument]
     unclean_ends: list[UncleanEndDocument]
+    """The newest; unclean_ids counts all."""
+    unclean_ids: list[UncleanIdDocument]
+    """By transactional.id and outcome, most ends first: at most 200, those with the newest ends."""
+    unclean_ends_of_other_ids: int
+    """Ends of the last hour that are not in unclean_ids."""
     """Of the last hour, newest first."""
     connect: list[ConnectDocument]
     spark: list[QueryDocument]

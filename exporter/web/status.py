@@ -31,7 +31,12 @@ from exporter.web.hour import last_hour_document, posture_document
 from exporter.web.instants import instant
 from exporter.web.late import LateDocuments
 from exporter.web.pipeline_documents import audit_document, connect_document, query_document
-from exporter.web.transaction_documents import open_transaction_document, stall_document, unclean_end_document
+from exporter.web.transaction_documents import (
+    open_transaction_document,
+    stall_document,
+    unclean_end_document,
+    unclean_id_document,
+)
 
 
 class ClusterSettings(NamedTuple):
@@ -114,6 +119,8 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
             [each for each in transactions if shard.tells_of(each.application)], open_transaction
         ),
         "unclean_ends": [unclean_end_document(end, theirs) for end in (ends.ends if ends else ())],
+        "unclean_ids": [unclean_id_document(each, theirs) for each in (ends.ids if ends else ())],
+        "unclean_ends_of_other_ids": ends.of_other_ids if ends else 0,
         "connect": [
             connect_document(state) for state in sorted(group.facts.all(ConnectState), key=lambda each: each.name)
         ],

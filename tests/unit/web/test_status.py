@@ -38,6 +38,7 @@ from exporter.model import (
     TransactionState,
     UncleanEnd,
     UncleanEnds,
+    UncleanId,
 )
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
@@ -84,12 +85,16 @@ def cluster(*each: Fact) -> dict[str, Any]:
     return found
 
 
+ENDS = UncleanEnds((END,), (UncleanId(END, 1, END.ended),))
 FINE = (IDENTITY, Stalls(()), OpenTransactions("txnlog", (), complete=True), UncleanEnds(()))
 
 
 def test_the_document_survives_json_as_it_is() -> None:
     whole = status(
-        IDENTITY, Stalls((STALL,)), OpenTransactions("txnlog", (OPEN, PREPARED), complete=True), UncleanEnds((END,))
+        IDENTITY,
+        Stalls((STALL,)),
+        OpenTransactions("txnlog", (OPEN, PREPARED), complete=True),
+        ENDS,
     )
     assert json.loads(json.dumps(whole)) == whole
 
@@ -317,11 +322,12 @@ def evil_facts() -> tuple[Fact, ...]:
     transaction = OPEN._replace(
         transactional_id=EVIL, application=EVIL, partitions=frozenset({TopicPartition(EVIL, 1)})
     )
+    evil_end = END._replace(transactional_id=EVIL, application=EVIL, outcome=EVIL)
     return (
         ClusterIdentity(EVIL, EVIL, None, 1),
         Stalls((stall,)),
         OpenTransactions("txnlog", (transaction,), complete=False, missing=(EVIL,)),
-        UncleanEnds((END._replace(transactional_id=EVIL, application=EVIL, outcome=EVIL),)),
+        UncleanEnds((evil_end,), (UncleanId(evil_end, 2, evil_end.ended),)),
         hour(catalogue.RECENT_PRODUCER_FENCES(9.0, EVIL, EVIL, EVIL), **{EVIL: {Outcome.FENCED: 1}}),
         Posture((PostureCheck(EVIL, EVIL, CheckResult.FAILED, EVIL, EVIL, EVIL),)),
     )
@@ -337,6 +343,15 @@ def test_no_id_can_put_markup_into_the_page() -> None:
     assert not [name for _, attributes in found.tags for name in attributes if name.startswith("on") or name == "style"]
     assert "49" not in re.sub(r"\d{3,}|\d\d:\d\d", "", found.text.partition("</style>")[2])
     assert found.text.count("<script>") >= 6, "shown as what it is"
+
+
+def test_a_loop_of_fences_is_one_row_and_what_is_not_listed_is_counted() -> None:
+    loop = END._replace(transactional_id="loop-1", outcome="fenced")
+    ids = [UncleanId(loop, 180, loop.ended - 3_500), *(UncleanId(END, 2, END.ended) for _ in range(60))]
+    found = Elements(page(status(IDENTITY, UncleanEnds((loop,), tuple(ids), of_other_ids=7))))
+    assert found.text.count("loop-1") == 1
+    assert "180" in found.text
+    assert "29 more are of other ids" in found.text.replace("\n", " "), "11 rows of 2 that are not listed, and 7"
 
 
 def test_no_character_that_does_not_print_reaches_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
