@@ -603,7 +603,8 @@ class TransactionUse(Fact):
     speaks, ``connect_ids`` are the ids of Connect's tasks, ``connect_groups`` the groups of workers that are known.
     ``new_applications`` appeared in that hour, None while those before are not known. ``offset_partitions`` has by
     application the partitions of ``__consumer_offsets`` that its transactions named since the log is read.
-    ``id_changes`` has the applications that got new ids again and again in the last day.
+    ``id_changes`` has the applications that got new ids again and again in the last day. ``free_names`` are
+    applications that neither a pattern of the settings nor the form of a framework names.
     """
 
     topics: frozenset[str]
@@ -613,6 +614,7 @@ class TransactionUse(Fact):
     new_applications: int | None = None
     offset_partitions: Mapping[str, OffsetPartitions] = field(default_factory=dict)
     id_changes: Mapping[str, IdChanges] = field(default_factory=dict)
+    free_names: tuple[str, ...] = ()
 
 
 class CommitTimes(NamedTuple):

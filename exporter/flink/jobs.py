@@ -182,9 +182,9 @@ def judge(
     1. Within the job's rhythm it waits for a checkpoint: open for less than three intervals.
     2. It is precommitted for certain when its subtask has taken the next id, or another subtask has committed its
        checkpoint; likely when it is open past a checkpoint of its job, or for much longer than an interval.
-    3. At risk is what is precommitted and no longer within the rhythm, and what is or may be precommitted and has nearly
-       a third of its timeout behind it: before that, a job that is silent may only have a longer interval now. A
-       transaction that its own subtask passed by is of an earlier start, and is not.
+    3. At risk is what is precommitted and no longer within the rhythm, and what is or may be precommitted and has
+       nearly a third of its timeout behind it: before that, a job that is silent may only have a longer interval now.
+       A transaction that its own subtask passed by is of an earlier start, and is not.
     """
     interval, age = job.interval, now - started
     subtask = job.subtasks.get(who.subtask)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from exporter import catalogue
@@ -342,6 +343,14 @@ class Aggregates:
     def task_commits(self) -> TaskCommits:
         """What Connect's source tasks committed, whatever application their ids are counted under."""
         return TaskCommits(dict(self._task_commits), self._grouping.connect_groups)
+
+    def free_names(self) -> tuple[str, ...]:
+        """Applications of all shards that neither a pattern of the settings nor the form of a framework names."""
+        examples = {name: own.example for name, own in self._by_name.items() if name != self._shard.overflow}
+        for name in (*self._folded, *self._others):
+            examples.setdefault(name, name)
+        some = islice(examples.items(), MOST_NEW)
+        return tuple(name for name, example in some if self._grouping.names_freely(example))
 
     @property
     def uncounted(self) -> bool:
