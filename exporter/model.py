@@ -499,6 +499,14 @@ class UncleanId(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class StallWatch(Fact):
+    """Since when this process reads last stable offsets, Unix seconds, and after how many seconds one is stalled."""
+
+    since: float
+    stall_after: float
+
+
+@dataclass(frozen=True, slots=True)
 class UncleanEnds(Fact):
     """The latest unclean ends in the last hour of the log, newest first; all of them by id, most first.
 

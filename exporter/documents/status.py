@@ -224,6 +224,11 @@ class KnownDocument(TypedDict):
     stalled_partitions: bool
     open_transactions: bool
     unclean_ends: bool
+    stalls_watched_seconds: float | None
+    """For how long this agent has read last stable offsets: before stall_after_seconds, a partition that is stalled is
+    known only where its holder shows for how long. null before the first read.
+    """
+    stall_after_seconds: float | None
 
 
 PluginDocument = TypedDict("PluginDocument", {"class": str, "version": str | None, "connectors": int})

@@ -22,6 +22,7 @@ from exporter.model import (
     OpenTransactions,
     Stall,
     Stalls,
+    StallWatch,
     UncleanEnds,
 )
 from exporter.posture.evidence import Posture
@@ -78,6 +79,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
     stalls = group.facts.get(Stalls)
     opened = group.facts.get(OpenTransactions)
     ends = group.facts.get(UncleanEnds)
+    watch = group.facts.get(StallWatch)
     spark = group.facts.get(SparkView) or SparkView({}, {})
     audits = group.facts.get(AuditResults)
     named = next((source.cluster for source in group.sources if source.cluster), "")
@@ -110,6 +112,8 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
             "stalled_partitions": stalls is not None,
             "open_transactions": opened is not None and opened.complete,
             "unclean_ends": ends is not None,
+            "stalls_watched_seconds": max(0.0, now - watch.since) if watch is not None else None,
+            "stall_after_seconds": watch.stall_after if watch is not None else None,
         },
         "missing": list(opened.missing) if opened else [],
         "clock_distance_seconds": time.ahead,

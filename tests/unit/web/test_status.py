@@ -34,6 +34,7 @@ from exporter.model import (
     Sample,
     Stall,
     Stalls,
+    StallWatch,
     TopicPartition,
     TransactionState,
     UncleanEnd,
@@ -155,8 +156,20 @@ def test_open_transactions_come_oldest_first_and_those_of_unknown_age_last() -> 
 
 
 def test_nothing_known_is_distinguished_from_nothing_there() -> None:
-    assert cluster()["known"] == {"stalled_partitions": False, "open_transactions": False, "unclean_ends": False}
-    assert cluster(*FINE)["known"] == {"stalled_partitions": True, "open_transactions": True, "unclean_ends": True}
+    lists = ("stalled_partitions", "open_transactions", "unclean_ends")
+    assert [cluster()["known"][each] for each in lists] == [False, False, False]
+    assert [cluster(*FINE)["known"][each] for each in lists] == [True, True, True]
+
+
+def test_an_agent_that_has_just_started_does_not_say_that_nothing_is_stalled() -> None:
+    new, old = StallWatch(NOW - 12, 120.0), StallWatch(NOW - 120, 120.0)
+    html = Elements(page(status(*FINE, new))).text
+    assert "None known: this agent has looked for 12s." in html
+    assert "a stall is known after 2m" in html
+    assert "All fine" not in html
+    assert "None known" not in page(status(*FINE, old))
+    assert verdict(status(*FINE, new)).level == "blind"
+    assert verdict(status(*FINE, old)).level == "good"
     partly = OpenTransactions("transactions", (), complete=False, missing=("coordinator 3",))
     assert cluster(partly)["known"]["open_transactions"] is False
     assert cluster(partly)["missing"] == ["coordinator 3"]
