@@ -26,11 +26,18 @@ _DEADLINE = FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS
 
 def alerts(_: Settings) -> Iterator[Alert]:
     """Precommitted transactions that are not committed, a page if proven and a ticket if likely; and lost ones."""
-    yield _at_risk(Severity.CRITICAL, "proven", "has precommitted transactions", "")
+    yield _at_risk(
+        Severity.CRITICAL,
+        "proven",
+        "has precommitted transactions",
+        "the job's usual interval, or within a third of its timeout",
+        "",
+    )
     yield _at_risk(
         Severity.WARNING,
         "likely",
         "likely has precommitted transactions",
+        "a third of its timeout: before that, the job may only have a longer interval now",
         f'\nunless on ({_BY}) {_DEADLINE}{{precommitted="proven"}}',
     )
     yield Alert(
@@ -61,7 +68,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
     )
 
 
-def _at_risk(severity: Severity, precommitted: str, has: str, otherwise: str) -> Alert:
+def _at_risk(severity: Severity, precommitted: str, has: str, within: str, otherwise: str) -> Alert:
     mine = f'{_DEADLINE}{{kafka_cluster=%q, application=%q, precommitted="{precommitted}"}}'
     return Alert(
         "KafkaEosFlinkTransactionAtRisk",
@@ -87,6 +94,5 @@ def _at_risk(severity: Severity, precommitted: str, has: str, otherwise: str) ->
         DASHBOARD,
         _LABELS,
         keeps=False,
-        when=f"a transaction of a Flink job is precommitted ({precommitted}) and not committed within the job's usual"
-        " interval, or within a third of its timeout",
+        when=f"a transaction of a Flink job is precommitted ({precommitted}) and not committed within {within}",
     )

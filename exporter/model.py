@@ -488,11 +488,35 @@ class UncleanEnd(NamedTuple):
     started: float | None
 
 
+class UncleanId(NamedTuple):
+    """A transactional.id with unclean ends of one outcome in the last hour of the log: the newest, and how many.
+
+    ``first`` is Unix seconds of the minute of the first one.
+    """
+
+    newest: UncleanEnd
+    ends: int
+    first: float
+
+
+@dataclass(frozen=True, slots=True)
+class StallWatch(Fact):
+    """Since when this process reads last stable offsets, Unix seconds, and after how many seconds one is stalled."""
+
+    since: float
+    stall_after: float
+
+
 @dataclass(frozen=True, slots=True)
 class UncleanEnds(Fact):
-    """The latest unclean ends in the last hour of the log, newest first."""
+    """The latest unclean ends in the last hour of the log, newest first; all of them by id, most first.
+
+    ``of_other_ids`` is the number of ends of ids that are not in ``ids``, because there are too many.
+    """
 
     ends: tuple[UncleanEnd, ...]
+    ids: tuple[UncleanId, ...] = ()
+    of_other_ids: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -588,7 +612,8 @@ class TransactionUse(Fact):
     speaks, ``connect_ids`` are the ids of Connect's tasks, ``connect_groups`` the groups of workers that are known.
     ``new_applications`` appeared in that hour, None while those before are not known. ``offset_partitions`` has by
     application the partitions of ``__consumer_offsets`` that its transactions named since the log is read.
-    ``id_changes`` has the applications that got new ids again and again in the last day.
+    ``id_changes`` has the applications that got new ids again and again in the last day. ``free_names`` are
+    applications that neither a pattern of the settings nor the form of a framework names.
     """
 
     topics: frozenset[str]
@@ -598,6 +623,7 @@ class TransactionUse(Fact):
     new_applications: int | None = None
     offset_partitions: Mapping[str, OffsetPartitions] = field(default_factory=dict)
     id_changes: Mapping[str, IdChanges] = field(default_factory=dict)
+    free_names: tuple[str, ...] = ()
 
 
 class CommitTimes(NamedTuple):

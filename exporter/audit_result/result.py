@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from exporter.bounds.json_text import JsonError, parse_json
-from exporter.bounds.text import cut
+from exporter.bounds.text import cut, printable_json
 from exporter.catalogue import AUDIT_KINDS, AUDIT_VERDICTS
 from exporter.model import Fact
 from exporter.words import AuditVerdict
@@ -119,7 +119,7 @@ def dump_result(result: AuditResult, most_examples: int | None = None) -> str:
             for finding in result.findings
         ],
     }
-    return json.dumps({**result.more, **document}, ensure_ascii=False, allow_nan=False)
+    return printable_json(json.dumps({**result.more, **document}, ensure_ascii=False, allow_nan=False))
 
 
 def parse_result(content: bytes | str) -> AuditResult:

@@ -15,7 +15,7 @@ from re import _parser  # type: ignore[attr-defined]  # the tree of a pattern, o
 
 import regex
 
-from exporter.bounds.text import cut, printable
+from exporter.bounds.text import cut, without_surrogates
 from exporter.model import Fault, Reason
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class BoundedPattern:
         name, self._skipped = self._skipped, ""
         if not name:
             return None
-        shown = f"{cut(printable(name), 40)!r} ({len(name)} characters)"
+        shown = f"{cut(without_surrogates(name), 40)!r} ({len(name)} characters)"
         return Fault(
             Reason.TIMEOUT,
             f"{self._setting}: {cut(self.pattern, 60)!r} takes too long on {shown} and does not match it; it is tried "

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from exporter.bounds.text import printable
+from exporter.bounds.text import without_surrogates
 
 MOST_NODES = 200_000
 """Nodes of one document, those of aliases counted as often as they are named."""
@@ -102,7 +102,7 @@ class _Builder:
                 if event.tag not in {None, "!", "tag:yaml.org,2002:str"}:
                     raise YamlError("has a tag: write plain texts")
                 plain = event.tag is None and event.implicit[0]
-                value = None if plain and event.value in _PLAIN_NULLS else printable(event.value)
+                value = None if plain and event.value in _PLAIN_NULLS else without_surrogates(event.value)
                 self._put(value, 1, event.anchor)
             case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
                 if event.tag not in {None, "!"}:

@@ -8,8 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from exporter.bounds.text import printable
 from exporter.commands.clusters import duration, read_all
-from exporter.commands.output import print_json, print_not_asked, print_table, printable
+from exporter.commands.output import print_json, print_not_asked, print_table
 from exporter.commands.report import ClusterReport
 from exporter.commands.settings import add_cluster_flags
 from exporter.config import ClusterConfig
@@ -17,7 +18,7 @@ from exporter.documents.commands import ApplicationsDocument
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.model import Deadline
 from exporter.sources.cluster import Cluster
-from exporter.transactions.applications import Grouping
+from exporter.transactions.applications import FIXED_RULES, Grouping
 from exporter.transactions.patterns import Proposal, propose
 
 _MOST_MERGED = 5
@@ -93,8 +94,7 @@ def rows(ids: Iterable[str], grouping: Grouping) -> list[GroupedIds]:
 
 def proposals_of(found: Sequence[GroupedIds]) -> list[Proposal]:
     """Patterns for the applications that neither a pattern of the settings nor the form of a framework names."""
-    fixed = ("your pattern", "leader of", "Connect:", "MirrorMaker", "Streams", "ksqlDB")
-    return propose([row.application for row in found if not row.rule.startswith(fixed)])
+    return propose([row.application for row in found if not row.rule.startswith(FIXED_RULES)])
 
 
 def _document(report: ClusterReport[GroupedIds], proposals: Sequence[Proposal]) -> ApplicationsDocument:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from exporter.bounds.text import printable
 from exporter.commands.clusters import duration, opened
-from exporter.commands.output import print_json, print_table, printable, progress, say
+from exporter.commands.output import print_json, print_table, progress, say
 from exporter.commands.settings import add_cluster_flags
 from exporter.documents.commands import MarkersDocument, TornDocument
 from exporter.kafka.client import AskError

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from exporter.audit_result.result import AuditResult, dump_result
+from exporter.bounds.text import printable
 from exporter.commands.audit_settings import AgentAddress
-from exporter.commands.output import print_table, printable, say
+from exporter.commands.output import print_table, say
 from exporter.http import Endpoint, HttpError, ask
 from exporter.model import Deadline
 from exporter.words import AuditVerdict

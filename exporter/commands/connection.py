@@ -8,10 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from exporter.bounds.text import printable
 from exporter.commands.clusters import duration, opened
 from exporter.commands.connection_connect import documents as grant_documents
 from exporter.commands.connection_connect import grants_of, print_grants, worker_of
-from exporter.commands.output import print_json, print_table, printable, say
+from exporter.commands.output import print_json, print_table, say
 from exporter.commands.settings import add_cluster_flags
 from exporter.commands.works import Feature, features
 from exporter.connect.grants import GrantVerdict, WorkerSettings

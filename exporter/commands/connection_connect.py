@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from exporter.bounds.text import printable
 from exporter.client_settings.files import FileError, read
-from exporter.commands.output import print_table, printable
+from exporter.commands.output import print_table
 from exporter.connect.grants import Answer, Grant, GrantVerdict, Need, WorkerSettings, judge, needs, worker_settings
 from exporter.documents.commands import GrantDocument
 from exporter.kafka.requests.grants import (

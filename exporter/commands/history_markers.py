@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from exporter.bounds.text import printable
 from exporter.commands.audit_markers import look
-from exporter.commands.output import printable, say
+from exporter.commands.output import say
 from exporter.kafka.client import AskError
 from exporter.model import Deadline
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import exporter
-from exporter.commands.output import print_advice, print_json, print_table, printable, say
+from exporter.bounds.text import printable
+from exporter.commands.output import print_advice, print_json, print_table, say
 from exporter.core.durations import parse_duration
 
 if TYPE_CHECKING:

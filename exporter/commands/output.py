@@ -1,7 +1,8 @@
 """Output of commands: the result to standard output, everything else to standard error.
 
 Ids are arbitrary texts from the cluster: characters that do not print are escaped, so that no id can send control
-sequences to the terminal. A command to copy is one line, printed outside of any table, so that it is never wrapped.
+sequences to the terminal, and no line begins with words of an id that a shell would run. A command to copy is one line,
+printed outside of any table, so that it is never wrapped; paragraphs are comments of a shell.
 
 rich is imported where it is used: the agent prints no tables and does not load it.
 """
@@ -15,9 +16,13 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from exporter.bounds.text import printable
 from exporter.lso.next_step import CHECK_FIRST, NextStep
+from exporter.lso.shell import shown
 
 _NUMBERS = {"age", "timeout", "lag", "partition", "partitions", "pid", "epoch", "offset", "stalled", "last write"}
+_NAMES = {"application", "transactional.id"}
+"""Columns of names from the cluster, which are one word of a shell where they begin a line."""
 _WIDEST = 100
 
 
@@ -30,6 +35,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     from rich.text import Text  # noqa: PLC0415
 
     cells = [[printable(str(cell)) for cell in row] for row in rows]
+    if columns[0] in _NAMES:
+        cells = [[shown(row[0]), *row[1:]] for row in cells]
     widths = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
     needed = sum(widths) + 3 * (len(widths) - 1)
     if sys.stdout.isatty() and needed > _terminal_width():
@@ -60,7 +67,7 @@ def _terminal_width() -> int:
 
 def print_json(document: Mapping[str, object]) -> None:
     """One JSON object."""
-    print(json.dumps(document, indent=2))
+    print(json.dumps(document, indent=2).replace("\x7f", r"\u007f"))
 
 
 def print_next_step(subject: str, step: NextStep) -> None:
@@ -70,9 +77,9 @@ def print_next_step(subject: str, step: NextStep) -> None:
     if step.warning:
         print(_paragraph(f"Beware: {step.warning}"))
     if step.check:
-        print(f"{CHECK_FIRST}:")
+        print(_paragraph(f"{CHECK_FIRST}:"))
         print(f"  {step.check}")
-        print(f"Go on only if {step.expect}:")
+        print(_paragraph(f"Go on only if {step.expect}:"))
     if step.command:
         print(f"  {step.command}")
 
@@ -110,12 +117,13 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
         yield lambda done: bar.advance(task, done)
 
 
-def printable(text: str) -> str:
-    """The text with escapes for characters that do not print: line breaks, control sequences, bidirectional marks."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
-
-
 def _paragraph(text: str) -> str:
-    return "\n".join(
-        textwrap.wrap(printable(text), min(_WIDEST, _terminal_width()), break_long_words=False, break_on_hyphens=False)
+    """Lines that a shell takes for comments: wrapping may bring any word of an id to the start of a line."""
+    return textwrap.fill(
+        printable(text),
+        min(_WIDEST, _terminal_width()),
+        initial_indent="# ",
+        subsequent_indent="# ",
+        break_long_words=False,
+        break_on_hyphens=False,
     )

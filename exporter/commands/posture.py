@@ -9,8 +9,9 @@ from typing import Any
 
 from exporter.agent.engine_sources import engine_sources
 from exporter.agent.engines import Engines, engines_of
+from exporter.bounds.text import printable
 from exporter.commands.clusters import duration, opened
-from exporter.commands.output import print_json, print_table, printable, say
+from exporter.commands.output import print_json, print_table, say
 from exporter.commands.settings import add_cluster_flags, config_source
 from exporter.config import ClusterConfig
 from exporter.documents.commands import CheckDocument, ClusterPostureDocument

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from exporter.commands.output import printable
+from exporter.bounds.text import printable
 from exporter.core.durations import format_age
 from exporter.lso.next_step import clock_time
 from exporter.web.page import by_holder, verdict
@@ -99,9 +99,9 @@ def _sections(cluster: Mapping[str, Any], several: bool) -> Iterator[_Section]:
         [_open(each) for each in cluster["open_transactions"]],
     )
     yield _Section(
-        f"fences and timeouts{name}, last hour: {_how_many(len(cluster['unclean_ends']), known['unclean_ends'])}",
-        ("ago", "transactional.id", "application", "what"),
-        [_end(each) for each in cluster["unclean_ends"]],
+        f"fences and timeouts{name}, last hour: {_how_many(_ends(cluster), known['unclean_ends'])}",
+        ("times", "newest", "transactional.id", "application", "what"),
+        [_unclean(each) for each in cluster["unclean_ids"]],
     )
 
 
@@ -146,9 +146,14 @@ def _open(each: Mapping[str, Any]) -> tuple[str, ...]:
     return age, each["transactional_id"], each["application"], each["state"], out, str(each["partition_count"])
 
 
-def _end(each: Mapping[str, Any]) -> tuple[str, ...]:
+def _ends(cluster: Mapping[str, Any]) -> int:
+    return sum(each["ends"] for each in cluster["unclean_ids"]) + int(cluster["unclean_ends_of_other_ids"])
+
+
+def _unclean(each: Mapping[str, Any]) -> tuple[str, ...]:
     return (
-        format_age(each["seconds_ago"]),
+        str(each["ends"]),
+        format_age(each["newest"]["seconds_ago"]),
         each["transactional_id"],
         each["application"],
         each["outcome"].replace("_", " "),

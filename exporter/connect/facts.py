@@ -19,8 +19,9 @@ class ConnectState(Fact):
     sentences on signals that are missing because of the configuration, or that a jmx_exporter's rules leave out.
     ``group_id`` is "" where it is not configured. ``transactional`` has by source task whether its MBeans show
     transactions, ``leader_transactional`` whether the leader's do (preparing or enabled), ``workers`` by address
-    whether REST shows that exactly-once is enabled, ``plugins`` what source plugins answer about their support; what is
-    not known is absent or None.
+    whether REST shows that exactly-once is enabled, ``plugins`` what source plugins answer about their support without
+    settings, ``supports`` by connector what unsupported ones answer with its settings; what is not known is absent or
+    None.
     """
 
     name: str
@@ -32,10 +33,18 @@ class ConnectState(Fact):
     leader_transactional: bool | None = None
     workers: Mapping[str, bool] = field(default_factory=dict, hash=False)
     plugins: Mapping[str, PluginSupport] = field(default_factory=dict, hash=False)
+    supports: Mapping[str, PluginSupport] = field(default_factory=dict, hash=False)
     source_tasks: frozenset[TaskKey] = field(init=False, repr=False, compare=False)
     """The tasks that may be a source's."""
     task_workers: frozenset[str] = field(init=False, repr=False, compare=False)
     """The workers that run a task."""
+
+    def support(self, connector: Connector) -> PluginSupport | None:
+        """The plugin's answer for this connector. Unsupported without settings is unknown: they may change it."""
+        if connector.name in self.supports:
+            return self.supports[connector.name]
+        support = self.plugins.get(connector.plugin)
+        return PluginSupport.UNKNOWN if support is PluginSupport.UNSUPPORTED else support
 
     def __post_init__(self) -> None:
         # Made here once: each of thousands of tasks is compared with them.

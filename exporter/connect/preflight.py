@@ -3,6 +3,11 @@
 ``PUT /connector-plugins/{plugin}/config/validate`` changes nothing. It is the one place of the REST API that shows
 whether a worker enables exactly-once (DistributedHerder.validateSourceConnectorExactlyOnceSupport, KIP-618). The body
 has the plugin's class and no setting of the user, so that no secret is sent and a plugin has nothing to connect to.
+
+The support of some plugins depends on their settings (MirrorSourceConnector: read_committed; FileStreamSource: a file).
+So a class that answers without settings that it is unsupported is asked once more for each connector, with the settings
+that the same worker returns for it. They pass through memory: no value, and no text of such an answer, is kept or
+logged.
 """
 
 from __future__ import annotations
@@ -35,7 +40,9 @@ class PluginSupport(Word):
 
 
 class Preflight(NamedTuple):
-    """``workers`` has by address whether exactly-once is enabled there, ``plugins`` the support by configured class.
+    """``workers`` has by address whether exactly-once is enabled there, ``plugins`` the support by configured class
+    without settings, ``connectors`` the support by connector with its settings, for classes that are unsupported
+    without.
 
     What was not answered is absent. ``error`` is the last refusal, "" without one.
     """
@@ -43,6 +50,7 @@ class Preflight(NamedTuple):
     workers: Mapping[str, bool] = {}
     plugins: Mapping[str, PluginSupport] = {}
     error: str = ""
+    connectors: Mapping[str, PluginSupport] = {}
 
 
 class PluginAnswer(NamedTuple):
@@ -80,6 +88,40 @@ def preflight(endpoints: Sequence[Endpoint], plugins: Sequence[str], deadline: D
             if answer.enabled is not None:
                 workers[endpoint.address] = answer.enabled
     return Preflight(workers, support, error)
+
+
+def with_settings(
+    endpoints: Sequence[Endpoint], connectors: Sequence[str], deadline: Deadline
+) -> Mapping[str, PluginSupport]:
+    """Return the support of these connectors with their settings; what is not answered is absent. Never raises."""
+    found: dict[str, PluginSupport] = {}
+    for endpoint in endpoints:
+        for name in [each for each in connectors[:MOST_PLUGINS] if each not in found]:
+            try:
+                answer = _validated(endpoint, name, deadline)
+            except (HttpError, JsonError):
+                continue
+            if answer is not None:
+                found[name] = answer.support
+    return found
+
+
+def _validated(endpoint: Endpoint, connector: str, deadline: Deadline) -> PluginAnswer | None:
+    """Raises HttpError, JsonError. Neither is logged: a refusal may quote settings."""
+    path = f"/connectors/{quote(connector, safe='')}/config"
+    config = parse_json(ask(endpoint, deadline, path=path, max_bytes=MOST_BYTES).body)
+    plugin = config.get("connector.class") if isinstance(config, dict) else None
+    if not isinstance(plugin, str):
+        return None
+    reply = ask(
+        endpoint,
+        deadline,
+        path=f"/connector-plugins/{quote(plugin, safe='')}/config/validate",
+        body=json.dumps({**config, KEY: "required"}).encode(),
+        method="PUT",
+        max_bytes=MOST_BYTES,
+    )
+    return read_answer(reply.body)
 
 
 def read_answer(body: bytes) -> PluginAnswer | None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from exporter.bounds.json_text import NO_JSON, JsonError, parse_json, weight
 from exporter.bounds.memory import MEMORY, one_heavy_at_a_time
 from exporter.bounds.text import cut
-from exporter.connect.preflight import Preflight, preflight
+from exporter.connect.preflight import PluginSupport, Preflight, preflight, with_settings
 from exporter.connect.trace import cause_of, last_line, secrets_of
 from exporter.http import Endpoint, HttpError, ask
 from exporter.model import Deadline, Fault, Reason
@@ -166,7 +166,10 @@ class ConnectRest:
             return self._preflight
         if self._preflight_at is None or now - self._preflight_at >= PREFLIGHT_INTERVAL:
             self._preflight_at = now
-            self._preflight = preflight(self._all, plugins, deadline.within(deadline.remaining() / 2))
+            found = preflight(self._all, plugins, deadline.within(deadline.remaining() / 2))
+            doubtful = [each.name for each in connectors if found.plugins.get(each.plugin) is PluginSupport.UNSUPPORTED]
+            exact = with_settings(self._all, doubtful, deadline.within(deadline.remaining() / 2))
+            self._preflight = found._replace(connectors=exact)
             if self._preflight.error:
                 log.info("the workers' exactly-once support is not known in full: %s", self._preflight.error)
         return self._preflight

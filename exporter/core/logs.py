@@ -18,6 +18,8 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, TextIO
 
+from exporter.bounds.text import printable_json
+
 THIRD_PARTY = ("kafka", "confluent_kafka", "librdkafka", "uvicorn")
 REPEAT_SECONDS = 60.0
 
@@ -81,7 +83,7 @@ class JsonFormatter(logging.Formatter):
     """One JSON object per line with the same fields as the text."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return json.dumps(_fields(self, record), ensure_ascii=False, default=str)
+        return printable_json(json.dumps(_fields(self, record), ensure_ascii=False, default=str))
 
 
 def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str, Any]:
@@ -98,7 +100,7 @@ def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str
 
 def _quoted(value: object) -> str:
     text = str(value)
-    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    return text if _PLAIN.fullmatch(text) else printable_json(json.dumps(text, ensure_ascii=False))
 
 
 class OncePerMinute(logging.Filter):

@@ -213,6 +213,21 @@ class UncleanEndDocument(TypedDict):
     started_timestamp: float | None
 
 
+class UncleanIdDocument(TypedDict):
+    """A transactional.id with fences or timeouts in the last hour of the log."""
+
+    transactional_id: str
+    application: str
+    outcome: str
+    """timed_out or fenced."""
+    ends: int
+    """How many of this outcome there were."""
+    first: str | None
+    """The minute of the first one."""
+    first_timestamp: float
+    newest: UncleanEndDocument
+
+
 class FaultDocument(TypedDict):
     """What could not be read."""
 
@@ -243,6 +258,11 @@ class KnownDocument(TypedDict):
     stalled_partitions: bool
     open_transactions: bool
     unclean_ends: bool
+    stalls_watched_seconds: float | None
+    """For how long this agent has read last stable offsets: before stall_after_seconds, a partition that is stalled is
+    known only where its holder shows for how long. null before the first read.
+    """
+    stall_after_seconds: float | None
 
 
 PluginDocument = TypedDict("PluginDocument", {"class": str, "version": str | None, "connectors": int})
@@ -392,6 +412,11 @@ class ClusterDocument(TypedDict):
     stalled_partitions: Sequence[WatchedStallDocument]
     open_transactions: Sequence[OpenTransactionDocument]
     unclean_ends: list[UncleanEndDocument]
+    """The newest; unclean_ids counts all."""
+    unclean_ids: list[UncleanIdDocument]
+    """By transactional.id and outcome, most ends first: at most 200, those with the newest ends."""
+    unclean_ends_of_other_ids: int
+    """Ends of the last hour that are not in unclean_ids."""
     """Of the last hour, newest first."""
     torn_markers: list[TornMarkerDocument] | None
     """Found by comparing decisions with markers; null where they are not compared."""

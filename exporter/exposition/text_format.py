@@ -7,7 +7,6 @@ format.
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -15,6 +14,7 @@ from operator import add
 from struct import pack
 from typing import NamedTuple
 
+from exporter.bounds.text import printable_identity
 from exporter.model import Distribution, Kind, Metric
 
 Labels = tuple[str, ...]
@@ -34,7 +34,6 @@ CONTENT_TYPES = {
 }
 END_OF_OPENMETRICS = b"# EOF\n"
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _SPECIAL = {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}
 
 
@@ -112,18 +111,8 @@ def _distribution_lines(metric: Metric, labels: Labels, value: Distribution) -> 
 
 def _piece(lines: Sequence[str], earlier: FamilyBlock | None) -> Chunk:
     """The lines as bytes; the earlier piece itself when nothing changed, since it may be compressed already."""
-    data = _encoded("\n".join(lines) + "\n") if lines else b""
+    data = ("\n".join(lines) + "\n").encode() if lines else b""
     return earlier.piece if earlier and earlier.piece.data == data else Chunk(data)
-
-
-def _encoded(text: str) -> bytes:
-    """UTF-8. A lone surrogate, which UTF-8 cannot encode, is written as an escaped backslash and its number, so that
-    one invalid id does not break the whole scrape.
-    """
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return _SURROGATE.sub(lambda match: rf"\\u{ord(match[0]):04x}", text).encode()
 
 
 def numbers(values: Collection[Value]) -> list[str]:
@@ -154,7 +143,10 @@ def _inside_braces(names: Sequence[str], values: Labels) -> str:
 
 
 def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    """A label value. What does not print is escaped before the format's own escapes: a label ends on dashboards, in
+    alerts and in chats.
+    """
+    return printable_identity(value).replace("\\", r"\\").replace('"', r"\"")
 
 
 def header(metric: Metric, fmt: Format) -> bytes:

@@ -182,8 +182,9 @@ def judge(
     1. Within the job's rhythm it waits for a checkpoint: open for less than three intervals.
     2. It is precommitted for certain when its subtask has taken the next id, or another subtask has committed its
        checkpoint; likely when it is open past a checkpoint of its job, or for much longer than an interval.
-    3. At risk is what is or may be precommitted and no longer within the rhythm, or what has nearly a third of its
-       timeout behind it. A transaction that its own subtask passed by is of an earlier start, and is not.
+    3. At risk is what is precommitted and no longer within the rhythm, and what is or may be precommitted and has
+       nearly a third of its timeout behind it: before that, a job that is silent may only have a longer interval now.
+       A transaction that its own subtask passed by is of an earlier start, and is not.
     """
     interval, age = job.interval, now - started
     subtask = job.subtasks.get(who.subtask)
@@ -205,7 +206,7 @@ def judge(
             late or (not in_rhythm and (interval is not None or waited >= UNLEARNED_SECONDS))
         )
     else:
-        risky = precommit is Precommit.LIKELY and (not in_rhythm or (late and over))
+        risky = precommit is Precommit.LIKELY and late and over
     at_risk = risky and timeout is not None and not passed_by
     waiting = in_rhythm and not at_risk and not passed_by
     deadline = None if timeout is None else started + timeout

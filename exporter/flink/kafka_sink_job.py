@@ -131,9 +131,15 @@ class KafkaSinkJob:
 
     @property
     def interval(self) -> float | None:
-        """How far apart the job's checkpoints are, in seconds; None until enough were seen."""
+        """How far apart the job's checkpoints are, in seconds; None until enough were seen.
+
+        The newest gaps count where all of them are longer than the usual one: the job has a longer interval now. One
+        pause makes that true until its next checkpoint.
+        """
         gaps = self.habits.gaps
-        return median(gaps) if self.is_flink and len(gaps) >= FEWEST_GAPS else None
+        if not self.is_flink or len(gaps) < FEWEST_GAPS:
+            return None
+        return max(median(gaps), min(gaps[-FEWEST_GAPS:]))
 
     def subtask(self, number: int) -> Subtask | None:
         found = self.subtasks.get(number)

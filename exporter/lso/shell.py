@@ -13,8 +13,8 @@ def transactions_tool(bootstrap_servers: str) -> str:
 
 
 def shown(name: str) -> str:
-    """A name unchanged, or escaped where it has characters that a terminal interprets."""
-    return name if name.isprintable() else quoted(name)
+    """A name unchanged, or as one quoted word where it has spaces or characters that a terminal interprets."""
+    return name if name.isprintable() and " " not in name else quoted(name)
 
 
 def quoted(argument: str) -> str:

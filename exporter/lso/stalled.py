@@ -62,27 +62,36 @@ class StalledPartitions:
         coordinators: Coordinators,
         releases: ReleaseTimes | None,
         replication: Mapping[TopicPartition, Replication],
+        *,
+        complete: bool = False,
     ) -> list[Stall]:
         """The stalled partitions, each with exactly one blocker; the same list while nothing changed that it is made
-        of.
+        of. ``complete`` is whether the coordinators' answers are all open transactions.
         """
         if self._watch.newest >= self._one_more_at:
             self._stalls.forget()
-        made_of = (self._watch.version, self._watch.anchor, coordinators, releases, replication)
-        return self._stalls.of(made_of, lambda _: self._make_stalls(coordinators, releases, replication))
+        made_of = (self._watch.version, self._watch.anchor, coordinators, releases, replication, complete)
+        return self._stalls.of(
+            made_of, lambda _: self._make_stalls(coordinators, releases, replication, complete=complete)
+        )
 
     def _make_stalls(
         self,
         coordinators: Coordinators,
         releases: ReleaseTimes | None,
         replication: Mapping[TopicPartition, Replication],
+        *,
+        complete: bool,
     ) -> list[Stall]:
         watch, named = self._watch, dict[TopicPartition, _Named]()
         unsettled = set(watch.unsettled(coordinators))
         self._one_more_at = float("inf")
-        for partition, state in list(watch.standing.items()):
-            reading = watch.readings[partition]
+        for partition, before in list(watch.standing.items()):
+            state, reading = before, watch.readings[partition]
             if not is_stalled(state, watch.stall_after, watch.readings.at[partition]):
+                if complete and (seen := self._stood_since(partition, state, coordinators, releases)) is not None:
+                    # Shown from the next read on, which confirms the leader first.
+                    state = watch.begun(partition, state, seen)
                 self._one_more_at = min(self._one_more_at, state.seen + watch.stall_after)
                 continue
             replicas = replication.get(partition)
@@ -130,6 +139,25 @@ class StalledPartitions:
         since = self._watch.anchor.unix(stood.seen)
         leader = None if replicas is None else replicas.leader
         return Stall(partition, since, state.last_stable_offset, reading.high_watermark, leader, blocker)
+
+    def _stood_since(
+        self, partition: TopicPartition, state: Standing, coordinators: Coordinators, releases: ReleaseTimes | None
+    ) -> float | None:
+        """Since when an LSO of the first reading of this process has not moved, monotonic, where its holder shows it.
+
+        The LSO is the first offset of an open transaction: it has been there since that began, or since the transaction
+        before it ended.
+        """
+        who = holder(self._watch.producers.of(partition), state.last_stable_offset)
+        if state.exact or who is None or who.start_offset != state.last_stable_offset:
+            return None
+        if not coordinators.knows(partition, who.producer_id):
+            return None
+        known = coordinators.by_producer[who.producer_id]
+        if known.state is not TransactionState.ONGOING or known.started is None:
+            return None
+        ended = releases.ended.get(partition) if releases is not None else None
+        return stall_start(state, known.started, ended, self._watch.anchor)
 
     def _unreleased(self, partitions: Iterable[TopicPartition], producer_id: int | None) -> frozenset[TopicPartition]:
         """The partitions that a decided transaction may still hold, by the last reading.

@@ -261,11 +261,30 @@ class StallTracker:
         was known before the LSO moved; elsewhere once the LSO did not move between two readings. While a coordinator
         has the holder open, the LSO has no other holder, and no request is made.
         """
+        unsettled = self.unsettled(coordinators)
+        early = self._long_held(unsettled, coordinators)
         return [
             partition
-            for partition in self.unsettled(coordinators)
-            if self._wants(partition, self.standing[partition], hot, coordinators)
+            for partition in unsettled
+            if partition in early or self._wants(partition, self.standing[partition], hot, coordinators)
         ]
+
+    def _long_held(
+        self, partitions: Iterable[TopicPartition], coordinators: Coordinators
+    ) -> AbstractSet[TopicPartition]:
+        """Of partitions in their first reading by this process, those in which a transaction is open that began more
+        than ``stall_after`` ago: it may show that they are stalled.
+        """
+        first = {each for each in partitions if not self.standing[each].exact and not self.producers.is_known(each)}
+        if not first:
+            return first
+        long_ago = self.anchor.unix(self.newest - self.stall_after)
+        old = (
+            each.partitions
+            for each in coordinators.by_producer.values()
+            if each.started is not None and each.started <= long_ago
+        )
+        return first.intersection(set().union(*old))
 
     def unsettled(self, coordinators: Coordinators) -> list[TopicPartition]:
         """The partitions with the LSO below the high watermark that are not ``Settled`` by these coordinators."""

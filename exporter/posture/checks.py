@@ -7,6 +7,7 @@ information, not a failure.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -18,6 +19,7 @@ from exporter.posture.offsets import offset_checks
 from exporter.posture.share_groups import share_checks
 from exporter.posture.stable_ids import id_checks
 from exporter.posture.telemetry import telemetry_checks
+from exporter.transactions.patterns import propose
 
 DAY_MS = 86_400_000
 LONG_TIMEOUT_MS = 900_000
@@ -25,8 +27,8 @@ LONG_TIMEOUT_MS = 900_000
 readers.
 """
 V2 = 2
-MOST_NEW_APPLICATIONS = 10
-"""Largest number of new applications in an hour; above it, ids are probably grouped by a wrong pattern."""
+MOST_NAMED = 3
+"""Patterns that a check quotes."""
 
 
 LOG_REPLICATION = Rule(
@@ -92,8 +94,10 @@ ISOLATION = Rule(
 )
 APPLICATION_NAMES = Rule(
     "application_names",
-    "Ids of one application that are grouped as many split its counts, and fill the cap on applications.",
+    "Ids of one application that are grouped as many split its counts, and fill the cap on applications. No guarantee"
+    " depends on it.",
     "the patterns that `kafka-eos-exporter check applications` proposes, as applications in the settings",
+    mendable=False,
 )
 
 
@@ -251,9 +255,21 @@ def group_checks(beyond_lso: frozenset[tuple[str, str]]) -> Iterator[PostureChec
 
 
 def _applications(evidence: PostureEvidence) -> Iterator[PostureCheck]:
-    if (new := evidence.new_applications) is not None:
-        found = f"{new} applications appeared in the last hour, {MOST_NEW_APPLICATIONS} are usual at most"
-        yield APPLICATION_NAMES.says(evidence.cluster, passed=new <= MOST_NEW_APPLICATIONS, found=found)
+    """By the names that there are, not by how many are new: the agent and a command that has just started agree."""
+    if evidence.free_names is None:
+        return
+    proposals = propose(evidence.free_names)
+    if not proposals:
+        found = f"no pattern would merge any of {len(evidence.free_names)} applications that are named by their ids"
+        yield APPLICATION_NAMES.says(evidence.cluster, passed=True, found=found)
+        return
+    merged = sum(len(each.merges) for each in proposals)
+    named = ", ".join(each.application for each in proposals[:MOST_NAMED])
+    more = f" and {len(proposals) - MOST_NAMED} more" if len(proposals) > MOST_NAMED else ""
+    found = f"{merged} applications look like {len(proposals)}: {named}{more}"
+    patterns = "".join(f" - pattern: {json.dumps(each.pattern)}" for each in proposals[:MOST_NAMED])
+    fix = f"applications:{patterns}, if each is one application; `kafka-eos-exporter check applications` has them all"
+    yield APPLICATION_NAMES.says(evidence.cluster, passed=False, found=found, fix=fix)
 
 
 def _broker_number(

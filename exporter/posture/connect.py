@@ -17,6 +17,10 @@ PREPARE = (
 )
 ENABLE = f"the workers are prepared: {SUPPORT}=enabled on every worker in a rolling restart"
 FINISH = f"{SUPPORT}=enabled on the workers that do not have it yet: finish the rolling restart"
+PLUGIN = (
+    "the settings with which the plugin supports it (MirrorSourceConnector: source.consumer.isolation.level="
+    "read_committed; FileStreamSource: a file), if there are any; then exactly-once on the workers"
+)
 DEFAULT_TIMEOUT_MS = 60_000.0
 """transaction.timeout.ms of a producer, where neither worker nor connector sets one (ProducerConfig)."""
 
@@ -81,18 +85,23 @@ def connect_checks(
 
 
 def _worker(subject: str, connector: Connector, state: ConnectState, seen: SourceEvidence) -> PostureCheck:
-    support = state.plugins.get(connector.plugin)
+    """What the tasks do decides; the plugin's answer is said, and explains what they do not."""
+    support = state.support(connector)
     asks = f"exactly.once.support={connector.exactly_once_support or 'requested'}"
-    plugin = f"; its plugin answers that it is {support}" if support in _PLAIN else ""
+    plugin = f"; its plugin answers that with these settings it is {support}" if support in _PLAIN else ""
     found = f"{asks}: {seen.found}{plugin}"
-    if support is PluginSupport.UNSUPPORTED and connector.exactly_once_support != "required":
-        return WORKER.notes(subject, f"{found}, so it is at-least-once by choice of the plugin")
-    if seen.guarantee is Guarantee.UNKNOWN:
-        return WORKER.cannot(subject, found)
+    off = sorted(address for address, enabled in state.workers.items() if not enabled)
     if seen.guarantee is Guarantee.EXACTLY_ONCE:
-        if False not in state.workers.values():
+        if not off:
             return WORKER.says(subject, passed=True, found=found)
         found = f"{found}; another worker of the group, to which its tasks may move, does not enable exactly-once"
+    elif support is PluginSupport.UNSUPPORTED and connector.exactly_once_support != "required":
+        off_too = f"; exactly-once is not enabled on {', '.join(off)}" if off else ""
+        return WORKER.notes(subject, f"{found}, so it is at-least-once by choice of the plugin{off_too}")._replace(
+            fix=PLUGIN
+        )
+    elif seen.guarantee is Guarantee.UNKNOWN:
+        return WORKER.cannot(subject, f"{found}; exactly-once is not enabled on {', '.join(off)}" if off else found)
     if seen.guarantee is Guarantee.MIXED or True in state.workers.values():
         fix = FINISH
     else:

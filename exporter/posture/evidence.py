@@ -29,7 +29,8 @@ class PostureEvidence:
     transactional ids of the last hour by the transaction version of their client, None where the log is not read;
     ``beyond_lso`` are (group, topic) pairs of groups that are proven to read beyond the last stable offset;
     ``written`` are the topics that transactions write to, None where the log is not read.
-    ``new_applications`` is how many appeared in the last hour, None while that is not known.
+    ``free_names`` are applications that neither a pattern of the settings nor the form of a framework names, None where
+    the log is not read.
     """
 
     cluster: str
@@ -45,7 +46,7 @@ class PostureEvidence:
     beyond_lso: frozenset[tuple[str, str]] = frozenset()
     connects: Sequence[ConnectState] = field(default_factory=tuple)
     connect_log: LoggedIds | None = None
-    new_applications: int | None = None
+    free_names: tuple[str, ...] | None = None
     group_commits: GroupCommits | None = None
     offset_partitions: Mapping[str, OffsetPartitions] = field(default_factory=dict)
     id_changes: Mapping[str, IdChanges] = field(default_factory=dict)

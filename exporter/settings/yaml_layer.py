@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from exporter.bounds.text import printable
+from exporter.bounds.text import without_surrogates
 from exporter.bounds.yaml_text import excess
 from exporter.settings.layers import Layer, Problem, shown_key
 
@@ -138,7 +138,10 @@ def _too_deep(value: object, left: int) -> bool:
 
 def _with_text_keys(value: Any) -> Any:  # noqa: ANN401 -- a YAML tree is anything
     if isinstance(value, dict):
-        return {("" if key is None else printable(str(key))): _with_text_keys(child) for key, child in value.items()}
+        return {
+            ("" if key is None else without_surrogates(str(key))): _with_text_keys(child)
+            for key, child in value.items()
+        }
     if isinstance(value, list):
         return [_with_text_keys(child) for child in value]
-    return printable(value) if isinstance(value, str) else value
+    return without_surrogates(value) if isinstance(value, str) else value

@@ -133,6 +133,7 @@ class ConnectSource(ClusterSource[NamedCluster]):
             leader_is_transactional(answers, group),
             preflight.workers,
             preflight.plugins,
+            preflight.connectors,
         )
 
     # --- Asking ---

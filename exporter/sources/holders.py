@@ -121,7 +121,8 @@ class StallHolders:
 
         The same list as in the last read if nothing changed.
         """
-        stalls = self._stalled.of(coordinators, releases, replication)
+        complete = opened is not None and opened.complete
+        stalls = self._stalled.of(coordinators, releases, replication, complete=complete)
         made_of = (stalls, self._of_log(opened), _origin(opened), self._cluster.grouping.learned)
         if made_of == self._found_of and not flink.any and self._cluster.clock.monotonic() < self._until:
             return self._found

@@ -30,6 +30,7 @@ from exporter.model import (
     Sample,
     SampleBatch,
     Stall,
+    StallWatch,
     TopicPartition,
 )
 from exporter.sources.cluster import Cluster, KafkaSource
@@ -98,6 +99,7 @@ class LsoSource(KafkaSource):
         self._hot_topics = KeptValue(frozenset[str]())
         self._lags = KeptValue(dict[str, int]())
         self._memory: tuple[object, ...] = ()  # as it was last saved
+        self._watching: StallWatch | None = None
 
     def close(self) -> None:
         self._save()
@@ -146,6 +148,9 @@ class LsoSource(KafkaSource):
         flink = facts.get(FlinkTransactions) or FlinkTransactions({})
         found = self._holders.stalls(coordinators, replication, facts.get(ReleaseTimes), opened, flink)
         yield from self._samples(found, coordinators)
+        if self._watching is None:
+            self._watching = StallWatch(clock.wall(), self._settings.stall_after)
+        yield self._watching
         self._save()
         self.pace = self._pace.after(now, clock.monotonic(), proving=self._holders.proving)
 

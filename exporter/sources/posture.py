@@ -111,7 +111,7 @@ class PostureSource(KafkaSource):
             beyond_lso=beyond.pairs if beyond is not None else frozenset(),
             connects=facts.all(ConnectState),
             connect_log=LoggedIds(use.connect_ids, use.connect_groups) if use is not None else None,
-            new_applications=use.new_applications if use is not None else None,
+            free_names=use.free_names if use is not None else None,
             group_commits=facts.get(GroupCommits),
             offset_partitions=use.offset_partitions if use is not None else {},
             id_changes=use.id_changes if use is not None else {},

@@ -331,7 +331,7 @@ class TxnlogSource(KafkaSource):
         as_of = self._log.as_of if self._log is not None else None
         opened = OpenTransactions(self.name, transactions, not missing, missing, as_of)
         yield LoggedTransactions(opened, self._clock_bounds, frozenset(self._aggregates.applications))
-        yield UncleanEnds(self._aggregates.unclean_ends(log_now))
+        yield UncleanEnds(self._aggregates.unclean_ends(log_now), *self._aggregates.unclean_ids.last_hour(log_now))
         if (releases := self._census.releases(self._log)) is not None:
             yield releases
 

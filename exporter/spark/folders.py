@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from exporter.bounds.text import printable
+from exporter.bounds.text import without_surrogates
 from exporter.model import Fault, Reason
 
 
 def shown(path: Path) -> str:
     """A path in a sentence: a name may be no UTF-8."""
-    return printable(str(path))
+    return without_surrogates(str(path))
 
 
 def trouble(error: OSError, path: Path) -> Fault:

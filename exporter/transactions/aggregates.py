@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from exporter import catalogue
@@ -20,6 +21,7 @@ from exporter.transactions.application_counters import ApplicationCounters, Appl
 from exporter.transactions.applications import Application, Grouping
 from exporter.transactions.entries import Appeared, Ended, Entry, Event, Initialised, decode_section
 from exporter.transactions.id_changes import NewIds
+from exporter.transactions.unclean_ids import UncleanIds
 
 HOUR = 3600.0
 MOST_SECTIONS = 10_000
@@ -58,6 +60,7 @@ class Aggregates:
         self._others: dict[str, int] = {}  # applications of other shards with their number of ids
         self._fences: dict[str, tuple[str, deque[float]]] = {}
         self._ends: deque[UncleanEnd] = deque(maxlen=max(200, caps.unclean_ends * 10))
+        self.unclean_ids = UncleanIds()
         self._seen: dict[str, int] = {}
         self._sections: set[bytes] = set()
         self._section_bytes = 0
@@ -181,7 +184,9 @@ class Aggregates:
         transactional_id, ended = entry.transactional_id, completed_ms / 1000
         if outcome in catalogue.UNCLEAN_OUTCOMES:
             who = (transactional_id, application, producer_id, producer_epoch)
-            self._ends.append(UncleanEnd(*who, outcome.value, ended, _seconds(begun_ms)))
+            end = UncleanEnd(*who, outcome.value, ended, _seconds(begun_ms))
+            self._ends.append(end)
+            self.unclean_ids.note(end)
         if outcome is Outcome.FENCED:
             _, instants = self._fences.setdefault(transactional_id, (application, deque(maxlen=10_000)))
             instants.append(ended)
@@ -338,6 +343,14 @@ class Aggregates:
     def task_commits(self) -> TaskCommits:
         """What Connect's source tasks committed, whatever application their ids are counted under."""
         return TaskCommits(dict(self._task_commits), self._grouping.connect_groups)
+
+    def free_names(self) -> tuple[str, ...]:
+        """Applications of all shards that neither a pattern of the settings nor the form of a framework names."""
+        examples = {name: own.example for name, own in self._by_name.items() if name != self._shard.overflow}
+        for name in (*self._folded, *self._others):
+            examples.setdefault(name, name)
+        some = islice(examples.items(), MOST_NEW)
+        return tuple(name for name, example in some if self._grouping.names_freely(example))
 
     @property
     def uncounted(self) -> bool:

@@ -60,6 +60,7 @@ class Census:
                 self._transaction_use(log, hour_ago),
                 new_applications=self._aggregates.recent_applications(log_now),
                 offset_partitions=self._aggregates.offset_partitions,
+                free_names=self._aggregates.free_names(),
                 id_changes=self._aggregates.new_ids.changes(_entries(log), log_now),
             )
         yield self._use

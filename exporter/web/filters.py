@@ -65,6 +65,7 @@ class Filter(NamedTuple):
             "open_transactions": [t for t in cluster["open_transactions"] if mine(t["application"])],
             "ignored": [each for each in cluster["ignored"] if each["kind"] != "application" or mine(each["subject"])],
             "unclean_ends": [end for end in cluster["unclean_ends"] if mine(end["application"])],
+            "unclean_ids": [each for each in cluster["unclean_ids"] if mine(each["application"])],
             "last_hour": hour
             and {
                 **hour,

@@ -6,9 +6,10 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
+from exporter.bounds.text import printable_json
 from exporter.web.messages import encoded
 
-_one_line = json.JSONEncoder(ensure_ascii=False, default=list).encode  # a sequence that is no list
+_encode = json.JSONEncoder(ensure_ascii=False, default=list).encode  # a sequence that is no list
 
 
 def json_lines(document: Mapping[str, object], levels: int) -> bytes:
@@ -22,6 +23,11 @@ def json_lines(document: Mapping[str, object], levels: int) -> bytes:
     for piece in _pieces(document, levels, "\n"):
         found.write(encoded(piece))
     return found.getvalue()
+
+
+def _one_line(value: object) -> str:
+    line = _encode(value)
+    return line if line.isprintable() else printable_json(encoded(line).decode())
 
 
 def _pieces(value: object, levels: int, margin: str) -> Iterator[str]:

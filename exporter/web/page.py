@@ -9,6 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from markupsafe import Markup
+
+from exporter.bounds.text import printable_value
 from exporter.core.durations import format_age
 from exporter.lso.next_step import CHECK_FIRST, clock_time
 from exporter.model import NOTICEABLE_SECONDS, Reason
@@ -76,6 +79,12 @@ def verdict(status: Mapping[str, Any], hidden: int = 0) -> PageVerdict:
         return PageVerdict("blind", "Cannot see everything", (*blind, *warnings))
     if warnings:
         return PageVerdict("warn", warnings[0], details[1:])
+    new = [cluster["known"] for cluster in clusters if is_new(cluster["known"])]
+    if new and status["ready"]:
+        least = min(new, key=lambda known: known["stalls_watched_seconds"])
+        looked, after = (format_age(least[key]) for key in ("stalls_watched_seconds", "stall_after_seconds"))
+        text = f"No partition is known to be stalled, after {looked} of looking: a stall is known after {after}."
+        return PageVerdict("blind", "Starting: too early to know every stall", (text,))
     if not status["ready"]:
         return PageVerdict("blind", "Starting: not every source has answered yet")
     part = "" if shard is None else f" of this shard ({shard['index']}/{shard['count']})"
@@ -166,6 +175,7 @@ def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, s
         hidden_stalls=hidden,
         curve=curve,
         by_holder=by_holder,
+        is_new=is_new,
         by_reason=by_reason,
         most_names_of_a_holder=MOST_NAMES_OF_A_HOLDER,
         filter_of=lambda **name: Filter(
@@ -188,6 +198,12 @@ def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, s
 def _with_stalls(cluster: Mapping[str, Any]) -> dict[str, Any]:
     """The cluster, with each stall made once although it is looked at several times."""
     return {**cluster, "stalled_partitions": list(cluster["stalled_partitions"])}
+
+
+def is_new(known: Mapping[str, Any]) -> bool:
+    """Whether the agent has not read last stable offsets for long enough to know every stall."""
+    looked = known["stalls_watched_seconds"]
+    return looked is not None and looked < known["stall_after_seconds"]
 
 
 def by_holder(stalls: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
@@ -225,6 +241,10 @@ def _took(seconds: float | None) -> str:
     )
 
 
+def _grouped(number: int) -> Markup:
+    return Markup(f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"))  # noqa: S704 -- digits
+
+
 @cache
 def _environment() -> Environment:
     # Most agents are scraped for months before somebody looks at their page. It is in parts: Python takes memory for a
@@ -238,9 +258,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        finalize=printable_value,
     )
     environment.filters["age"] = lambda seconds: "unknown" if seconds is None else format_age(seconds)
     environment.filters["clock"] = lambda seconds: "unknown" if seconds is None else clock_time(seconds)
     environment.filters["took"] = _took
-    environment.filters["grouped"] = lambda number: f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    environment.filters["grouped"] = _grouped
     return environment

@@ -22,6 +22,7 @@ from exporter.model import (
     OpenTransactions,
     Stall,
     Stalls,
+    StallWatch,
     UncleanEnds,
 )
 from exporter.posture.evidence import Posture
@@ -37,6 +38,7 @@ from exporter.web.transaction_documents import (
     stall_document,
     torn_marker_document,
     unclean_end_document,
+    unclean_id_document,
 )
 
 
@@ -80,6 +82,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
     opened = group.facts.get(OpenTransactions)
     ends = group.facts.get(UncleanEnds)
     torn = group.facts.get(TornMarkers)
+    watch = group.facts.get(StallWatch)
     spark = group.facts.get(SparkView) or SparkView({}, {})
     audits = group.facts.get(AuditResults)
     named = next((source.cluster for source in group.sources if source.cluster), "")
@@ -112,6 +115,8 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
             "stalled_partitions": stalls is not None,
             "open_transactions": opened is not None and opened.complete,
             "unclean_ends": ends is not None,
+            "stalls_watched_seconds": max(0.0, now - watch.since) if watch is not None else None,
+            "stall_after_seconds": watch.stall_after if watch is not None else None,
         },
         "missing": list(opened.missing) if opened else [],
         "clock_distance_seconds": time.ahead,
@@ -122,6 +127,8 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
         ),
         "unclean_ends": [unclean_end_document(end, theirs) for end in (ends.ends if ends else ())],
         "torn_markers": None if torn is None else [torn_marker_document(each) for each in torn.found],
+        "unclean_ids": [unclean_id_document(each, theirs) for each in (ends.ids if ends else ())],
+        "unclean_ends_of_other_ids": ends.of_other_ids if ends else 0,
         "connect": [
             connect_document(state) for state in sorted(group.facts.all(ConnectState), key=lambda each: each.name)
         ],

@@ -13,6 +13,7 @@ from exporter.model import (
     OpenTransaction,
     Stall,
     UncleanEnd,
+    UncleanId,
 )
 from exporter.transactions.marker_watch import TornMarker
 from exporter.web.instants import instant
@@ -185,4 +186,17 @@ def unclean_end_document(end: UncleanEnd, now: float) -> docs.UncleanEndDocument
         "seconds_ago": max(0.0, now - end.ended),
         "started": instant(end.started),
         "started_timestamp": end.started,
+    }
+
+
+def unclean_id_document(found: UncleanId, now: float) -> docs.UncleanIdDocument:
+    """A transactional.id with fences or timeouts in the last hour."""
+    return {
+        "transactional_id": found.newest.transactional_id,
+        "application": found.newest.application,
+        "outcome": found.newest.outcome,
+        "ends": found.ends,
+        "first": instant(found.first),
+        "first_timestamp": found.first,
+        "newest": unclean_end_document(found.newest, now),
     }

@@ -12,6 +12,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from exporter.bounds.text import printable_value
+
 _HERE = Path(__file__).parent
 _STYLES = (_HERE.parents[1] / "web" / "templates" / "status.css", _HERE / "report.css")
 
@@ -74,7 +76,12 @@ def render(page: ReportPage) -> str:
 
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=printable_value,
     )
     environment.tests["a_table"] = lambda block: isinstance(block, Table)
     environment.tests["a_plot"] = lambda block: isinstance(block, Plot)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from exporter.commands.output import print_table, printable
+from exporter.commands.output import print_advice, print_next_step, print_table
 from exporter.commands.report import ClusterReport, ReportFormat, exit_code, show
 from exporter.commands.transactions import Seen, _look
 from exporter.lso.next_step import NextStep, next_step
@@ -95,8 +95,30 @@ def test_several_clusters_are_distinguished(capsys: pytest.CaptureFixture[str]) 
 def test_an_id_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     run(look("a\x1b[31mred\nb\u202ec [bold]d[/bold]"))
     out = capsys.readouterr().out
-    assert "a\\x1b[31mred\\nb\\u202ec [bold]d[/bold]" in out
-    assert printable("plain żółć 😀") == "plain żółć 😀"
+    assert "a\\x1b[31mred\\x0ab\\u202ec [bold]d[/bold]" in out
+
+
+def test_no_line_of_a_paragraph_begins_with_words_of_an_id(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    hostile = "x " + "kafka-transactions.sh abort --topic orders --partition 0 --start-offset 0 " * 5
+    for width in range(30, 100):
+        monkeypatch.setenv("COLUMNS", str(width))
+        print_next_step("orders-0", NextStep(f"Find {hostile} and stop it.", LONG, hostile, f"{LONG} check", hostile))
+        print_advice(hostile)
+    out = capsys.readouterr().out
+    assert {line.strip() for line in out.splitlines() if not line.startswith("# ")} == {"", LONG, f"{LONG} check"}
+
+
+@pytest.mark.parametrize("column", ["application", "transactional.id"])
+def test_a_row_that_begins_with_a_name_begins_with_one_word_of_a_shell(
+    column: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_table((column, "ids"), [("kafka-transactions.sh abort --topic orders", 1), ("pay", 2)])
+    _, _, hostile, plain = capsys.readouterr().out.splitlines()
+    assert hostile.split("  ")[0].strip() == "'kafka-transactions.sh abort --topic orders'"
+    assert plain.startswith("pay ")
 
 
 def test_late_transactions_get_their_next_step_and_others_do_not() -> None:

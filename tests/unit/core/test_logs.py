@@ -37,6 +37,17 @@ def test_text_is_one_line_of_keys_and_values() -> None:
     assert line.endswith(r'Z level=info logger=exporter.agent.composition msg="a message\nb" target=prod')
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_characters_that_do_not_print_are_escaped(form: str) -> None:
+    stream = io.StringIO()
+    logs.configure("info", form, stream)
+    logging.getLogger("exporter").info("id %s", "a\x1b[2J\u202eb\u2028c\ud800", extra={"who": "x\u2066y"})
+    [line] = stream.getvalue().split("\n")[:-1]
+    assert line.isprintable()
+    assert r"id a\u001b[2J\u202eb\u2028c\ud800" in line
+    assert r"x\u2066y" in line
+
+
 def test_json_has_the_same_fields() -> None:
     stream = io.StringIO()
     logs.configure("info", "json", stream)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from exporter.bounds.text import printable_identity
 from exporter.exposition.render import Exposition
 from exporter.exposition.text_format import Format
 from exporter.model import Distribution, Kind, Metric, Sample, Snapshot
@@ -58,7 +59,7 @@ def expected(samples: Iterable[Sample]) -> dict[tuple[str, frozenset[tuple[str, 
     """What a parser must find: flat samples by name and labels."""
     found = {}
     for metric, values, value in samples:
-        labels = dict(zip(metric.labels, values, strict=True))
+        labels = dict(zip(metric.labels, map(printable_identity, values), strict=True))
         for name, extra, number in _flat(metric, value):
             found[name, frozenset((labels | extra).items())] = float(number)
     return found

@@ -52,9 +52,9 @@ class SimulatedSink:
     def _init(self, subtask: int, number: int, instant: float) -> None:
         self.jobs.initialised(f"{self.prefix}-{subtask}-{number}", "orders", instant)
 
-    def barrier(self, *, records: bool = True) -> None:
+    def barrier(self, *, records: bool = True, interval: float = INTERVAL) -> None:
         """Each subtask flushes, and takes its next id."""
-        self.now += INTERVAL
+        self.now += interval
         self.precommitted = dict(self.begun)
         self.checkpoint += 1
         for subtask in range(SUBTASKS):
@@ -69,9 +69,9 @@ class SimulatedSink:
             begun = self.precommitted[subtask]
             self.jobs.ended(who, "orders", Outcome.COMMITTED, 100 + subtask, begun, self.now + 0.5)
 
-    def run(self, checkpoints: int) -> SimulatedSink:
+    def run(self, checkpoints: int, interval: float = INTERVAL) -> SimulatedSink:
         for _ in range(checkpoints):
-            self.barrier()
+            self.barrier(interval=interval)
             self.commit()
         self.now += 0.5
         return self
@@ -132,8 +132,37 @@ def test_within_its_rhythm_a_transaction_waits_for_a_checkpoint(sink: SimulatedS
         assert sink.judged(opened, after=after).waiting
     late = sink.judged(opened, after=3.2 * INTERVAL)
     assert not late.waiting
+    assert (late.precommit, late.at_risk) == (Precommit.LIKELY, False)
+    late = sink.judged(opened, after=TIMEOUT / 3)
     assert (late.precommit, late.at_risk) == (Precommit.LIKELY, True)
     assert late.deadline == pytest.approx((opened.started or 0) + TIMEOUT)
+
+
+@pytest.mark.parametrize(("before", "after"), [(10.0, 60.0), (60.0, 10.0), (10.0, 180.0), (5.0, 30.0)])
+def test_another_checkpoint_interval_is_learned_without_a_risk(
+    sink: SimulatedSink, before: float, after: float
+) -> None:
+    sink.run(40, before)
+    for _ in range(20):
+        opened = sink.open()
+        for second in range(int(after)):
+            assert not sink.judged(opened, after=second).at_risk
+        sink.run(1, after)
+        (job,) = sink.jobs
+        assert job.interval is not None
+        assert job.interval >= min(before, after) - 1
+    assert job.interval == pytest.approx(after, abs=1)
+    assert sink.judged(sink.open(), after=1.2 * after).waiting
+
+
+def test_a_longer_interval_is_known_after_its_first_checkpoint(sink: SimulatedSink) -> None:
+    (job,) = sink.run(40, 10.0).run(1, 60.0).jobs
+    assert job.interval == pytest.approx(60, abs=1)
+
+
+def test_a_pause_is_no_longer_interval_from_the_next_checkpoint_on(sink: SimulatedSink) -> None:
+    (job,) = sink.run(40, 10.0).run(1, 600.0).run(1, 10.0).jobs
+    assert job.interval == pytest.approx(10, abs=1)
 
 
 def decided(transaction: OpenTransaction, after: float) -> OpenTransaction:

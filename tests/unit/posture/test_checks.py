@@ -195,13 +195,26 @@ def test_failed_checks_come_first() -> None:
     assert verdicts == sorted(verdicts, key=[CheckResult.FAILED, CheckResult.UNKNOWN, CheckResult.PASSED].index)
 
 
-@pytest.mark.parametrize(("new", "failed"), [(None, False), (10, False), (11, True)])
-def test_applications_that_come_faster_than_people_make_them_are_grouped_wrongly(
-    new: int | None, *, failed: bool
-) -> None:
-    evidence = replace(SOUND, new_applications=new)
-    assert (("application_names", "prod") in _failed(evidence)) == failed
-    assert any(each.name == "application_names" for each in checks_of(evidence)) == (new is not None)
+def _names(names: tuple[str, ...] | None) -> list[PostureCheck]:
+    return [each for each in checks_of(replace(SOUND, free_names=names)) if each.name == "application_names"]
+
+
+def test_names_that_a_pattern_would_merge_are_information_with_that_pattern() -> None:
+    [check] = _names(tuple(f"pay-worker-{number}a7" for number in range(12)))
+    assert check.verdict is CheckResult.INFORMATION, "no guarantee depends on it, so no alert"
+    assert check.found == "12 applications look like 1: pay-worker"
+    assert '"^(?P<application>pay' in check.fix
+
+
+def test_many_applications_that_no_pattern_would_merge_pass_however_new_they_are() -> None:
+    [check] = _names(
+        ("billing", "orders", "pay", "ship", "stock", "mail", "audit", "tax", "risk", "fraud", "crm", "erp")
+    )
+    assert check.verdict is CheckResult.PASSED
+
+
+def test_names_are_not_judged_where_the_log_is_not_read() -> None:
+    assert _names(None) == []
 
 
 # --- Flink ---

@@ -139,14 +139,35 @@ def test_a_task_without_evidence_keeps_the_others_from_passing() -> None:
 
 
 def test_a_plugin_that_has_no_exactly_once_is_information_unless_it_is_required() -> None:
-    plugins = {"Some": PluginSupport.UNSUPPORTED}
+    plugins = {"orders": PluginSupport.UNSUPPORTED}
     off = {("orders", "0"): False}
-    chosen = judge(group("etl", source("orders"), transactional=off, plugins=plugins))[WORKER, "etl/orders"]
+    workers = {"c1:8083": False}
+    chosen = judge(group("etl", source("orders"), transactional=off, supports=plugins, workers=workers))[
+        WORKER, "etl/orders"
+    ]
+    assert "not enabled on c1:8083" in chosen.found
     assert chosen.verdict is CheckResult.INFORMATION
     assert "at-least-once by choice" in chosen.found
     required = source("orders", exactly_once_support="required")
-    asked = judge(group("etl", required, transactional=off, plugins=plugins))[WORKER, "etl/orders"]
+    asked = judge(group("etl", required, transactional=off, supports=plugins))[WORKER, "etl/orders"]
     assert asked.verdict is CheckResult.FAILED
+
+
+def test_what_tasks_do_wins_over_what_their_plugin_answers() -> None:
+    writes = group(
+        "etl", source("orders"), transactional={("orders", "0"): True}, supports={"orders": PluginSupport.UNSUPPORTED}
+    )
+    check = judge(writes)[WORKER, "etl/orders"]
+    assert check.verdict is CheckResult.PASSED
+    assert "by choice" not in check.found
+
+
+def test_a_plugin_that_is_unsupported_without_settings_is_not_at_least_once_by_its_choice() -> None:
+    unsupported = {"Some": PluginSupport.UNSUPPORTED}
+    off = {("orders", "0"): False}
+    check = judge(group("etl", source("orders"), transactional=off, plugins=unsupported))[WORKER, "etl/orders"]
+    assert check.verdict is CheckResult.FAILED
+    assert "by choice" not in check.found
 
 
 def test_workers_of_other_addresses_speak_for_all_only_when_as_many_answer() -> None:

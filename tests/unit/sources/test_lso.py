@@ -242,6 +242,39 @@ def test_a_stall_older_than_this_process_dates_from_its_holder_or_the_end_of_the
     assert seen.values(SINCE) == {("orders", "0"): 1_789_999_500.0}
 
 
+def test_a_transaction_that_began_before_the_agent_is_a_stall_at_the_second_read_of_the_agent() -> None:
+    world = world_of(orders=1)
+    stand(world, "orders")
+    old = opened(open_transaction(("orders", 0))._replace(started=world.time.wall - 835, timeout=900.0))
+    source = source_of(world)
+    assert stalls(read(world, source, old)) == (), "its leader is not confirmed yet"
+    world.time.pass_(source.interval)
+    [stall] = stalls(read(world, source, old))
+    assert stall.since == pytest.approx(world.time.wall - source.interval - 835, abs=1)
+    assert world.confirmed_topics == [["orders"]]
+
+
+@pytest.mark.parametrize("case", ["younger", "incomplete", "ended before", "starts elsewhere", "decided"])
+def test_without_that_proof_a_stall_is_known_after_the_threshold(case: str) -> None:
+    world = world_of(orders=1)
+    partition = stand(world, "orders")
+    transaction = open_transaction(("orders", 0))._replace(started=world.time.wall - 835)
+    facts: list[Fact] = []
+    if case == "younger":
+        transaction = transaction._replace(started=world.time.wall - 5)
+    elif case == "ended before":
+        facts = [ReleaseTimes({TopicPartition("orders", 0): world.time.wall - 5})]
+    elif case == "starts elsewhere":
+        partition.writers = [OpenWriter(7, 5)]
+    elif case == "decided":
+        transaction = transaction._replace(state=TransactionState.PREPARE_COMMIT)
+    known = opened(transaction, complete=case != "incomplete")
+    source = source_of(world)
+    for _ in range(2):
+        assert stalls(read(world, source, known, *facts)) == ()
+        world.time.pass_(source.interval)
+
+
 def test_since_survives_a_restart_and_the_stall_is_known_at_the_first_read(tmp_path: Path) -> None:
     world = world_of(orders=1)
     source = source_of(world, tmp_path)
@@ -356,7 +389,7 @@ def test_a_stall_that_was_seen_before_the_proof_of_another_is_reported_when_it_i
         write(world, f"app-{number}", 100 + number, Status.COMPLETE_COMMIT)
     cluster = world.cluster()
     source = LsoSource(cluster, LsoSettings(), Prover(cluster, lambda: SlowTail(world)))
-    known = opened(open_transaction(("carts", 0), producer_id=8))
+    known = opened(open_transaction(("carts", 0), producer_id=8)._replace(started=world.time.wall))
     stand(world, "orders")
     stand(world, "carts", producer_id=8)
     first, reads = world.time.monotonic, []
@@ -613,7 +646,7 @@ def asked_offsets(world: FakeKafka) -> set[tuple[str, int]]:
 def test_busy_partitions_whose_lso_moves_cost_no_describe_producers() -> None:
     world = world_of(orders=4)
     source = source_of(world)
-    fact = opened(open_transaction(*[("orders", number) for number in range(4)]))
+    fact = opened(open_transaction(*[("orders", number) for number in range(4)])._replace(started=world.time.wall))
     for turn in range(20):
         for number in range(4):
             stand(world, "orders", number, at=turn, end=turn + 5)
@@ -808,10 +841,12 @@ def test_a_stall_stays_when_its_leader_moves_and_the_lso_does_not_move_at_the_ne
 def test_all_brokers_are_asked_for_the_leaders_of_stalled_partitions_only_and_now_and_then() -> None:
     world = world_of(orders=1, quiet=1)
     stand(world, "orders")
-    known = opened(open_transaction(("orders", 0)))  # no proof is under way, which asks all brokers as well
+    # No proof is under way, which asks all brokers as well; and the transaction is younger than the threshold.
+    known = opened(open_transaction(("orders", 0))._replace(started=world.time.wall))
     go_on(world, source_of(world), 25, known)
     assert world.confirmed_topics == []
     world.time.pass_(5.0)
+    known = opened(open_transaction(("orders", 0))._replace(started=world.time.wall))
     source = source_of(world)
     go_on(world, source, 120, known)
     assert world.confirmed_topics == [["orders"]] * 10

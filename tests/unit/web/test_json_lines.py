@@ -32,3 +32,12 @@ def test_items_of_the_outermost_levels_have_lines_and_the_others_do_not() -> Non
 
 def test_a_lone_surrogate_is_replaced() -> None:
     assert json_lines({"a": "\ud800x"}, 1).decode() == '{\n "a": "\N{REPLACEMENT CHARACTER}x"\n}'
+
+
+def test_characters_that_do_not_print_are_escaped_and_read_as_they_were() -> None:
+    hostile = {"id\u202e": ["\x1b[2J", "\x7f\x9b", "\u2028\u2066\u200b", "\U000e0041", "żółć 😀"]}
+    for levels in range(3):
+        content = json_lines(hostile, levels).decode()
+        assert content.replace("\n", "").isprintable()
+        assert json.loads(content) == hostile
+        assert "żółć 😀" in content

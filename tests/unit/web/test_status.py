@@ -34,10 +34,12 @@ from exporter.model import (
     Sample,
     Stall,
     Stalls,
+    StallWatch,
     TopicPartition,
     TransactionState,
     UncleanEnd,
     UncleanEnds,
+    UncleanId,
 )
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
@@ -84,12 +86,16 @@ def cluster(*each: Fact) -> dict[str, Any]:
     return found
 
 
+ENDS = UncleanEnds((END,), (UncleanId(END, 1, END.ended),))
 FINE = (IDENTITY, Stalls(()), OpenTransactions("txnlog", (), complete=True), UncleanEnds(()))
 
 
 def test_the_document_survives_json_as_it_is() -> None:
     whole = status(
-        IDENTITY, Stalls((STALL,)), OpenTransactions("txnlog", (OPEN, PREPARED), complete=True), UncleanEnds((END,))
+        IDENTITY,
+        Stalls((STALL,)),
+        OpenTransactions("txnlog", (OPEN, PREPARED), complete=True),
+        ENDS,
     )
     assert json.loads(json.dumps(whole)) == whole
 
@@ -150,8 +156,20 @@ def test_open_transactions_come_oldest_first_and_those_of_unknown_age_last() -> 
 
 
 def test_nothing_known_is_distinguished_from_nothing_there() -> None:
-    assert cluster()["known"] == {"stalled_partitions": False, "open_transactions": False, "unclean_ends": False}
-    assert cluster(*FINE)["known"] == {"stalled_partitions": True, "open_transactions": True, "unclean_ends": True}
+    lists = ("stalled_partitions", "open_transactions", "unclean_ends")
+    assert [cluster()["known"][each] for each in lists] == [False, False, False]
+    assert [cluster(*FINE)["known"][each] for each in lists] == [True, True, True]
+
+
+def test_an_agent_that_has_just_started_does_not_say_that_nothing_is_stalled() -> None:
+    new, old = StallWatch(NOW - 12, 120.0), StallWatch(NOW - 120, 120.0)
+    html = Elements(page(status(*FINE, new))).text
+    assert "None known: this agent has looked for 12s." in html
+    assert "a stall is known after 2m" in html
+    assert "All fine" not in html
+    assert "None known" not in page(status(*FINE, old))
+    assert verdict(status(*FINE, new)).level == "blind"
+    assert verdict(status(*FINE, old)).level == "good"
     partly = OpenTransactions("transactions", (), complete=False, missing=("coordinator 3",))
     assert cluster(partly)["known"]["open_transactions"] is False
     assert cluster(partly)["missing"] == ["coordinator 3"]
@@ -317,11 +335,12 @@ def evil_facts() -> tuple[Fact, ...]:
     transaction = OPEN._replace(
         transactional_id=EVIL, application=EVIL, partitions=frozenset({TopicPartition(EVIL, 1)})
     )
+    evil_end = END._replace(transactional_id=EVIL, application=EVIL, outcome=EVIL)
     return (
         ClusterIdentity(EVIL, EVIL, None, 1),
         Stalls((stall,)),
         OpenTransactions("txnlog", (transaction,), complete=False, missing=(EVIL,)),
-        UncleanEnds((END._replace(transactional_id=EVIL, application=EVIL, outcome=EVIL),)),
+        UncleanEnds((evil_end,), (UncleanId(evil_end, 2, evil_end.ended),)),
         hour(catalogue.RECENT_PRODUCER_FENCES(9.0, EVIL, EVIL, EVIL), **{EVIL: {Outcome.FENCED: 1}}),
         Posture((PostureCheck(EVIL, EVIL, CheckResult.FAILED, EVIL, EVIL, EVIL),)),
     )
@@ -337,6 +356,25 @@ def test_no_id_can_put_markup_into_the_page() -> None:
     assert not [name for _, attributes in found.tags for name in attributes if name.startswith("on") or name == "style"]
     assert "49" not in re.sub(r"\d{3,}|\d\d:\d\d", "", found.text.partition("</style>")[2])
     assert found.text.count("<script>") >= 6, "shown as what it is"
+
+
+def test_a_loop_of_fences_is_one_row_and_what_is_not_listed_is_counted() -> None:
+    loop = END._replace(transactional_id="loop-1", outcome="fenced")
+    ids = [UncleanId(loop, 180, loop.ended - 3_500), *(UncleanId(END, 2, END.ended) for _ in range(60))]
+    found = Elements(page(status(IDENTITY, UncleanEnds((loop,), tuple(ids), of_other_ids=7))))
+    assert found.text.count("loop-1") == 1
+    assert "180" in found.text
+    assert "29 more are of other ids" in found.text.replace("\n", " "), "11 rows of 2 that are not listed, and 7"
+
+
+def test_no_character_that_does_not_print_reaches_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile = "id\x1b[2J\u202egnp\u2066\u200b\u2028\x9b\x7f\U000e0041end"
+    monkeypatch.setitem(globals(), "EVIL", hostile)
+    source = SourceState(hostile, hostile, hostile, up=False, faults=(Fault(Reason.TIMEOUT, hostile),))
+    html = page(status(*evil_facts(), sources=(source,)))
+    allowed = {"\n", "\N{NARROW NO-BREAK SPACE}"}
+    assert [each for each in html if not each.isprintable() and each not in allowed] == []
+    assert html.count(r"id\x1b[2J\u202egnp\u2066\u200b\u2028\x9b\x7f\U000e0041end") >= 6
 
 
 @pytest.mark.parametrize(

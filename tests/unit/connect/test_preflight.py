@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from exporter.connect.preflight import PluginSupport
+from exporter.connect.rest import ConnectRest
+from exporter.http import Endpoint
+from exporter.model import Deadline
+
+SECRET = "hunter2"
+CONFIG = {"connector.class": "Mirror", "consumer.isolation.level": "read_committed", "password": SECRET}
+NO = "The connector does not support exactly-once semantics with the provided configuration."
+
+
+class Worker(BaseHTTPRequestHandler):
+    """A worker with one source connector, whose plugin supports exactly-once where it reads committed records."""
+
+    validated: list[bytes]
+    refuses = False
+
+    def do_GET(self) -> None:
+        if self.path.endswith("/config"):
+            self.answer(CONFIG)
+        elif "expand" in self.path:
+            self.answer({"mirror": {"status": {"type": "source", "tasks": []}, "info": {"config": CONFIG}}})
+        else:
+            self.answer([])
+
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.validated.append(body)
+        if self.refuses and SECRET.encode() in body:
+            self.answer({"error_code": 500, "message": f"password {SECRET} is wrong"}, 500)
+            return
+        errors = [] if b"read_committed" in body else [NO]
+        self.answer({"configs": [{"value": {"name": "exactly.once.support", "errors": errors}}]})
+
+    def answer(self, document: object, status: int = 200) -> None:
+        content = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        """Write nothing."""
+
+
+@pytest.fixture
+def worker() -> Iterator[tuple[type[Worker], Endpoint]]:
+    handler = type("OneWorker", (Worker,), {"validated": []})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield handler, Endpoint(f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+
+
+def test_an_unsupported_plugin_is_asked_again_with_the_settings_of_its_connector_and_they_go_nowhere_else(
+    worker: tuple[type[Worker], Endpoint], caplog: pytest.LogCaptureFixture
+) -> None:
+    handler, endpoint = worker
+    with caplog.at_level("DEBUG"):
+        found = ConnectRest([endpoint], validate=True).read(Deadline.after(10))
+    assert found.preflight.plugins == {"Mirror": PluginSupport.UNSUPPORTED}
+    assert found.preflight.connectors == {"mirror": PluginSupport.SUPPORTED}
+    assert [SECRET.encode() in body for body in handler.validated] == [False, True]
+    assert SECRET not in repr(found)
+    assert SECRET not in caplog.text
+
+
+def test_a_refusal_that_quotes_settings_is_told_nowhere(
+    worker: tuple[type[Worker], Endpoint], caplog: pytest.LogCaptureFixture
+) -> None:
+    handler, endpoint = worker
+    handler.refuses = True
+    with caplog.at_level("DEBUG"):
+        found = ConnectRest([endpoint], validate=True).read(Deadline.after(10))
+    assert found.preflight.connectors == {}
+    assert SECRET not in repr(found)
+    assert SECRET not in caplog.text
