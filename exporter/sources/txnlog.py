@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -45,8 +45,9 @@ from exporter.transactions.census import Census
 from exporter.transactions.clock import coordinator_time
 from exporter.transactions.keeper import Keeper
 from exporter.transactions.last_hour import LastHour
+from exporter.transactions.log_changes import BEFORE, NO_CHANGES, LogChanges, Window
 from exporter.transactions.positions import check_positions
-from exporter.transactions.progress import PartitionProgress
+from exporter.transactions.progress import NO_EPOCH, PartitionProgress
 from exporter.transactions.records import TOPIC
 from exporter.transactions.saved import Saved, begin
 from exporter.transactions.tail import LogTail
@@ -115,6 +116,8 @@ class TxnlogSource(KafkaSource):
         self._opened_of = -1
         self._places = PrecommitPlaces()
         self._stalls: Stalls | None = None
+        self._lost: dict[int, int] = {}  # partitions that lost records, and from which offset on
+        self._losses = 0  # those of the tail that are saved
 
     def close(self) -> None:
         self._save(whole=True)
@@ -142,6 +145,7 @@ class TxnlogSource(KafkaSource):
         try:
             if self._look_due():
                 self._look(deadline.within(LOOK_SECONDS))
+                self._forget_lost()
                 if self._log is not None and self._seen:
                     self._seed.read(self._log, self._seen, self._log_now, deadline.within(SEED_SECONDS))
         except AskError as error:
@@ -156,6 +160,10 @@ class TxnlogSource(KafkaSource):
             self._log.reached(log_ends, asked_at)
             self.pace = HURRIED_PACE if self._log.hurries else PACE
         yield from self._trouble()
+        yield from self._unknown()
+        yield LogChanges(
+            {number: each.changes for number, each in self._progress.items() if each.changes != NO_CHANGES}
+        )
         counts = gauges = False
         if self._empty or (self._log is not None and self._log.readable):
             if counts := self._counters_go_on():
@@ -208,10 +216,54 @@ class TxnlogSource(KafkaSource):
             with_open = [number for number in self._log.with_open() if number in found]
             self._log.log_ends_asked(self._ask_log_ends(metadata, with_open, deadline), asked_at)
         self._start(metadata, self._saved, found, asked_at, deadline)
-        if self._log is not None and (gone := self._log.gone):
-            # A broker's answer decides about positions that the log does not have.
-            self._look_faults += check_positions(self._cluster.client, metadata, gone, deadline, seen=True)
-            self._log.assign()
+        if self._log is not None:
+            gone = self._log.gone
+            elected = {
+                number: each
+                for number, each in self._progress.items()
+                if number in found and metadata.leader_epoch(TopicPartition(TOPIC, number)) != each.confirmed
+            }
+            if gone or elected:
+                # A broker's answer decides about positions that the log does not have.
+                lost = self._check(metadata, {**elected, **gone}, deadline, seen=True)
+                if gone or lost:
+                    self._log.assign()
+            self._note_confirmed(metadata, found, asked_at)
+
+    def _check(
+        self, metadata: Metadata, progress: Mapping[int, PartitionProgress], deadline: Deadline, *, seen: bool
+    ) -> bool:
+        """Check positions, and note elections and losses. Returns whether records were lost."""
+        confirmed = {number: each.confirmed for number, each in progress.items()}
+        checked = check_positions(self._cluster.client, metadata, progress, deadline, seen=seen)
+        self._look_faults += checked.faults
+        clock = self._cluster.clock
+        for number, each in progress.items():
+            since, monotonic_since = each.confirmed_at or (BEFORE, BEFORE)
+            offset = max(each.next, each.position)
+            window = Window(since, clock.wall(), offset, monotonic_since, clock.monotonic())
+            if each.confirmed != confirmed[number] != NO_EPOCH:
+                each.changes = each.changes.with_election(window)
+            if number in checked.lost:
+                each.changes = each.changes.with_loss(window)
+        self._lost |= checked.lost
+        return bool(checked.lost)
+
+    def _note_confirmed(self, metadata: Metadata, answered: Container[int], asked_at: float) -> None:
+        clock = self._cluster.clock
+        instant = clock.wall() - (clock.monotonic() - asked_at), asked_at
+        for number, each in self._progress.items():
+            if number in answered and metadata.leader_epoch(TopicPartition(TOPIC, number)) == each.confirmed:
+                each.confirmed_at = instant
+
+    def _forget_lost(self) -> None:
+        """Make unknown what only lost records showed. Its end is an answer of the coordinator, or the next record."""
+        if self._log is None or not self._lost:
+            return
+        for number, offset in self._lost.items():
+            self._log.lose(number, offset)
+            self._seed.again(number)
+        self._lost = {}
 
     def _start(
         self, metadata: Metadata, saved: Saved, ends: Mapping[int, int], asked_at: float, deadline: Deadline
@@ -240,7 +292,9 @@ class TxnlogSource(KafkaSource):
             if left is not None:
                 self._targets[number] = end
         kept = {number: each for number, each in begun.items() if number in saved.partitions}
-        self._look_faults += check_positions(self._cluster.client, metadata, kept, deadline, seen=False)
+        for number in begun.keys() - kept.keys():
+            begun[number].confirmed = metadata.leader_epoch(TopicPartition(TOPIC, number))
+        self._check(metadata, kept, deadline, seen=False)
         self._log.begin({number: (each, saved.partitions.pop(number, None)) for number, each in begun.items()})
 
     def _log_ends(self, numbers: Sequence[int], deadline: Deadline) -> dict[int, int]:
@@ -301,6 +355,11 @@ class TxnlogSource(KafkaSource):
         # The fault of the request for log ends is more exact than librdkafka's "all brokers are down".
         if fault is not None and (fault.reason is Reason.AUTHORIZATION or not self._look_faults):
             yield fault
+
+    def _unknown(self) -> Iterator[Fault]:
+        for number, ids in self._log.unknown.items() if self._log is not None else ():
+            text = f"{TOPIC}-{number} lost records that were read: whether {ids} of its ids have a transaction open"
+            yield Fault(Reason.LOST, f"{text} is unknown until its coordinator answers, or until their next record")
 
     def _counters(self) -> Iterator[Sample | SampleBatch | Fact]:
         undecodable, lost = (self._log.undecodable, self._log.lost) if self._log is not None else (0, 0)
@@ -367,6 +426,7 @@ class TxnlogSource(KafkaSource):
         if self._log is not None:
             if not self._log.current:
                 missing.append(f"the tail of {TOPIC} is behind its end")
+            missing += [fault.detail for fault in self._unknown()]
             missing += [fault.detail for fault in list(self._log.unread.values())[:3]]
         return tuple(dict.fromkeys(missing))
 
@@ -375,4 +435,8 @@ class TxnlogSource(KafkaSource):
             return
         waiting = self._saved.partitions
         now = self._cluster.clock.monotonic()
+        losses = self._log.losses if self._log is not None else 0
+        # A snapshot has ids as lost records showed them.
+        whole |= losses != self._losses
+        self._losses = losses
         self._keeper.save(self._log, self._aggregates, self._log_partitions or 0, waiting, now, whole=whole)

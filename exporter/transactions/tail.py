@@ -9,7 +9,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, groupby
+from itertools import chain, groupby, takewhile
 from operator import methodcaller
 from typing import Any, NamedTuple
 
@@ -64,6 +64,8 @@ class LogTail:
         self.readable = False
         self.changes = 0
         """How often records were taken: without that, no id changes."""
+        self.losses = 0
+        """How often a partition lost records."""
         self.hurries = False
         """Whether ``follow`` ended by its deadline, with records that were not read yet."""
         self.revision = 0
@@ -220,6 +222,23 @@ class LogTail:
                 self._restoring[number] = saved
         self.assign()
 
+    def lose(self, number: int, offset: int) -> int:
+        """Note that the log lost the records from ``offset`` on: what only they showed is unknown. Returns how many ids
+        that are.
+        """
+        self._changed()
+        self.losses += 1
+        kept = self._restoring.get(number)
+        if kept is not None and kept.taken_at is not None:
+            kept.ids = [(entry, due_ms) for entry, due_ms in kept.ids if entry.offset < offset]
+            kept.taken_at = min(kept.taken_at, offset)
+        return self.machine(number).lose(offset)
+
+    @property
+    def unknown(self) -> dict[int, int]:
+        """How many ids have an unknown state, since the log lost their newest record, by its partition."""
+        return {number: len(machine.unknown) for number, machine in self.machines.items() if machine.unknown}
+
     def assign(self) -> None:
         """Assign every partition again at its position: librdkafka reports an end, or a refusal, once for each
         assignment.
@@ -303,17 +322,34 @@ class LogTail:
                     self._event(message)
                 continue
             live = newest[number][1] if number in newest else self._is_live(progress, received)
-            last = self._take_run(number, progress, run)
+            last = self._take_confirmed(number, progress, list(run))
             if last is not None:
                 newest[number] = last, live
         for number, (message, live) in newest.items():
             self.machine(number).make_room()
             self.readable = True
             self._coordinators.stamped(message.timestamp()[1] / 1000, received, live=live)
-            progress = self.progress[number]
-            if progress.next >= progress.position:
-                epoch = message.leader_epoch()
-                progress.epoch = NO_EPOCH if epoch is None else epoch
+
+    def _take_confirmed(self, number: int, progress: PartitionProgress, run: list[Polled]) -> Polled | None:
+        """Take messages of one partition up to the first whose leader may lack some of what was read. The partition is
+        read on once that leader was asked. Returns the last that is a new record.
+        """
+        last: Polled | None = None
+        while run and not progress.gone:
+            same = _of_one_epoch(run)
+            epoch = _epoch_of(same[0])
+            if epoch is not None and same[-1].offset() >= progress.next and not progress.continues(epoch):
+                progress.gone, progress.wanted = True, epoch
+                break
+            if epoch not in (None, NO_EPOCH, progress.epoch):
+                progress.in_epoch(epoch, max(same[0].offset(), progress.next))
+            taken = self._take_run(number, progress, same)
+            if taken is not None:
+                last = taken
+                if progress.next >= progress.position:
+                    progress.epoch = NO_EPOCH if epoch is None else epoch
+            run = run[len(same) :]
+        return last
 
     def _take_run(self, number: int, progress: PartitionProgress, run: Iterable[Polled]) -> Polled | None:
         """Take messages of one partition; return the last of them that is a new record."""
@@ -415,3 +451,21 @@ class LogTail:
                 else kept_document(kept, partition_position(progress, machine))
             )
         return found
+
+
+def _of_one_epoch(run: list[Polled]) -> list[Polled]:
+    """The first messages of a run that have the same leader epoch. Records are in the order of epochs, so that two ends
+    of one epoch have it in between; errors, which have none, go with what is before them.
+    """
+    first = _epoch_of(run[0])
+    if first is not None and first == _epoch_of(run[-1]):
+        return run
+    return [run[0], *takewhile(lambda message: _epoch_of(message) in (None, first), run[1:])]
+
+
+def _epoch_of(message: Polled) -> int | None:
+    """The leader epoch of a record, NO_EPOCH where it has none; None for an error."""
+    if message.error() is not None:
+        return None
+    epoch = message.leader_epoch()
+    return NO_EPOCH if epoch is None else epoch

@@ -79,6 +79,7 @@ class Partition:
     replicas: tuple[int, ...] = (1,)
     isr: tuple[int, ...] = (1,)
     epoch: int = 0
+    epoch_begins: int = 0  # records below this offset are of the epoch before
     deposed: int | None = None
     """A broker that led it in the epoch before, has not learned that it was deposed, and has 5 of 9 records."""
     log_end: int | None = None  # None: the high watermark
@@ -523,7 +524,8 @@ class FakeTail:
             records = [each for each in self._world.log.get(number, ()) if each.offset >= position]
             records = [each for each in records if each.offset < partition.high_watermark]
             for each in records[: max(0, limit - len(found))]:
-                found.append(FakeMessage(None, number, each.offset, each.ms, each.key, each.value, partition.epoch))
+                epoch = partition.epoch - (each.offset < partition.epoch_begins)
+                found.append(FakeMessage(None, number, each.offset, each.ms, each.key, each.value, epoch))
                 self._positions[number] = each.offset + 1
             end = max(partition.high_watermark, self._positions[number])
             waiting = any(each.offset >= self._positions[number] for each in records)

@@ -17,6 +17,7 @@ from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.log.tail import Polled
 from exporter.model import Fact, KnownIds, LoggedTransactions, Outcome, Reason, ReleaseTimes, UncleanEnds
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
+from exporter.transactions.log_changes import LogChanges
 from exporter.transactions.records import Status, decode_key, decode_value
 from tests.fakes.cluster import LOG, FakeKafka, FakeTransaction, SourceRead, partitions, places, read
 from tests.fakes.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord, GeneratedLog, Written, histories, merge
@@ -562,6 +563,7 @@ def truncate(world: FakeKafka, offset: int, epoch: int) -> None:
     world.log[0] = [record for record in world.log[0] if record.offset < offset]
     partition = world.topics[LOG][0]
     partition.high_watermark, partition.epoch, partition.epoch_end = offset, epoch, (epoch - 1, offset)
+    partition.epoch_begins = offset
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -593,6 +595,119 @@ def test_a_truncated_log_is_read_on_from_where_its_leader_epoch_ended_and_counts
     seen = read(world, source)
     assert counts(seen) == {"committed": 4}
     assert not seen.faults
+
+
+def opened(seen: SourceRead) -> list[str]:
+    return [each.transactional_id for each in fact(seen, LoggedTransactions).opened.transactions]
+
+
+def open_transaction(world: FakeKafka, directory: Path | None = None) -> tuple[LogScript, TxnlogSource]:
+    """The transaction of app-2 is open by the newest record of the log; app-1 has ended one."""
+    story = LogScript(world, "app-1", "app-2")
+    source = source_of(world, directory)
+    read(world, source)
+    for name in ("app-1", "app-2"):
+        story[name].initialise()
+    story.commit("app-1")
+    story["app-2"].add("orders", 0)
+    story.write()
+    assert opened(read(world, source)) == ["app-2"]
+    return story, source
+
+
+def test_a_transaction_whose_records_the_log_lost_is_unknown_until_its_coordinator_answers() -> None:
+    world = world_of()
+    _, source = open_transaction(world)
+    truncate(world, world.log[0][-1].offset, epoch=1)
+    coordinate(world)
+    world.time.pass_(6.0)
+    seen = read(world, source)
+    assert seen.reasons == {Reason.LOST}
+    assert (
+        "lost records that were read: whether 1 of its ids have a transaction open is unknown" in seen.faults[0].detail
+    )
+    known = fact(seen, LoggedTransactions).opened
+    assert (known.transactions, known.complete) == ((), False), "no evidence rests on a lost record"
+    assert any("lost records" in missing for missing in known.missing)
+    changes = fact(seen, LogChanges).of(0)
+    assert len(changes.elected) == len(changes.lost) == 1
+    assert changes.lost[0].until == world.time.wall
+    world.time.pass_(6.0)
+    seen = read(world, source)
+    assert not seen.faults
+    assert fact(seen, LoggedTransactions).opened.complete
+    assert opened(seen) == []
+
+
+def test_what_a_lost_record_had_ended_is_open_again_while_its_coordinator_says_so_and_counts_once() -> None:
+    world = world_of()
+    story, source = open_transaction(world)
+    story["app-2"].end(commit=True, markers_ms=5)
+    decided = len(world.log[0])
+    story.write()
+    ended = world.log[0][decided:]
+    assert counts(read(world, source)) == {"committed": 2}
+    truncate(world, ended[0].offset, epoch=1)
+    coordinate(world)
+    world.time.pass_(6.0)
+    read(world, source)
+    world.time.pass_(6.0)
+    assert opened(read(world, source)) == ["app-2"]
+    world.topics[LOG][0].epoch_end = None
+    world.write(ended)
+    coordinate(world)
+    world.time.pass_(6.0)
+    seen = read(world, source)
+    assert counts(seen) == {"committed": 2}
+    assert opened(seen) == []
+
+
+@pytest.mark.parametrize("killed_after_it_was_seen", [False, True])
+def test_a_restart_restores_nothing_that_the_log_lost(tmp_path: Path, killed_after_it_was_seen: bool) -> None:
+    world = world_of()
+    story, source = open_transaction(world, tmp_path)
+    source.close()
+    truncate(world, world.log[0][-1].offset, epoch=1)
+    coordinate(world)
+    if killed_after_it_was_seen:
+        source = source_of(world, tmp_path)
+        world.time.pass_(6.0)
+        read(world, source)
+    world.topics[LOG][0].epoch_end = None
+    story.ids.pop("app-2")
+    for _ in range(5):  # the log grows beyond the offset of the lost record
+        story._offset = world.topics[LOG][0].high_watermark
+        story.commit("app-1")
+    if not killed_after_it_was_seen:
+        world.topics[LOG][0].epoch_end = (0, 5)
+    again = source_of(world, tmp_path)
+    world.time.pass_(6.0)
+    read(world, again)
+    world.time.pass_(6.0)
+    seen = read(world, again)
+    assert opened(seen) == []
+    assert len(fact(seen, LogChanges).of(0).lost) == 1
+
+
+def test_two_logs_that_part_before_the_last_epoch_agree_only_up_to_there(caplog: pytest.LogCaptureFixture) -> None:
+    """A log was read in the epochs 0 and 1; the next leader has more of epoch 0 instead, and went on in epoch 2."""
+    world = world_of()
+    story = LogScript(world, "app-1")
+    source = source_of(world)
+    read(world, source)
+    story["app-1"].initialise()
+    story.commit("app-1")
+    read(world, source)  # offsets 0 to 3
+    world.topics[LOG][0].epoch = 1
+    story.commit("app-1")
+    for _ in range(2):
+        world.time.pass_(6.0)
+        read(world, source)  # 4 to 6, in epoch 1
+    partition = world.topics[LOG][0]
+    partition.epoch, partition.epoch_end, partition.high_watermark = 2, (0, 30), 40
+    world.time.pass_(6.0)
+    read(world, source)
+    assert "was truncated at offset 4" in caplog.text
 
 
 def test_records_that_were_deleted_before_they_were_read_are_lost(caplog: pytest.LogCaptureFixture) -> None:
