@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -50,7 +51,7 @@ from exporter.transactions.positions import check_positions
 from exporter.transactions.progress import NO_EPOCH, PartitionProgress
 from exporter.transactions.records import TOPIC
 from exporter.transactions.saved import Saved, begin
-from exporter.transactions.tail import LogTail
+from exporter.transactions.tail import STUCK_SECONDS, LogTail
 
 PACE = 1.0
 """Seconds from one read to the next: a settled outcome is on /metrics within two of them."""
@@ -116,6 +117,7 @@ class TxnlogSource(KafkaSource):
         self._opened_of = -1
         self._places = PrecommitPlaces()
         self._stalls: Stalls | None = None
+        self._reconnected_at = -math.inf
         self._lost: dict[int, int] = {}  # partitions that lost records, and from which offset on
         self._losses = 0  # those of the tail that are saved
 
@@ -161,6 +163,7 @@ class TxnlogSource(KafkaSource):
             self.pace = HURRIED_PACE if self._log.hurries else PACE
         yield from self._trouble()
         yield from self._unknown()
+        yield from self._stuck()
         yield LogChanges(
             {number: each.changes for number, each in self._progress.items() if each.changes != NO_CHANGES}
         )
@@ -229,6 +232,7 @@ class TxnlogSource(KafkaSource):
                 if gone or lost:
                     self._log.assign()
             self._note_confirmed(metadata, found, asked_at)
+            self._follow_leaders(metadata)
 
     def _check(
         self, metadata: Metadata, progress: Mapping[int, PartitionProgress], deadline: Deadline, *, seen: bool
@@ -360,6 +364,29 @@ class TxnlogSource(KafkaSource):
         for number, ids in self._log.unknown.items() if self._log is not None else ():
             text = f"{TOPIC}-{number} lost records that were read: whether {ids} of its ids have a transaction open"
             yield Fault(Reason.LOST, f"{text} is unknown until its coordinator answers, or until their next record")
+
+    def _stuck(self) -> Iterator[Fault]:
+        for number, seconds in self._log.stuck().items() if self._log is not None else ():
+            progress = self._progress[number]
+            yield Fault(
+                Reason.STALE,
+                f"{TOPIC}-{number} is read up to offset {progress.next} for {seconds:.0f} s, and its leader has records"
+                f" up to {progress.end}: the broker that is read was deposed and does not know it, or cannot"
+                " be reached; reading goes to the new leader",
+            )
+
+    def _follow_leaders(self, metadata: Metadata) -> None:
+        """Read partitions that are stuck from the brokers that lead them by the newest metadata."""
+        if self._log is None or not (stuck := self._log.stuck()):
+            return
+        now = self._cluster.clock.monotonic()
+        if now - self._reconnected_at < STUCK_SECONDS:
+            return
+        leaders = {metadata.leader(TOPIC, number) for number in stuck}
+        servers = [metadata.brokers[node] for node in sorted(leaders - {None}) if node in metadata.brokers]
+        if servers:
+            self._reconnected_at = now
+            self._log.reconnect(",".join(servers))
 
     def _counters(self) -> Iterator[Sample | SampleBatch | Fact]:
         undecodable, lost = (self._log.undecodable, self._log.lost) if self._log is not None else (0, 0)

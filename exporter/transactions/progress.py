@@ -37,6 +37,7 @@ class PartitionProgress:
         "_anchor_at",
         "_anchor_ms",
         "_anchor_next",
+        "_waits_at",
         "asked_at",
         "changes",
         "confirmed",
@@ -52,6 +53,7 @@ class PartitionProgress:
         "position",
         "refused",
         "unsettled",
+        "waits_since",
         "wanted",
         "whole_at",
     )
@@ -77,6 +79,8 @@ class PartitionProgress:
         self.confirmed_at: tuple[float, float] | None = None  # when it was last known so: Unix seconds, monotonic
         self.wanted = NO_EPOCH  # that of a record which is read once its leader has confirmed what is before it
         self.changes = changes
+        self.waits_since: float | None = None  # monotonic: since when nothing was read although there is more
+        self._waits_at = start
         self.end: int | None = None  # the high watermark when it was last asked for; None: no answer
         self.asked_at: float | None = None  # monotonic instant at which it was asked for
         self.log_end: int | None = None  # when it was last asked for and answered
@@ -148,6 +152,15 @@ class PartitionProgress:
         """Note that the requested log end was reached."""
         if self.log_end is not None and self.next >= self.log_end:
             self.whole_at = self.log_end_asked_at
+
+    def note_wait(self, monotonic: float, *, busy: bool) -> None:
+        """Note at the end of a read whether this partition has records that did not come. ``busy``: records of others
+        were read until the time was over.
+        """
+        if busy or not self.lag or self.refused or self.gone or self.next != self._waits_at:
+            self.waits_since, self._waits_at = None, self.next
+        elif self.waits_since is None:
+            self.waits_since = monotonic
 
     @property
     def current(self) -> bool:

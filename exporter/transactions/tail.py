@@ -33,6 +33,8 @@ BATCH = 300
 MOST_FAULTS = 10
 """Undecodable records that are logged in one read; a counter has all of them."""
 MOST_UNREAD = 1000
+STUCK_SECONDS = 10.0
+"""Seconds without a record of a partition that has more of them, from which this is a fault."""
 TIDY_SECONDS = 60.0
 """Seconds between two looks for quiet ids."""
 QUIET_MS = 300_000
@@ -249,6 +251,21 @@ class LogTail:
             {number: progress.epoch for number, progress in reading.items() if progress.next >= progress.position},
         )
 
+    def stuck(self) -> dict[int, float]:
+        """The partitions of which nothing was read for ``STUCK_SECONDS`` although their leader has more, and for how
+        many seconds.
+        """
+        now = self._clock.monotonic()
+        waits = {
+            number: now - each.waits_since for number, each in self.progress.items() if each.waits_since is not None
+        }
+        return {number: seconds for number, seconds in waits.items() if seconds >= STUCK_SECONDS}
+
+    def reconnect(self, servers: str) -> None:
+        """Read on by a new client, which asks these brokers who leads."""
+        self._tail.reconnect(servers)
+        self.assign()
+
     def asked(self, ends: Mapping[int, int], asked_at: float) -> None:
         """Set the high watermarks that were requested at ``asked_at``, monotonic; absent ones gave no answer.
 
@@ -279,6 +296,7 @@ class LogTail:
             machine = self.machine(number)
             progress.timed(machine.log_ms, now)
             progress.note_whole()
+            progress.note_wait(now, busy=self.hurries)
             if number not in self._reached_end and progress.current:
                 self._reached_end.add(number)
                 machine.tidy(machine.log_ms + 1)  # which ids are still in use is not known yet

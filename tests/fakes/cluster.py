@@ -132,6 +132,7 @@ class FakeKafka:
     confirmed_topics: list[Sequence[str]] = field(default_factory=list)
     silent_log: set[int] = field(default_factory=set)  # partitions of the log from which nothing can be fetched
     assigned: tuple[dict[int, int], dict[int, int]] = ({}, {})
+    reconnected: list[str] = field(default_factory=list)  # the servers of each new client of a tail
     poll_seconds: float = 0.0  # what a poll of a tail that is cut takes
     offset_seconds: float = 0.0  # what brokers take to answer ListOffsets
     unloaded: dict[int, int] = field(default_factory=dict)  # error codes of coordinators that are not loaded
@@ -536,6 +537,9 @@ class FakeTail:
 
     def trouble(self) -> Fault | None:
         return Fault(Reason.UNREACHABLE, "all brokers are down") if self._world.tail_cut else None
+
+    def reconnect(self, servers: str) -> None:
+        self._world.reconnected.append(servers)
 
     def close(self) -> None:
         """The source holds no resources."""

@@ -78,6 +78,7 @@ class TailReader(Protocol):
     def assign(self, positions: Mapping[int, int], epochs: Mapping[int, int] | None = None) -> None: ...
     def poll(self, limit: int, seconds: float) -> list[Polled]: ...
     def trouble(self) -> Fault | None: ...
+    def reconnect(self, servers: str) -> None: ...
     def close(self) -> None: ...
 
 
@@ -146,8 +147,27 @@ class Tail:
     def close(self) -> None:
         self._consumer.close()
 
-    def _connect(self) -> Consumer:
-        return Consumer({**self._properties.for_confluent(**_SETTINGS), "error_cb": self._on_error}, logger=log)
+    def reconnect(self, servers: str) -> None:
+        """Replace the client by one that asks these brokers (``host:port``, by commas) who leads, and reads on from
+        where the old one was assigned. It stays as it is where the new one cannot be created.
+
+        librdkafka stays with a leader that was deposed and does not know it: that still answers, with an old end.
+        """
+        try:
+            fresh = self._connect(servers)
+        except (KafkaException, TlsError) as error:
+            log.warning("reading %s is not moved to other brokers: %s", self._topic, _why(error))
+            return
+        old, self._consumer = self._consumer, fresh
+        self.assign(self._assigned, self._epochs)
+        self._trouble = self._cause = None
+        old.close()
+
+    def _connect(self, servers: str = "") -> Consumer:
+        settings = {**self._properties.for_confluent(**_SETTINGS), "error_cb": self._on_error}
+        if servers:
+            settings["bootstrap.servers"] = servers
+        return Consumer(settings, logger=log)
 
     def _keep_up(self) -> None:
         """Replace the client when the content of the files has changed and can be used."""

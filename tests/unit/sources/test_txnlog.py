@@ -534,6 +534,43 @@ def test_state_that_cannot_be_used_begins_anew_with_a_word_in_the_log(
     assert "cannot be used" in caplog.text
 
 
+# --- A broker that is read and is not the leader any more ---
+
+
+def test_a_partition_that_is_not_read_on_while_its_end_moves_is_a_fault_and_is_read_from_its_leader() -> None:
+    world, story = two_partitions()
+    world.brokers[2] = "k2:9092"
+    source = source_of(world)
+    read(world, source)
+    story["app-1"].initialise()
+    story.commit("app-1")
+    read(world, source)
+    world.silent_log = {0}
+    world.topics[LOG][0].leader = 2
+    story.commit("app-1")
+    for _ in range(2):
+        world.time.pass_(5.0)
+        assert not read(world, source).faults
+        story.commit("app-1")
+    world.time.pass_(5.0)
+    seen = read(world, source)
+    assert seen.reasons == {Reason.STALE}
+    assert "__transaction_state-0 is read up to offset 4 for 10 s, and its leader has records" in seen.faults[0].detail
+    world.time.pass_(5.0)
+    read(world, source)
+    assert world.reconnected == ["k2:9092"]
+    world.silent_log = set()
+    world.time.pass_(5.0)
+    seen = read(world, source)
+    assert not seen.faults
+    assert counts(seen) == {"committed": 4}
+    attempts = len(world.reconnected)
+    for _ in range(4):
+        world.time.pass_(10.0)
+        assert not read(world, source).faults
+    assert len(world.reconnected) == attempts
+
+
 # --- A log that is not what it was ---
 
 
