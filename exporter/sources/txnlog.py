@@ -146,12 +146,19 @@ class TxnlogSource(KafkaSource):
             self._places.note(stalls.stalls if stalls is not None else ())
         try:
             if self._look_due():
+                if self._log is not None and self._log.unconfirmed:
+                    self._cluster.client.verify_identity(deadline.within(LOOK_SECONDS))
                 self._look(deadline.within(LOOK_SECONDS))
+                if self._log is not None and self._log.unconfirmed and self._seen:
+                    self._log.confirm()
                 self._forget_lost()
                 if self._log is not None and self._seen:
                     self._seed.read(self._log, self._seen, self._log_now, deadline.within(SEED_SECONDS))
         except AskError as error:
             self._look_faults = (error.fault,)
+            self._looked_at = self._cluster.clock.monotonic()
+            if self._log is not None and error.fault.reason is Reason.IDENTITY:
+                self._log.unconfirmed = True
             if self._log is not None:
                 self._log.asked({}, self._cluster.clock.monotonic())
         yield from self._look_faults
@@ -191,7 +198,7 @@ class TxnlogSource(KafkaSource):
 
     def _look_due(self) -> bool:
         # While the log, or a part of it, is missing, every read requests the metadata.
-        behind = self._log is not None and (len(self._progress) < self._seen or self._log.gone)
+        behind = self._log is not None and (len(self._progress) < self._seen or self._log.gone or self._log.unconfirmed)
         interval = CHECK_INTERVAL if (self._progress and not behind) or self._look_faults else PACE
         now = self._cluster.clock.monotonic()
         return self._looked_at is None or now - self._looked_at >= interval
@@ -204,12 +211,16 @@ class TxnlogSource(KafkaSource):
         if fault is not None and fault.reason is not Reason.UNKNOWN_TOPIC:
             raise AskError(fault)
         partitions = metadata.topics.get(TOPIC, {})
+        if not partitions and self._log is not None:
+            self._log.unconfirmed = True  # a topic of this name may be another one
         self._seen = len(partitions)
         if self._saved is None:
-            self._saved, self._undecodable = self._keeper.load(self._cluster.cluster_id, self._aggregates)
+            topic_id = metadata.topic_ids.get(TOPIC, "")
+            self._saved, self._undecodable = self._keeper.load(self._cluster.cluster_id, topic_id, self._aggregates)
             known = self._saved.log_partitions
             self._log_partitions = len(partitions) if known is None else known
             self._seed.log_is_new = not partitions
+        self._keeper.identify(metadata.topic_ids.get(TOPIC, ""))
         wanted = [TopicPartition(TOPIC, number) for number in partitions]
         ends = end_offsets(self._cluster.client, metadata, wanted, Isolation.READ_UNCOMMITTED, deadline)
         self._look_faults = ends.faults

@@ -66,6 +66,9 @@ class LogTail:
         self.readable = False
         self.changes = 0
         """How often records were taken: without that, no id changes."""
+        self._disconnects = 0
+        self.unconfirmed = False
+        """Whether a connection was lost since the cluster was last confirmed: nothing is read until it is."""
         self.losses = 0
         """How often a partition lost records."""
         self.hurries = False
@@ -251,6 +254,12 @@ class LogTail:
             {number: progress.epoch for number, progress in reading.items() if progress.next >= progress.position},
         )
 
+    def confirm(self) -> None:
+        """Read on where reading ended, after the brokers were found to be of the same cluster."""
+        self._disconnects = self._tail.disconnects
+        self.unconfirmed = False
+        self.assign()
+
     def stuck(self) -> dict[int, float]:
         """The partitions of which nothing was read for ``STUCK_SECONDS`` although their leader has more, and for how
         many seconds.
@@ -283,11 +292,16 @@ class LogTail:
     def follow(self, deadline: Deadline) -> list[Fault]:
         """Read until the deadline or the end. Returns the faults."""
         self._faults = []
-        while True:
+        while not self.unconfirmed:
             messages = self._tail.poll(BATCH, min(0.5, max(0.05, deadline.remaining())))
+            if self._tail.disconnects != self._disconnects:
+                # Some of these messages may be of the next connection.
+                self.unconfirmed, messages = True, []
             self._take(messages)
             if deadline.over or not messages or (len(messages) < BATCH and not self.lagging):
                 break
+        else:
+            messages = []
         self.hurries = bool(messages) and self.lagging
         now = self._clock.monotonic()
         if tidy := now - self._tidied_at >= TIDY_SECONDS:

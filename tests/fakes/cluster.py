@@ -132,6 +132,9 @@ class FakeKafka:
     confirmed_topics: list[Sequence[str]] = field(default_factory=list)
     silent_log: set[int] = field(default_factory=set)  # partitions of the log from which nothing can be fetched
     assigned: tuple[dict[int, int], dict[int, int]] = ({}, {})
+    disconnects: int = 0
+    other: Fault | None = None  # what a check of the cluster's identity gives
+    verified: int = 0
     reconnected: list[str] = field(default_factory=list)  # the servers of each new client of a tail
     poll_seconds: float = 0.0  # what a poll of a tail that is cut takes
     offset_seconds: float = 0.0  # what brokers take to answer ListOffsets
@@ -150,6 +153,8 @@ class FakeKafka:
 
     def metadata(self, deadline: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata:
         self.looks.append(topics)
+        if self.other is not None:
+            raise AskError(self.other)
         if self.down >= self.brokers.keys():
             raise AskError(Fault(Reason.UNREACHABLE, "no broker answers"))
         named = self.topics.keys() if topics is None else [each for each in topics if each in self.topics]
@@ -171,6 +176,11 @@ class FakeKafka:
         self.confirmed_topics.append(topics)
         self.believes = None
         return self.metadata(deadline, topics)
+
+    def verify_identity(self, deadline: Deadline) -> None:
+        self.verified += 1
+        if self.other is not None:
+            raise AskError(self.other)
 
     def stale_brokers(self, deadline: Deadline) -> tuple[Fault, ...]:
         return tuple(self.stale)
@@ -537,6 +547,10 @@ class FakeTail:
 
     def trouble(self) -> Fault | None:
         return Fault(Reason.UNREACHABLE, "all brokers are down") if self._world.tail_cut else None
+
+    @property
+    def disconnects(self) -> int:
+        return self._world.disconnects
 
     def reconnect(self, servers: str) -> None:
         self._world.reconnected.append(servers)

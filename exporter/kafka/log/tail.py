@@ -57,6 +57,7 @@ _SETTINGS: dict[str, object] = {
 LOOK_INTERVAL = 1.0
 """Seconds between two checks of the files of secrets and certificates."""
 
+_DISCONNECTED = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT)
 _AUTHORIZATION = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
 
@@ -79,6 +80,8 @@ class TailReader(Protocol):
     def poll(self, limit: int, seconds: float) -> list[Polled]: ...
     def trouble(self) -> Fault | None: ...
     def reconnect(self, servers: str) -> None: ...
+    @property
+    def disconnects(self) -> int: ...
     def close(self) -> None: ...
 
 
@@ -95,6 +98,7 @@ class Tail:
         self._topic = topic
         self._monotonic = monotonic
         self._trouble: Fault | None = None
+        self._disconnects = 0
         self._cause: KafkaError | None = None
         self._assigned: dict[int, int] = {}
         self._epochs: dict[int, int] = {}
@@ -139,6 +143,13 @@ class Tail:
         except KafkaException as error:
             raise AskError(self._trouble or fault_of(error.args[0], self._topic)) from None
         return {each.partition: each.offset if each.error is None and each.offset >= 0 else None for each in found}
+
+    @property
+    def disconnects(self) -> int:
+        """How often a connection was lost or not made: what comes by the next one may be of another cluster. Counted
+        before a message of a later connection is given.
+        """
+        return self._disconnects
 
     def trouble(self) -> Fault | None:
         """The last error of librdkafka since the last message, if any."""
@@ -198,6 +209,8 @@ class Tail:
 
     def _on_error(self, error: KafkaError) -> None:
         code = error.code()
+        if code in _DISCONNECTED:
+            self._disconnects += 1
         # librdkafka reports each broker that is down, and then that all are: only the last means that no message can
         # come.
         if code == KafkaError._AUTHENTICATION or error.fatal():

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from exporter import catalogue
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.log.tail import Polled
-from exporter.model import Fact, KnownIds, LoggedTransactions, Outcome, Reason, ReleaseTimes, UncleanEnds
+from exporter.model import Fact, Fault, KnownIds, LoggedTransactions, Outcome, Reason, ReleaseTimes, UncleanEnds
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
 from exporter.transactions.log_changes import LogChanges
 from exporter.transactions.records import Status, decode_key, decode_value
@@ -569,6 +569,55 @@ def test_a_partition_that_is_not_read_on_while_its_end_moves_is_a_fault_and_is_r
         world.time.pass_(10.0)
         assert not read(world, source).faults
     assert len(world.reconnected) == attempts
+
+
+# --- Another cluster, and another log ---
+
+
+def test_after_a_lost_connection_nothing_is_taken_until_the_cluster_is_confirmed() -> None:
+    world = world_of()
+    story = LogScript(world, "app-1")
+    source = source_of(world)
+    read(world, source)
+    story["app-1"].initialise()
+    story.commit("app-1")
+    assert counts(read(world, source)) == {"committed": 1}
+    world.disconnects += 1
+    world.other = Fault(Reason.IDENTITY, "broker 1 belongs to the cluster B")
+    story.commit("app-1")
+    for _ in range(3):
+        seen = read(world, source)
+        assert counts(seen) in ({"committed": 1}, {})
+        world.time.pass_(6.0)
+    assert seen.reasons == {Reason.IDENTITY}
+    assert LoggedTransactions not in seen.facts, "what is open is not known"
+    world.other = None
+    read(world, source)
+    world.time.pass_(6.0)
+    assert counts(read(world, source)) == {"committed": 2}
+
+
+def test_another_log_of_the_same_cluster_gets_a_state_of_its_own(tmp_path: Path) -> None:
+    def process(world: FakeKafka, commits: int) -> Counter[str]:
+        source = source_of(world, tmp_path)
+        read(world, source)
+        story = LogScript(world, "app-1")
+        story._offset = world.topics[LOG][0].high_watermark
+        story["app-1"].initialise()
+        for _ in range(commits):
+            story.commit("app-1")
+        seen = read(world, source)
+        source.close()
+        return counts(seen)
+
+    first, formatted = world_of(), world_of()
+    first.topic_ids, formatted.topic_ids = {LOG: "A"}, {LOG: "B"}
+    assert process(first, 3) == {"committed": 3}
+    kept = (tmp_path / "cluster-1" / "txnlog.json").read_text()
+    assert process(formatted, 2) == {"committed": 2}
+    assert (tmp_path / "cluster-1" / "txnlog.json").read_text() == kept
+    assert process(formatted, 1) == {"committed": 3}
+    assert process(first, 1) == {"committed": 4}
 
 
 # --- A log that is not what it was ---
