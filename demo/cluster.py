@@ -130,7 +130,7 @@ class KafkaCluster:
         self._node_properties = dict(node_properties or {})
         self._jvm_options = jvm_options
         self._heap_mb = heap_mb
-        self._cluster_uuid = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "x")
+        self._cluster_uuid = new_cluster_uuid()
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-"))
         self.processes = ProcessGroup(self.folder)
         self._nodes = tuple(BrokerNode(node, self._argv(node), self.processes) for node in self._shape.nodes)
@@ -227,6 +227,20 @@ class KafkaCluster:
             yield broker
         self.version = version
 
+    def format_again(self, *, same_id: bool, deadline: Deadline | None = None) -> None:
+        """Stop all nodes and start them without their data, as a new cluster at the same addresses."""
+        until = deadline or Deadline.after(START_SECONDS)
+        for node in self._nodes:
+            node.stop()
+        for each in self._shape.nodes:
+            shutil.rmtree(self.folder / f"data-{each.id}", ignore_errors=True)
+        if not same_id:
+            self._cluster_uuid = new_cluster_uuid()
+        self._format(until)
+        for node in self._nodes:
+            node.start()
+        self.wait_ready(until)
+
     def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
         """Create a topic on as many brokers as there are, and wait until it has leaders."""
         admin = self.admin()
@@ -317,6 +331,11 @@ def _members(broker: BrokerNode, deadline: Deadline) -> set[int]:
         return set(admin.list_topics(timeout=max(0.1, min(2.0, deadline.remaining()))).brokers)
     except KafkaException:
         return set()
+
+
+def new_cluster_uuid() -> str:
+    """A cluster id as ``kafka-storage.sh random-uuid`` makes them. None begins with a dash."""
+    return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "x")
 
 
 def _quiet(_: str) -> None:

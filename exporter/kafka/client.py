@@ -11,11 +11,19 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from exporter.kafka.answers import Answers
 from exporter.kafka.faults import BROKEN, AskError, refusal
+from exporter.kafka.identity import ClusterIdentityCheck
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.properties.rules import split_address
 from exporter.kafka.requests.configs import AT_ONCE, Resource, configs_request, read_configs
-from exporter.kafka.requests.metadata import Metadata, MetadataMemo, PartitionMetadata, read_metadata
-from exporter.kafka.transport.connection import Request, Response
+from exporter.kafka.requests.metadata import (
+    TRANSACTION_STATE,
+    Metadata,
+    MetadataMemo,
+    PartitionMetadata,
+    metadata_request,
+    read_metadata,
+)
+from exporter.kafka.transport.connection import BrokerConnection, Request, Response
 from exporter.kafka.transport.pool import ChannelPool
 from exporter.kafka.view import ClusterView
 from exporter.model import Clock, Deadline, Fault, Reason
@@ -34,7 +42,14 @@ SHARE = 0.3
 """Share of a read's remaining time that one request to the brokers may take."""
 MIN_SHARE = 0.5
 
-_WORST_FIRST = (Reason.AUTHENTICATION, Reason.UNSUPPORTED, Reason.MALFORMED, Reason.TIMEOUT, Reason.UNREACHABLE)
+_WORST_FIRST = (
+    Reason.IDENTITY,
+    Reason.AUTHENTICATION,
+    Reason.UNSUPPORTED,
+    Reason.MALFORMED,
+    Reason.TIMEOUT,
+    Reason.UNREACHABLE,
+)
 
 GET_TELEMETRY_SUBSCRIPTIONS = 71
 """ApiKeys.java (KIP-714)."""
@@ -50,7 +65,8 @@ class ClusterClient:
     def __init__(self, properties: Properties, clock: Clock | None = None) -> None:
         self._properties = properties
         self._clock = clock or Clock()
-        self._pool = ChannelPool(properties, self._clock)
+        self._identity = ClusterIdentityCheck()
+        self._pool = ChannelPool(properties, self._clock, self._check_connection)
         self._lock = threading.Lock()
         self._refresh = threading.Lock()
         self._brokers: Mapping[int, tuple[str, int]] = MappingProxyType({})
@@ -94,6 +110,32 @@ class ClusterClient:
         finally:
             self._refresh.release()
 
+    def verify_identity(self, deadline: Deadline) -> None:
+        """Check by new connections that the same cluster, and the same transaction log, is at its addresses. Raises
+        AskError where another one answers, or none.
+        """
+        requests = [
+            (address, _label(node, address), metadata_request((TRANSACTION_STATE,)))
+            for node, address in self._brokers.items()
+        ]
+        pool = ChannelPool(self._properties, self._clock, self._check_connection)
+        try:
+            answers = pool.submit(requests, deadline)
+        finally:
+            pool.close()
+        refused = [answer for answer in answers if isinstance(answer, Fault)]
+        other = [fault for fault in refused if fault.reason is Reason.IDENTITY]
+        if other:
+            raise AskError(other[0])
+        if len(refused) == len(requests):
+            raise AskError(self._nobody(refused))
+
+    def _check_connection(self, connection: BrokerConnection, deadline: Deadline) -> None:
+        """Check a new connection before it is used; the first one is checked by the answer that names the cluster."""
+        if self._identity.known:
+            said = connection.call(metadata_request((TRANSACTION_STATE,)), deadline)
+            self._identity.check(connection.label, read_metadata(said))
+
     def confirmed(self, deadline: Deadline, topics: Sequence[str]) -> Metadata:
         """The newest metadata of these topics among all brokers. Raises AskError when none answers.
 
@@ -108,6 +150,8 @@ class ClusterClient:
             return self.metadata(deadline, topics)
         newest: dict[str, Mapping[int, PartitionMetadata]] = {}
         ids: dict[str, str] = {}
+        for node, answer in answers.items():
+            self._identity.check(f"broker {node}", read_metadata(answer))
         merged = [self._merge(read_metadata(answer), node, asked_at)[0] for node, answer in answers.items()]
         for each in merged:
             newest |= each.topics
@@ -161,6 +205,7 @@ class ClusterClient:
         for address, answer in self._each(request, deadline, faults):
             said = read_metadata(answer)
             node = _node_at(address, answer)
+            self._identity.check(f"{address[0]}:{address[1]}", said)
             metadata, is_older = self._merge(said, node, asked_at)
             if not is_older:
                 self._adopt(answer)

@@ -41,6 +41,16 @@ class LogSeed:
         """Whether the coordinators were asked once, or need not be."""
         return self._unseeded is not None
 
+    def again(self, number: int) -> None:
+        """Ask again about this partition of the log, which lost records: not at once, as a coordinator that has just
+        been elected may answer with an empty list.
+        """
+        self.log_is_new = False
+        if self._unseeded is not None:
+            self._unseeded.add(number)
+        self._next_at = self._cluster.clock.monotonic() + FIRST_WAIT
+        self._wait = FIRST_WAIT
+
     def read(self, log: LogTail, partitions: int, log_now: Callable[[], float], deadline: Deadline) -> None:
         """Ask when it is due, and pass on what the coordinators know. ``log_now`` returns log time, Unix seconds.
 
@@ -72,6 +82,9 @@ class LogSeed:
         self._unseeded = set(asked.silent)
         if not asked.faults:
             self._aggregates.complete_since(log_now())
+        for number in log.unknown.keys() - self._unseeded:
+            log.machine(number).settle_unknown()
+            log.take(number, ())
         if not self._unseeded and now >= self._forget_at:
             self._forget_at = float("inf")
             self._aggregates.ids_are_known()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -45,12 +46,13 @@ from exporter.transactions.census import Census
 from exporter.transactions.clock import coordinator_time
 from exporter.transactions.keeper import Keeper
 from exporter.transactions.last_hour import LastHour
+from exporter.transactions.log_changes import BEFORE, NO_CHANGES, LogChanges, Window
 from exporter.transactions.positions import check_positions
-from exporter.transactions.progress import PartitionProgress
+from exporter.transactions.progress import NO_EPOCH, PartitionProgress
 from exporter.transactions.recent_decisions import DecisionTail
 from exporter.transactions.records import TOPIC
 from exporter.transactions.saved import Saved, begin
-from exporter.transactions.tail import LogTail
+from exporter.transactions.tail import STUCK_SECONDS, LogTail
 
 PACE = 1.0
 """Seconds from one read to the next: a settled outcome is on /metrics within two of them."""
@@ -117,6 +119,9 @@ class TxnlogSource(KafkaSource):
         self._opened_of = -1
         self._places = PrecommitPlaces()
         self._stalls: Stalls | None = None
+        self._reconnected_at = -math.inf
+        self._lost: dict[int, int] = {}  # partitions that lost records, and from which offset on
+        self._losses = 0  # those of the tail that are saved
 
     def close(self) -> None:
         self._save(whole=True)
@@ -143,11 +148,19 @@ class TxnlogSource(KafkaSource):
             self._places.note(stalls.stalls if stalls is not None else ())
         try:
             if self._look_due():
+                if self._log is not None and self._log.unconfirmed:
+                    self._cluster.client.verify_identity(deadline.within(LOOK_SECONDS))
                 self._look(deadline.within(LOOK_SECONDS))
+                if self._log is not None and self._log.unconfirmed and self._seen:
+                    self._log.confirm()
+                self._forget_lost()
                 if self._log is not None and self._seen:
                     self._seed.read(self._log, self._seen, self._log_now, deadline.within(SEED_SECONDS))
         except AskError as error:
             self._look_faults = (error.fault,)
+            self._looked_at = self._cluster.clock.monotonic()
+            if self._log is not None and error.fault.reason is Reason.IDENTITY:
+                self._log.unconfirmed = True
             if self._log is not None:
                 self._log.asked({}, self._cluster.clock.monotonic())
         yield from self._look_faults
@@ -158,6 +171,11 @@ class TxnlogSource(KafkaSource):
             self._log.reached(log_ends, asked_at)
             self.pace = HURRIED_PACE if self._log.hurries else PACE
         yield from self._trouble()
+        yield from self._unknown()
+        yield from self._stuck()
+        yield LogChanges(
+            {number: each.changes for number, each in self._progress.items() if each.changes != NO_CHANGES}
+        )
         counts = gauges = False
         if self._empty or (self._log is not None and self._log.readable):
             if counts := self._counters_go_on():
@@ -183,7 +201,7 @@ class TxnlogSource(KafkaSource):
 
     def _look_due(self) -> bool:
         # While the log, or a part of it, is missing, every read requests the metadata.
-        behind = self._log is not None and (len(self._progress) < self._seen or self._log.gone)
+        behind = self._log is not None and (len(self._progress) < self._seen or self._log.gone or self._log.unconfirmed)
         interval = CHECK_INTERVAL if (self._progress and not behind) or self._look_faults else PACE
         now = self._cluster.clock.monotonic()
         return self._looked_at is None or now - self._looked_at >= interval
@@ -196,12 +214,16 @@ class TxnlogSource(KafkaSource):
         if fault is not None and fault.reason is not Reason.UNKNOWN_TOPIC:
             raise AskError(fault)
         partitions = metadata.topics.get(TOPIC, {})
+        if not partitions and self._log is not None:
+            self._log.unconfirmed = True  # a topic of this name may be another one
         self._seen = len(partitions)
         if self._saved is None:
-            self._saved, self._undecodable = self._keeper.load(self._cluster.cluster_id, self._aggregates)
+            topic_id = metadata.topic_ids.get(TOPIC, "")
+            self._saved, self._undecodable = self._keeper.load(self._cluster.cluster_id, topic_id, self._aggregates)
             known = self._saved.log_partitions
             self._log_partitions = len(partitions) if known is None else known
             self._seed.log_is_new = not partitions
+        self._keeper.identify(metadata.topic_ids.get(TOPIC, ""))
         wanted = [TopicPartition(TOPIC, number) for number in partitions]
         ends = end_offsets(self._cluster.client, metadata, wanted, Isolation.READ_UNCOMMITTED, deadline)
         self._look_faults = ends.faults
@@ -211,10 +233,55 @@ class TxnlogSource(KafkaSource):
             with_open = [number for number in self._log.with_open() if number in found]
             self._log.log_ends_asked(self._ask_log_ends(metadata, with_open, deadline), asked_at)
         self._start(metadata, self._saved, found, asked_at, deadline)
-        if self._log is not None and (gone := self._log.gone):
-            # A broker's answer decides about positions that the log does not have.
-            self._look_faults += check_positions(self._cluster.client, metadata, gone, deadline, seen=True)
-            self._log.assign()
+        if self._log is not None:
+            gone = self._log.gone
+            elected = {
+                number: each
+                for number, each in self._progress.items()
+                if number in found and metadata.leader_epoch(TopicPartition(TOPIC, number)) != each.confirmed
+            }
+            if gone or elected:
+                # A broker's answer decides about positions that the log does not have.
+                lost = self._check(metadata, {**elected, **gone}, deadline, seen=True)
+                if gone or lost:
+                    self._log.assign()
+            self._note_confirmed(metadata, found, asked_at)
+            self._follow_leaders(metadata)
+
+    def _check(
+        self, metadata: Metadata, progress: Mapping[int, PartitionProgress], deadline: Deadline, *, seen: bool
+    ) -> bool:
+        """Check positions, and note elections and losses. Returns whether records were lost."""
+        confirmed = {number: each.confirmed for number, each in progress.items()}
+        checked = check_positions(self._cluster.client, metadata, progress, deadline, seen=seen)
+        self._look_faults += checked.faults
+        clock = self._cluster.clock
+        for number, each in progress.items():
+            since, monotonic_since = each.confirmed_at or (BEFORE, BEFORE)
+            offset = max(each.next, each.position)
+            window = Window(since, clock.wall(), offset, monotonic_since, clock.monotonic())
+            if each.confirmed != confirmed[number] != NO_EPOCH:
+                each.changes = each.changes.with_election(window)
+            if number in checked.lost:
+                each.changes = each.changes.with_loss(window)
+        self._lost |= checked.lost
+        return bool(checked.lost)
+
+    def _note_confirmed(self, metadata: Metadata, answered: Container[int], asked_at: float) -> None:
+        clock = self._cluster.clock
+        instant = clock.wall() - (clock.monotonic() - asked_at), asked_at
+        for number, each in self._progress.items():
+            if number in answered and metadata.leader_epoch(TopicPartition(TOPIC, number)) == each.confirmed:
+                each.confirmed_at = instant
+
+    def _forget_lost(self) -> None:
+        """Make unknown what only lost records showed. Its end is an answer of the coordinator, or the next record."""
+        if self._log is None or not self._lost:
+            return
+        for number, offset in self._lost.items():
+            self._log.lose(number, offset)
+            self._seed.again(number)
+        self._lost = {}
 
     def _start(
         self, metadata: Metadata, saved: Saved, ends: Mapping[int, int], asked_at: float, deadline: Deadline
@@ -244,7 +311,9 @@ class TxnlogSource(KafkaSource):
             if left is not None:
                 self._targets[number] = end
         kept = {number: each for number, each in begun.items() if number in saved.partitions}
-        self._look_faults += check_positions(self._cluster.client, metadata, kept, deadline, seen=False)
+        for number in begun.keys() - kept.keys():
+            begun[number].confirmed = metadata.leader_epoch(TopicPartition(TOPIC, number))
+        self._check(metadata, kept, deadline, seen=False)
         self._log.begin({number: (each, saved.partitions.pop(number, None)) for number, each in begun.items()})
 
     def _log_ends(self, numbers: Sequence[int], deadline: Deadline) -> dict[int, int]:
@@ -305,6 +374,34 @@ class TxnlogSource(KafkaSource):
         # The fault of the request for log ends is more exact than librdkafka's "all brokers are down".
         if fault is not None and (fault.reason is Reason.AUTHORIZATION or not self._look_faults):
             yield fault
+
+    def _unknown(self) -> Iterator[Fault]:
+        for number, ids in self._log.unknown.items() if self._log is not None else ():
+            text = f"{TOPIC}-{number} lost records that were read: whether {ids} of its ids have a transaction open"
+            yield Fault(Reason.LOST, f"{text} is unknown until its coordinator answers, or until their next record")
+
+    def _stuck(self) -> Iterator[Fault]:
+        for number, seconds in self._log.stuck().items() if self._log is not None else ():
+            progress = self._progress[number]
+            yield Fault(
+                Reason.STALE,
+                f"{TOPIC}-{number} is read up to offset {progress.next} for {seconds:.0f} s, and its leader has records"
+                f" up to {progress.end}: the broker that is read was deposed and does not know it, or cannot"
+                " be reached; reading goes to the new leader",
+            )
+
+    def _follow_leaders(self, metadata: Metadata) -> None:
+        """Read partitions that are stuck from the brokers that lead them by the newest metadata."""
+        if self._log is None or not (stuck := self._log.stuck()):
+            return
+        now = self._cluster.clock.monotonic()
+        if now - self._reconnected_at < STUCK_SECONDS:
+            return
+        leaders = {metadata.leader(TOPIC, number) for number in stuck}
+        servers = [metadata.brokers[node] for node in sorted(leaders - {None}) if node in metadata.brokers]
+        if servers:
+            self._reconnected_at = now
+            self._log.reconnect(",".join(servers))
 
     def _counters(self) -> Iterator[Sample | SampleBatch | Fact]:
         undecodable, lost = (self._log.undecodable, self._log.lost) if self._log is not None else (0, 0)
@@ -371,6 +468,7 @@ class TxnlogSource(KafkaSource):
         if self._log is not None:
             if not self._log.current:
                 missing.append(f"the tail of {TOPIC} is behind its end")
+            missing += [fault.detail for fault in self._unknown()]
             missing += [fault.detail for fault in list(self._log.unread.values())[:3]]
         return tuple(dict.fromkeys(missing))
 
@@ -379,4 +477,8 @@ class TxnlogSource(KafkaSource):
             return
         waiting = self._saved.partitions
         now = self._cluster.clock.monotonic()
+        losses = self._log.losses if self._log is not None else 0
+        # A snapshot has ids as lost records showed them.
+        whole |= losses != self._losses
+        self._losses = losses
         self._keeper.save(self._log, self._aggregates, self._log_partitions or 0, waiting, now, whole=whole)

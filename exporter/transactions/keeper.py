@@ -29,7 +29,9 @@ class Keeper:
 
     def __init__(self, state: StateDir, name: str) -> None:
         self._state = state
-        self._name = name
+        self._name = self._first_name = name
+        self._topic_id = ""
+        self._other = False  # the saved state is that of another log, and the topic id of this one is not known yet
         self._cluster_id = ""
         self._generation = 0
         self._snapshot_at: float | None = None  # monotonic
@@ -39,8 +41,19 @@ class Keeper:
         self._journalled = False  # since the last snapshot
         self._lost = False  # a line of the journal could not be written
 
-    def load(self, cluster_id: str, aggregates: Aggregates) -> tuple[Saved, int]:
-        """Restore the state of the last process: its counters, and its count of undecodable records.
+    def identify(self, topic_id: str) -> None:
+        """Name the log that is read, by its topic id; "" while it is not known. The saved state of another log of the
+        same cluster id, which was formatted again, stays as it is: this one's has a name of its own.
+        """
+        if not topic_id or topic_id == self._topic_id:
+            return
+        self._topic_id = topic_id
+        if self._other:
+            self._name, self._other = f"{self._name}-{topic_id}", False
+
+    def load(self, cluster_id: str, topic_id: str, aggregates: Aggregates) -> tuple[Saved, int]:
+        """Restore the state of the last process: its counters, and its count of undecodable records. ``topic_id`` is
+        that of the log, "" where it does not exist yet or has none.
 
         Without a usable state counters begin at 0; a log line has the reason.
         """
@@ -48,6 +61,19 @@ class Keeper:
         if not self._state.kept:
             return Saved(), 0
         document = self._state.load(cluster_id, self._name)
+        if (of := str(document.get("topic_id", ""))) and of != topic_id:
+            log.warning(
+                "the transaction log of %s is not the one of the saved state (topic id %s): that state stays, and"
+                " this log gets one of its own",
+                cluster_id,
+                of,
+            )
+            self._other = True
+            if not topic_id:
+                return Saved(), 0
+        self.identify(topic_id)
+        if self._name != self._first_name:
+            document = self._state.load(cluster_id, self._name)
         try:
             undecodable = 0
             saved = read(document, self._state.journal(cluster_id, self._name))
@@ -88,7 +114,7 @@ class Keeper:
         ``log_partitions`` is how many the log had at the first start. ``now`` is monotonic; ``whole`` asks for a
         snapshot.
         """
-        if not self._state.kept:
+        if not self._state.kept or self._other:
             return
         positions = tail.positions() if tail is not None else {}
         undecodable = tail.undecodable if tail is not None else 0
@@ -133,6 +159,7 @@ class Keeper:
         counters["undecodable"] = tail.undecodable if tail is not None else 0
         document = {
             "format": FORMAT,
+            "topic_id": self._topic_id,
             "generation": self._generation + 1,
             "log_partitions": log_partitions,
             "partitions": partitions,

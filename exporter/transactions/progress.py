@@ -8,11 +8,26 @@ an outcome that was still pending.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from exporter.transactions.log_changes import NO_CHANGES, PartitionChanges
+
 CONTEXT_RECORDS = 1000
 """Records that a restart reads again before it counts, to know where the ids were: a coordinator may write a Complete
 record twice.
 """
 NO_EPOCH = -1
+MOST_EPOCHS = 32
+"""Leader epochs whose first offset is kept: to know from where on the log of another leader differs."""
+
+
+class Agreement(NamedTuple):
+    """How far a leader's log has what was read: up to the offset ``until``, exclusive. ``ask`` is another leader epoch
+    whose end decides it, None where ``until`` is final.
+    """
+
+    until: int
+    ask: int | None = None
 
 
 class PartitionProgress:
@@ -22,9 +37,14 @@ class PartitionProgress:
         "_anchor_at",
         "_anchor_ms",
         "_anchor_next",
+        "_waits_at",
         "asked_at",
+        "changes",
+        "confirmed",
+        "confirmed_at",
         "end",
         "epoch",
+        "epochs",
         "gone",
         "log_end",
         "log_end_asked_at",
@@ -33,6 +53,8 @@ class PartitionProgress:
         "position",
         "refused",
         "unsettled",
+        "waits_since",
+        "wanted",
         "whole_at",
     )
 
@@ -44,11 +66,21 @@ class PartitionProgress:
         *,
         epoch: int = NO_EPOCH,
         lost: int = 0,
+        epochs: tuple[tuple[int, int], ...] = (),
+        confirmed: int = NO_EPOCH,
+        changes: PartitionChanges = NO_CHANGES,
     ) -> None:
         self.next = start
         self.position = position
         self.unsettled = set(unsettled)  # finished before the last process ended, and not counted by it, by offset
         self.epoch = epoch  # the leader epoch of the record before ``next``; NO_EPOCH when it is not known
+        self.epochs = list(epochs)  # the leader epochs of records that were read, with the first offset of each
+        self.confirmed = confirmed  # the newest leader epoch whose leader has what was read
+        self.confirmed_at: tuple[float, float] | None = None  # when it was last known so: Unix seconds, monotonic
+        self.wanted = NO_EPOCH  # that of a record which is read once its leader has confirmed what is before it
+        self.changes = changes
+        self.waits_since: float | None = None  # monotonic: since when nothing was read although there is more
+        self._waits_at = start
         self.end: int | None = None  # the high watermark when it was last asked for; None: no answer
         self.asked_at: float | None = None  # monotonic instant at which it was asked for
         self.log_end: int | None = None  # when it was last asked for and answered
@@ -86,6 +118,21 @@ class PartitionProgress:
         self.next = max(self.next, offset + 1)
         self.refused = False
 
+    def in_epoch(self, epoch: int, offset: int) -> None:
+        """Note that the record at ``offset`` is of this leader epoch, and all from it on up to now."""
+        if not self.epochs or self.epochs[-1][0] < epoch:
+            self.epochs = [*self.epochs[1 - MOST_EPOCHS :], (epoch, offset)]
+
+    def continues(self, epoch: int | None) -> bool:
+        """Return whether a record of this leader epoch surely follows what was read. If not, another leader was elected
+        that may lack some of it; and a broker that lost it may have other records of an earlier epoch there.
+        """
+        if epoch is None or epoch in (self.epoch, NO_EPOCH):
+            return True
+        if self.next < self.position or self.epoch == NO_EPOCH:
+            return self.confirmed == NO_EPOCH or epoch <= self.confirmed
+        return self.epoch < epoch <= self.confirmed
+
     def reached_end(self, offset: int) -> None:
         """The high watermark was reached at ``offset``."""
         if offset > self.next:
@@ -106,6 +153,15 @@ class PartitionProgress:
         if self.log_end is not None and self.next >= self.log_end:
             self.whole_at = self.log_end_asked_at
 
+    def note_wait(self, monotonic: float, *, busy: bool) -> None:
+        """Note at the end of a read whether this partition has records that did not come. ``busy``: records of others
+        were read until the time was over.
+        """
+        if busy or not self.lag or self.refused or self.gone or self.next != self._waits_at:
+            self.waits_since, self._waits_at = None, self.next
+        elif self.waits_since is None:
+            self.waits_since = monotonic
+
     @property
     def current(self) -> bool:
         """Whether the partition was read to the end that it had at the last request. False while a request has no
@@ -120,6 +176,23 @@ class PartitionProgress:
 
     # --- Lost records ---
 
+    def agreed(self, asked: int, epoch: int, end: int) -> Agreement:
+        """How far the leader has what was read, when it says of the leader epoch ``asked`` that its own log has records
+        up to ``epoch``, which ends at the offset ``end``.
+
+        Kafka's followers truncate by the same comparison (KIP-101, KIP-279; AbstractFetcherThread.
+        getOffsetTruncationState): two logs with one record of an epoch are the same up to it, so the end of an epoch
+        says nothing about records of later epochs, which the leader never had.
+        """
+        earlier = max((known for known, _ in self.epochs if known <= epoch), default=None)
+        if earlier is None:
+            if epoch == asked or not self.epochs:
+                return Agreement(end)
+            return Agreement(min(end, self.epochs[0][1]))
+        if earlier < epoch < asked:
+            return Agreement(end, earlier)
+        return Agreement(min([end, *(first for known, first in self.epochs if known > earlier)]))
+
     def truncated(self, offset: int, epoch: int, *, seen: bool) -> None:
         """The log was truncated at ``offset`` and continues with other records; ``epoch`` is that of the record before.
 
@@ -133,14 +206,15 @@ class PartitionProgress:
         else:
             self.lost += self.position - offset
         self.unsettled = {each for each in self.unsettled if each < offset}
-        self.epoch = epoch
+        self.epochs = [each for each in self.epochs if each[1] < offset]
+        self.epoch = self.epochs[-1][0] if self.epochs else epoch
         self.gone = False
 
     def deleted(self, start: int) -> None:
         """The log begins at ``start``, beyond the next offset: the records in between are lost."""
         self.lost += max(0, start - max(self.next, self.position))
         self.next = max(self.next, start)
-        self.epoch = NO_EPOCH
+        self.epoch, self.epochs = NO_EPOCH, []
         self.gone = False
 
     def given_up(self, end: int) -> None:
@@ -150,7 +224,7 @@ class PartitionProgress:
         self.lost += max(1, end)
         self.next = self.position = end
         self.unsettled.clear()
-        self.epoch = NO_EPOCH
+        self.epoch, self.epochs = NO_EPOCH, []
         self.gone = False
 
     # --- Log time ---

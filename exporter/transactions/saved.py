@@ -16,6 +16,7 @@ from typing import Any
 
 from exporter.model import Outcome
 from exporter.transactions.entries import Ended, Entry
+from exporter.transactions.log_changes import NO_CHANGES, PartitionChanges, read_changes, write_changes
 from exporter.transactions.progress import CONTEXT_RECORDS, NO_EPOCH, PartitionProgress
 from exporter.transactions.state_machine import StateMachine
 
@@ -49,6 +50,9 @@ class SavedPartition:
     lost: int = 0
     taken_at: int | None = None
     ids: list[tuple[Entry, int | None]] = field(default_factory=list)
+    epochs: tuple[tuple[int, int], ...] = ()
+    confirmed: int = NO_EPOCH
+    changes: PartitionChanges = NO_CHANGES
     open_from: int | None = None  # version 0.1: the start offset of the oldest open transaction
 
 
@@ -69,12 +73,17 @@ class Saved:
 
 
 def partition_position(progress: PartitionProgress, machine: StateMachine) -> list[Any]:
-    """The position of counting: offset, leader epoch, offsets of pending aborts that will be counted, lost records."""
+    """The position of counting: offset, leader epoch, offsets of pending aborts that will be counted, lost records,
+    leader epochs with the first offset of each, the confirmed leader epoch, and the changes of the log.
+    """
     waiting = {each.transaction.offset for each in machine.unsettled}
     unsettled = {offset for offset in waiting if progress.counts(offset)}
     if progress.next < progress.position:  # still reading records from before the counters began
         unsettled |= progress.unsettled
-    return [max(progress.next, progress.position), progress.epoch, sorted(unsettled), progress.lost]
+    return [
+        *(max(progress.next, progress.position), progress.epoch, sorted(unsettled), progress.lost),
+        *([list(epoch) for epoch in progress.epochs], progress.confirmed, write_changes(progress.changes)),
+    ]
 
 
 def partition_document(progress: PartitionProgress, machine: StateMachine) -> dict[str, Any]:
@@ -85,7 +94,10 @@ def partition_document(progress: PartitionProgress, machine: StateMachine) -> di
 
 def kept_document(saved: SavedPartition, position: list[Any] | None = None) -> dict[str, Any]:
     """A partition of a snapshot whose ids are still those of an earlier one: it was not read to there since."""
-    at = position or [saved.next, saved.epoch, sorted(saved.unsettled), saved.lost]
+    at = position or [
+        *(saved.next, saved.epoch, sorted(saved.unsettled), saved.lost),
+        *([list(epoch) for epoch in saved.epochs], saved.confirmed, write_changes(saved.changes)),
+    ]
     ids = [_write_entry(entry, due_ms) for entry, due_ms in saved.ids]
     return {"position": at, "taken_at": saved.taken_at, "ids": ids, "open_from": saved.open_from}
 
@@ -124,7 +136,16 @@ def begin(end: int, hour_ago: int | None, saved: SavedPartition | None, *, from_
         return PartitionProgress(0, 0) if from_zero else PartitionProgress(min((end, *recent)), end)
     context = [each for each in (saved.open_from, saved.taken_at) if each is not None]
     start = max(0, min((saved.next, *context, *saved.unsettled)) - CONTEXT_RECORDS)
-    return PartitionProgress(min((start, *recent)), saved.next, saved.unsettled, epoch=saved.epoch, lost=saved.lost)
+    return PartitionProgress(
+        min((start, *recent)),
+        saved.next,
+        saved.unsettled,
+        epoch=saved.epoch,
+        lost=saved.lost,
+        epochs=saved.epochs,
+        confirmed=saved.confirmed,
+        changes=saved.changes,
+    )
 
 
 # --- Reading ---
@@ -157,7 +178,7 @@ def _amend(saved: Saved, line: Mapping[str, Any]) -> None:
         if known is None:
             saved.partitions[int(number)] = _at(position)
         else:
-            known.next, known.epoch, known.unsettled, known.lost = _position(position)
+            _move(known, position)
     saved.log_partitions = max(saved.log_partitions or 0, int(line.get("log_partitions", 0)))
     counters = saved.counters if saved.counters is not None else {}
     for kind, changed in line.get("counters", {}).items():
@@ -169,14 +190,22 @@ def _amend(saved: Saved, line: Mapping[str, Any]) -> None:
 
 
 def _at(position: list[Any]) -> SavedPartition:
-    return SavedPartition(*_position(position))
+    saved = SavedPartition(0)
+    _move(saved, position)
+    return saved
 
 
-def _position(position: list[Any]) -> tuple[int, int, frozenset[int], int]:
-    offset, epoch, unsettled, lost = position
+def _move(saved: SavedPartition, position: list[Any]) -> None:
+    """Set the position of counting. One without epochs and changes is of a version that did not keep them."""
+    offset, epoch, unsettled, lost, *more = position
     if not _is_offset(offset):
         raise ValueError(f"the position {offset!r}")
-    return int(offset), int(epoch), frozenset(int(each) for each in unsettled), int(lost)
+    saved.next, saved.epoch, saved.lost = int(offset), int(epoch), int(lost)
+    saved.unsettled = frozenset(int(each) for each in unsettled)
+    if more:
+        epochs, confirmed, changes = more
+        saved.epochs = tuple((int(known), int(first)) for known, first in epochs)
+        saved.confirmed, saved.changes = int(confirmed), read_changes(changes)
 
 
 def _read_partition(number: int, found: Mapping[str, Any]) -> SavedPartition:

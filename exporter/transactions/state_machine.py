@@ -37,6 +37,7 @@ ROOM = 64
 """Ids of a partition that are objects, at least, before those that are idle are put away."""
 IDLE_MS = 15_000
 _STATUSES = {state: int(status) for status, state in OPEN_STATES.items()}
+_EMPTY, _COMPLETE = 0, 4
 _COMMITTED = Verdict(Outcome.COMMITTED)
 _NOTHING: tuple[Event, ...] = ()
 
@@ -53,6 +54,8 @@ class StateMachine:
         self.finished = FinishedIds(number)  # all others, once they were put there
         self._room = ROOM
         self.open: dict[bytes, Entry] = {}
+        self.unknown: dict[bytes, Entry] = {}  # the log lost their newest record, and their coordinator did not answer
+        self._counted: dict[str, int] = {}  # the begin of the transaction whose end was lost after it was passed on
         self.log_ms = -1
         self._pending = PendingAborts()
 
@@ -66,6 +69,8 @@ class StateMachine:
         entry = self.entries.get(key)
         if entry is None:
             entry = self._take_back(key)
+        if self.unknown:
+            self.unknown.pop(key, None)
         if value is None:
             passed = self._passed(record_ms)
             return passed if entry is None else (*passed, *self._forget(key, entry))
@@ -178,10 +183,13 @@ class StateMachine:
     def seed(self, known: OpenTransaction) -> Sequence[Event]:
         """Add an open transaction as its coordinator described it. Where the log has the id, the log is used."""
         key = encode_key(known.transactional_id)
+        lost = self.unknown.pop(key, None)
         events = self.seed_id(known.transactional_id)
         entry = self._known(key) or self.entries[key]
         if entry.offset >= 0:
             return events
+        if lost is not None and lost.status >= _COMPLETE:
+            self._counted[lost.transactional_id] = lost.start_ms
         entry.status = _STATUSES[known.state]
         entry.producer_id = known.producer_id
         entry.epoch = known.producer_epoch
@@ -193,6 +201,31 @@ class StateMachine:
         entry.view = None
         self.open[key] = entry
         return events
+
+    def lose(self, offset: int) -> int:
+        """Note that the log lost the records from this offset on. What their ids have open is unknown until their
+        coordinator described it (``seed``, ``settle_unknown``) or their next record. Returns how many ids that are.
+
+        Transactions that were passed on as ended stay ended: a coordinator that lost the records may end them again
+        under the same producer id, epoch and start.
+        """
+        for entry in list(self.finished.entries()):
+            if entry.offset >= offset:
+                self._take_back(encode_key(entry.transactional_id))
+        for key, entry in self.entries.items():
+            if entry.offset >= offset:
+                entry.offset = -1
+                entry.view = None
+                self.unknown[key] = entry
+                self.open.pop(key, None)
+        return len(self.unknown)
+
+    def settle_unknown(self) -> None:
+        """Note that the coordinator described every open transaction of this partition: what is unknown is not open."""
+        for entry in self.unknown.values():
+            if entry.open:
+                entry.status = _EMPTY
+        self.unknown.clear()
 
     def seed_id(self, transactional_id: str) -> Sequence[Event]:
         """Add an id that its coordinator has."""
@@ -220,6 +253,7 @@ class StateMachine:
                 self.open[key] = entry
             else:
                 self.open.pop(key, None)
+            self.unknown.pop(key, None)
             if due_ms is not None and entry.pending is not None:
                 self._pending.add(entry.pending, due_ms)
         return events
@@ -241,7 +275,7 @@ class StateMachine:
     def _put_away(self, before: int) -> None:
         for key, entry in list(self.entries.items()):
             idle = entry.offset < 0 or entry.record_ms < before
-            if idle and entry.pending is None and key not in self.open:
+            if idle and entry.pending is None and key not in self.open and key not in self.unknown:
                 with suppress(struct.error):  # what a broken state file has of it stays an object
                     self.finished.put(key, entry)
                     del self.entries[key]
@@ -321,6 +355,8 @@ class StateMachine:
                 entry.layout,
             ),
         )
+        if self._counted and self._counted.pop(entry.transactional_id, None) == start_ms:
+            return events
         if verdict.fence_window_ms is None:
             return (*events, transaction) if events else (transaction,)
         self._pending.add(transaction, record_ms + verdict.fence_window_ms)
@@ -342,6 +378,7 @@ class StateMachine:
     def _forget(self, key: bytes, entry: Entry) -> Sequence[Event]:
         del self.entries[key]
         self.open.pop(key, None)
+        self._counted.pop(entry.transactional_id, None)
         return (*self._settle(entry), Forgotten(entry))
 
 

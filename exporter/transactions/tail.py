@@ -9,7 +9,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, groupby
+from itertools import chain, groupby, takewhile
 from operator import methodcaller
 from typing import Any, NamedTuple
 
@@ -33,6 +33,8 @@ BATCH = 300
 MOST_FAULTS = 10
 """Undecodable records that are logged in one read; a counter has all of them."""
 MOST_UNREAD = 1000
+STUCK_SECONDS = 10.0
+"""Seconds without a record of a partition that has more of them, from which this is a fault."""
 TIDY_SECONDS = 60.0
 """Seconds between two looks for quiet ids."""
 QUIET_MS = 300_000
@@ -64,6 +66,11 @@ class LogTail:
         self.readable = False
         self.changes = 0
         """How often records were taken: without that, no id changes."""
+        self._disconnects = 0
+        self.unconfirmed = False
+        """Whether a connection was lost since the cluster was last confirmed: nothing is read until it is."""
+        self.losses = 0
+        """How often a partition lost records."""
         self.hurries = False
         """Whether ``follow`` ended by its deadline, with records that were not read yet."""
         self.revision = 0
@@ -222,6 +229,23 @@ class LogTail:
                 self._restoring[number] = saved
         self.assign()
 
+    def lose(self, number: int, offset: int) -> int:
+        """Note that the log lost the records from ``offset`` on: what only they showed is unknown. Returns how many ids
+        that are.
+        """
+        self._changed()
+        self.losses += 1
+        kept = self._restoring.get(number)
+        if kept is not None and kept.taken_at is not None:
+            kept.ids = [(entry, due_ms) for entry, due_ms in kept.ids if entry.offset < offset]
+            kept.taken_at = min(kept.taken_at, offset)
+        return self.machine(number).lose(offset)
+
+    @property
+    def unknown(self) -> dict[int, int]:
+        """How many ids have an unknown state, since the log lost their newest record, by its partition."""
+        return {number: len(machine.unknown) for number, machine in self.machines.items() if machine.unknown}
+
     def assign(self) -> None:
         """Assign every partition again at its position: librdkafka reports an end, or a refusal, once for each
         assignment.
@@ -231,6 +255,27 @@ class LogTail:
             {number: progress.next for number, progress in reading.items()},
             {number: progress.epoch for number, progress in reading.items() if progress.next >= progress.position},
         )
+
+    def confirm(self) -> None:
+        """Read on where reading ended, after the brokers were found to be of the same cluster."""
+        self._disconnects = self._tail.disconnects
+        self.unconfirmed = False
+        self.assign()
+
+    def stuck(self) -> dict[int, float]:
+        """The partitions of which nothing was read for ``STUCK_SECONDS`` although their leader has more, and for how
+        many seconds.
+        """
+        now = self._clock.monotonic()
+        waits = {
+            number: now - each.waits_since for number, each in self.progress.items() if each.waits_since is not None
+        }
+        return {number: seconds for number, seconds in waits.items() if seconds >= STUCK_SECONDS}
+
+    def reconnect(self, servers: str) -> None:
+        """Read on by a new client, which asks these brokers who leads."""
+        self._tail.reconnect(servers)
+        self.assign()
 
     def asked(self, ends: Mapping[int, int], asked_at: float) -> None:
         """Set the high watermarks that were requested at ``asked_at``, monotonic; absent ones gave no answer.
@@ -249,11 +294,16 @@ class LogTail:
     def follow(self, deadline: Deadline) -> list[Fault]:
         """Read until the deadline or the end. Returns the faults."""
         self._faults = []
-        while True:
+        while not self.unconfirmed:
             messages = self._tail.poll(BATCH, min(0.5, max(0.05, deadline.remaining())))
+            if self._tail.disconnects != self._disconnects:
+                # Some of these messages may be of the next connection.
+                self.unconfirmed, messages = True, []
             self._take(messages)
             if deadline.over or not messages or (len(messages) < BATCH and not self.lagging):
                 break
+        else:
+            messages = []
         self.hurries = bool(messages) and self.lagging
         now = self._clock.monotonic()
         if tidy := now - self._tidied_at >= TIDY_SECONDS:
@@ -262,6 +312,7 @@ class LogTail:
             machine = self.machine(number)
             progress.timed(machine.log_ms, now)
             progress.note_whole()
+            progress.note_wait(now, busy=self.hurries)
             if number not in self._reached_end and progress.current:
                 self._reached_end.add(number)
                 machine.tidy(machine.log_ms + 1)  # which ids are still in use is not known yet
@@ -305,17 +356,34 @@ class LogTail:
                     self._event(message)
                 continue
             live = newest[number][1] if number in newest else self._is_live(progress, received)
-            last = self._take_run(number, progress, run)
+            last = self._take_confirmed(number, progress, list(run))
             if last is not None:
                 newest[number] = last, live
         for number, (message, live) in newest.items():
             self.machine(number).make_room()
             self.readable = True
             self._coordinators.stamped(message.timestamp()[1] / 1000, received, live=live)
-            progress = self.progress[number]
-            if progress.next >= progress.position:
-                epoch = message.leader_epoch()
-                progress.epoch = NO_EPOCH if epoch is None else epoch
+
+    def _take_confirmed(self, number: int, progress: PartitionProgress, run: list[Polled]) -> Polled | None:
+        """Take messages of one partition up to the first whose leader may lack some of what was read. The partition is
+        read on once that leader was asked. Returns the last that is a new record.
+        """
+        last: Polled | None = None
+        while run and not progress.gone:
+            same = _of_one_epoch(run)
+            epoch = _epoch_of(same[0])
+            if epoch is not None and same[-1].offset() >= progress.next and not progress.continues(epoch):
+                progress.gone, progress.wanted = True, epoch
+                break
+            if epoch not in (None, NO_EPOCH, progress.epoch):
+                progress.in_epoch(epoch, max(same[0].offset(), progress.next))
+            taken = self._take_run(number, progress, same)
+            if taken is not None:
+                last = taken
+                if progress.next >= progress.position:
+                    progress.epoch = NO_EPOCH if epoch is None else epoch
+            run = run[len(same) :]
+        return last
 
     def _take_run(self, number: int, progress: PartitionProgress, run: Iterable[Polled]) -> Polled | None:
         """Take messages of one partition; return the last of them that is a new record."""
@@ -419,3 +487,21 @@ class LogTail:
                 else kept_document(kept, partition_position(progress, machine))
             )
         return found
+
+
+def _of_one_epoch(run: list[Polled]) -> list[Polled]:
+    """The first messages of a run that have the same leader epoch. Records are in the order of epochs, so that two ends
+    of one epoch have it in between; errors, which have none, go with what is before them.
+    """
+    first = _epoch_of(run[0])
+    if first is not None and first == _epoch_of(run[-1]):
+        return run
+    return [run[0], *takewhile(lambda message: _epoch_of(message) in (None, first), run[1:])]
+
+
+def _epoch_of(message: Polled) -> int | None:
+    """The leader epoch of a record, NO_EPOCH where it has none; None for an error."""
+    if message.error() is not None:
+        return None
+    epoch = message.leader_epoch()
+    return NO_EPOCH if epoch is None else epoch

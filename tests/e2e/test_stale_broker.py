@@ -52,7 +52,9 @@ class ClusterByBroker:
 
 
 @pytest.fixture
-def parted() -> Iterator[SeparatedBrokers]:
+def parted(request: pytest.FixtureRequest) -> Iterator[SeparatedBrokers]:
+    """The parameter is how many partitions the transaction log has."""
+    log_partitions = getattr(request, "param", LOG_PARTITIONS)
     port = free_ports(1)[0]
     by_proxy = {"controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{port}"}
     nodes = {
@@ -63,7 +65,7 @@ def parted() -> Iterator[SeparatedBrokers]:
     }
     properties = {"transaction.state.log.min.isr": "1"}
     kafka = KafkaCluster(
-        "4.3.1", 2, properties=properties, node_properties=nodes, transaction_partitions=LOG_PARTITIONS, heap_mb=384
+        "4.3.1", 2, properties=properties, node_properties=nodes, transaction_partitions=log_partitions, heap_mb=384
     )
     with TcpProxy(kafka.controller_port, port) as proxy:
         try:
@@ -151,3 +153,37 @@ def test_a_deposed_leader_makes_no_stall_and_hides_no_commit(
         each for metrics in seen[settled:] for each in metrics.samples(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS)
     ]
     assert "forceTerminateTransaction" not in agent.get("/").text
+
+
+@pytest.mark.parametrize("parted", [1], indirect=True)
+def test_a_tail_whose_only_broker_was_deposed_goes_to_the_new_leader(
+    parted: SeparatedBrokers, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
+) -> None:
+    """librdkafka has a connection to the leader of the log alone, and asks no other broker who leads."""
+    kafka, topic, name = parted.kafka, fresh("orders"), fresh("pay")
+    producer = keep(RdkafkaProducer(kafka, f"{name}-1", timeout=300.0))
+    producer.init()
+    (old,) = leaders_by(kafka.brokers[0].address, "__transaction_state")
+    admin = kafka.admin()
+    admin.create_topics([NewTopic(topic, 1, replica_assignment=[[3 - old]])])[topic].result(30)
+    agent = start_agent("--bootstrap-server", kafka.broker(old).address, *OPTIONS, environment=OFTEN)
+    agent.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, source="txnlog") == 1)
+    producer.run(5, topic)
+    agent.wait_until(lambda seen: committed(seen, name) == 5)
+    new = kafka.broker(3 - old)
+    parted.part(old)
+    until = Deadline.after(60)
+    while leaders_by(new.address, "__transaction_state") != [new.id]:
+        assert poll(until, 0.2), "the leadership did not move"
+    survivor = keep(
+        RdkafkaProducer(
+            ClusterByBroker(kafka.version, kafka.processes, new.address), f"{name}-1", counts=producer.counts
+        )
+    )
+    survivor.init()
+    survivor.run(40, topic)
+    agent.wait_until(lambda seen: committed(seen, name) == 45, timeout=60)
+
+
+def committed(seen: Metrics, name: str) -> float | None:
+    return seen.value(catalogue.TRANSACTIONS_TOTAL, application=name, outcome="committed")

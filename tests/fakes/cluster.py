@@ -80,6 +80,7 @@ class Partition:
     replicas: tuple[int, ...] = (1,)
     isr: tuple[int, ...] = (1,)
     epoch: int = 0
+    epoch_begins: int = 0  # records below this offset are of the epoch before
     deposed: int | None = None
     """A broker that led it in the epoch before, has not learned that it was deposed, and has 5 of 9 records."""
     log_end: int | None = None  # None: the high watermark
@@ -133,6 +134,10 @@ class FakeKafka:
     confirmed_topics: list[Sequence[str]] = field(default_factory=list)
     silent_log: set[int] = field(default_factory=set)  # partitions of the log from which nothing can be fetched
     assigned: tuple[dict[int, int], dict[int, int]] = ({}, {})
+    disconnects: int = 0
+    other: Fault | None = None  # what a check of the cluster's identity gives
+    verified: int = 0
+    reconnected: list[str] = field(default_factory=list)  # the servers of each new client of a tail
     poll_seconds: float = 0.0  # what a poll of a tail that is cut takes
     offset_seconds: float = 0.0  # what brokers take to answer ListOffsets
     unloaded: dict[int, int] = field(default_factory=dict)  # error codes of coordinators that are not loaded
@@ -150,6 +155,8 @@ class FakeKafka:
 
     def metadata(self, deadline: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata:
         self.looks.append(topics)
+        if self.other is not None:
+            raise AskError(self.other)
         if self.down >= self.brokers.keys():
             raise AskError(Fault(Reason.UNREACHABLE, "no broker answers"))
         named = self.topics.keys() if topics is None else [each for each in topics if each in self.topics]
@@ -171,6 +178,11 @@ class FakeKafka:
         self.confirmed_topics.append(topics)
         self.believes = None
         return self.metadata(deadline, topics)
+
+    def verify_identity(self, deadline: Deadline) -> None:
+        self.verified += 1
+        if self.other is not None:
+            raise AskError(self.other)
 
     def stale_brokers(self, deadline: Deadline) -> tuple[Fault, ...]:
         return tuple(self.stale)
@@ -532,7 +544,8 @@ class FakeTail:
             records = [each for each in self._world.log.get(number, ()) if each.offset >= position]
             records = [each for each in records if each.offset < partition.high_watermark]
             for each in records[: max(0, limit - len(found))]:
-                found.append(FakeMessage(None, number, each.offset, each.ms, each.key, each.value, partition.epoch))
+                epoch = partition.epoch - (each.offset < partition.epoch_begins)
+                found.append(FakeMessage(None, number, each.offset, each.ms, each.key, each.value, epoch))
                 self._positions[number] = each.offset + 1
             end = max(partition.high_watermark, self._positions[number])
             waiting = any(each.offset >= self._positions[number] for each in records)
@@ -543,6 +556,13 @@ class FakeTail:
 
     def trouble(self) -> Fault | None:
         return Fault(Reason.UNREACHABLE, "all brokers are down") if self._world.tail_cut else None
+
+    @property
+    def disconnects(self) -> int:
+        return self._world.disconnects
+
+    def reconnect(self, servers: str) -> None:
+        self._world.reconnected.append(servers)
 
     def close(self) -> None:
         """The source holds no resources."""

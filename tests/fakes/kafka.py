@@ -22,7 +22,7 @@ from kafka.protocol.sasl import (
 )
 
 from exporter.kafka.faults import AskError
-from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
+from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata, PartitionMetadata
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 Answer = Callable[[int, Any], Any]
@@ -118,6 +118,8 @@ VERSIONS = {0: (0, 12), 2: (1, 10), 3: (0, 12), 17: (0, 1), 18: (0, 3), 36: (0, 
 class FakeBroker:
     """Answers with what ``handler(name, request)`` gives: a response, bytes as they are, Close or Silence.
 
+    A request for the metadata of the transaction log alone, the check of a new connection, has the name Identity.
+
     ``None`` from the handler means the usual: ApiVersions of Kafka 3.x, and Metadata with this broker alone in it.
     """
 
@@ -177,12 +179,14 @@ class FakeBroker:
         key, version, correlation = struct.unpack_from(">hhi", frame)
         kind = REQUESTS.get(key)
         name = kind.__name__.removesuffix("Request") if kind is not None else str(key)
-        self.names.append(name)
         request = None
         if kind is not None:
             body = io.BytesIO(frame)
             RequestHeader.decode(body, flexible=kind.flexible_version_q(version))  # type: ignore[no-untyped-call]
             request = kind.decode(body, version=version)  # type: ignore[no-untyped-call]
+        if name == "Metadata" and [topic.name for topic in request.topics or ()] == [TRANSACTION_STATE]:
+            name = "Identity"
+        self.names.append(name)
         answer = self._handler(name, request)
         if answer is None:
             answer = self._usual(name)
@@ -200,7 +204,7 @@ class FakeBroker:
     def _usual(self, name: str) -> Any:
         if name == "ApiVersions":
             return api_versions()
-        if name == "Metadata":
+        if name in {"Metadata", "Identity"}:
             return metadata_response([(1, "127.0.0.1", self.port)])
         if name == "SaslHandshake":
             return SaslHandshakeResponse(error_code=0, mechanisms=["PLAIN"])

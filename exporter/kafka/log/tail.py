@@ -57,6 +57,7 @@ _SETTINGS: dict[str, object] = {
 LOOK_INTERVAL = 1.0
 """Seconds between two checks of the files of secrets and certificates."""
 
+_DISCONNECTED = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT)
 _AUTHORIZATION = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
 
@@ -78,6 +79,9 @@ class TailReader(Protocol):
     def assign(self, positions: Mapping[int, int], epochs: Mapping[int, int] | None = None) -> None: ...
     def poll(self, limit: int, seconds: float) -> list[Polled]: ...
     def trouble(self) -> Fault | None: ...
+    def reconnect(self, servers: str) -> None: ...
+    @property
+    def disconnects(self) -> int: ...
     def close(self) -> None: ...
 
 
@@ -94,6 +98,7 @@ class Tail:
         self._topic = topic
         self._monotonic = monotonic
         self._trouble: Fault | None = None
+        self._disconnects = 0
         self._cause: KafkaError | None = None
         self._assigned: dict[int, int] = {}
         self._epochs: dict[int, int] = {}
@@ -139,6 +144,13 @@ class Tail:
             raise AskError(self._trouble or fault_of(error.args[0], self._topic)) from None
         return {each.partition: each.offset if each.error is None and each.offset >= 0 else None for each in found}
 
+    @property
+    def disconnects(self) -> int:
+        """How often a connection was lost or not made: what comes by the next one may be of another cluster. Counted
+        before a message of a later connection is given.
+        """
+        return self._disconnects
+
     def trouble(self) -> Fault | None:
         """The last error of librdkafka since the last message, if any."""
         return self._trouble
@@ -146,8 +158,27 @@ class Tail:
     def close(self) -> None:
         self._consumer.close()
 
-    def _connect(self) -> Consumer:
-        return Consumer({**self._properties.for_confluent(**_SETTINGS), "error_cb": self._on_error}, logger=log)
+    def reconnect(self, servers: str) -> None:
+        """Replace the client by one that asks these brokers (``host:port``, by commas) who leads, and reads on from
+        where the old one was assigned. It stays as it is where the new one cannot be created.
+
+        librdkafka stays with a leader that was deposed and does not know it: that still answers, with an old end.
+        """
+        try:
+            fresh = self._connect(servers)
+        except (KafkaException, TlsError) as error:
+            log.warning("reading %s is not moved to other brokers: %s", self._topic, _why(error))
+            return
+        old, self._consumer = self._consumer, fresh
+        self.assign(self._assigned, self._epochs)
+        self._trouble = self._cause = None
+        old.close()
+
+    def _connect(self, servers: str = "") -> Consumer:
+        settings = {**self._properties.for_confluent(**_SETTINGS), "error_cb": self._on_error}
+        if servers:
+            settings["bootstrap.servers"] = servers
+        return Consumer(settings, logger=log)
 
     def _keep_up(self) -> None:
         """Replace the client when the content of the files has changed and can be used."""
@@ -178,6 +209,8 @@ class Tail:
 
     def _on_error(self, error: KafkaError) -> None:
         code = error.code()
+        if code in _DISCONNECTED:
+            self._disconnects += 1
         # librdkafka reports each broker that is down, and then that all are: only the last means that no message can
         # come.
         if code == KafkaError._AUTHENTICATION or error.fatal():

@@ -34,6 +34,10 @@ IDLE = 540.0
 """Seconds after which an idle connection is replaced: brokers close theirs after 600 (connections.max.idle.ms)."""
 
 
+ConnectionCheck = Callable[[BrokerConnection, Deadline], None]
+"""Called with a new connection before its first request. Raises AskError where it must not be used."""
+
+
 class Job(NamedTuple):
     """One request, and the callback for its response or fault."""
 
@@ -52,12 +56,14 @@ class Channel:
         properties: Properties,
         tokens: TokenProvider | None,
         clock: Clock,
+        check: ConnectionCheck | None = None,
     ) -> None:
         self.label = label
         self.address = address
         self._properties = properties
         self._tokens = tokens
         self._clock = clock
+        self._check = check
         self._setup = int(properties.raw.get("socket.connection.setup.timeout.ms", 10_000)) / 1000
         self._idle = int(properties.raw.get("connections.max.idle.ms", IDLE * 1000)) / 1000
         self._limit = min(
@@ -223,6 +229,8 @@ class Channel:
         self._connection = connection  # for stop()
         try:
             connection.open(deadline)
+            if self._check is not None:
+                self._check(connection, deadline)
         except AskError as error:
             self._drop()
             self._patience.failed()

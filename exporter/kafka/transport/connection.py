@@ -80,6 +80,11 @@ class BrokerConnection:
         self.session_seconds: float | None = None
 
     @property
+    def label(self) -> str:
+        """The broker, for messages."""
+        return self._label
+
+    @property
     def owes(self) -> bool:
         """Whether the answer to a timed-out request is still outstanding."""
         return self._owed is not None

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from exporter.kafka.properties.client import Properties
-from exporter.kafka.transport.channel import Channel, Job
+from exporter.kafka.transport.channel import Channel, ConnectionCheck, Job
 from exporter.kafka.transport.connection import Request, Response
 from exporter.model import Clock, Deadline, Fault, Reason
 
@@ -19,9 +19,10 @@ Address = tuple[str, int]
 class ChannelPool:
     """Thread-safe. A channel is created at the first request to its address."""
 
-    def __init__(self, properties: Properties, clock: Clock) -> None:
+    def __init__(self, properties: Properties, clock: Clock, check: ConnectionCheck | None = None) -> None:
         self._properties = properties
         self._clock = clock
+        self._check = check
         self._tokens = properties.token_provider()
         self._lock = threading.Lock()
         self._channels: dict[Address, Channel] = {}
@@ -76,7 +77,7 @@ class ChannelPool:
         with self._lock:
             channel = self._channels.get(address)
             if channel is None:
-                channel = Channel(label, address, self._properties, self._tokens, self._clock)
+                channel = Channel(label, address, self._properties, self._tokens, self._clock, self._check)
                 self._channels[address] = channel
                 if self._closed:
                     channel.stop()

@@ -229,13 +229,13 @@ def listing(correlation: int = 2) -> bytes:
 
 
 def test_each_broker_is_asked_on_its_own() -> None:
-    with free_port() as gone, broker(lambda name, _: listing(3) if name == "66" else None) as one:
+    with free_port() as gone, broker(lambda name, _: listing(4) if name == "66" else None) as one:
         answer = metadata_response([(1, "127.0.0.1", one.port), (2, "127.0.0.1", int(gone.rpartition(":")[2]))])
         with broker(lambda name, _: answer if name == "Metadata" else None) as boot, client_of(boot) as client:
             client.metadata(soon())
             one_listing = {node: ListTransactionsRequest() for node in (1, 2, 3)}
             answers = client.ask(one_listing, soon())
-    # ApiVersions was asked twice before: at the connect, and for how far the broker has read the metadata.
+    # Asked before: ApiVersions at the connect, the identity, and how far the broker has read the metadata.
     assert not isinstance(answers[1], Fault)
     assert answers[1].transaction_states == []
     assert answers[2].reason is Reason.UNREACHABLE

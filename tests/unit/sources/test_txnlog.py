@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from exporter import catalogue
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.log.tail import Polled
-from exporter.model import Fact, KnownIds, LoggedTransactions, Outcome, Reason, ReleaseTimes, UncleanEnds
+from exporter.model import Fact, Fault, KnownIds, LoggedTransactions, Outcome, Reason, ReleaseTimes, UncleanEnds
 from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
+from exporter.transactions.log_changes import LogChanges
 from exporter.transactions.records import Status, decode_key, decode_value
 from tests.fakes.cluster import LOG, FakeKafka, FakeTransaction, SourceRead, partitions, places, read
 from tests.fakes.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord, GeneratedLog, Written, histories, merge
@@ -533,6 +534,92 @@ def test_state_that_cannot_be_used_begins_anew_with_a_word_in_the_log(
     assert "cannot be used" in caplog.text
 
 
+# --- A broker that is read and is not the leader any more ---
+
+
+def test_a_partition_that_is_not_read_on_while_its_end_moves_is_a_fault_and_is_read_from_its_leader() -> None:
+    world, story = two_partitions()
+    world.brokers[2] = "k2:9092"
+    source = source_of(world)
+    read(world, source)
+    story["app-1"].initialise()
+    story.commit("app-1")
+    read(world, source)
+    world.silent_log = {0}
+    world.topics[LOG][0].leader = 2
+    story.commit("app-1")
+    for _ in range(2):
+        world.time.pass_(5.0)
+        assert not read(world, source).faults
+        story.commit("app-1")
+    world.time.pass_(5.0)
+    seen = read(world, source)
+    assert seen.reasons == {Reason.STALE}
+    assert "__transaction_state-0 is read up to offset 4 for 10 s, and its leader has records" in seen.faults[0].detail
+    world.time.pass_(5.0)
+    read(world, source)
+    assert world.reconnected == ["k2:9092"]
+    world.silent_log = set()
+    world.time.pass_(5.0)
+    seen = read(world, source)
+    assert not seen.faults
+    assert counts(seen) == {"committed": 4}
+    attempts = len(world.reconnected)
+    for _ in range(4):
+        world.time.pass_(10.0)
+        assert not read(world, source).faults
+    assert len(world.reconnected) == attempts
+
+
+# --- Another cluster, and another log ---
+
+
+def test_after_a_lost_connection_nothing_is_taken_until_the_cluster_is_confirmed() -> None:
+    world = world_of()
+    story = LogScript(world, "app-1")
+    source = source_of(world)
+    read(world, source)
+    story["app-1"].initialise()
+    story.commit("app-1")
+    assert counts(read(world, source)) == {"committed": 1}
+    world.disconnects += 1
+    world.other = Fault(Reason.IDENTITY, "broker 1 belongs to the cluster B")
+    story.commit("app-1")
+    for _ in range(3):
+        seen = read(world, source)
+        assert counts(seen) in ({"committed": 1}, {})
+        world.time.pass_(6.0)
+    assert seen.reasons == {Reason.IDENTITY}
+    assert LoggedTransactions not in seen.facts, "what is open is not known"
+    world.other = None
+    read(world, source)
+    world.time.pass_(6.0)
+    assert counts(read(world, source)) == {"committed": 2}
+
+
+def test_another_log_of_the_same_cluster_gets_a_state_of_its_own(tmp_path: Path) -> None:
+    def process(world: FakeKafka, commits: int) -> Counter[str]:
+        source = source_of(world, tmp_path)
+        read(world, source)
+        story = LogScript(world, "app-1")
+        story._offset = world.topics[LOG][0].high_watermark
+        story["app-1"].initialise()
+        for _ in range(commits):
+            story.commit("app-1")
+        seen = read(world, source)
+        source.close()
+        return counts(seen)
+
+    first, formatted = world_of(), world_of()
+    first.topic_ids, formatted.topic_ids = {LOG: "A"}, {LOG: "B"}
+    assert process(first, 3) == {"committed": 3}
+    kept = (tmp_path / "cluster-1" / "txnlog.json").read_text()
+    assert process(formatted, 2) == {"committed": 2}
+    assert (tmp_path / "cluster-1" / "txnlog.json").read_text() == kept
+    assert process(formatted, 1) == {"committed": 3}
+    assert process(first, 1) == {"committed": 4}
+
+
 # --- A log that is not what it was ---
 
 
@@ -562,6 +649,7 @@ def truncate(world: FakeKafka, offset: int, epoch: int) -> None:
     world.log[0] = [record for record in world.log[0] if record.offset < offset]
     partition = world.topics[LOG][0]
     partition.high_watermark, partition.epoch, partition.epoch_end = offset, epoch, (epoch - 1, offset)
+    partition.epoch_begins = offset
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -593,6 +681,119 @@ def test_a_truncated_log_is_read_on_from_where_its_leader_epoch_ended_and_counts
     seen = read(world, source)
     assert counts(seen) == {"committed": 4}
     assert not seen.faults
+
+
+def opened(seen: SourceRead) -> list[str]:
+    return [each.transactional_id for each in fact(seen, LoggedTransactions).opened.transactions]
+
+
+def open_transaction(world: FakeKafka, directory: Path | None = None) -> tuple[LogScript, TxnlogSource]:
+    """The transaction of app-2 is open by the newest record of the log; app-1 has ended one."""
+    story = LogScript(world, "app-1", "app-2")
+    source = source_of(world, directory)
+    read(world, source)
+    for name in ("app-1", "app-2"):
+        story[name].initialise()
+    story.commit("app-1")
+    story["app-2"].add("orders", 0)
+    story.write()
+    assert opened(read(world, source)) == ["app-2"]
+    return story, source
+
+
+def test_a_transaction_whose_records_the_log_lost_is_unknown_until_its_coordinator_answers() -> None:
+    world = world_of()
+    _, source = open_transaction(world)
+    truncate(world, world.log[0][-1].offset, epoch=1)
+    coordinate(world)
+    world.time.pass_(6.0)
+    seen = read(world, source)
+    assert seen.reasons == {Reason.LOST}
+    assert (
+        "lost records that were read: whether 1 of its ids have a transaction open is unknown" in seen.faults[0].detail
+    )
+    known = fact(seen, LoggedTransactions).opened
+    assert (known.transactions, known.complete) == ((), False), "no evidence rests on a lost record"
+    assert any("lost records" in missing for missing in known.missing)
+    changes = fact(seen, LogChanges).of(0)
+    assert len(changes.elected) == len(changes.lost) == 1
+    assert changes.lost[0].until == world.time.wall
+    world.time.pass_(6.0)
+    seen = read(world, source)
+    assert not seen.faults
+    assert fact(seen, LoggedTransactions).opened.complete
+    assert opened(seen) == []
+
+
+def test_what_a_lost_record_had_ended_is_open_again_while_its_coordinator_says_so_and_counts_once() -> None:
+    world = world_of()
+    story, source = open_transaction(world)
+    story["app-2"].end(commit=True, markers_ms=5)
+    decided = len(world.log[0])
+    story.write()
+    ended = world.log[0][decided:]
+    assert counts(read(world, source)) == {"committed": 2}
+    truncate(world, ended[0].offset, epoch=1)
+    coordinate(world)
+    world.time.pass_(6.0)
+    read(world, source)
+    world.time.pass_(6.0)
+    assert opened(read(world, source)) == ["app-2"]
+    world.topics[LOG][0].epoch_end = None
+    world.write(ended)
+    coordinate(world)
+    world.time.pass_(6.0)
+    seen = read(world, source)
+    assert counts(seen) == {"committed": 2}
+    assert opened(seen) == []
+
+
+@pytest.mark.parametrize("killed_after_it_was_seen", [False, True])
+def test_a_restart_restores_nothing_that_the_log_lost(tmp_path: Path, killed_after_it_was_seen: bool) -> None:
+    world = world_of()
+    story, source = open_transaction(world, tmp_path)
+    source.close()
+    truncate(world, world.log[0][-1].offset, epoch=1)
+    coordinate(world)
+    if killed_after_it_was_seen:
+        source = source_of(world, tmp_path)
+        world.time.pass_(6.0)
+        read(world, source)
+    world.topics[LOG][0].epoch_end = None
+    story.ids.pop("app-2")
+    for _ in range(5):  # the log grows beyond the offset of the lost record
+        story._offset = world.topics[LOG][0].high_watermark
+        story.commit("app-1")
+    if not killed_after_it_was_seen:
+        world.topics[LOG][0].epoch_end = (0, 5)
+    again = source_of(world, tmp_path)
+    world.time.pass_(6.0)
+    read(world, again)
+    world.time.pass_(6.0)
+    seen = read(world, again)
+    assert opened(seen) == []
+    assert len(fact(seen, LogChanges).of(0).lost) == 1
+
+
+def test_two_logs_that_part_before_the_last_epoch_agree_only_up_to_there(caplog: pytest.LogCaptureFixture) -> None:
+    """A log was read in the epochs 0 and 1; the next leader has more of epoch 0 instead, and went on in epoch 2."""
+    world = world_of()
+    story = LogScript(world, "app-1")
+    source = source_of(world)
+    read(world, source)
+    story["app-1"].initialise()
+    story.commit("app-1")
+    read(world, source)  # offsets 0 to 3
+    world.topics[LOG][0].epoch = 1
+    story.commit("app-1")
+    for _ in range(2):
+        world.time.pass_(6.0)
+        read(world, source)  # 4 to 6, in epoch 1
+    partition = world.topics[LOG][0]
+    partition.epoch, partition.epoch_end, partition.high_watermark = 2, (0, 30), 40
+    world.time.pass_(6.0)
+    read(world, source)
+    assert "was truncated at offset 4" in caplog.text
 
 
 def test_records_that_were_deleted_before_they_were_read_are_lost(caplog: pytest.LogCaptureFixture) -> None:

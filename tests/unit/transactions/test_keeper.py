@@ -47,7 +47,7 @@ def test_counters_are_whole_as_of_the_last_write_that_was_taken(reads: list[tupl
     files: dict[str, Any] = {}
     disk = MemoryState(files)
     keeper, counted = Keeper(disk, "txnlog"), CountedApplication()
-    keeper.load("c", counted)
+    keeper.load("c", "", counted)
     taken: dict[str, int] = {}
     for at, (task, journal, snapshot) in enumerate(reads):
         disk.takes = {"journal": journal, "snapshot": snapshot}
@@ -57,14 +57,14 @@ def test_counters_are_whole_as_of_the_last_write_that_was_taken(reads: list[tupl
         if disk.wrote and "snapshot" in files:
             taken = dict(counted.counts)
         again = CountedApplication()
-        Keeper(MemoryState(files), "txnlog").load("c", again)
+        Keeper(MemoryState(files), "txnlog").load("c", "", again)
         assert again.counts == taken
 
 
 def test_a_snapshot_that_vanished_with_its_folder_is_written_at_the_next_read(tmp_path: Path) -> None:
     state, counted = StateDir(tmp_path / "state"), CountedApplication()
     keeper = Keeper(state, "txnlog")
-    keeper.load("c", counted)
+    keeper.load("c", "", counted)
     for now, broken in ((0.0, False), (1.0, False), (2.0, True), (3.0, True), (2.0 + RETRY_SECONDS, False)):
         shutil.rmtree(tmp_path / "state", ignore_errors=True)
         (tmp_path / "state").unlink(missing_ok=True)
@@ -74,7 +74,7 @@ def test_a_snapshot_that_vanished_with_its_folder_is_written_at_the_next_read(tm
         keeper.save(None, counted, 1, {0: SavedPartition(0)}, now)
         assert bool(keeper.trouble) == broken
     again = CountedApplication()
-    Keeper(StateDir(tmp_path / "state"), "txnlog").load("c", again)
+    Keeper(StateDir(tmp_path / "state"), "txnlog").load("c", "", again)
     assert again.counts == {"a": 5}
 
 
@@ -83,7 +83,7 @@ def test_a_snapshot_that_was_refused_is_tried_again_before_its_interval_and_not_
     disk, counted = MemoryState(files), CountedApplication()
     disk.takes = {"journal": False, "snapshot": False}
     keeper = Keeper(disk, "txnlog")
-    keeper.load("c", counted)
+    keeper.load("c", "", counted)
     for second in range(round(SNAPSHOT_SECONDS)):
         counted.count("a")
         keeper.save(None, counted, 1, {0: SavedPartition(0)}, float(second))

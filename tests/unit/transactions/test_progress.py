@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.transactions.progress import PartitionProgress
+from exporter.transactions.progress import Agreement, PartitionProgress
 
 offsets = st.integers(0, 5_000)
 
@@ -86,3 +87,58 @@ def test_a_position_that_is_given_up_loses_the_whole_log() -> None:
     progress = PartitionProgress(90, 100, frozenset({95}))
     progress.given_up(40)
     assert (progress.next, progress.position, progress.lost, progress.unsettled) == (40, 40, 40, set())
+
+
+# --- How far another leader's log agrees ---
+
+
+def read_in_epochs(*first_offsets: tuple[int, int], end: int = 30) -> PartitionProgress:
+    progress = PartitionProgress(0, 0)
+    for epoch, offset in first_offsets:
+        progress.in_epoch(epoch, offset)
+        progress.epoch = epoch
+    progress.next = end
+    return progress
+
+
+@pytest.mark.parametrize(
+    ("epoch", "end", "agreed"),
+    [
+        (1, 40, Agreement(40)),  # it has the last record, and more
+        (1, 25, Agreement(25)),
+        (0, 35, Agreement(20)),  # its epoch 0 goes on where another leader's epoch 1 began: both logs have 0 to 19
+        (0, 12, Agreement(12)),
+    ],
+)
+def test_a_leader_without_the_epoch_of_the_last_record_has_nothing_of_that_epoch(
+    epoch: int, end: int, agreed: Agreement
+) -> None:
+    assert read_in_epochs((0, 0), (1, 20)).agreed(1, epoch, end) == agreed
+
+
+def test_a_leader_that_names_an_epoch_which_was_not_read_is_asked_for_the_one_before() -> None:
+    progress = read_in_epochs((0, 0), (3, 20))
+    assert progress.agreed(3, 2, 28).ask == 0
+    assert progress.agreed(0, 0, 10) == Agreement(10)
+    assert progress.agreed(0, 0, 24) == Agreement(20)
+
+
+def test_a_leader_without_any_epoch_that_was_read_has_none_of_its_records() -> None:
+    assert read_in_epochs((4, 10), (5, 20)).agreed(5, 3, 28) == Agreement(10)
+
+
+def test_a_record_of_a_leader_that_was_not_confirmed_does_not_continue_what_was_read() -> None:
+    progress = read_in_epochs((0, 0), (2, 20))
+    progress.confirmed = 3
+    assert [progress.continues(epoch) for epoch in (None, -1, 0, 1, 2, 3, 4)] == [
+        *(True, True),
+        *(False, False),  # no log goes back to an earlier epoch: these are of another one
+        *(True, True),
+        False,
+    ]
+
+
+def test_a_truncated_log_has_the_epoch_of_the_record_before_its_end() -> None:
+    progress = read_in_epochs((0, 0), (1, 20))
+    progress.truncated(20, 0, seen=True)
+    assert (progress.next, progress.epoch, progress.epochs) == (20, 0, [(0, 0)])

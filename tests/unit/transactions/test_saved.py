@@ -138,4 +138,4 @@ def test_a_restart_counts_from_where_the_last_process_stopped_and_reads_what_it_
 
 def test_while_what_was_counted_is_read_again_the_position_stays() -> None:
     progress = begin(9_000, None, SavedPartition(8_000, 5, frozenset({7_990})), from_zero=False)
-    assert partition_position(progress, StateMachine(0)) == [8_000, 5, [7_990], 0]
+    assert partition_position(progress, StateMachine(0)) == [8_000, 5, [7_990], 0, [], -1, [[], []]]
