@@ -15,7 +15,7 @@ import pytest
 
 from demo.certificates import Authority
 from tests.bench.hostile import ATTACKS, PASSWORD
-from tests.hostile.test_process import MEMORY_MB, SECONDS, ConfinedAgent
+from tests.hostile.process import MEMORY_MB, SECONDS, ConfinedAgent
 
 ROOT = Path(__file__).parents[2]
 ATTACK_SECONDS = 8
