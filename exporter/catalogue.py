@@ -12,6 +12,7 @@ from exporter.words import (
     CanaryOutcome,
     CanaryPhase,
     FailureCause,
+    Held,
     ObservedOutcome,
     QueryState,
     TerminationReason,
@@ -168,6 +169,20 @@ EXPORTER_SHARDS = Metric(
     Kind.GAUGE,
     "Number of shards, as given to each of them by --shard; absent without it.",
 )
+HELD_KINDS = tuple(Held)
+EXPORTER_HELD_BYTES = Metric(
+    "kafka_eos_exporter_held_bytes",
+    Kind.GAUGE,
+    "Estimated memory whose size others choose: posted data with its series, requests without an answer, large bodies "
+    "that clients have not taken to their end, answers that are being read.",
+    ("kind",),
+)
+EXPORTER_HELD_LIMIT_BYTES = Metric(
+    "kafka_eos_exporter_held_limit_bytes",
+    Kind.GAUGE,
+    "Limit of kafka_eos_exporter_held_bytes. For answers at least two of the newest body.",
+    ("kind",),
+)
 SOURCE_UP = Metric(
     "kafka_eos_source_up",
     Kind.GAUGE,
@@ -299,6 +314,8 @@ FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS = Metric(
 OF_EACH_AGENT = (
     EXPORTER_BUILD_INFO,
     EXPORTER_SHARDS,
+    EXPORTER_HELD_BYTES,
+    EXPORTER_HELD_LIMIT_BYTES,
     SOURCE_UP,
     SOURCE_BLIND,
     SOURCE_READ_DURATION_SECONDS,
@@ -768,7 +785,7 @@ INGEST_SENDERS = ("clients", "queries", "audits", "telemetry")
 INGEST_KEPT_BYTES = Metric(
     "kafka_eos_ingest_kept_bytes",
     Kind.GAUGE,
-    "Estimated memory of all posted data that is kept; at most ingest.memory.",
+    "Estimated memory of all posted data that is kept, with its series; at most ingest.memory.",
     (),
     "ingest",
 )

@@ -87,3 +87,16 @@ class ObservedOutcome(Word):
     TIMED_OUT = "timed_out"
     FENCED = "fenced"
     UNKNOWN = "unknown"  # it ended between two looks
+
+
+class Held(Word):
+    """Kinds of memory whose size others choose. Each is kept below its limit by the part that holds it."""
+
+    POSTED = "posted"
+    """Posted data with what it becomes in /metrics: the oldest is dropped (``ingest.memory``)."""
+    REQUESTS = "requests"
+    """Requests that are not answered: the client address with the most is cut."""
+    ANSWERS = "answers"
+    """Bodies that clients have not taken to their end: the slowest reader is cut."""
+    READ = "read"
+    """Answers of JVMs and Connect that are being read: the largest is given up."""

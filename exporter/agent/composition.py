@@ -6,23 +6,26 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from exporter import __version__
 from exporter.agent.allocator import collect_seldom, share_one_arena
-from exporter.catalogue import EXPORTER_SHARDS
+from exporter.bounds.ledger import Ledger
+from exporter.bounds.memory import MEMORY
+from exporter.catalogue import EXPORTER_HELD_BYTES, EXPORTER_HELD_LIMIT_BYTES, EXPORTER_SHARDS
 from exporter.config import Config, split_address
 from exporter.core import logs
 from exporter.core.boot import boot_id
 from exporter.exposition.process_metrics import ProcessMetrics, build_info
 from exporter.exposition.render import Exposition
-from exporter.model import Clock, Deadline, Snapshot
+from exporter.model import Clock, Deadline, Sample, Snapshot
 from exporter.settings.layers import ConfigError
 from exporter.web.app import App, PostHandler
 from exporter.web.authentication import Guard
 from exporter.web.config_file import WebFile
 from exporter.web.server import ListenError, Server
+from exporter.words import Held
 
 if TYPE_CHECKING:
     from exporter.agent.clusters import Clusters
@@ -48,7 +51,8 @@ class Agent:
         self._load = load
         self._clock = clock or Clock(boot=boot_id())
         self._shard = config.shard.shard()
-        self._exposition = Exposition(self._clock, own=ProcessMetrics(), shard=self._shard)
+        self._ledger = Ledger(config.ingest.memory if config.ingest.enabled else 0)
+        self._exposition = Exposition(self._clock, own=ProcessMetrics(), shard=self._shard, held=self._held)
         self._receivers, post_handlers = self._ingest(config)
         self._web = WebFile(config.web.config_file)
         app = App(
@@ -63,7 +67,7 @@ class Agent:
             hosts=config.web.allowed_hosts,
         )
         addresses = [split_address(address) for address in config.web.listen_address]
-        self._server = Server(addresses, app, lambda: self._web.config.tls)
+        self._server = Server(addresses, app, lambda: self._web.config.tls, ledger=self._ledger)
         self._changing = threading.Lock()  # held while clusters are built, and while settings are reread
         self._built: Clusters | None = None
 
@@ -177,8 +181,15 @@ class Agent:
         from exporter.ingest.apps import ingest_apps  # noqa: PLC0415
         from exporter.ingest.receivers import receivers_of  # noqa: PLC0415
 
-        receivers = receivers_of(config, self._clock)
+        receivers = receivers_of(config, self._clock, self._ledger)
         return receivers, ingest_apps(receivers, config.ingest.read_token)
+
+    def _held(self) -> Iterator[Sample]:
+        """What others make this process hold."""
+        held = {**self._ledger.held, Held.READ: MEMORY.size}
+        for kind in Held:
+            yield EXPORTER_HELD_BYTES(float(held[kind]), kind)
+            yield EXPORTER_HELD_LIMIT_BYTES(float(self._ledger.limits[kind]), kind)
 
     def _own_snapshot(self) -> Snapshot:
         shards = () if self._shard.whole else (EXPORTER_SHARDS(float(self._shard.count)),)

@@ -290,7 +290,7 @@ class ConnectDocument(TypedDict):
     tasks: dict[str, int]
     """Number of tasks by state."""
     plugins: list[PluginDocument]
-    failed: list[ConnectFailureDocument]
+    failed: Sequence[ConnectFailureDocument]
     notes: list[str]
 
 
@@ -331,7 +331,7 @@ class AuditDocument(TypedDict):
     finished: str | None
     finished_timestamp: float
     seconds_ago: float
-    findings: list[AuditFindingDocument]
+    findings: Sequence[AuditFindingDocument]
     unknown: list[str]
     """Why the verdict is unknown."""
 
@@ -421,8 +421,8 @@ class ClusterDocument(TypedDict):
     torn_markers: list[TornMarkerDocument] | None
     """Found by comparing decisions with markers; null where they are not compared."""
     connect: list[ConnectDocument]
-    spark: list[QueryDocument]
-    audits: list[AuditDocument]
+    spark: Sequence[QueryDocument]
+    audits: Sequence[AuditDocument]
     last_hour: LastHourDocument | None
     """null where the transaction log is not read."""
     posture: PostureDocument | None

@@ -84,8 +84,10 @@ class Exposition:
         families: Iterable[Metric] | None = None,
         own: Callable[[Format], bytes] | None = None,
         shard: Shard = WHOLE,
+        held: Callable[[], Iterable[Sample]] = tuple,
     ) -> None:
-        """``families`` give the order; ``own`` writes the families of the process itself, at the end.
+        """``families`` give the order; ``own`` writes the families of the process itself, at the end. ``held`` gives
+        samples that are made anew for each body.
 
         Metrics that every shard exposes get a label ``shard``, unless there is only one.
         """
@@ -94,7 +96,7 @@ class Exposition:
         self._sharded = {} if shard.whole else {each: _with_shard(each) for each in catalogue.OF_EACH_SHARD}
         rows = catalogue.rows() if families is None else families
         self._order = {self._sharded.get(metric, metric): place for place, metric in enumerate(rows)}
-        self._own = own
+        self._own, self._held = own, held
         self._headers: dict[tuple[Metric, Format], Chunk] = {}
         self._lock = threading.Lock()  # guards the four below; held only briefly
         self._slots: dict[Key, Slot] = {}
@@ -237,6 +239,8 @@ class Exposition:
         for _, slot in slots:
             for each in slot.live(now, self._write):
                 by_family.setdefault(each.metric, []).append(each)
+        for metric, values in self._by_family(self._held()).items():
+            by_family.setdefault(metric, []).append(block(metric, values))
         pieces: list[Chunk] = []
         for metric in sorted(by_family, key=self._place):
             pieces.append(self._header(metric, key.format))

@@ -20,9 +20,11 @@ from requests.auth import HTTPBasicAuth
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
-from exporter.bounds.memory import MOST_BYTES, MemoryShare, NoRoomError
+from exporter.bounds.ledger import LIMITS
+from exporter.bounds.memory import MemoryShare, NoRoomError
 from exporter.http.endpoint import Endpoint, HttpError, Reply, causes
 from exporter.model import Deadline, Fault, Reason
+from exporter.words import Held
 
 CHUNK_BYTES = 16 * 1024
 """Bytes of one read. Decompression makes up to a thousand times as much of them before the size is checked."""
@@ -190,7 +192,7 @@ def _content(reply: requests.Response, max_bytes: int, hold: MemoryShare, deadli
 
 
 def _no_room(url: str, hold: MemoryShare) -> HttpError:
-    size, most = hold.size // 1024 // 1024, MOST_BYTES // 1024 // 1024
+    size, most = hold.size // 1024 // 1024, LIMITS[Held.READ] // 1024 // 1024
     text = f"{url}: reading its answer was given up after {size} MB: all answers together may take {most} MB"
     return HttpError(Fault(Reason.TIMEOUT, text))
 

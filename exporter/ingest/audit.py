@@ -6,12 +6,16 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from exporter.audit_result.result import AuditResult, AuditResultError, parse_result, weight
-from exporter.ingest.budget import Budget
+from exporter.ingest.budget import Budget, series_bytes
 from exporter.ingest.latest import LatestBySender, RefusedError
 from exporter.model import Clock
 
 KEEP_SECONDS = 31 * 86_400.0
 """A result is valid until the next one: the last result of an audit that runs once a month is exposed all the time."""
+
+SERIES_OF_A_TOPIC = 3
+LINE_BYTES = 120
+"""Bytes of a finding in the status document."""
 
 
 class AuditKey(NamedTuple):
@@ -28,7 +32,7 @@ class AuditReceiver:
         """``clusters`` are the names that a result may give; at most ``audits`` are kept."""
         self._clusters = frozenset(clusters)
         self._mail: LatestBySender[AuditKey, AuditResult] = LatestBySender(
-            audits, KEEP_SECONDS, clock, lambda _, result: weight(result), senders="audits", budget=budget
+            audits, KEEP_SECONDS, clock, _weight, senders="audits", budget=budget
         )
 
     def take(self, body: bytes) -> None:
@@ -52,3 +56,11 @@ class AuditReceiver:
     def left_out(self) -> int:
         """Number of audits that posted recently and are not kept."""
         return self._mail.left_out()
+
+
+def _weight(key: AuditKey, result: AuditResult) -> int:
+    """Most bytes of memory that a result takes, with its series in /metrics and its lines in the status document."""
+    labels = (*key, max(result.topics, key=len))
+    series = len(result.topics) * SERIES_OF_A_TOPIC + len(result.findings)
+    lines = sum(LINE_BYTES + 4 * len(finding.topic) for finding in result.findings)
+    return weight(result) + series * series_bytes(*labels) + lines

@@ -1,4 +1,4 @@
-"""Memory limit of all posted documents together: the oldest is dropped first."""
+"""Memory limit of all posted documents together, with what they become in /metrics: the oldest is dropped first."""
 
 from __future__ import annotations
 
@@ -7,11 +7,22 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple
 
+from exporter.bounds.ledger import Ledger
+from exporter.words import Held
+
 DEFAULT_BYTES = 64 * 1024 * 1024
 """An eighth of the memory limit of the chart."""
 
 ENTRY_BYTES = 1000
 """Bytes of a kept value beside the value itself: its key, its place in the order, its rate limit."""
+
+
+_SERIES_BYTES = 600
+"""Bytes of a series beside its text: sample, label set, places in the tables of its family."""
+_NAME_CHARACTERS = 150
+"""Characters of a line besides the values of its labels: names of metric and labels, value."""
+_COPIES = 6
+"""Copies of a line: cached text, family, body in two formats; while one is replaced, text and family once more."""
 
 
 class _Charge(NamedTuple):
@@ -23,8 +34,9 @@ class _Charge(NamedTuple):
 class Budget:
     """Counts the bytes of kept values. Hold its lock around every method."""
 
-    def __init__(self, most: int = DEFAULT_BYTES) -> None:
+    def __init__(self, most: int = DEFAULT_BYTES, ledger: Ledger | None = None) -> None:
         self.most = most
+        self._ledger = ledger or Ledger(most)
         self.lock = threading.RLock()
         self._kept = 0
         self._charges: OrderedDict[Hashable, _Charge] = OrderedDict()  # the oldest comes first
@@ -56,14 +68,22 @@ class Budget:
             oldest.drop()
         self._charges[key] = _Charge(size, senders, drop)
         self._kept += size
+        self._ledger.held[Held.POSTED] = self._kept
 
     def release(self, key: Hashable) -> None:
         """Remove a value that is no longer kept."""
         charge = self._charges.pop(key, None)
         if charge is not None:
             self._kept -= charge.size
+            self._ledger.held[Held.POSTED] = self._kept
 
 
 def text_bytes(*texts: str) -> int:
     """Most that these texts take."""
     return sum(80 + 4 * len(text) for text in texts)
+
+
+def series_bytes(*labels: str) -> int:
+    """Most that a series with these labels takes in /metrics."""
+    characters = _NAME_CHARACTERS + sum(map(len, labels))
+    return _SERIES_BYTES + _COPIES * characters * (1 if all(map(str.isascii, labels)) else 4)

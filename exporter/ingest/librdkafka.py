@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from exporter.catalogue import RDKAFKA_IDEMPOTENCE_STATES, RDKAFKA_TXN_STATES
-from exporter.ingest.budget import Budget, text_bytes
+from exporter.ingest.budget import Budget, series_bytes, text_bytes
 from exporter.ingest.latest import LatestBySender, RefusedError, json_object, named
 from exporter.model import Clock
 
 UNKNOWN = "unknown"
 STATE_BYTES = 500
+MOST_SERIES = 5
 
 
 class ClientKey(NamedTuple):
@@ -67,7 +68,7 @@ class LibrdkafkaReceiver:
         self._clock = clock or Clock()
         self.budget = budget or Budget()
         self._mail: LatestBySender[ClientKey, ClientState] = LatestBySender(
-            clients, expire_after, self._clock, lambda key, _: STATE_BYTES + text_bytes(*key), budget=self.budget
+            clients, expire_after, self._clock, _weight, budget=self.budget
         )
 
     def take(self, body: bytes) -> None:
@@ -87,6 +88,11 @@ class LibrdkafkaReceiver:
     def left_out(self) -> int:
         """Number of clients that reported recently and are not kept."""
         return self._mail.left_out()
+
+
+def _weight(key: ClientKey, _: ClientState) -> int:
+    """Most bytes of memory that a client takes, with its series in /metrics."""
+    return STATE_BYTES + text_bytes(*key) + MOST_SERIES * series_bytes(*key)
 
 
 def _next(before: ClientState | None, report: _Report, wall: float) -> ClientState:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from exporter.bounds.ledger import Ledger
 from exporter.config import Config
 from exporter.ingest.audit import AuditReceiver
 from exporter.ingest.budget import Budget
@@ -23,11 +24,11 @@ class Receivers(NamedTuple):
     budget: Budget
 
 
-def receivers_of(config: Config, clock: Clock) -> Receivers:
+def receivers_of(config: Config, clock: Clock, ledger: Ledger | None = None) -> Receivers:
     """The receivers that the settings ask for, where ``ingest`` is enabled."""
     ingest = config.ingest
     names = [cluster.name for cluster in config.clusters if cluster.name]
-    budget = Budget(ingest.memory)
+    budget = Budget(ingest.memory, ledger)
     return Receivers(
         LibrdkafkaReceiver(names, ingest.clients, ingest.expire_after, clock, budget),
         SparkReceiver(names, ingest.clients, clock, budget),

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from exporter.ingest.budget import Budget, text_bytes
+from exporter.ingest.budget import Budget, series_bytes, text_bytes
 from exporter.ingest.latest import LatestBySender, RefusedError, json_object, named
 from exporter.model import Clock
 from exporter.spark.events import MOST_ENDS, EventError, batch_of
@@ -19,6 +19,7 @@ from exporter.spark.terminations import MOST_CLASSES, reason_of
 from exporter.words import QueryState, TerminationReason
 
 QUERY_BYTES, PARTITION_BYTES, END_BYTES = 2500, 300, 250
+QUERY_SERIES, TOPIC_SERIES = 30, 2
 
 LATEST = 4_102_444_800.0
 """The year 2100 in Unix seconds. A later time is refused as invalid."""
@@ -71,7 +72,9 @@ def _weight(place: QueryPlace, query: StreamingQuery) -> int:
     topics = {partition.topic for partition in query.offsets}
     ends = sum(END_BYTES + text_bytes(end.run_id) for end in query.ends)
     names = text_bytes(*place, query.id, query.name, query.application, *topics)
-    return QUERY_BYTES + names + PARTITION_BYTES * len(query.offsets) + ends
+    labels = (*place, query.application, query.name or query.id)
+    written = QUERY_SERIES * series_bytes(*labels) + TOPIC_SERIES * sum(series_bytes(*labels, each) for each in topics)
+    return QUERY_BYTES + names + PARTITION_BYTES * len(query.offsets) + ends + written
 
 
 def _after(before: StreamingQuery | None, query: StreamingQuery) -> StreamingQuery:

@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from exporter.ingest.budget import Budget, text_bytes
+from exporter.ingest.budget import Budget, series_bytes, text_bytes
 from exporter.ingest.latest import LatestBySender, RefusedError
 from exporter.jvm import producer_samples
 from exporter.model import Clock
@@ -247,5 +247,8 @@ def process_of(name: str) -> str:
 
 
 def _weight(key: SenderKey, state: SenderState) -> int:
-    texts = text_bytes(*key, *(each for each in state.about if isinstance(each, str)))
-    return _STATE_BYTES + texts + sum(_SERIES_BYTES + text_bytes(each.who, each.part) for each in state.series)
+    """Most bytes of memory that a client takes, with its series in /metrics."""
+    texts = [each for each in state.about if isinstance(each, str)]
+    kept = sum(_SERIES_BYTES + text_bytes(each.who, each.part) for each in state.series)
+    written = sum(series_bytes(*key, each.who, each.part) for each in state.series)
+    return _STATE_BYTES + text_bytes(*key, *texts) + kept + series_bytes(*key, *texts) + written

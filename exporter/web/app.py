@@ -7,21 +7,22 @@ up or refuses an answer; rendering, password checks and disk reads are done on w
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from email.utils import formatdate
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from exporter.exposition.text_format import Format
 from exporter.web.authentication import Guard
-from exporter.web.filters import Filter
+from exporter.web.filters import EVERYTHING, Filter
 from exporter.web.hosts import foreign, from_browser, name_of, reload_refusal
-from exporter.web.json_lines import json_lines
-from exporter.web.messages import Answer, Request, encoded, plain, refused
+from exporter.web.json_lines import json_pieces
+from exporter.web.messages import Answer, Request, plain, refused
 from exporter.web.negotiation import negotiate, takes_gzip
-from exporter.web.page import CONTENT_SECURITY_POLICY, page
+from exporter.web.page import CONTENT_SECURITY_POLICY, page_pieces
+from exporter.web.renders import BusyError, Renders
 from exporter.web.runbooks import names, runbook
 from exporter.web.workers import Workers
 
@@ -34,9 +35,6 @@ PAGE_SECONDS = 1.0
 """Seconds for which a rendered page or document is reused: many readers cost no more than one."""
 DOCUMENT_LEVELS = 4
 """The document, its clusters, each of them, and its lists: each transaction is a line."""
-MOST_PAGES = 16
-"""Largest number of cached pages: readers may request any filter."""
-
 _HEALTH = frozenset({"/-/healthy", "/-/ready"})
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -49,6 +47,8 @@ _HEADERS = {
 _EMPTY = frozenset({204, 304})
 
 Handler = Callable[[Request], Awaitable[Answer]]
+Taking = Callable[[bytes, int], bool]
+"""Called with a body and how many bytes of it were sent; returns whether the client is still there."""
 
 
 class Bodies(Protocol):
@@ -114,11 +114,9 @@ class App:
         self._reloading: asyncio.Lock | None = None
         self._next_reload: asyncio.Future[Sequence[str]] | None = None
         self._reload_at = 0.0  # monotonic: the earliest begin of the next
-        # A scrape never waits for a page, nor for a document that is posted.
-        self._renderers, self._makers = Workers("metrics", 1), Workers("answers", 2)
-        self._reloaders = Workers("reload", 1)
-        self._page_seconds = page_seconds
-        self._pages: dict[object, asyncio.Future[bytes]] = {}  # being made, or cached
+        # Scrapes, pages and posts do not wait for each other.
+        self._renderers, self._posts, self._reloaders = Workers("metrics", 1), Workers("posts", 2), Workers("reload", 1)
+        self._pages = Renders(page_seconds)
         self._health = frozenset(prefix + path for path in _HEALTH)
         self._routes = {
             prefix + "/metrics": _Route("GET", self._metrics),
@@ -146,15 +144,18 @@ class App:
         body = await _body(receive) if "content-length" in request.headers else b""
         if body is None:
             return
-        try:
-            answer = await self._answer(request, body)
-        except Exception:
-            log.exception("an answer failed", extra={"method": request.method, "path": request.path})
-            answer = refused(500)
-        log.debug("%s %s %d", request.method, request.path, answer.status, extra={"client": request.client})
-        await _send(answer, {**_HEADERS, **self._guard.headers}, send)
+        with contextlib.suppress(asyncio.CancelledError):  # the agent stops
+            try:
+                answer = await self._answer(request, body, receive)
+            except Exception:
+                log.exception("an answer failed", extra={"method": request.method, "path": request.path})
+                answer = refused(500)
+            if answer is not None:
+                log.debug("%s %s %d", request.method, request.path, answer.status, extra={"client": request.client})
+                await _send(answer, {**_HEADERS, **self._guard.headers}, send, scope["state"].get("taking"))
 
-    async def _answer(self, request: Request, body: bytes) -> Answer:
+    async def _answer(self, request: Request, body: bytes, receive: Any) -> Answer | None:  # noqa: ANN401 -- ASGI
+        """The answer; None where the client left before it was made."""
         if request.path not in self._health and (request.path != f"{self._prefix}/metrics" or from_browser(request)):
             refusal = foreign(request, self._hosts)
             if refusal is not None:
@@ -166,8 +167,13 @@ class App:
             if refusal is not None:
                 return refusal
         if handler is not None:
-            return await self._makers.run(handler, request, body)
-        return await self._routed(request)
+            return await self._posts.run(handler, request, body)
+        routed = self._routed(request)
+        return await (_while_there(routed, receive) if self._is_page(request) else routed)
+
+    def _is_page(self, request: Request) -> bool:
+        """Whether the answer takes long enough to look whether its reader is still there."""
+        return request.path in {f"{self._prefix}/", f"{self._prefix}/api/v1/status"}
 
     async def _routed(self, request: Request) -> Answer:
         path = request.path
@@ -197,37 +203,23 @@ class App:
     async def _page(self, request: Request) -> Answer:
         refresh = "refresh=off" not in request.query.split("&")
         shown = Filter.parse(request.query)
-        make = lambda: encoded(page(self._status(), self._prefix, refresh=refresh, shown=shown))  # noqa: E731 -- of these
-        return Answer(200, await self._kept(("page", refresh, shown), make), "text/html; charset=utf-8")
+        make = lambda: page_pieces(self._status(), self._prefix, refresh=refresh, shown=shown)  # noqa: E731 -- of these
+        try:
+            body = await self._pages.get(("page", refresh, shown), make, request.client, whole=shown == EVERYTHING)
+        except BusyError:
+            return refused(503, "too many pages wait", {"Retry-After": "1"})
+        return Answer(200, body, "text/html; charset=utf-8")
 
-    async def _document(self, _: Request) -> Answer:
-        make = lambda: json_lines(self._status(), DOCUMENT_LEVELS)  # noqa: E731 -- as above
-        return Answer(200, await self._kept("document", make), "application/json")
-
-    async def _kept(self, key: object, make: Callable[[], bytes]) -> bytes:
-        """A cached answer, or one that is made now, once for all concurrent requests."""
-        kept = self._pages.get(key)
-        if kept is None:
-            while len(self._pages) >= MOST_PAGES:
-                del self._pages[next(iter(self._pages))]
-            kept = self._pages[key] = asyncio.ensure_future(self._makers.run(make))
-            kept.add_done_callback(partial(self._made, key))
-        return await asyncio.shield(kept)
-
-    def _made(self, key: object, made: asyncio.Future[bytes]) -> None:
-        """Drop an answer when its time is over: it may be megabytes, and the next request may be in a month."""
-        failed = made.cancelled() or made.exception() is not None  # which is known then, also without a waiting request
-        asyncio.get_running_loop().call_later(0.0 if failed else self._page_seconds, self._drop, key, made)
-
-    def _drop(self, key: object, made: asyncio.Future[bytes]) -> None:
-        if self._pages.get(key) is made:
-            del self._pages[key]
+    async def _document(self, request: Request) -> Answer:
+        make = lambda: json_pieces(self._status(), DOCUMENT_LEVELS)  # noqa: E731 -- as above
+        body = await self._pages.get("document", make, request.client, whole=True)
+        return Answer(200, body, "application/json")
 
     async def _runbooks(self, _: Request) -> Answer:
-        return plain("\n".join(f"{self._prefix}/runbooks/{name}" for name in await self._makers.run(names)))
+        return plain("\n".join(f"{self._prefix}/runbooks/{name}" for name in await self._posts.run(names)))
 
     async def _runbook(self, request: Request) -> Answer:
-        text = await self._makers.run(runbook, request.path.removeprefix(f"{self._prefix}/runbooks/"))
+        text = await self._posts.run(runbook, request.path.removeprefix(f"{self._prefix}/runbooks/"))
         return refused(404) if text is None else plain(text.rstrip())
 
     async def _healthy(self, _: Request) -> Answer:
@@ -287,18 +279,37 @@ async def _body(receive: Any) -> bytes | None:  # noqa: ANN401 -- ASGI
             return bytes(body)
 
 
-async def _send(answer: Answer, common: Mapping[str, str], send: Any) -> None:  # noqa: ANN401 -- ASGI
+async def _while_there(answer: Coroutine[Any, Any, Answer], receive: Any) -> Answer | None:  # noqa: ANN401 -- ASGI
+    """The answer, unless the client leaves before; then it is cancelled."""
+    answering, leaving = asyncio.ensure_future(answer), asyncio.ensure_future(_left(receive))
+    try:
+        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+        return answering.result() if answering.done() else None
+    finally:
+        answering.cancel()
+        leaving.cancel()
+
+
+async def _left(receive: Any) -> None:  # noqa: ANN401 -- ASGI
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _send(answer: Answer, common: Mapping[str, str], send: Any, taking: Taking | None) -> None:  # noqa: ANN401
+    """``taking`` hears how much of a large body the client has taken, and says whether it is still there."""
     headers = {**common, **answer.headers, "Date": formatdate(usegmt=True)}
     if answer.status not in _EMPTY:
         headers |= {"Content-Type": answer.content_type, "Content-Length": str(len(answer.body))}
     written = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": answer.status, "headers": written})
-    for piece, last in _pieces(answer.body):
+    if len(answer.body) <= CHUNK_BYTES:
+        taking = None
+    for at in range(0, max(1, len(answer.body)), CHUNK_BYTES):
+        if taking and not taking(answer.body, at):
+            return
+        # No more than one piece waits for a slow client.
+        piece, last = answer.body[at : at + CHUNK_BYTES], at + CHUNK_BYTES >= len(answer.body)
         await send({"type": "http.response.body", "body": piece, "more_body": not last})
         await asyncio.sleep(0)  # yields to other tasks, after which a disconnect is known
-
-
-def _pieces(body: bytes) -> Iterator[tuple[bytes, bool]]:
-    """The body in pieces, each with whether it is the last: no more than one waits for a slow client."""
-    for at in range(0, max(1, len(body)), CHUNK_BYTES):
-        yield body[at : at + CHUNK_BYTES], at + CHUNK_BYTES >= len(body)
+    if taking:
+        taking(b"", 0)

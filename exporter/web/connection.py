@@ -11,6 +11,7 @@ import contextlib
 import logging
 import socket
 import ssl
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
@@ -49,11 +50,14 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 class Limits(NamedTuple):
-    """Seconds: for a handshake and a request to arrive, for its answer, and between two requests."""
+    """Seconds: for a handshake and a request to arrive, for its answer, between two requests, and for the answer to a
+    client that closed its sending half.
+    """
 
     arrival: float = 10.0
     exchange: float = 30.0
     rest: float = 120.0
+    half_closed: float = 5.0
 
 
 DEFAULT_LIMITS = Limits()
@@ -67,8 +71,10 @@ class Watcher(Protocol):
     def holds(self, connection: Connection, size: int) -> None:
         """Note the bytes of its unanswered requests, and close connections when the sum is too large."""
 
-    def slow(self, connection: Connection, *, is_slow: bool) -> None:
-        """Note whether its client is a slow reader."""
+    def takes(self, connection: Connection, body: bytes, sent: int) -> None:
+        """Note how many bytes of a large body were sent to it, b"" after the last one, and close slow readers when the
+        bodies are too much together.
+        """
 
     def left(self, connection: Connection) -> None:
         """Remove it: it is closed."""
@@ -88,7 +94,9 @@ class Connection(HttpToolsProtocol):
         loopback: bool,
         tls: Tls | None,
     ) -> None:
-        super().__init__(config, state, {"loopback": loopback}, asyncio.get_running_loop())
+        taking = weakref.WeakMethod(self._takes)  # a cycle would wait for the garbage collector
+        given = {"loopback": loopback, "taking": lambda body, sent: bool((takes := taking()) and takes(body, sent))}
+        super().__init__(config, state, given, asyncio.get_running_loop())
         self.access_log = False
         self.address = client
         self.tls = tls
@@ -162,13 +170,22 @@ class Connection(HttpToolsProtocol):
             self._timer.cancel()
         self._watcher.left(self)
 
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._watcher.slow(self, is_slow=True)
+    def _takes(self, body: bytes, sent: int) -> bool:
+        if not self._gone:
+            self._watcher.takes(self, body, sent)
+        return not self._gone
 
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._watcher.slow(self, is_slow=False)
+    def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio.Protocol has it
+        """Answer a client that closed its sending half; returns whether the connection stays open for that.
+
+        One that closed the whole connection looks the same until something is sent to it.
+        """
+        if self.tls is not None or not self.answering:
+            return False
+        last = self.pipeline[0][0] if self.pipeline else self.cycle
+        last.keep_alive = False
+        self.cut_in(min(self._limits.half_closed, self._limits.exchange))
+        return True
 
     # --- A request arrives --------------------------------------------------------------------------------------------
 

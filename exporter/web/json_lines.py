@@ -13,16 +13,20 @@ _encode = json.JSONEncoder(ensure_ascii=False, default=list).encode  # a sequenc
 
 
 def json_lines(document: Mapping[str, object], levels: int) -> bytes:
-    """The document. Of its outermost ``levels`` objects and lists every item begins a line; what is below them is one
-    line.
+    """The document as a whole; see ``json_pieces``."""
+    found = io.BytesIO()
+    found.writelines(json_pieces(document, levels))
+    return found.getvalue()
+
+
+def json_pieces(document: Mapping[str, object], levels: int) -> Iterator[bytes]:
+    """The document in pieces. Of its outermost ``levels`` objects and lists every item begins a line; what is below
+    them is one line.
 
     With an indentation throughout, Python's encoder is not the one in C: of 2,000 stalled partitions it took four times
     the processor time, and six times the memory.
     """
-    found = io.BytesIO()
-    for piece in _pieces(document, levels, "\n"):
-        found.write(encoded(piece))
-    return found.getvalue()
+    return map(encoded, _pieces(document, levels, "\n"))
 
 
 def _one_line(value: object) -> str:

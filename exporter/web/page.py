@@ -17,6 +17,7 @@ from exporter.lso.next_step import CHECK_FIRST, clock_time
 from exporter.model import NOTICEABLE_SECONDS, Reason
 from exporter.web.curves import curve
 from exporter.web.filters import EVERYTHING, Filter
+from exporter.web.messages import encoded
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -26,9 +27,13 @@ MOST_STALLS = 100
 MOST_OPEN = 50
 MOST_ENDS = 50
 MOST_FAILED = 50
+MOST_AUDITS = 50
+MOST_SOURCES = 100
+MOST_FINDINGS = 5
 MOST_NAMES = 5
 MOST_APPLICATIONS = 50
 MOST_NAMES_OF_A_HOLDER = 12
+PARTS_OF_A_PIECE = 200
 REFUSALS = frozenset({str(Reason.AUTHORIZATION), str(Reason.AUTHENTICATION)})
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -161,14 +166,21 @@ def _count(number: int, noun: str) -> str:
 
 
 def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, shown: Filter = EVERYTHING) -> str:
-    """The page. ``prefix`` goes before every link; with ``refresh`` it loads itself anew every ten seconds.
+    """The page as a whole; see ``page_pieces``."""
+    return b"".join(page_pieces(status, prefix, refresh=refresh, shown=shown)).decode()
+
+
+def page_pieces(
+    status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, shown: Filter = EVERYTHING
+) -> Iterator[bytes]:
+    """The page in pieces. ``prefix`` goes before every link; with ``refresh`` it loads itself anew every ten seconds.
 
     With a filter the whole page, with its headline, is of the filtered status, and names the filter.
     """
     whole = {**status, "clusters": [_with_stalls(each) for each in status["clusters"]]}
     hidden, status = shown.hidden(whole), shown.applied(whole)
     template = _environment().get_template("status.html")
-    return template.render(
+    stream = template.stream(
         status=status,
         verdict=NOBODY if shown.clusters and not status["clusters"] else verdict(status, hidden),
         shown=shown,
@@ -192,7 +204,14 @@ def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, s
         most_open=MOST_OPEN,
         most_ends=MOST_ENDS,
         most_failed=MOST_FAILED,
+        failing_first=_failing_first,
+        most_sources=MOST_SOURCES,
+        most_audits=MOST_AUDITS,
+        most_findings=MOST_FINDINGS,
+        most_names=MOST_NAMES,
     )
+    stream.enable_buffering(PARTS_OF_A_PIECE)
+    return map(encoded, stream)
 
 
 def _with_stalls(cluster: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,6 +223,11 @@ def is_new(known: Mapping[str, Any]) -> bool:
     """Whether the agent has not read last stable offsets for long enough to know every stall."""
     looked = known["stalls_watched_seconds"]
     return looked is not None and looked < known["stall_after_seconds"]
+
+
+def _failing_first(sources: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The sources in their order; those that do not answer first where not all are shown."""
+    return sources if len(sources) <= MOST_SOURCES else sorted(sources, key=lambda each: each["up"] is True)
 
 
 def by_holder(stalls: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:

@@ -5,27 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from exporter.audit_result.result import AuditResult
+from exporter.audit_result.result import AuditResult, Finding
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
 from exporter.documents import status as docs
 from exporter.posture.connect import interval_hint
 from exporter.spark.queries import Lag, QueryKey, StreamingQuery
 from exporter.web.instants import instant
+from exporter.web.late import LateDocuments
 from exporter.words import FailureCause, QueryState
 
 
 def connect_document(state: ConnectState) -> docs.ConnectDocument:
     """A Connect cluster: its tasks by state, and the failed ones with their reasons."""
     tasks = [task for connector in state.connectors for task in connector.tasks]
-    connectors = [_failed(each, None, each) for each in state.connectors if each.state == "failed"]
-    failed = [_failed(each, task, task) for each in state.connectors for task in each.tasks if task.state == "failed"]
+    failed: list[tuple[Connector, Task | None]] = [(each, None) for each in state.connectors if each.state == "failed"]
+    failed += [(each, task) for each in state.connectors for task in each.tasks if task.state == "failed"]
     return {
         "name": state.name,
         "connectors": len(state.connectors),
         "tasks": dict(sorted(Counter(task.state or "unknown" for task in tasks).items())),
         "plugins": _plugins(state.connectors),
-        "failed": connectors + failed,
+        "failed": LateDocuments(failed, lambda each: _failed(*each)),
         "notes": list(state.notes),
     }
 
@@ -42,8 +43,9 @@ def _plugins(connectors: Sequence[Connector]) -> list[docs.PluginDocument]:
 _EXPIRED = frozenset({FailureCause.INVALID_EPOCH, FailureCause.FENCED, FailureCause.TIMEOUT})
 
 
-def _failed(connector: Connector, task: Task | None, failure: Connector | Task) -> docs.ConnectFailureDocument:
+def _failed(connector: Connector, task: Task | None) -> docs.ConnectFailureDocument:
     """A failed task, or connector where ``task`` is None. ``error`` is the end of its trace."""
+    failure = task or connector
     return {
         "connector": connector.name,
         "task": task.task if task else None,
@@ -79,15 +81,17 @@ def audit_document(result: AuditResult, now: float) -> docs.AuditDocument:
         "finished": instant(result.finished_at),
         "finished_timestamp": result.finished_at,
         "seconds_ago": max(0.0, now - result.finished_at),
-        "findings": [
-            {
-                "kind": finding.kind,
-                "topic": finding.topic,
-                "count": finding.count,
-                "partition": finding.examples[0].get("partition") if finding.examples else None,
-                "offset": finding.examples[0].get("offset") if finding.examples else None,
-            }
-            for finding in result.findings
-        ],
+        "findings": LateDocuments(result.findings, _finding_document),
         "unknown": list(result.unknown),
+    }
+
+
+def _finding_document(finding: Finding) -> docs.AuditFindingDocument:
+    example = finding.examples[0] if finding.examples else {}
+    return {
+        "kind": finding.kind,
+        "topic": finding.topic,
+        "count": finding.count,
+        "partition": example.get("partition"),
+        "offset": example.get("offset"),
     }

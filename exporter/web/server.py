@@ -14,6 +14,7 @@ import os
 import resource
 import socket
 import threading
+import time
 from asyncio.sslproto import SSLProtocol
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -22,9 +23,11 @@ from typing import Any
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from exporter.bounds.ledger import Ledger
 from exporter.web.connection import DEFAULT_LIMITS, Connection, Limits
 from exporter.web.hosts import is_loopback
 from exporter.web.tls import Tls
+from exporter.words import Held
 
 log = logging.getLogger(__name__)
 
@@ -39,14 +42,11 @@ MAX_CONNECTIONS = 256
 well.
 """
 
-MAX_PENDING_BYTES = 4 * 1024 * 1024
-"""Bytes of all unanswered requests: above it, connections of the client address with the most are closed."""
-
-MAX_SLOW = 16
-"""Largest number of slow readers: each keeps a replaced body of /metrics in memory."""
-
 BACKLOG = 1024
 """Backlog of the kernel; further clients retry a second later."""
+
+TWO_BODIES = 2
+"""Bodies as long as the newest one that are never too much: a reader may still take the one before."""
 
 ACCEPTS_AT_ONCE = 16
 STOP_SECONDS = 1.0
@@ -64,6 +64,20 @@ class ListenError(Exception):
     """The address cannot be listened on; the text names it and says why."""
 
 
+class _Reader:
+    """How much a client has taken of a large body, and since when (monotonic)."""
+
+    __slots__ = ("body", "sent", "since")
+
+    def __init__(self, body: bytes) -> None:
+        self.body, self.sent, self.since = body, 0, time.monotonic()
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second so far."""
+        return self.sent / (time.monotonic() - self.since + 0.1)
+
+
 class Server:
     """An application on one or several addresses. ``open`` binds and serves in the background until ``close``."""
 
@@ -73,11 +87,13 @@ class Server:
         app: Application,
         tls: Callable[[], Tls | None] = lambda: None,
         limits: Limits = DEFAULT_LIMITS,
+        ledger: Ledger | None = None,
     ) -> None:
         """``addresses`` are pairs of host and port; host "" is every address of the machine, port 0 a free one.
 
-        ``tls`` is called at each new connection: None is plain HTTP.
+        ``tls`` is called at each new connection: None is plain HTTP. ``ledger`` has the bytes that clients cause.
         """
+        self._ledger = ledger or Ledger()
         self.limits = limits
         self.ports: list[int] = []  # where it listens, once open
         self.most_connections = min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
@@ -88,7 +104,7 @@ class Server:
         self._open: dict[str, Crowd] = {}  # by client's address
         self._pending: dict[Connection, int] = {}  # bytes, last changed at the end
         self._pending_bytes = 0
-        self._slow: dict[Connection, None] = {}  # oldest first
+        self._readers: dict[Connection, _Reader] = {}
         self._all_left: asyncio.Event | None = None
         self._state = ServerState()
         self._state.default_headers = [(b"server", b"kafka-eos-exporter")]
@@ -160,6 +176,7 @@ class Server:
                 await asyncio.wait_for(self._all_left.wait(), STOP_SECONDS)
         for conn in self._connections():
             conn.cut()
+        await asyncio.sleep(0)  # the connections hear of their end before their requests do
         tasks = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
         for task in tasks:
             task.cancel()
@@ -269,28 +286,40 @@ class Server:
         self._pending_bytes += size - self._pending.pop(connection, 0)
         if size:
             self._pending[connection] = size
-        while self._pending_bytes > MAX_PENDING_BYTES:
+        while self._pending_bytes > self._ledger.limits[Held.REQUESTS]:
             of_clients: Counter[str] = Counter()
             for each, held in self._pending.items():
                 of_clients[each.address] += held
             most = max(of_clients, key=of_clients.__getitem__)
             next(each for each in self._pending if each.address == most).cut()
+        self._ledger.held[Held.REQUESTS] = self._pending_bytes
 
-    def slow(self, connection: Connection, *, is_slow: bool) -> None:
-        """Note whether its client is a slow reader, and close one when there are too many."""
-        self._slow.pop(connection, None)
-        if not is_slow:
+    def takes(self, connection: Connection, body: bytes, sent: int) -> None:
+        """Note how many bytes of a large body were sent to it, b"" after the last one.
+
+        /metrics is another body every second, and each stays in memory while somebody reads it. When they are too much
+        together, the slowest readers are closed, but none of the newest body.
+        """
+        reader = self._readers.get(connection)
+        if reader is not None and reader.body is body:
+            reader.sent = sent
             return
-        self._slow[connection] = None
-        if len(self._slow) > MAX_SLOW:
-            of_clients = Counter(each.address for each in self._slow)
-            most = max(of_clients, key=of_clients.__getitem__)
-            next(each for each in self._slow if each.address == most).cut()
+        self._readers.pop(connection, None)
+        if body:
+            self._readers[connection] = _Reader(body)
+            most = max(self._ledger.limits[Held.ANSWERS], TWO_BODIES * len(body))
+            while self._taken_bytes() > most:
+                older = (each for each in self._readers.items() if each[1].body is not body)
+                min(older, key=lambda each: each[1].rate)[0].cut()
+        self._ledger.held[Held.ANSWERS] = self._taken_bytes()
+
+    def _taken_bytes(self) -> int:
+        return sum({id(each.body): len(each.body) for each in self._readers.values()}.values())
 
     def left(self, connection: Connection) -> None:
         """Remove it: it is closed."""
         self.holds(connection, 0)
-        self._slow.pop(connection, None)
+        self.takes(connection, b"", 0)
         of_client = self._open.get(connection.address, {})
         of_client.pop(connection, None)
         if not of_client:

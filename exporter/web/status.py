@@ -40,6 +40,7 @@ from exporter.web.transaction_documents import (
     unclean_end_document,
     unclean_id_document,
 )
+from exporter.words import AuditVerdict, QueryState
 
 
 class ClusterSettings(NamedTuple):
@@ -132,8 +133,14 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
         "connect": [
             connect_document(state) for state in sorted(group.facts.all(ConnectState), key=lambda each: each.name)
         ],
-        "spark": [query_document(key, query, spark.lags.get(key), now) for key, query in spark.queries.items()],
-        "audits": [audit_document(result, now) for result in (audits.results if audits else ())],
+        "spark": LateDocuments(
+            sorted(spark.queries.items(), key=lambda each: each[1].state is not QueryState.FAILED),
+            lambda each: query_document(*each, spark.lags.get(each[0]), now),
+        ),
+        "audits": LateDocuments(
+            sorted(audits.results if audits else (), key=lambda each: each.verdict is not AuditVerdict.FINDINGS),
+            lambda each: audit_document(each, now),
+        ),
         "last_hour": last_hour_document(group.facts.get(LastHour), shard),
         "posture": posture_document(group.facts.get(Posture)),
         "ignored": [{"kind": each.kind, "subject": each.subject, "reason": each.reason} for each in ignored],

@@ -59,7 +59,7 @@ class ConnectionEvents:
     def holds(self, connection: Connection, size: int) -> None:
         self.most = max(self.most, size)
 
-    def slow(self, connection: Connection, *, is_slow: bool) -> None: ...
+    def takes(self, connection: Connection, body: bytes, sent: int) -> None: ...
 
     def left(self, connection: Connection) -> None:
         self.gone = True
@@ -89,7 +89,7 @@ async def exchange(pieces: Sequence[bytes]) -> tuple[list[int], bool, int]:
         conn.connection_lost(None)
         while state.tasks:  # noqa: ASYNC110 -- as above
             await asyncio.sleep(0)
-    for workers in (app._makers, app._reloaders):
+    for workers in (app._posts, app._pages, app._reloaders):
         workers.close()
     assert errors == []
     assert watched.gone

@@ -14,7 +14,7 @@ import bcrypt
 
 from demo.certificates import Authority
 from tests.bench.hostile import ATTACKS, PASSWORD
-from tests.hostile.test_process import MEMORY_MB, ConfinedAgent
+from tests.hostile.process import MEMORY_MB, ConfinedAgent
 
 ROOT = Path(__file__).parents[2]
 ATTACK_SECONDS = 8

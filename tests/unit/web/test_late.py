@@ -27,7 +27,7 @@ def status(*, late: bool) -> dict[str, Any]:
     found = document(GROUPS, SETTINGS, now=NOW, ready=True, version="1.2.3")
     made: list[dict[str, Any]] = [dict(each) for each in found["clusters"]]
     for each in () if late else made:
-        each.update({key: list(each[key]) for key in ("stalled_partitions", "open_transactions")})
+        each.update({key: list(each[key]) for key in ("stalled_partitions", "open_transactions", "spark", "audits")})
     return {**found, "clusters": made}
 
 

@@ -12,12 +12,15 @@ from concurrent.futures import Future
 
 import pytest
 
+from exporter.bounds.ledger import LIMITS, Ledger
 from exporter.catalogue import SOURCE_UP
 from exporter.exposition.render import Exposition
+from exporter.exposition.text_format import Format
 from exporter.model import Clock, Snapshot
 from exporter.web.app import App
 from exporter.web.connection import Limits
-from exporter.web.server import MAX_PENDING_BYTES, MAX_SLOW, Server
+from exporter.web.server import Server
+from exporter.words import Held
 
 REQUEST = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 SCRAPE = REQUEST.replace(b"/-/healthy", b"/metrics")
@@ -167,17 +170,61 @@ def test_a_client_that_reads_nothing_is_given_up_in_time(listener: Server, crowd
     assert exchange(listener).endswith(b"Healthy.\n")
 
 
-def test_clients_that_read_nothing_hold_up_no_other_and_only_so_many_are_kept(
-    patient: Server, crowd: list[socket.socket]
+class ChangingBody:
+    """An exposition with another body of 3 MB at each request."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    def ready(self, fmt: Format, gzip: bool = False) -> None:
+        """None: it has to be made."""
+
+    def body(self, fmt: Format, gzip: bool = False) -> bytes:
+        self.made += 1
+        return b"%d\n" % self.made * 1_500_000
+
+
+def test_the_bodies_that_slow_readers_hold_are_bounded_in_bytes_and_those_who_read_are_served(
+    crowd: list[socket.socket],
 ) -> None:
-    other = connect(patient, "127.0.0.3")
-    crowd.append(other)
-    crowd += [slow_reader(patient, f"127.0.0.{66 + number % 2}") for number in range(3 * MAX_SLOW)]
-    for _ in range(3):
-        assert len(exchange(patient, SCRAPE)) > 8_000_000
-    assert len(patient._slow) <= MAX_SLOW
-    other.sendall(REQUEST)
-    assert other.recv(65536).startswith(b"HTTP/1.1 200")
+    ledger = Ledger()
+    limits = Limits(arrival=3600.0, exchange=3600.0, rest=3600.0)
+    server = Server([("127.0.0.1", 0)], App(ChangingBody(), dict, lambda: True, list), limits=limits, ledger=ledger)
+    server.open()
+    try:
+        for number in range(12):  # 36 MB
+            crowd.append(slow_reader(server, f"127.0.0.{66 + number}"))
+            assert crowd[-1].recv(1) == b"H"
+            assert len(exchange(server, SCRAPE)) > 3_000_000
+        assert 3_000_000 < ledger.held[Held.ANSWERS] <= LIMITS[Held.ANSWERS]
+        assert not is_open(crowd[0])
+        assert is_open(crowd[-1])
+        for each in crowd:
+            each.close()
+        while ledger.held[Held.ANSWERS]:  # the test's own time limit ends this
+            time.sleep(0.01)
+    finally:
+        server.close()
+
+
+def half_closed(listener: Server, request: bytes) -> bytes:
+    with connect(listener) as connection:
+        connection.sendall(request)
+        connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_a_client_that_closes_its_sending_half_is_answered(listener: Server, version: str) -> None:
+    head = f" HTTP/{version}\r\nHost: localhost\r\n\r\n".encode()
+    for _ in range(20):
+        assert half_closed(listener, b"GET /-/healthy" + head).endswith(b"Healthy.\n")
+        assert half_closed(listener, b"GET /runbooks" + head).startswith(b"HTTP/1.1 200")
+    assert len(half_closed(listener, b"GET /metrics" + head)) > 8_000_000
+
+
+def test_a_half_closed_client_without_a_whole_request_is_closed(listener: Server) -> None:
+    assert half_closed(listener, b"GET /-/healthy HTTP/1.1\r\nHost: ") == b""
 
 
 def pending_bytes(server: Server) -> int:
@@ -200,10 +247,10 @@ def test_requests_that_have_not_come_in_full_take_a_bounded_piece_of_memory(
         crowd.append(connect(patient, f"127.0.0.{66 + number % 20}"))
         with contextlib.suppress(OSError):
             crowd[-1].sendall(head + b"x" * 64_000)
-    while sum(map(is_open, crowd)) > MAX_PENDING_BYTES // 64_000:  # the test's own time limit ends this
+    while sum(map(is_open, crowd)) > LIMITS[Held.REQUESTS] // 64_000:  # the test's own time limit ends this
         time.sleep(0.01)
     assert is_open(honest)
-    assert pending_bytes(patient) <= MAX_PENDING_BYTES
+    assert pending_bytes(patient) <= LIMITS[Held.REQUESTS]
     small = connect(patient)
     crowd.append(small)
     small.sendall(REQUEST[:20])
@@ -235,9 +282,9 @@ def test_requests_that_wait_for_an_answer_take_a_bounded_piece_of_memory(
             crowd[-1].setblocking(False)
             with contextlib.suppress(OSError):
                 crowd[-1].send(whole * 3)
-        while sum(map(is_open, crowd)) > MAX_PENDING_BYTES // 64_000:  # the test's own time limit ends this
+        while sum(map(is_open, crowd)) > LIMITS[Held.REQUESTS] // 64_000:  # the test's own time limit ends this
             time.sleep(0.01)
-        assert pending_bytes(server) <= MAX_PENDING_BYTES
+        assert pending_bytes(server) <= LIMITS[Held.REQUESTS]
         go.set()
         while server._pending_bytes:  # as above
             time.sleep(0.01)

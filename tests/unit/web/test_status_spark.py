@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from exporter.audit_result.result import AuditResult, AuditResults, Finding, TopicResult
@@ -90,6 +91,18 @@ def test_the_page_shows_both_and_lets_no_name_become_markup() -> None:
     assert EVIL not in html
     assert "3 aborted visible in <code>orders</code>, partition 2 offset 17; 1 gap in" in html
     assert "retention took the beginning" in html
+
+
+def test_the_page_shows_a_few_of_many_audits_and_findings_and_says_how_many_more_there_are() -> None:
+    findings = tuple(Finding("gap", "orders", at) for at in range(1396))
+    clean = [replace(FOUND, audit=f"a{at}", verdict=AuditVerdict.CLEAN, findings=()) for at in range(500)]
+    made = status(AuditResults((*clean, replace(FOUND, findings=findings))))
+    text = page(made)
+    assert "and 1,391 more: <a" in text
+    assert "and 451 more: <a" in text
+    assert FOUND.audit in text  # what has findings is not among those that are left out
+    assert len(text) < 100_000
+    assert len(made["clusters"][0]["audits"][0]["findings"]) == 1396
 
 
 def test_a_failed_query_and_an_audit_with_findings_are_what_the_page_begins_with() -> None:

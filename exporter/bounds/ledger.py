@@ -1,0 +1,22 @@
+"""What others can make large: the bytes that are held for each kind of it, and the most that may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from exporter.words import Held
+
+MB = 1024 * 1024
+
+
+LIMITS: Mapping[Held, int] = {Held.REQUESTS: 4 * MB, Held.ANSWERS: 16 * MB, Held.READ: 32 * MB}
+"""Most bytes of each kind but ``POSTED``, whose limit is a setting."""
+
+
+class Ledger:
+    """The bytes of each kind. Each has one part that writes it, on its own thread; any thread may read."""
+
+    def __init__(self, posted: int = 0) -> None:
+        """``posted`` is the limit of posted data, 0 where nothing may be posted."""
+        self.limits: Mapping[Held, int] = {Held.POSTED: posted, **LIMITS}
+        self.held: dict[Held, int] = dict.fromkeys(Held, 0)
