@@ -51,10 +51,15 @@ then: as many bytes as were written. Needs READ on __transaction_state and on th
 exit codes: 0 none is torn, 1 found, 2 some could not be compared
 """
 _ADVICE = """\
-A torn transaction is partly committed: read_committed consumers see its records in some partitions only. An ABORT in a
-committed transaction was written by hand, with Kafka's tool, which must not be used where a coordinator has it.
-The records that the transaction had written to that partition before it are skipped by read_committed consumers, and
-are still in the log for read_uncommitted ones. Compare both sides, and write again what is missing from its source."""
+A torn transaction is partly committed: read_committed consumers see its records in some partitions only."""
+_ABORT_ADVICE = """\
+An ABORT in a committed transaction was written by hand, with Kafka's tool, which must not be used where a coordinator
+has it. The records that the transaction had written to that partition before it are skipped by read_committed
+consumers, and are still in the log for read_uncommitted ones. Compare both sides, and write again what is missing from
+its source."""
+_MISSING_ADVICE = """\
+A committed transaction without a marker in a partition: do not end it by hand, an abort marker destroys its records
+there. The next commit of the same producer on that partition releases them; the next abort of it drops them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +314,10 @@ def _print(report: MarkerReport) -> None:
             (_row(each) for each in report.judged.torn),
         )
         print(_ADVICE)
+        if any(each.marker is not None for each in report.judged.torn):
+            print(_ABORT_ADVICE)
+        if any(each.marker is None and each.decision.commit for each in report.judged.torn):
+            print(_MISSING_ADVICE)
     for text in report.judged.open_questions[:MOST_QUESTIONS]:
         say(printable(f"not compared: {text}"))
     if len(report.judged.open_questions) > MOST_QUESTIONS:

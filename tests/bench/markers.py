@@ -14,11 +14,17 @@ from collections.abc import Iterator, Sequence
 
 from exporter.kafka.log.control import FETCH_BYTES, PartitionMarkers, take_batches
 from exporter.model import TopicPartition
+from exporter.transactions.entries import Ended
+from exporter.transactions.marker_watch import MarkerWatch
+from exporter.transactions.recent_decisions import DecisionTail
 from exporter.transactions.records import Status
+from exporter.transactions.state_machine import StateMachine
 from exporter.transactions.torn import DecisionLog, judge
 from tests.strategies import encode_key, encode_value, kafka_tags
 
 PARTITIONS = 10
+WATCHED_SECONDS, INTERVAL = 600, 10
+"""How long the agent's part is measured, and the time from one read to the next."""
 BEGIN_MS = 1_700_000_000_000
 RECORD_BYTES = 3_000
 _BATCH = struct.Struct(">qiibIhiqqqhii")
@@ -30,7 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--transactions", type=int, default=1_000_000)
     parser.add_argument("--producers", type=int, default=1_000)
     parser.add_argument("--v1", action="store_true", help="clients of before Transactions V2: one epoch")
+    parser.add_argument("--watch", type=int, metavar="N", help="the agent's part, at so many transactions a second")
     options = parser.parse_args(argv)
+    if options.watch:
+        print(f"{100 * _watched(options.watch, options.producers, v2=not options.v1):.2f} % of a core")
+        return 0
     log = DecisionLog()
     records = _records(options.transactions, options.producers, v2=not options.v1)
     spent = _Spent()
@@ -57,6 +67,49 @@ def main(argv: Sequence[str] | None = None) -> int:
         f" in all {spent.log + spent.markers + spent.compared:.1f} CPU-s; peak {peak} MB"
     )
     return 0
+
+
+def _watched(per_second: int, producers: int, *, v2: bool) -> float:
+    """The share of a core that collecting and comparing takes in the agent, over ten minutes of its reads."""
+    tail, watch = DecisionTail(), MarkerWatch()
+    spent = 0.0
+    machine = StateMachine(0)
+    records = _records(per_second * WATCHED_SECONDS, producers, v2=v2)
+    answers = [iter(_steps(number, per_second, producers, v2=v2)) for number in range(2 * PARTITIONS)]
+    for number in range(2 * PARTITIONS):
+        watch.follow(_partition(number), 0, cut=False)
+    offset, every = 0, INTERVAL * per_second * 4
+    for now in range(INTERVAL, WATCHED_SECONDS, INTERVAL):
+        events = []
+        for _, (key, value, at) in zip(range(every), records, strict=False):
+            events += machine.apply(offset, at, key, value)
+            offset += 1
+        data = [next(answer, b"") for answer in answers]
+        begun = time.process_time()
+        for event in events:
+            if isinstance(event, Ended):
+                tail.take(event)
+        watch.note(tail.read(float(now)), float(now), lambda _: True)
+        wanted = watch.wanted()
+        for number, taken in enumerate(data):
+            take_batches(watch.followed[_partition(number)], taken, 1 << 60)
+        watch.compare(wanted.keys(), float(now))
+        spent += time.process_time() - begun
+    print(f"{watch.compared:,} compared, {watch.not_compared:,} not, {len(watch.found)} torn")
+    return spent / WATCHED_SECONDS
+
+
+def _steps(number: int, per_second: int, producers: int, *, v2: bool) -> Iterator[bytes]:
+    """The batches of one partition, by the reads in which they come."""
+    for begin in range(0, per_second * WATCHED_SECONDS, per_second * INTERVAL):
+        parts = []
+        for transaction in range(begin, begin + per_second * INTERVAL):
+            if _of(transaction) == number % PARTITIONS:
+                who, epoch = transaction % producers, _epoch(transaction, producers, v2=v2)
+                at, offset = BEGIN_MS + 4 * transaction + 2, transaction // PARTITIONS * 4
+                parts.append(_batch(offset, 3, bytes(RECORD_BYTES), 0x10, at, who, epoch))
+                parts.append(_batch(offset + 3, 1, _CONTROL_BODY, 0x30, at, who, epoch + v2))
+        yield b"".join(parts)
 
 
 class _Spent:

@@ -103,5 +103,5 @@ def _holds(metrics: Metrics) -> bool:
 
 def _stalls(document: dict[str, Any]) -> list[dict[str, Any]]:
     """What a look lists, decided or not."""
-    (found,) = document["clusters"]
-    return [each for rows in found.values() if isinstance(rows, list) for each in rows if isinstance(each, dict)]
+    lists = (rows for rows in document.values() if isinstance(rows, list))
+    return [each for rows in lists for each in rows if isinstance(each, dict) and "blocker" in each]

@@ -102,6 +102,10 @@ def _wrong_holder(evidence: RunEvidence, claim: BlockerClaim) -> str:
     epochs = {None, truth.epoch, truth.epoch + 1 if claim.kind == "completing" else None}
     if (claim.producer_id, claim.start) != (truth.producer_id, truth.start) or claim.epoch not in epochs:
         return f"it is producer {truth.producer_id} epoch {truth.epoch}"
+    if claim.kind == "unmarked" and not _is_committed(evidence, claim):
+        return "no transaction of its producer was committed"
+    if claim.kind == "unmarked":
+        return ""
     if (claim.kind == "hanging") != orphan:
         return "it is an orphan" if orphan else "it is no orphan"
     if orphan:
@@ -124,6 +128,18 @@ def _wrong_holder(evidence: RunEvidence, claim: BlockerClaim) -> str:
     if claim.kind == "completing" and not any(each.decided and each.decided <= at + 1000 for each in theirs):
         return "it was not decided"
     return ""
+
+
+def _is_committed(evidence: RunEvidence, claim: BlockerClaim) -> bool:
+    """Whether the log has a commit of the producer in the partition that was decided before it was said."""
+    history = evidence.histories.get(claim.transactional_id)
+    return history is not None and any(
+        each.outcome == "committed"
+        and each.producer_id == claim.producer_id
+        and claim.place in each.partitions
+        and each.decided <= claim.scrape.at * 1000
+        for each in history.transactions
+    )
 
 
 def hanging(evidence: RunEvidence) -> Iterator[Disagreement]:

@@ -19,7 +19,7 @@ BEGUN = 1_000_000
 def records(*, commit: bool, v2: bool, raised: int) -> list[tuple[bytes, bytes, int]]:
     """The records of one transaction with epoch 3, whose markers have a raised epoch."""
     tags = kafka_tags(0, -1, 2 if v2 else 0)
-    states = (
+    states: tuple[tuple[Status, int, list[tuple[str, list[int]]]], ...] = (
         (Status.ONGOING, 3, TOPICS),
         (Status.PREPARE_COMMIT if commit else Status.PREPARE_ABORT, 3 + raised, TOPICS),
         (Status.COMPLETE_COMMIT if commit else Status.COMPLETE_ABORT, 3 + raised, []),
