@@ -283,6 +283,14 @@ class LoggedTransactions(Fact):
     applications: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class LogEnds(Fact):
+    """The ends of all partitions of the transaction log: what is below them was there at ``at``, monotonic."""
+
+    at: float
+    ends: Mapping[int, int]
+
+
 class ClockBounds(NamedTuple):
     """Bounds of the coordinators' clock: seconds by which it is ahead of our monotonic clock.
 

@@ -62,6 +62,8 @@ class StallTracker:
         self._memories: dict[TopicPartition, tuple[tuple[object, ...], SavedStall]] = {}
         self._revision = 0  # counts changes of ``standing`` and of what else ``unsettled`` depends on
         self._begins = KeptValue(list[float]())  # of ``standing``, in order
+        # When the end of each partition was read last before what is open in it was written.
+        self._closed_at: dict[TopicPartition, float] = {}
         self._growths = 0  # counts readings with another offset than the one before
         # The last readings of partitions that are not read any more, and their instants.
         self._lost: dict[TopicPartition, tuple[Reading, float]] = {}
@@ -151,6 +153,7 @@ class StallTracker:
         self.newest = max(self.newest, at)
         watched = partition in self.readings
         before = self.standing.get(partition)
+        self._note_closed(partition, last_stable_offset, high_watermark)
         self.readings.note(partition, Reading(last_stable_offset, high_watermark), at)
         state = standing(before, last_stable_offset, high_watermark, now, watched=watched)
         lost = None if watched else self._lost.pop(partition, None)
@@ -173,6 +176,18 @@ class StallTracker:
         moved = before is not None and state.last_stable_offset != before.last_stable_offset
         if moved:  # the holder may be the same, as deleted records move the LSO
             self.producers.outdate(partition)
+
+    def _note_closed(self, partition: TopicPartition, last_stable_offset: int, high_watermark: int) -> None:
+        """Note until when nothing of what is open now was written: the last reading without an open transaction."""
+        last = self.readings.get(partition)
+        if last is None or high_watermark < last.high_watermark:
+            self._closed_at.pop(partition, None)
+        elif not last.lag and last.high_watermark <= last_stable_offset:
+            self._closed_at[partition] = self.readings.at[partition]
+
+    def closed_at(self, partition: TopicPartition) -> float | None:
+        """A monotonic instant before the first record of every open transaction of a partition; None if not known."""
+        return self._closed_at.get(partition)
 
     def _released(self, partition: TopicPartition) -> None:
         if self.standing.pop(partition, None) is not None:
@@ -215,6 +230,7 @@ class StallTracker:
             self._saved.pop(partition, None)
             self._proven.pop(partition, None)
             self._lost.pop(partition, None)
+            self._closed_at.pop(partition, None)
 
     def keep(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Drop all partitions but these."""

@@ -13,6 +13,7 @@ from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.transactions import describe_producers
+from exporter.lso.log_history import LogHistory
 from exporter.lso.markers import Markers
 from exporter.lso.proof import Committed, HangingProof, OpenInLog, OpenStart, Overdue
 from exporter.lso.rules import Coordinators, LogProducer, Replication
@@ -23,6 +24,7 @@ from exporter.model import (
     BlockerKind,
     Deadline,
     Fault,
+    LogEnds,
     OpenTransaction,
     OpenTransactions,
     Reason,
@@ -60,6 +62,7 @@ class StallHolders:
         self._found: list[Stall] = []  # by the last read
         self._found_of: tuple[object, ...] = ()
         self._until = -math.inf  # monotonic
+        self._history = LogHistory()
         self._holders: dict[OpenStart, float] = {}  # holders of stalled partitions, and since when they were seen
 
     def close(self) -> None:
@@ -68,14 +71,20 @@ class StallHolders:
             self._prover.close()
 
     def read(
-        self, metadata: Metadata, hot: AbstractSet[TopicPartition], opened: OpenTransactions | None, deadline: Deadline
+        self,
+        metadata: Metadata,
+        hot: AbstractSet[TopicPartition],
+        opened: OpenTransactions | None,
+        deadline: Deadline,
+        ends: LogEnds | None = None,
     ) -> tuple[Coordinators, Mapping[TopicPartition, Replication], list[Fault]]:
         """Ask partition leaders and coordinators for the transactions in stalled partitions, and continue the proofs.
 
-        ``hot`` are the partitions of open transactions. Returns what the coordinators know, what decided transactions
-        wait for, and faults.
+        ``hot`` are the partitions of open transactions, ``ends`` those of the transaction log. Returns what the
+        coordinators know, what decided transactions wait for, and faults.
         """
         known = self._of_log(opened)
+        self._history.note(ends)
         # Partitions first, then coordinators: a transaction that ends in between is unknown to its coordinator in this
         # read only; the next read clears it.
         wanted = self._watch.to_describe(hot, known)
@@ -200,7 +209,12 @@ class StallHolders:
         }
         current = opened is not None and opened.origin == "txnlog" and opened.complete
         owned = coordinators.by_producer.keys()
-        self._prover.look(suspects, owned, self._watch.producers.unasked(), deadline, current=current)
+        passed = {
+            held: self._history.before(instant)
+            for held in suspects
+            if (instant := self._watch.closed_at(held.partition)) is not None
+        }
+        self._prover.look(suspects, owned, self._watch.producers.unasked(), deadline, current=current, passed=passed)
 
     def _ask(
         self, unknown: set[int], opened: OpenTransactions | None, deadline: Deadline

@@ -25,6 +25,7 @@ from exporter.model import (
     Fact,
     Facts,
     Fault,
+    LogEnds,
     OpenTransactions,
     ReleaseTimes,
     Sample,
@@ -143,7 +144,7 @@ class LsoSource(KafkaSource):
             yield error.fault
             return
         yield from faults
-        coordinators, replication, more = self._holders.read(metadata, hot, opened, deadline)
+        coordinators, replication, more = self._holders.read(metadata, hot, opened, deadline, facts.get(LogEnds))
         yield from more
         flink = facts.get(FlinkTransactions) or FlinkTransactions({})
         found = self._holders.stalls(coordinators, replication, facts.get(ReleaseTimes), opened, flink)

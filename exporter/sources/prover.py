@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
+from types import MappingProxyType
 
 from exporter.kafka.client import AskError
 from exporter.lso.proof import CONFIRM_SECONDS, Committed, HangingProof, OpenStart, Round, lacking
@@ -44,6 +45,7 @@ class Prover:
         self._first: dict[OpenStart, Round] = {}
         self._proofs: dict[OpenStart, HangingProof] = {}
         self._committed: dict[OpenStart, Committed] = {}
+        self._passed: dict[OpenStart, Mapping[int, int]] = {}
         self._missing: dict[OpenStart, tuple[str, ...]] = {}
         self._retry: dict[OpenStart, float] = {}
         self._shown: frozenset[OpenStart] = frozenset()
@@ -66,6 +68,7 @@ class Prover:
         deadline: Deadline,
         *,
         current: bool,
+        passed: Mapping[OpenStart, Mapping[int, int]] = MappingProxyType({}),
     ) -> None:
         """Continue the proofs.
 
@@ -73,7 +76,8 @@ class Prover:
         with the monotonic instant of that answer. ``owned`` are the producer ids of the known open transactions, which
         do not hang. ``current`` is whether ``owned`` is complete by the transaction log at this moment: otherwise a
         proof is shown only by the read that renewed it, since the producer id may have begun another transaction. For
-        ``unanswered`` partitions the last answers stay.
+        ``unanswered`` partitions the last answers stay. ``passed`` are the ends that the partitions of the log had
+        before the first record of a suspect was written, as far as that is known.
         """
         now = self._cluster.clock.monotonic()
         suspects = {held: at for held, at in suspects.items() if held.producer_id not in owned}
@@ -83,6 +87,8 @@ class Prover:
             self._forget(held)
         for held in suspects:
             self._seen.setdefault(held, now)
+            if not self._passed.get(held):
+                self._passed[held] = passed.get(held, {})
         self._rest(now)
         self._renew = RENEW_SECONDS if current else 0.0
         for held in [held for held, proof in self._proofs.items() if now - proof.second.asked_again > KEEP_SECONDS]:
@@ -133,7 +139,7 @@ class Prover:
         if not due:
             return
         try:
-            self._rounds.begin(due, deadline)
+            self._rounds.begin(due, deadline, self._passed)
         except AskError as error:
             self._put_off(due, (error.fault.detail,))
             return
@@ -184,5 +190,5 @@ class Prover:
                 self._retry[held] = at
 
     def _forget(self, held: OpenStart) -> None:
-        for kept in (self._seen, self._first, self._proofs, self._committed, self._missing, self._retry):
+        for kept in (self._seen, self._first, self._proofs, self._committed, self._passed, self._missing, self._retry):
             kept.pop(held, None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from exporter.kafka.client import AskError
 from exporter.kafka.log.open_records import OpenTrace, read_trace
@@ -38,6 +39,7 @@ class _Begun:
     partitions: int
     ends: Mapping[int, int]
     probes: Probes
+    passed: Mapping[OpenStart, Mapping[int, int]]
 
 
 class Rounds:
@@ -90,9 +92,16 @@ class Rounds:
         self._scan = LogScan(self._connect, self._cluster.clock)
         self._traces.clear()
 
-    def begin(self, held: Mapping[OpenStart, float], deadline: Deadline) -> None:
+    def begin(
+        self,
+        held: Mapping[OpenStart, float],
+        deadline: Deadline,
+        passed: Mapping[OpenStart, Mapping[int, int]] = MappingProxyType({}),
+    ) -> None:
         """Begin a round about transactions that DescribeProducers has shown open, each with the monotonic instant of
-        that answer. Raises AskError with what is missing: then there is no round.
+        that answer. ``passed`` are the ends of the log before their first record, where they are known.
+
+        Raises AskError with what is missing: then there is no round.
         """
         self._begun = None
         asked = self._cluster.clock.monotonic()
@@ -110,7 +119,8 @@ class Rounds:
         probes = probe_coordinators(self._cluster.client, metadata, deadline)
         found = {place.partition: end for place, end in ends.values.items()}
         self._scan.look_for({each.producer_id for each in held})
-        self._begun = _Begun(dict(held), asked, len(partitions), found, probes)
+        known = {each: passed.get(each, {}) for each in held}
+        self._begun = _Begun(dict(held), asked, len(partitions), found, probes, known)
 
     def read_on(self, deadline: Deadline, advance: Callable[[int], object] = lambda _: None) -> bool:
         """Continue reading the log until the round has all of it, or the deadline. Returns whether it has all.
@@ -163,17 +173,23 @@ class Rounds:
             elif (owner := log.open_ids.get(held.producer_id)) is not None:
                 said = Judgement(Fate.UNKNOWN, None, (f"transactional.id {owner!r} has this producer id open",))
             else:
-                said = self._judged(held, writer, leaders, epochs, reading)
+                said = self._judged(held, writer, leaders, epochs, begun.passed[held], reading)
             again_held = held if writer is not None else None
             rounds.append(Round(held, described, log, loaded, ended, again_held, wall, writer, said))
         self._traces = {held: trace for held, trace in self._traces.items() if held in begun.held}
         return rounds
 
     def _judged(
-        self, held: OpenStart, writer: Writer, leaders: Metadata, epochs: Mapping[int, int], deadline: Deadline
+        self,
+        held: OpenStart,
+        writer: Writer,
+        leaders: Metadata,
+        epochs: Mapping[int, int],
+        passed: Mapping[int, int],
+        deadline: Deadline,
     ) -> Judgement:
         try:
-            log = self._scan.producer_log(held.producer_id, epochs)
+            log = self._scan.producer_log(held.producer_id, epochs, passed)
         except UndecodableRecord as problem:
             return Judgement(Fate.UNKNOWN, None, (f"a record of {TRANSACTION_STATE} has {problem}",))
         shown = OpenRecords(held.partition, held.producer_id, writer.epoch)

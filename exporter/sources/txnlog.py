@@ -26,6 +26,7 @@ from exporter.model import (
     Fault,
     IgnoredSource,
     LateBatch,
+    LogEnds,
     LoggedTransactions,
     LogRefused,
     Notes,
@@ -60,6 +61,8 @@ HURRIED_PACE = 0.02
 """The same while records wait: a read takes a little over PACE then, and the rest of a second would be lost."""
 CHECK_INTERVAL = 5.0
 """Seconds between two requests for the log's end, which make a read current; gauges expire by it."""
+ENDS_INTERVAL = 60.0
+"""Seconds between two ends of the log that ``lso`` is told."""
 HOUR = 3600.0
 LOG_END_SECONDS = 1.0
 LOOK_SECONDS = 3.0
@@ -117,6 +120,7 @@ class TxnlogSource(KafkaSource):
         self._recent = SampleBatch(())
         self._opened: tuple[OpenTransaction, ...] = ()
         self._opened_of = -1
+        self._ends: LogEnds | None = None
         self._places = PrecommitPlaces()
         self._stalls: Stalls | None = None
         self._reconnected_at = -math.inf
@@ -428,9 +432,19 @@ class TxnlogSource(KafkaSource):
         as_of = self._log.as_of if self._log is not None else None
         opened = OpenTransactions(self.name, transactions, not missing, missing, as_of)
         yield LoggedTransactions(opened, self._clock_bounds, frozenset(self._aggregates.applications))
+        if (ends := self._log_ends_now()) is not None:
+            yield ends
         yield UncleanEnds(self._aggregates.unclean_ends(log_now), *self._aggregates.unclean_ids.last_hour(log_now))
         if (releases := self._census.releases(self._log)) is not None:
             yield releases
+
+    def _log_ends_now(self) -> LogEnds | None:
+        """The ends of the log, once a minute; None while that of a partition is not known."""
+        now = self._cluster.clock.monotonic()
+        if self._ends is None or now - self._ends.at >= ENDS_INTERVAL:
+            ends = {number: each.end for number, each in self._progress.items() if each.end is not None}
+            self._ends = LogEnds(now, ends) if ends and len(ends) == self._seen else None
+        return self._ends
 
     def _open_transactions(self) -> tuple[OpenTransaction, ...]:
         """The open transactions; the same tuple as in the last read if they are the same."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from exporter.kafka.client import AskError
@@ -255,25 +256,33 @@ class LogScan:
                 self._forgotten[each] = kept[0].offset + 1
             kept.append(record)
 
-    def producer_log(self, producer_id: int, leader_epochs: Mapping[int, int]) -> ProducerLog:
+    def producer_log(
+        self, producer_id: int, leader_epochs: Mapping[int, int], passed: Mapping[int, int] = MappingProxyType({})
+    ) -> ProducerLog:
         """What the log shows of one producer id, by the present leader epochs of all its partitions.
 
-        The id must have been looked for. Raises UndecodableRecord.
+        ``passed`` are ends of the partitions from before the records that are judged. The id must have been looked for.
+        Raises UndecodableRecord.
         """
         kept = self._of_producer[producer_id]
         numbers: Iterable[int] = {each.number for each in kept} or leader_epochs.keys()
         starts = {number: self._run(number).whole_from(leader_epochs[number]) for number in numbers}
-        whole: int | None = 0
-        for start in starts.values():
-            whole = None if whole is None or start is None or (start and not kept) else max(whole, start)
-        if whole is not None:
-            whole = max(whole, self._forgotten.get(producer_id, 0))
+        forgotten = self._forgotten.get(producer_id, 0)
+        whole: int | None = None
+        below = -1
+        if not kept:
+            known = all(at is not None and at <= max(0, passed.get(each, 0)) for each, at in starts.items())
+            whole = 0 if known else None
+        elif len(starts) == 1:
+            ((number, start),) = starts.items()
+            whole = None if start is None else max(start, forgotten)
+            below = passed.get(number, -1) if whole is not None and whole <= passed.get(number, -1) else -1
         records = [
             LogRecord(each.offset, each.leader_epoch, each.record_ms, decode_key(each.key), decode_value(each.value))
             for each in kept
         ]
         gaps = tuple(_gap(number, self._run(number), leader_epochs[number]) for number, at in starts.items() if at != 0)
-        return ProducerLog(decisions_of(producer_id, records), whole, gaps=gaps[:1])
+        return ProducerLog(decisions_of(producer_id, records), whole, below, gaps[:1])
 
     def start_again(self, number: int) -> None:
         """Drop what was read of a partition: the next read begins at its start."""

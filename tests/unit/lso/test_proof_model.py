@@ -1,8 +1,8 @@
 """A model of coordinators and partitions, with all known causes that make live transactions look hanging, against the
 source.
 
-A transaction that the model's coordinator knows is never reported as hanging, nor are records that may be of a commit.
-A planted orphan of a producer that committed nothing there always is, once the cluster is quiet.
+A transaction that the model's coordinator knows is never reported as hanging, nor are records that may be committed; a
+planted orphan of a producer that committed nothing there always is, once the cluster is quiet.
 """
 
 from __future__ import annotations
