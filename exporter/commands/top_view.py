@@ -147,7 +147,7 @@ def _open(each: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _ends(cluster: Mapping[str, Any]) -> int:
-    return sum(each["ends"] for each in cluster["unclean_ids"]) + int(cluster["unclean_ends_of_other_ids"])
+    return int(sum(each["ends"] for each in cluster["unclean_ids"]) + cluster["unclean_ends_of_other_ids"])
 
 
 def _unclean(each: Mapping[str, Any]) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ from exporter.posture.check import CheckResult, PostureCheck, Rule
 from exporter.posture.connect import connect_checks
 from exporter.posture.evidence import PostureEvidence, broker_error, broker_numbers, broker_settings
 from exporter.posture.flink import flink_checks
+from exporter.posture.known_faults import RULE as KNOWN_FAULTS
+from exporter.posture.known_faults import brokers_of, fault_checks, plugins_of
 from exporter.posture.offsets import offset_checks
 from exporter.posture.share_groups import share_checks
 from exporter.posture.stable_ids import id_checks
@@ -296,6 +298,14 @@ def _connect(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     return connect_checks(evidence.connects, evidence.connect_log, evidence.clients_error, evidence.beyond_lso)
 
 
+def _known_faults(evidence: PostureEvidence) -> Iterator[PostureCheck]:
+    if evidence.version_error:
+        yield KNOWN_FAULTS.cannot(evidence.cluster, evidence.version_error)
+    else:
+        yield from fault_checks([brokers_of(evidence.cluster, evidence.metadata_version)])
+    yield from fault_checks(plugins_of(evidence.connects))
+
+
 _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _replication,
     _log_min_isr,
@@ -316,4 +326,5 @@ _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _applications,
     _stable_ids,
     _connect,
+    _known_faults,
 )

@@ -38,6 +38,7 @@ class PostureEvidence:
     topics: Mapping[str, Mapping[int, PartitionMetadata]]
     topic_settings: Mapping[str, Settings | str]
     transaction_version: int | None
+    metadata_version: int | None = None
     version_error: str = ""
     opened: Sequence[OpenTransaction] | None = None
     opened_error: str = ""

@@ -94,7 +94,7 @@ class PostureSource(KafkaSource):
         brokers, broker_faults = self._broker_settings(metadata, deadline)
         topics, topic_faults = self._topic_settings(names, deadline)
         yield from dict.fromkeys((*broker_faults, *topic_faults))
-        version, version_error = self._version(deadline)
+        features, version_error = self._features(deadline)
         opened = facts.get(OpenTransactions)
         beyond = facts.get(GroupsBeyondLso)
         evidence = PostureEvidence(
@@ -102,7 +102,8 @@ class PostureSource(KafkaSource):
             brokers=brokers,
             topics={name: metadata.topics[name] for name in names},
             topic_settings=topics,
-            transaction_version=version,
+            transaction_version=features.get("transaction.version"),
+            metadata_version=features.get("metadata.version"),
             version_error=version_error,
             opened=opened.transactions if opened is not None else None,
             opened_error="" if opened is not None else "the open transactions are not known yet, or cannot be asked",
@@ -162,11 +163,11 @@ class PostureSource(KafkaSource):
             return None  # a fault of the request for features already
         return PushTelemetry(receiver=True, subscriptions=subscriptions(self._cluster.client, metadata, deadline))
 
-    def _version(self, deadline: Deadline) -> tuple[int | None, str]:
+    def _features(self, deadline: Deadline) -> tuple[Mapping[str, int], str]:
         try:
-            return self._cluster.client.features(deadline).get("transaction.version"), ""
+            return self._cluster.client.features(deadline), ""
         except AskError as error:
-            return None, error.fault.detail
+            return {}, error.fault.detail
 
 
 def _settings(answer: Settings | Fault, faults: list[Fault]) -> Settings | str:

@@ -151,6 +151,7 @@ def test_another_checkpoint_interval_is_learned_without_a_risk(
         (job,) = sink.jobs
         assert job.interval is not None
         assert job.interval >= min(before, after) - 1
+    (job,) = sink.jobs
     assert job.interval == pytest.approx(after, abs=1)
     assert sink.judged(sink.open(), after=1.2 * after).waiting
 

@@ -43,6 +43,7 @@ SOUND = PostureEvidence(
     topics={topic: {0: SOUND_PARTITION, 1: SOUND_PARTITION} for topic in TOPICS},
     topic_settings=dict.fromkeys(TOPICS, SOUND_TOPIC),
     transaction_version=2,
+    metadata_version=25,
     opened=(_open(60),),
     clients={"pay": {2: 3}},
     connects=(ConnectState("main", (SINK, SOURCE), by_rest=True, group_id="etl"),),
@@ -75,7 +76,7 @@ def _connector(connector: Connector) -> PostureEvidence:
 def test_a_sound_cluster_passes_every_check() -> None:
     checks = checks_of(SOUND)
     assert {check.verdict for check in checks} == {CheckResult.PASSED}
-    assert len({check.name for check in checks}) == 14
+    assert len({check.name for check in checks}) == 15
 
 
 BROKEN = {
@@ -185,6 +186,7 @@ def test_a_cluster_that_never_ran_a_transaction_has_only_its_own_settings_checke
         "transaction_version",
         "partition_verification",
         "transactional_id_expiration",
+        "known_faults",
     }
 
 

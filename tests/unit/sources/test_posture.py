@@ -15,7 +15,9 @@ OLD = TransactionUse(frozenset(), {"pay": {0: 3}, "ship": {2: 1}}, {})
 
 
 def world_of() -> FakeKafka:
-    return FakeKafka(topics={LOG: partitions(2), OFFSETS: partitions(1)}, levels={"transaction.version": 2})
+    return FakeKafka(
+        topics={LOG: partitions(2), OFFSETS: partitions(1)}, levels={"transaction.version": 2, "metadata.version": 25}
+    )
 
 
 def test_what_no_setting_can_mend_is_information_and_not_a_check_that_failed() -> None:

@@ -1,0 +1,183 @@
+"""Known faults of versions that break exactly-once: a table, and the check that compares it with what runs. Pure.
+
+To add a row: a fault whose affected and fixed versions its source states, and what it looks like here. ``AS_OF`` is the
+date at which the sources were read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from exporter.connect.facts import ConnectState
+from exporter.posture.check import PostureCheck, Rule
+
+AS_OF = "2026-11-25"
+
+Version = tuple[int, ...]
+
+
+class Component(StrEnum):
+    """What a fault is of."""
+
+    BROKER = "broker"
+    STREAMS = "Kafka Streams"
+    LIBRDKAFKA = "librdkafka"
+    ICEBERG_SINK = "Iceberg sink connector"
+
+
+class Span(NamedTuple):
+    """Affected versions: from ``first`` on, and before ``fixed``; None where no release is known to have the fix."""
+
+    first: Version
+    fixed: Version | None
+
+
+class KnownFault(NamedTuple):
+    """One row. ``looks_like`` is what an operator sees of it here; ``source`` states the versions."""
+
+    issue: str
+    component: Component
+    affected: tuple[Span, ...]
+    what: str
+    looks_like: str
+    source: str
+
+
+FAULTS = (
+    KnownFault(
+        "KAFKA-19690",
+        Component.BROKER,
+        (Span((3, 9), (3, 9, 2)),),
+        "a late write of an older epoch gets a fatal error instead of a fence, and its producer ends",
+        "producers that fail with INVALID_TXN_STATE after a fence or a timeout",
+        "https://github.com/apache/kafka/pull/20577",
+    ),
+    KnownFault(
+        "KAFKA-20685",
+        Component.STREAMS,
+        (Span((4, 2), (4, 3)),),
+        "after a crash, a state store may keep writes of a transaction that was rolled back",
+        "results of a stateful exactly_once_v2 application that count records twice after an unclean end",
+        "https://github.com/apache/kafka/pull/22548",
+    ),
+    KnownFault(
+        "librdkafka 3575",
+        Component.LIBRDKAFKA,
+        (Span((1, 4), (1, 6, 2)), Span((1, 7), (1, 8, 2))),
+        "after quick changes of a leader, records that were sent before in the transaction are lost by its commit",
+        "a committed transaction without some of its records; OUT_OF_ORDER_SEQUENCE_NUMBER errors of Produce before it",
+        "https://github.com/confluentinc/librdkafka/releases/tag/v1.6.2",
+    ),
+    KnownFault(
+        "iceberg 17340",
+        Component.ICEBERG_SINK,
+        (Span((1, 11), None),),
+        "after a rebalance in a commit cycle, the same data files are committed twice",
+        "rows that are twice in the table; an audit of the table finds duplicates",
+        "https://github.com/apache/iceberg/pull/17933",
+    ),
+)
+
+RULE = Rule(
+    "known_faults",
+    "This version has a fault that breaks exactly-once, whatever the settings are.",
+    "a version that has the fix",
+)
+_NUMBERS = re.compile(r"v?(\d{1,6}(?:\.\d{1,6}){1,3})")
+# MetadataVersion: the first level of each release, which says at least how new the brokers are.
+_LEVELS: tuple[tuple[int, Version], ...] = (
+    (4, (3, 3)),
+    (8, (3, 4)),
+    (9, (3, 5)),
+    (12, (3, 6)),
+    (15, (3, 7)),
+    (20, (3, 8)),
+    (21, (3, 9)),
+    (22, (4, 0)),
+)
+
+
+class Software(NamedTuple):
+    """What runs, as the subject of a check. ``version`` is None where it is not known; with ``or_later`` it is a lower
+    bound, and ``how`` says how to know it.
+    """
+
+    component: Component
+    subject: str
+    version: Version | None
+    or_later: bool = False
+    how: str = ""
+
+
+def version_of(text: str) -> Version | None:
+    """The numbers of a version such as ``4.3.1`` or ``v3.9.2-ccs``, None for another text."""
+    match = _NUMBERS.match(text)
+    return None if match is None else tuple(map(int, match[1].split(".")))
+
+
+def brokers_of(cluster: str, metadata_version: int | None) -> Software:
+    """The brokers by their finalized metadata.version: no request of the protocol names a version of Kafka."""
+    bounds = [version for level, version in _LEVELS if metadata_version is not None and level <= metadata_version]
+    how = "the protocol does not name a broker's version: see the app-info MBeans, or the start of its log"
+    return Software(Component.BROKER, cluster, bounds[-1] if bounds else None, or_later=True, how=how)
+
+
+def plugins_of(connects: Iterable[ConnectState]) -> Iterator[Software]:
+    """The connectors whose plugin is a component of the table."""
+    for state in connects:
+        for connector in state.connectors:
+            if "iceberg" in connector.plugin.lower() and connector.type == "sink":
+                subject = f"{state.name}/{connector.name}"
+                how = "the worker does not name the plugin's version"
+                yield Software(Component.ICEBERG_SINK, subject, version_of(connector.version), how=how)
+
+
+def faults_of(software: Software) -> tuple[KnownFault, ...]:
+    """The faults that this software has, or with a lower bound may have."""
+    return tuple(fault for fault in FAULTS if fault.component is software.component and _may_have(fault, software))
+
+
+def _may_have(fault: KnownFault, software: Software) -> bool:
+    version = software.version
+    if version is None:
+        return True
+    if software.or_later:
+        return any(span.fixed is None or version < span.fixed for span in fault.affected)
+    return any(span.first <= version and (span.fixed is None or version < span.fixed) for span in fault.affected)
+
+
+def fault_checks(running: Iterable[Software]) -> Iterator[PostureCheck]:
+    """A check for each software: failed with its faults, information where its version is not known exactly."""
+    for software in running:
+        found = faults_of(software)
+        shown = _shown(software)
+        if not found:
+            text = f"{shown}: none of the faults known on {AS_OF}"
+            yield RULE.says(software.subject, passed=True, found=text)
+        elif software.version is None or software.or_later:
+            names = ", ".join(fault.issue for fault in found)
+            # No setting or grant would tell the version, so it is no check that could not be made.
+            yield RULE.notes(software.subject, f"{shown}: not known whether it has {names}; {software.how}")
+        else:
+            texts = (f"{each.issue}: {each.what}; it looks like: {each.looks_like} ({each.source})" for each in found)
+            yield RULE.says(software.subject, passed=False, found=f"{shown}: {'; '.join(texts)}", fix=_fix(found))
+
+
+def _shown(software: Software) -> str:
+    if software.version is None:
+        return f"{software.component} of unknown version"
+    return f"{software.component} {_text(software.version)}{' or later' if software.or_later else ''}"
+
+
+def _fix(found: Iterable[KnownFault]) -> str:
+    fixed = [[span.fixed for span in fault.affected if span.fixed is not None] for fault in found]
+    if not all(fixed):
+        return "no release was known to have the fix of all of them on " + AS_OF
+    return f"{_text(max(max(versions) for versions in fixed))} or later"
+
+
+def _text(version: Version) -> str:
+    return ".".join(map(str, version))
