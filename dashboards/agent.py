@@ -7,6 +7,7 @@ from grafanalib import core
 from exporter.catalogue import (
     CLOCK_DISTANCE_SECONDS,
     CLUSTER_INFO,
+    COORDINATOR_CLOCK_SKEW_SECONDS,
     EXPORTER_BUILD_INFO,
     SOURCE_FAULTS_TOTAL,
     SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
@@ -138,7 +139,10 @@ def _clock() -> core.Panel:
     return lines(
         "Our clock and the coordinators'",
         "By how much the exporter's clock is ahead of the transaction coordinators', negative behind.",
-        [Query(own(CLOCK_DISTANCE_SECONDS), "{{instance}} {{kafka_cluster}}")],
+        [
+            Query(own(CLOCK_DISTANCE_SECONDS), "{{instance}} {{kafka_cluster}}"),
+            Query(own(COORDINATOR_CLOCK_SKEW_SECONDS), "{{instance}} {{kafka_cluster}} broker {{broker}}"),
+        ],
         "s",
         signed=True,
     )

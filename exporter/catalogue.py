@@ -257,6 +257,14 @@ CLOCK_DISTANCE_SECONDS = Metric(
     K,
     "transactions",
 )
+COORDINATOR_CLOCK_SKEW_SECONDS = Metric(
+    "kafka_eos_coordinator_clock_skew_seconds",
+    Kind.GAUGE,
+    "Seconds by which this exporter's clock is ahead of that of each broker that coordinates transactions, negative"
+    " behind, by the arrival of the broker's new records of __transaction_state; absent until there were some.",
+    (*K, "broker"),
+    "txnlog",
+)
 TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL = Metric(
     "kafka_eos_transaction_log_undecodable_records_total",
     Kind.COUNTER,

@@ -239,7 +239,8 @@ class OpenTransaction(NamedTuple):
     ``started`` and ``prepared`` are Unix seconds by the coordinator's clock (``prepared`` is None while ongoing or
     when not known); ``timeout`` is seconds, None for a two-phase-commit transaction (KIP-939), which never times out.
     While it is prepared, ``partitions`` are those still without a marker when polled, and all of them when read from
-    the log.
+    the log. ``clock_behind`` is by how many seconds that clock may be behind that of the coordinator furthest ahead, by
+    which ages are judged; 0 where it is not known.
     """
 
     transactional_id: str
@@ -251,6 +252,7 @@ class OpenTransaction(NamedTuple):
     timeout: float | None
     prepared: float | None
     partitions: frozenset[TopicPartition]
+    clock_behind: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ from exporter.transactions.aggregates import Aggregates, Caps
 from exporter.transactions.application_counters import COUNTER_FAMILIES, LAST_FAMILIES, counter_samples, last_samples
 from exporter.transactions.census import Census
 from exporter.transactions.clock import coordinator_time
+from exporter.transactions.entries import Entry
 from exporter.transactions.keeper import Keeper
 from exporter.transactions.last_hour import LastHour
 from exporter.transactions.log_changes import BEFORE, NO_CHANGES, LogChanges, Window
@@ -277,6 +278,7 @@ class TxnlogSource(KafkaSource):
         for number, each in self._progress.items():
             if number in answered and metadata.leader_epoch(TopicPartition(TOPIC, number)) == each.confirmed:
                 each.confirmed_at = instant
+                each.led_by(each.confirmed, metadata.leader(TOPIC, number))
 
     def _forget_lost(self) -> None:
         """Make unknown what only lost records showed. Its end is an answer of the coordinator, or the next record."""
@@ -435,6 +437,9 @@ class TxnlogSource(KafkaSource):
         if (ends := self._log_ends_now()) is not None:
             yield ends
         yield UncleanEnds(self._aggregates.unclean_ends(log_now), *self._aggregates.unclean_ids.last_hour(log_now))
+        if self._log is not None and self._cluster.shard.first:
+            for broker, skew in self._log.skews().items():
+                yield catalogue.COORDINATOR_CLOCK_SKEW_SECONDS(skew, self.cluster, str(broker))
         if (releases := self._census.releases(self._log)) is not None:
             yield releases
 
@@ -446,11 +451,17 @@ class TxnlogSource(KafkaSource):
             self._ends = LogEnds(now, ends) if ends and len(ends) == self._seen else None
         return self._ends
 
+    @staticmethod
+    def _opened_by(log: LogTail, entry: Entry) -> OpenTransaction:
+        opened = entry.view or entry.transaction()
+        behind = log.clock_behind(entry)
+        return opened._replace(clock_behind=behind) if behind else opened
+
     def _open_transactions(self) -> tuple[OpenTransaction, ...]:
         """The open transactions; the same tuple as in the last read if they are the same."""
         if self._log is not None and self._log.revision != self._opened_of:
             self._opened_of = self._log.revision
-            opened = tuple([entry.view or entry.transaction() for entry in self._log.open()])
+            opened = tuple([self._opened_by(self._log, entry) for entry in self._log.open()])
             if opened != self._opened:
                 self._opened = opened
         return self._opened

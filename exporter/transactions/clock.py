@@ -2,12 +2,13 @@
 
 A record of the transaction log has a timestamp of its coordinator's clock and arrives later than that. So at its
 arrival the coordinators' clock shows that timestamp or more: a lower bound that does not depend on our clock and
-advances with the monotonic clock. The least delayed record gives the best bound. Coordinators whose clocks differ are
-treated as one clock: the one furthest ahead.
+advances with the monotonic clock. The least delayed record gives the best bound. Each broker has a clock of its own:
+where a coordinator's is not known, it is taken for the one furthest ahead.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 from exporter.model import ClockBounds, CoordinatorTime
@@ -18,6 +19,8 @@ WINDOW = 7200.0
 """Seconds for which any record bounds the clock: longer than transactions are open."""
 ENOUGH = 3
 """Number of new records from which the difference is estimated: a single one may have been delayed."""
+NOTICEABLE_BEHIND_SECONDS = 2.0
+"""Difference of two coordinators' clocks, in seconds, from which they are told apart: delays of records are less."""
 STEPS = 30
 """Number of values kept of a window: the best of each part of it."""
 
@@ -39,9 +42,57 @@ class CoordinatorClock:
         if live:
             self._live.take(ahead, received)
 
+    def newest(self, monotonic: float) -> float:
+        """Seconds by which it is ahead of our monotonic clock, by the best new record; the caller has given one."""
+        largest = self._live.largest(monotonic, 1)
+        return -math.inf if largest is None else largest
+
     def bounds(self, monotonic: float) -> ClockBounds:
         """The bounds at this instant."""
         return ClockBounds(self._all.largest(monotonic, 1), self._live.largest(monotonic, ENOUGH))
+
+
+class CoordinatorClocks:
+    """The clocks of all coordinators, by broker; None is one that is not known. Not thread-safe: for one worker."""
+
+    def __init__(self) -> None:
+        self._any = CoordinatorClock()
+        self._by_broker: dict[int, CoordinatorClock] = {}
+        self._live: dict[int, float] = {}  # the last estimate of each: clocks differ as well while nothing is written
+
+    def stamped(self, broker: int | None, timestamp: float, received: float, *, live: bool) -> None:
+        """As ``CoordinatorClock.stamped``, of a record that this broker wrote."""
+        self._any.stamped(timestamp, received, live=live)
+        if broker is None:
+            return
+        clock = self._by_broker.setdefault(broker, CoordinatorClock())
+        clock.stamped(timestamp, received, live=live)
+        if live:
+            self._live[broker] = clock.newest(received)
+
+    def bounds(self, monotonic: float) -> ClockBounds:
+        """The bounds of the clock furthest ahead."""
+        return self._any.bounds(monotonic)
+
+    def skews(self, monotonic: float, wall: float) -> dict[int, float]:
+        """Seconds by which our clock is ahead of that of each broker, negative behind: ``local - coordinator``. Too
+        large by the delay of the least delayed record.
+        """
+        return {broker: wall - monotonic - ahead for broker, ahead in sorted(self._live.items())}
+
+    def behind(self, broker: int | None, monotonic: float) -> float:
+        """Whole seconds by which the clock of this broker may be behind ``bounds``; 0 where it is not known."""
+        at_least = self._any.bounds(monotonic).at_least
+        live = None if broker is None else self._live.get(broker)
+        if at_least is None or live is None or at_least - live < NOTICEABLE_BEHIND_SECONDS:
+            return 0.0
+        return float(math.ceil(at_least - live))
+
+    def shift_ms(self, before: int | None, after: int | None) -> int:
+        """Milliseconds by which the clock of ``after`` is ahead of that of ``before``; 0 where one is not known."""
+        if before is None or after is None or before not in self._live or after not in self._live:
+            return 0
+        return round((self._live[after] - self._live[before]) * 1000)
 
 
 def coordinator_time(bounds: ClockBounds, monotonic: float, wall: float) -> CoordinatorTime:

@@ -27,6 +27,7 @@ class Entry:
 
     __slots__ = (
         "application",
+        "begun_in",
         "begun_offset",
         "client_version",
         "epoch",
@@ -34,6 +35,7 @@ class Entry:
         "log_partition",
         "offset",
         "pending",
+        "prepared_in",
         "prepared_ms",
         "previous_epoch",
         "producer_id",
@@ -63,6 +65,8 @@ class Entry:
         self.record_ms = -1
         self.offset = -1  # -1: not from the log, but from what the coordinator said at the start
         self.begun_offset = -1  # the newest Ongoing record
+        self.begun_in = -1  # the leader epoch of the log in which the newest transaction began; -1: not known
+        self.prepared_in = -1  # and that in which it was decided: other epochs are of other clocks
         self.section = b""  # the encoded partitions of the newest transaction
         self.layout = 1  # in which ``section`` is encoded
         self.pending: Ended | None = None

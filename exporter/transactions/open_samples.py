@@ -94,7 +94,7 @@ def blocking_producers(stalls: Stalls | None) -> frozenset[int | None]:
 def first_overdue(transactions: Iterable[OpenTransaction]) -> float:
     """The instant (Unix seconds) up to which none of them is overdue; infinite when none ever is."""
     instants = (
-        each.started + each.timeout
+        each.started + each.timeout + each.clock_behind
         for each in transactions
         if each.started is not None and each.timeout is not None and each.state is TransactionState.ONGOING
     )

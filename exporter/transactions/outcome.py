@@ -89,4 +89,4 @@ def overdue_by(transaction: OpenTransaction, now: float) -> float:
     """Seconds past its timeout, negative before it; minus infinity when it has none or its start is not known."""
     if transaction.timeout is None or transaction.started is None:
         return float("-inf")
-    return now - transaction.started - transaction.timeout
+    return now - transaction.clock_behind - transaction.started - transaction.timeout

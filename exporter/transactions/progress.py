@@ -46,6 +46,7 @@ class PartitionProgress:
         "epoch",
         "epochs",
         "gone",
+        "leaders",
         "log_end",
         "log_end_asked_at",
         "lost",
@@ -77,6 +78,7 @@ class PartitionProgress:
         self.epochs = list(epochs)  # the leader epochs of records that were read, with the first offset of each
         self.confirmed = confirmed  # the newest leader epoch whose leader has what was read
         self.confirmed_at: tuple[float, float] | None = None  # when it was last known so: Unix seconds, monotonic
+        self.leaders: dict[int, int] = {}  # the broker that leads, by leader epoch, of the newest epochs
         self.wanted = NO_EPOCH  # that of a record which is read once its leader has confirmed what is before it
         self.changes = changes
         self.waits_since: float | None = None  # monotonic: since when nothing was read although there is more
@@ -122,6 +124,12 @@ class PartitionProgress:
         """Note that the record at ``offset`` is of this leader epoch, and all from it on up to now."""
         if not self.epochs or self.epochs[-1][0] < epoch:
             self.epochs = [*self.epochs[1 - MOST_EPOCHS :], (epoch, offset)]
+
+    def led_by(self, epoch: int, broker: int | None) -> None:
+        """Note who leads in an epoch."""
+        if broker is not None and self.leaders.get(epoch) != broker:
+            newest = dict(list(self.leaders.items())[1 - MOST_EPOCHS :])
+            self.leaders = {**newest, epoch: broker}
 
     def continues(self, epoch: int | None) -> bool:
         """Return whether a record of this leader epoch surely follows what was read. If not, another leader was elected

@@ -9,6 +9,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain, groupby, takewhile
 from operator import methodcaller
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 from exporter.kafka.log.tail import Polled, TailReader, fault_of, is_end, is_gone
 from exporter.model import Clock, ClockBounds, Deadline, Fault, Reason
 from exporter.transactions.aggregates import Aggregates
-from exporter.transactions.clock import CoordinatorClock
+from exporter.transactions.clock import CoordinatorClocks
 from exporter.transactions.entries import Ended, Entry, Event, Initialised
 from exporter.transactions.finished import NEVER_MS
 from exporter.transactions.progress import NO_EPOCH, PartitionProgress
@@ -81,7 +82,7 @@ class LogTail:
         self._restoring: dict[int, SavedPartition] = {}  # whose saved ids were not reached yet
         self._tidied_at = -math.inf
         self._reached_end: set[int] = set()  # the partitions that were read to an end of theirs
-        self._coordinators = CoordinatorClock()
+        self._coordinators = CoordinatorClocks()
         self._faults: list[Fault] = []
 
     def close(self) -> None:
@@ -92,6 +93,7 @@ class LogTail:
     def machine(self, number: int) -> StateMachine:
         if (found := self.machines.get(number)) is None:
             found = self.machines[number] = StateMachine(number)
+            found.shift_ms = partial(self._shift_ms, number)
         return found
 
     def entries(self) -> Iterator[Entry]:
@@ -179,6 +181,22 @@ class LogTail:
         """The coordinators' clock by the arrival of records."""
         return self._coordinators.bounds(self._clock.monotonic())
 
+    def skews(self) -> dict[int, float]:
+        """Seconds by which our clock is ahead of that of each broker that wrote new records."""
+        return self._coordinators.skews(self._clock.monotonic(), self._clock.wall())
+
+    def clock_behind(self, entry: Entry) -> float:
+        """Seconds by which the clock that began this entry's transaction may be behind that of ``clock_bounds``."""
+        broker = self._led_in(entry.log_partition, entry.begun_in)
+        return self._coordinators.behind(broker, self._clock.monotonic())
+
+    def _shift_ms(self, number: int, before: int, after: int) -> int:
+        return self._coordinators.shift_ms(self._led_in(number, before), self._led_in(number, after))
+
+    def _led_in(self, number: int, epoch: int) -> int | None:
+        progress = self.progress.get(number)
+        return None if progress is None else progress.leaders.get(epoch)
+
     @property
     def as_of(self) -> float | None:
         """The monotonic instant at which the transactions of ``open`` were open; None where that is not known.
@@ -205,7 +223,7 @@ class LogTail:
 
     def stamped(self, timestamp: float, received: float) -> None:
         """Note that a coordinator's answer at ``received`` (monotonic) has this timestamp of its clock (Unix s)."""
-        self._coordinators.stamped(timestamp, received, live=False)
+        self._coordinators.stamped(None, timestamp, received, live=False)
 
     def _is_live(self, progress: PartitionProgress, now: float) -> bool:
         """Whether the next records are newer than a recent read of the log's end."""
@@ -356,15 +374,16 @@ class LogTail:
                     self._event(message)
                 continue
             live = newest[number][1] if number in newest else self._is_live(progress, received)
-            last = self._take_confirmed(number, progress, list(run))
+            last = self._take_confirmed(number, progress, list(run), received, live=live)
             if last is not None:
                 newest[number] = last, live
-        for number, (message, live) in newest.items():
+        for number in newest:
             self.machine(number).make_room()
             self.readable = True
-            self._coordinators.stamped(message.timestamp()[1] / 1000, received, live=live)
 
-    def _take_confirmed(self, number: int, progress: PartitionProgress, run: list[Polled]) -> Polled | None:
+    def _take_confirmed(
+        self, number: int, progress: PartitionProgress, run: list[Polled], received: float, *, live: bool
+    ) -> Polled | None:
         """Take messages of one partition up to the first whose leader may lack some of what was read. The partition is
         read on once that leader was asked. Returns the last that is a new record.
         """
@@ -377,6 +396,12 @@ class LogTail:
                 break
             if epoch not in (None, NO_EPOCH, progress.epoch):
                 progress.in_epoch(epoch, max(same[0].offset(), progress.next))
+            if epoch is not None:
+                # Before the records are processed: an election is between two clocks.
+                newest = next(message for message in reversed(same) if message.error() is None)
+                broker = progress.leaders.get(epoch)
+                self._coordinators.stamped(broker, newest.timestamp()[1] / 1000, received, live=live)
+                self.machine(number).leader_epoch = epoch
             taken = self._take_run(number, progress, same)
             if taken is not None:
                 last = taken

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from demo.agent import AgentProcess, Metrics
 from demo.cluster import KafkaCluster
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
+from exporter.kafka.requests.transactions import coordinator_partition
 from tests.chaos.agent import SKEWED
 from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 
@@ -63,3 +65,86 @@ def _since(agent: AgentProcess, topic: str) -> float:
         return [each.value for each in seen.samples(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS, topic=topic)]
 
     return stalled(agent.wait_until(stalled))[0]
+
+
+# --- Brokers with clocks of their own ---
+
+SHIFT_SECONDS = 90
+LOG_PARTITIONS = 6
+
+
+@pytest.fixture
+def two_clocks(tmp_path: Path) -> Iterator[KafkaCluster]:
+    """Two brokers; the wall clock of broker 2 is 90 s ahead."""
+    library = tmp_path / "shifted_clock.so"
+    source = Path(__file__).with_name("shifted_clock.c")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
+    properties = {"transaction.state.log.min.isr": "1", "min.insync.replicas": "1"}
+    with KafkaCluster("4.3.1", 2, properties=properties, transaction_partitions=LOG_PARTITIONS, heap_mb=384) as kafka:
+        shifted = kafka.broker(2)
+        argv = kafka._argv(shifted.node)
+        shifted.restart_with(["env", f"LD_PRELOAD={library}", f"CLOCK_SHIFT_SECONDS={SHIFT_SECONDS}", *argv])
+        kafka.wait_ready()
+        yield kafka
+
+
+def ids_of(kafka: KafkaCluster, application: str) -> dict[int, str]:
+    """A transactional.id for each broker that coordinates it."""
+    partitions = kafka.admin().list_topics("__transaction_state", timeout=10).topics["__transaction_state"].partitions
+    names = [f"{application}-{number}" for number in range(50)]
+    return {partitions[coordinator_partition(name, LOG_PARTITIONS)].leader: name for name in names}
+
+
+def test_ages_are_judged_by_the_clock_of_the_coordinator_that_wrote_the_record(
+    two_clocks: KafkaCluster, start_agent: StartAgent, keep: EnterContext
+) -> None:
+    kafka = two_clocks
+    kafka.create_topic("orders", min_insync_replicas="1")
+    first = keep(RdkafkaProducer(kafka, "first-1"))
+    first.init()  # the log is there from now on
+    ids = ids_of(kafka, "pay")
+    assert set(ids) == {1, 2}
+    agent = start_agent("--bootstrap-server", kafka.bootstrap, "--cluster.name", "two")
+    agent.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, source="txnlog") == 1)
+    busy = {broker: keep(RdkafkaProducer(kafka, name)) for broker, name in ids.items()}
+    for producer in busy.values():
+        producer.init()
+
+    def both_clocks_are_known(seen: Metrics) -> bool:
+        for producer in busy.values():
+            producer.run(1, "orders")
+        return len(seen.samples(catalogue.COORDINATOR_CLOCK_SKEW_SECONDS)) == 2
+
+    seen = agent.wait_until(both_clocks_are_known, timeout=60)
+    skews = {each.labels["broker"]: each.value for each in seen.samples(catalogue.COORDINATOR_CLOCK_SKEW_SECONDS)}
+    assert skews["1"] == pytest.approx(0, abs=3)
+    assert skews["2"] == pytest.approx(-SHIFT_SECONDS, abs=3)
+    held = busy[1]
+    held.begin()
+    held.send("orders")
+    held.flush()
+    until = time.monotonic() + 10
+    overdue: list[float] = []
+
+    def is_watched(metrics: Metrics) -> bool:
+        overdue.append(metrics.value(catalogue.OVERDUE_TRANSACTIONS, application="pay") or 0.0)
+        return time.monotonic() > until
+
+    agent.wait_until(is_watched, timeout=60)
+    assert set(overdue) == {0.0}
+    # Its coordinator moves to the other clock, where the transaction is older than its timeout, and is fenced there.
+    kafka.broker(1).stop()
+    again = keep(RdkafkaProducer(kafka, ids[1], timeout=60.0))
+    again.init()
+    seen = agent.wait_until(
+        lambda metrics: (
+            sum(
+                metrics.value(catalogue.TRANSACTIONS_TOTAL, application="pay", outcome=outcome) or 0.0
+                for outcome in ("fenced", "timed_out", "aborted")
+            )
+            > 0
+        ),
+        timeout=90,
+    )
+    assert seen.value(catalogue.TRANSACTIONS_TOTAL, application="pay", outcome="timed_out") == 0
+    assert seen.value(catalogue.TRANSACTIONS_TOTAL, application="pay", outcome="fenced") == 1

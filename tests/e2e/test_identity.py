@@ -11,7 +11,7 @@ from demo.agent import AgentProcess, Metrics
 from demo.cluster import KafkaCluster
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
-from tests.e2e.conftest import StartAgent
+from tests.e2e.conftest import StartAgent, in_proof
 
 LOG_PARTITIONS = 2
 
@@ -42,7 +42,7 @@ def faults(agent: AgentProcess) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("same_id", [False, True])
+@pytest.mark.parametrize("same_id", [*in_proof(False), True])
 def test_nothing_of_another_cluster_is_counted_until_a_restart(
     own_cluster: KafkaCluster, start_agent: StartAgent, tmp_path: Path, same_id: bool
 ) -> None:

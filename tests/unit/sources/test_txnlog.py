@@ -571,6 +571,67 @@ def test_a_partition_that_is_not_read_on_while_its_end_moves_is_a_fault_and_is_r
     assert len(world.reconnected) == attempts
 
 
+# --- Brokers with clocks of their own ---
+
+
+def skewed_log() -> tuple[FakeKafka, LogScript, TxnlogSource]:
+    """Partition 0 is led by broker 1; the clock of broker 2, which leads partition 1, is 90 s ahead."""
+    world = world_of(2)
+    world.brokers[2] = "k2:9092"
+    world.topics[LOG][1].leader = 2
+    story = LogScript(world, "app-1", v2=False)
+    source = source_of(world)
+    read(world, source)
+    story["app-1"].initialise()
+    for number in range(4):
+        world.time.pass_(1.0)
+        other = CoordinatorId("other-1", 2, True, round((world.time.wall + 90) * 1000), iter([number]))
+        other.initialise()
+        world.write([each._replace(partition=1, offset=number) for each in merge([other], 1).records])
+        story.commit("app-1")
+        read(world, source)
+    return world, story, source
+
+
+def test_the_distance_of_each_coordinators_clock_is_a_metric() -> None:
+    world, _, source = skewed_log()
+    skews = read(world, source).values(catalogue.COORDINATOR_CLOCK_SKEW_SECONDS)
+    assert {broker: round(skew) for (broker,), skew in skews.items()} == {"1": 0, "2": -90}
+
+
+def test_an_open_transaction_has_the_distance_of_the_clock_that_began_it() -> None:
+    world, story, source = skewed_log()
+    story["app-1"].add("orders", 0)
+    story.write()
+    (transaction,) = fact(read(world, source), LoggedTransactions).opened.transactions
+    assert transaction.clock_behind == pytest.approx(90.0, abs=1.0)
+
+
+def test_a_fence_by_a_coordinator_with_another_clock_is_no_timeout() -> None:
+    world, story, source = skewed_log()
+    story["app-1"].add("orders", 0)
+    story.write()
+    read(world, source)
+    partition = world.topics[LOG][0]
+    partition.leader, partition.epoch, partition.epoch_begins = 2, 1, partition.high_watermark
+    world.time.pass_(6.0)
+    read(world, source)
+    each = story.ids["app-1"]
+    each.now = round((world.time.wall + 90) * 1000)  # past its timeout by that clock
+    each.end_by_server(5)
+    each.now += 100
+    decided = [record._replace(ms=record.ms) for record in each.written[story._written["app-1"] :]]
+    world.write(
+        CoordinatorRecord(0, partition.high_watermark + at, record.ms, record.key, record.value)
+        for at, record in enumerate(decided)
+    )
+    for _ in range(4):
+        world.time.pass_(6.0)
+        seen = read(world, source)
+    assert counts(seen)["fenced"] == 1
+    assert not counts(seen)["timed_out"]
+
+
 # --- Another cluster, and another log ---
 
 

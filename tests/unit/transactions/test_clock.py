@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.model import CoordinatorTime
-from exporter.transactions.clock import ENOUGH, LIVE_WINDOW, WINDOW, CoordinatorClock, coordinator_time
+from exporter.transactions.clock import (
+    ENOUGH,
+    LIVE_WINDOW,
+    WINDOW,
+    CoordinatorClock,
+    CoordinatorClocks,
+    coordinator_time,
+)
 
 THEIRS = 1_790_000_000.0  # the coordinators' clock at monotonic 0
 
@@ -78,3 +85,45 @@ def test_where_nothing_was_read_nothing_is_known() -> None:
     assert coordinator_time(CoordinatorClock().bounds(1.0), 1.0, THEIRS) == CoordinatorTime(None, None)
     assert CoordinatorTime(None, None).earliest(THEIRS) is None
     assert CoordinatorTime(None, None).advising(THEIRS) == THEIRS
+
+
+# --- Brokers with clocks of their own ---
+
+
+def two_clocks(apart: float) -> CoordinatorClocks:
+    """The clock of broker 2 is so many seconds ahead of that of broker 1, which is ours."""
+    clocks = CoordinatorClocks()
+    for at in range(10):
+        clocks.stamped(1, THEIRS + at, at + 0.01, live=True)
+        clocks.stamped(2, THEIRS + apart + at, at + 0.01, live=True)
+    return clocks
+
+
+def test_each_broker_has_the_distance_of_its_own_clock() -> None:
+    skews = two_clocks(90.0).skews(20.0, THEIRS + 20.0)
+    assert {broker: round(skew) for broker, skew in skews.items()} == {1: 0, 2: -90}
+
+
+def test_a_clock_is_behind_the_one_furthest_ahead_by_whole_seconds_and_none_that_is_unknown() -> None:
+    clocks = two_clocks(90.4)
+    assert [clocks.behind(broker, 20.0) for broker in (1, 2, 3, None)] == [91.0, 0.0, 0.0, 0.0]
+    assert two_clocks(1.5).behind(1, 20.0) == 0.0, "less than records may be delayed"
+
+
+def test_an_interval_between_two_clocks_is_shifted_by_their_distance() -> None:
+    clocks = two_clocks(90.0)
+    assert [clocks.shift_ms(*pair) for pair in ((1, 2), (2, 1), (1, 1), (1, 3), (None, 2))] == [
+        90_000,
+        -90_000,
+        0,
+        0,
+        0,
+    ]
+
+
+def test_records_that_are_read_late_tell_no_clock_from_another() -> None:
+    clocks = CoordinatorClocks()
+    clocks.stamped(1, THEIRS - 3000.0, 0.0, live=False)
+    clocks.stamped(2, THEIRS, 0.0, live=False)
+    assert clocks.skews(1.0, THEIRS) == {}
+    assert clocks.behind(1, 1.0) == 0.0
