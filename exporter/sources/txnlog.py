@@ -403,8 +403,8 @@ class TxnlogSource(KafkaSource):
         now = self._cluster.clock.monotonic()
         if now - self._reconnected_at < STUCK_SECONDS:
             return
-        leaders = {metadata.leader(TOPIC, number) for number in stuck}
-        servers = [metadata.brokers[node] for node in sorted(leaders - {None}) if node in metadata.brokers]
+        leaders = {leader for number in stuck if (leader := metadata.leader(TOPIC, number)) is not None}
+        servers = [metadata.brokers[node] for node in sorted(leaders) if node in metadata.brokers]
         if servers:
             self._reconnected_at = now
             self._log.reconnect(",".join(servers))
