@@ -280,12 +280,17 @@ def test_the_status_document_is_json(ask: EndpointClient, behind: AppInputs) -> 
     assert json.loads(answer.body) == behind.document
 
 
-def test_a_lone_surrogate_in_a_name_is_a_replacement_character(ask: EndpointClient, behind: AppInputs) -> None:
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [("/", r"1.2.3-\ud800-😀-\udc80"), ("/api/v1/status", "1.2.3-\\ufffd-😀-\\ufffd")],
+)
+def test_a_lone_surrogate_in_a_name_is_escaped_on_the_page_and_replaced_in_json(
+    ask: EndpointClient, behind: AppInputs, path: str, shown: str
+) -> None:
     behind.document["version"] = "1.2.3-\ud800-\U0001f600-\udc80"
-    for path in ("/", "/api/v1/status"):
-        answer = ask("GET", path)
-        assert answer.status == 200
-        assert "1.2.3-\ufffd-\U0001f600-\ufffd" in answer.text
+    answer = ask("GET", path)
+    assert answer.status == 200
+    assert shown.replace("\\ufffd", "\ufffd") in answer.text
 
 
 def test_an_answer_that_fails_is_a_500_that_shows_and_logs_nothing_of_the_document(
