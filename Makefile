@@ -65,7 +65,7 @@ mutants: $(READY) ## every small change of every alert must break a case: minute
 
 # Tests on real servers run in the order of their files, which share clusters: tests/e2e/conftest.py. No test runs again
 # when it fails.
-REAL := --dist loadgroup --no-loadscope-reorder -p no:randomly
+REAL := --dist loadfile --no-loadscope-reorder -p no:randomly
 
 OTHER_VERSIONS ?= 3.0.2 3.3.2 3.6.2-zookeeper 3.6.2 3.8.1 3.9.2-zookeeper 4.1.1
 

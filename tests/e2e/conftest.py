@@ -66,14 +66,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Brokers and timeouts of Kafka's own take longer than the limit of a unit test.
 
-    The files that take longest come first. A worker runs the tests of one group, which is a file; the audits are one,
-    as they share a Spark.
+    The files that take longest come first.
     """
     allow(TEST_SECONDS, HERE, items)
     items.sort(key=_rank)
     for item in items:
-        name = "audits" if item.path.match("spark/test_audit*.py") else str(item.path.relative_to(HERE.parent))
-        item.add_marker(pytest.mark.xdist_group(name))
         item.add_marker(pytest.mark.filterwarnings(SOCKETS))
 
 
