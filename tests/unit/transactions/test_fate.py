@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from exporter.kafka.log.control import Marker
@@ -15,8 +17,7 @@ from tests.model.explore import explore
 from tests.model.kafka import Bounds
 
 HERE, ELSEWHERE = TopicPartition("orders", 0), TopicPartition("orders", 1)
-NONE = {"elections": 0, "truncations": 0, "drops": 0, "compactions": 0, "late": 0, "timeouts": 0}
-ONE_PLACE = ((0,), (0,))
+NO_FAULTS = Bounds((False, False), (0, 0), ((0,), (0,)), 0, 0, 0, 0, 0, 0)
 
 
 def decided(epoch: int, *, commit: bool, v2: bool, offset: int = 5, at: float = 1000.0) -> DecidedTransaction:
@@ -99,21 +100,21 @@ def test_a_run_of_the_log_begins_after_a_gap_and_after_an_election() -> None:
     ],
 )
 def test_no_state_gives_a_line_while_a_client_was_told_committed(
-    allowed: dict[str, int], v2: bool, states: int
+    allowed: dict[str, Any], v2: bool, states: int
 ) -> None:
-    found = explore(Bounds((v2, False), places=ONE_PLACE, **{**NONE, **allowed}))
+    found = explore(NO_FAULTS._replace(v2=(v2, False), **allowed))
     assert not found.wrong, "\n".join(found.wrong)
     assert found.states == states
 
 
 @pytest.mark.parametrize("v2", [False, True])
 def test_orphans_that_nobody_was_promised_get_their_line(v2: bool) -> None:
-    dropped = explore(Bounds((v2, False), places=ONE_PLACE, **{**NONE, "drops": 1}))
+    dropped = explore(NO_FAULTS._replace(v2=(v2, False), drops=1))
     assert not dropped.wrong
     assert dropped.fates[Fate.ABORTED, "dropped"]
     assert dropped.fates[Fate.COMMITTED, "committed"]
     if not v2:  # in V2 the marker's epoch refuses a late record
-        late = explore(Bounds((v2, False), places=ONE_PLACE, **{**NONE, "late": 1}))
+        late = explore(NO_FAULTS._replace(late=1))
         assert late.fates[Fate.NEVER, "late"]
 
 
@@ -124,5 +125,5 @@ def test_orphans_that_nobody_was_promised_get_their_line(v2: bool) -> None:
 def test_another_producer_or_partition_changes_nothing(
     owners: tuple[int, ...], places: tuple[tuple[int, ...], ...], v2: bool
 ) -> None:
-    found = explore(Bounds((v2, False), owners, places, **{**NONE, "drops": 1, "timeouts": 1}))
+    found = explore(NO_FAULTS._replace(v2=(v2, False), owners=owners, places=places, drops=1, timeouts=1))
     assert not found.wrong, "\n".join(found.wrong)
