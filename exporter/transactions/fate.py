@@ -25,10 +25,12 @@ log's first record.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from exporter.kafka.log.control import Marker
 from exporter.model import TopicPartition, Word
+
+if TYPE_CHECKING:  # it imports kafka-python, which the page does not need
+    from exporter.kafka.log.control import Marker
 
 CLOCK_SLACK_SECONDS = 5.0
 """Allowed difference of two brokers' clocks, for the order of a decision and a marker."""
