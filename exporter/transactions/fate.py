@@ -25,10 +25,12 @@ log's first record.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from exporter.kafka.log.control import Marker
 from exporter.model import TopicPartition, Word
+
+if TYPE_CHECKING:  # it imports kafka-python, which the page does not need
+    from exporter.kafka.log.control import Marker
 
 CLOCK_SLACK_SECONDS = 5.0
 """Allowed difference of two brokers' clocks, for the order of a decision and a marker."""
@@ -208,7 +210,8 @@ def _is_before(decision: DecidedTransaction, records: OpenRecords, log: Producer
 
     It was, where the last marker below that record is its own or a later one's. A marker is from before the decision
     where its coordinator has a lower epoch: that is the leader epoch of the log. Else the order is that of the epochs
-    in V2, of a COMMIT after the begin of the transaction (an ABORT may be written by hand at any time), or of time.
+    in V2, of a COMMIT after the begin of the transaction, about as old as the decision or newer (an ABORT may be
+    written by hand at any time), or of time.
     """
     if decision.offset < log.passed:
         return True
@@ -217,5 +220,7 @@ def _is_before(decision: DecidedTransaction, records: OpenRecords, log: Producer
         return False
     if marker.producer_epoch >= max(decision.marker_epochs) + (0 if decision.v2 else 1):
         return True
-    at = marker.timestamp_ms / 1000 - CLOCK_SLACK_SECONDS
-    return at >= decision.decided or (marker.commit and decision.begun is not None and at > decision.begun)
+    at, slack = marker.timestamp_ms / 1000, CLOCK_SLACK_SECONDS
+    if not marker.commit or decision.begun is None:
+        return at - slack >= decision.decided
+    return at - slack > decision.begun and at + slack >= decision.decided

@@ -296,7 +296,7 @@ def test_producers_are_reported_with_their_open_transaction() -> None:
     cluster = FakeCluster(led)
     result = describe_producers(cluster, cluster_of({"t": [1]}), partitions("t", 1), soon())
     assert result.values == {
-        ("t", 0): (ProducerState(7, 70_000, 1_700_000_000.25, 2, 12), ProducerState(8, 0, None, -1, None))
+        ("t", 0): (ProducerState(7, 70_000, 1_700_000_000.25, 2, 12, 4), ProducerState(8, 0, None, -1, None))
     }
 
 
