@@ -395,8 +395,8 @@ class TxnlogSource(KafkaSource):
         now = self._cluster.clock.monotonic()
         if now - self._reconnected_at < STUCK_SECONDS:
             return
-        leaders = {metadata.leader(TOPIC, number) for number in stuck}
-        servers = [metadata.brokers[node] for node in sorted(leaders - {None}) if node in metadata.brokers]
+        leaders = set(metadata.leaders(TopicPartition(TOPIC, number) for number in stuck).values())
+        servers = [metadata.brokers[node] for node in sorted(leaders) if node in metadata.brokers]
         if servers:
             self._reconnected_at = now
             self._log.reconnect(",".join(servers))

@@ -310,6 +310,7 @@ class LogTail:
     def follow(self, deadline: Deadline) -> list[Fault]:
         """Read until the deadline or the end. Returns the faults."""
         self._faults = []
+        messages: list[Polled] = []
         while not self.unconfirmed:
             messages = self._tail.poll(BATCH, min(0.5, max(0.05, deadline.remaining())))
             if self._tail.disconnects != self._disconnects:
@@ -318,8 +319,6 @@ class LogTail:
             self._take(messages)
             if deadline.over or not messages or (len(messages) < BATCH and not self.lagging):
                 break
-        else:
-            messages = []
         self.hurries = bool(messages) and self.lagging
         now = self._clock.monotonic()
         if tidy := now - self._tidied_at >= TIDY_SECONDS:

@@ -326,7 +326,7 @@ def state_files(data: bytes) -> None:
     path = scratch().file("cluster/txnlog.json", snapshot)
     scratch().file("cluster/txnlog.journal", journal)
     aggregates = Aggregates(Grouping(), Caps())
-    saved, _ = Keeper(StateDir(path.parents[1]), "txnlog").load("cluster", aggregates)
+    saved, _ = Keeper(StateDir(path.parents[1]), "txnlog").load("cluster", "", aggregates)
     for partition in saved.partitions.values():
         begin(1000, 10, partition, from_zero=False)
 
