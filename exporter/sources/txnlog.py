@@ -403,7 +403,7 @@ class TxnlogSource(KafkaSource):
         now = self._cluster.clock.monotonic()
         if now - self._reconnected_at < STUCK_SECONDS:
             return
-        leaders = {leader for number in stuck if (leader := metadata.leader(TOPIC, number)) is not None}
+        leaders = set(metadata.leaders(TopicPartition(TOPIC, number) for number in stuck).values())
         servers = [metadata.brokers[node] for node in sorted(leaders) if node in metadata.brokers]
         if servers:
             self._reconnected_at = now

@@ -184,9 +184,11 @@ class FakeBroker:
             body = io.BytesIO(frame)
             RequestHeader.decode(body, flexible=kind.flexible_version_q(version))  # type: ignore[no-untyped-call]
             request = kind.decode(body, version=version)  # type: ignore[no-untyped-call]
-        if name == "Metadata" and [topic.name for topic in getattr(request, "topics", None) or ()] == [
-            TRANSACTION_STATE
-        ]:
+        if (
+            name == "Metadata"
+            and request is not None
+            and [topic.name for topic in request.topics or ()] == [TRANSACTION_STATE]
+        ):
             name = "Identity"
         self.names.append(name)
         answer = self._handler(name, request)

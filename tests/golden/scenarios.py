@@ -78,6 +78,7 @@ def transactions(cluster: str) -> Iterator[Sample]:
     yield c.INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS(WALL - 90, cluster, "__transaction_state", "under_min_isr")
     yield c.TRANSACTIONAL_IDS_UNAVAILABLE(0, cluster, "pay")
     yield c.CLOCK_DISTANCE_SECONDS(-0.125, cluster)
+    yield c.COORDINATOR_CLOCK_SKEW_SECONDS(-0.125, cluster, "1")
 
 
 def txnlog(cluster: str) -> Iterator[Sample]:

@@ -653,6 +653,7 @@ def test_after_a_lost_connection_nothing_is_taken_until_the_cluster_is_confirmed
         world.time.pass_(6.0)
     seen = read(world, source)
     assert counts(seen) in ({"committed": 1}, {})
+    world.time.pass_(6.0)
     assert seen.reasons == {Reason.IDENTITY}
     assert LoggedTransactions not in seen.facts, "what is open is not known"
     world.other = None
