@@ -80,7 +80,7 @@ def _watched(per_second: int, producers: int, *, v2: bool) -> float:
         watch.follow(_partition(number), 0, cut=False)
     offset, every = 0, INTERVAL * per_second * 4
     for now in range(INTERVAL, WATCHED_SECONDS, INTERVAL):
-        events = []
+        events: list[object] = []
         for _, (key, value, at) in zip(range(every), records, strict=False):
             events += machine.apply(offset, at, key, value)
             offset += 1
