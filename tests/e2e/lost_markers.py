@@ -69,5 +69,12 @@ def wait_for_leader(kafka: KafkaCluster, leader: int) -> None:
     """Wait until the coordinator's broker knows this leader of the partition."""
     admin = AdminClient({"bootstrap.servers": kafka.broker(COORDINATOR).address, "log_level": 0})
     until = Deadline.after(60)
-    while admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions[LOST].leader != leader:
+    while _leader(admin) != leader:
         assert poll(until, 0.1), f"broker {leader} does not lead {TOPIC}-{LOST}"
+
+
+def _leader(admin: AdminClient) -> int | None:
+    """The leader of the partition as this broker knows it; None while it has not heard of the topic."""
+    found = admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions.get(LOST)
+    leader: int | None = None if found is None else found.leader
+    return leader
