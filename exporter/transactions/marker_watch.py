@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -27,7 +27,7 @@ CONFIRM_SECONDS = 15.0
 """Seconds from the first read that shows a finding to the one that confirms it."""
 WAIT_SECONDS = 60.0
 """How long a decision waits for its partitions to be read."""
-RIVAL_SECONDS = 60.0
+RIVAL_SECONDS = 30.0
 """How long a decision that was compared is kept: its markers are not those of another."""
 KEPT_MS = 180_000
 """Markers that are kept of a partition, by the newest decision."""
@@ -85,9 +85,10 @@ class MarkerWatch:
         seen = decided.first if self._seen is None else self._seen
         self.not_compared += max(0, decided.first - seen)
         for decision in decided.decisions[max(0, seen - decided.first) :]:
-            places = frozenset(partition for partition in decision.partitions if is_ours(partition.topic))
+            places = frozenset([partition for partition in decision.partitions if is_ours(partition.topic)])
             if places:
-                mine = decision if places == decision.partitions else decision._replace(partitions=places)
+                whole = len(places) == len(decision.partitions)
+                mine = decision if whole else decision._replace(partitions=places)
                 self._waiting.append(_Waiting(mine, now))
                 self._newest_ms = max(self._newest_ms, decision.completed_ms or 0)
         self._seen = decided.first + len(decided.decisions)
@@ -153,16 +154,17 @@ class MarkerWatch:
         self._forget(now)
 
     def _torn(
-        self, ready: Iterable[_Waiting], read: Mapping[TopicPartition, PartitionMarkers], compacted: frozenset[str]
+        self, ready: Collection[_Waiting], read: Mapping[TopicPartition, PartitionMarkers], compacted: frozenset[str]
     ) -> dict[int, list[Torn]]:
         """The findings about decisions that are ready, by the identity of the decision."""
         ours = {id(waiting.decision) for waiting in ready}
         if not ours:
             return {}
+        since_ms = min(waiting.decision.completed_ms or 0 for waiting in ready)
         rest = (waiting.decision for waiting in self._waiting if id(waiting.decision) not in ours)
         known = [*(each for _, each in self._rivals), *rest, *(waiting.decision for waiting in ready)]
         found: dict[int, list[Torn]] = {}
-        for torn in judge(known, read, self._newest_ms - KEPT_MS, compacted).torn:
+        for torn in judge(known, read, since_ms, compacted).torn:
             marker = torn.marker
             # A marker from before the begin of the transaction is that of one before it, which may not be known here.
             if id(torn.decision) in ours and (marker is None or marker.timestamp_ms >= torn.decision.begun_ms):

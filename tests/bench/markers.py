@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from exporter.kafka.log.control import FETCH_BYTES, PartitionMarkers, take_batches
 from exporter.model import TopicPartition
-from exporter.transactions.entries import Ended, Event
+from exporter.transactions.entries import Ended
 from exporter.transactions.marker_watch import MarkerWatch
 from exporter.transactions.recent_decisions import DecisionTail
 from exporter.transactions.records import Status
@@ -80,7 +80,7 @@ def _watched(per_second: int, producers: int, *, v2: bool) -> float:
         watch.follow(_partition(number), 0, cut=False)
     offset, every = 0, INTERVAL * per_second * 4
     for now in range(INTERVAL, WATCHED_SECONDS, INTERVAL):
-        events: list[Event] = []
+        events: list[object] = []
         for _, (key, value, at) in zip(range(every), records, strict=False):
             events += machine.apply(offset, at, key, value)
             offset += 1

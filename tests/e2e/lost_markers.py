@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from demo.cluster import KafkaCluster
 from demo.processes import poll
@@ -57,6 +58,7 @@ def truncated(kafka: KafkaCluster, producer: Producer) -> None:
     """Commit while one replica is down, which then becomes the leader by an unclean election (KAFKA-20716)."""
     kafka.broker(2).stop()
     producer.commit()
+    _wait_for_marker(kafka)  # or its coordinator sends it to the next leader
     kafka.broker(1).stop()
     wait_for_leader(kafka, NO_LEADER)
     kafka.broker(2).start()
@@ -69,5 +71,25 @@ def wait_for_leader(kafka: KafkaCluster, leader: int) -> None:
     """Wait until the coordinator's broker knows this leader of the partition."""
     admin = AdminClient({"bootstrap.servers": kafka.broker(COORDINATOR).address, "log_level": 0})
     until = Deadline.after(60)
-    while admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions[LOST].leader != leader:
+    while _leader(admin) != leader:
         assert poll(until, 0.1), f"broker {leader} does not lead {TOPIC}-{LOST}"
+
+
+def _leader(admin: AdminClient) -> int | None:
+    """The leader of the partition as this broker knows it; None while it has not heard of the topic."""
+    found = admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions.get(LOST)
+    leader: int | None = None if found is None else found.leader
+    return leader
+
+
+def _wait_for_marker(kafka: KafkaCluster) -> None:
+    """Wait until the partition has no open transaction."""
+    admin, place, newest = kafka.admin(), TopicPartition(TOPIC, LOST), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+    def end(isolation: IsolationLevel) -> int:
+        offset: int = admin.list_offsets({place: newest}, isolation_level=isolation)[place].result(30).offset
+        return offset
+
+    until = Deadline.after(60)
+    while end(IsolationLevel.READ_COMMITTED) != end(IsolationLevel.READ_UNCOMMITTED):
+        assert poll(until, 0.1), f"{TOPIC}-{LOST} keeps a transaction open"
