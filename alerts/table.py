@@ -18,6 +18,7 @@ from exporter.alerts import (
     flink,
     groups,
     lso,
+    monitoring,
     spark,
     transactions,
 )
@@ -51,6 +52,7 @@ SUBJECTS = (
     Subject("coverage", coverage.alerts),
     Subject("agent", agent.alerts, agent.records),
     Subject("offsets", groups.offset_alerts),
+    Subject("monitoring", monitoring.alerts),
 )
 
 
