@@ -19,6 +19,7 @@ from exporter.alerts import (
     groups,
     lso,
     monitoring,
+    slo,
     spark,
     transactions,
 )
@@ -53,6 +54,8 @@ SUBJECTS = (
     Subject("agent", agent.alerts, agent.records),
     Subject("offsets", groups.offset_alerts),
     Subject("monitoring", monitoring.alerts),
+    Subject("freshness", slo.alerts, slo.records),
+    Subject("objectives", slo.slow_alerts, slo.slow_records, "5m"),
 )
 
 

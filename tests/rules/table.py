@@ -17,6 +17,7 @@ from tests.rules import (
     cases_lso,
     cases_monitoring,
     cases_polled,
+    cases_slo,
     cases_spark,
     cases_transactions,
 )
@@ -39,4 +40,5 @@ CASES: tuple[Case, ...] = (
     *cases_audits.cases(),
     *cases_agent.cases(),
     *cases_monitoring.cases(),
+    *cases_slo.cases(),
 )
