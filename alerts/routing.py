@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
+from exporter.alerts.owners import Owner, teams
 from exporter.alerts.rule import Severity
 from exporter.alerts.text import document
 
@@ -34,13 +36,16 @@ _REST_ON_THE_LOG = (
 """Alerts that follow when the transaction log accepts no writes. A hanging transaction does not follow from that."""
 
 
-def alertmanager() -> str:
-    """A whole configuration, so that ``amtool check-config`` can check it."""
+def alertmanager(owners: Sequence[Owner] = ()) -> str:
+    """A whole configuration, so that ``amtool check-config`` can check it. With owners, each team has its receivers;
+    what no team owns goes to those of the platform.
+    """
+    names = [_PAGES, _TICKETS, _WATCHDOG, *(name for team in teams(owners) for name in _receivers(team))]
     return document(
         {
-            "route": {"receiver": _TICKETS, "routes": _routes()},
+            "route": {"receiver": _TICKETS, "routes": [*_of_teams(owners), *_routes()]},
             "inhibit_rules": _inhibitions(),
-            "receivers": [{"name": name} for name in (_PAGES, _TICKETS, _WATCHDOG)],
+            "receivers": [{"name": name} for name in names],
         },
         _HEADER,
     )
@@ -98,6 +103,22 @@ def _routes() -> list[dict[str, Any]]:
         # To a dead-man's switch, which calls when this one no longer arrives.
         {**_route(Severity.NONE, _WATCHDOG, wait="0s", again="5m"), "group_interval": "5m"},
     ]
+
+
+def _receivers(team: str) -> tuple[str, str]:
+    return f"{team}-pages", f"{team}-tickets"
+
+
+def _of_teams(owners: Sequence[Owner]) -> list[dict[str, Any]]:
+    """A page and a ticket of each team, before the routes of what no team owns."""
+    made = []
+    for team in teams(owners):
+        for severity, receiver, wait, again in zip(
+            Severity, _receivers(team), ("15s", "1m"), ("1h", "12h"), strict=False
+        ):
+            route = _route(severity, receiver, wait=wait, again=again)
+            made.append({**route, "matchers": [*route["matchers"], f'owner="{team}"']})
+    return made
 
 
 def _inhibitions() -> list[dict[str, Any]]:
