@@ -280,7 +280,7 @@ def _persistent_timeouts() -> Alert:
 def _completion() -> Iterator[Alert]:
     first = (
         "First: look for partitions without a leader or with replicas that are not in sync, for brokers that the"
-        " coordinator does not reach, and for slow disks."
+        " coordinator does not reach, and for slow disks. Its markers wait to be written, or to be replicated."
     )
     yield Alert(
         "KafkaEosCompletionSlow",
