@@ -1,8 +1,9 @@
 """Applications with a large share of uncommitted transactions, and applications that stopped committing.
 
 A share and the counts that it is made of come from one agent, the one with the largest count: a pod that is a few
-minutes old has counted only a few transactions. With a budget of 2% or more the alert compares the share itself; below,
-the rates at which a budget of 30 days burns, as in the Google SRE workbook.
+minutes old has counted only a few transactions. Every budget is judged over four pairs of windows, as in the Google SRE
+workbook: by its share, and by at least three transactions that were lost. With a budget of 2% or more the shorter
+windows compare the share itself; below, the rates at which a budget of 30 days burns.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporter.alerts.evidence import each
+from exporter.alerts.lso import HABIT
 from exporter.alerts.rule import BRIDGE, Alert, Record, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
@@ -24,8 +26,11 @@ from exporter.catalogue import (
 DASHBOARD = "kafka-eos-transactions"
 _BY = "kafka_cluster, application"
 _LABELS = ("kafka_cluster", "application")
-_SMALL = "the share `unclean`, where it is below 2%"
-_WHO = "{{ $labels.application }} on {{ $labels.kafka_cluster }}"
+_WHO = "{{ $labels.kafka_cluster }}, application {{ $labels.application }}"
+_LOST = 3
+"""Fewer lost transactions than this are no trend, whatever their share is."""
+_MANY = 20
+"""Applications of a cluster above this number are one alert."""
 
 BUDGET = Record(
     "kafka_cluster_application:kafka_eos_transactions_unclean:budget",
@@ -55,6 +60,16 @@ def finished(window: str) -> Record:
     )
 
 
+MANY = Record(
+    "kafka_cluster:kafka_eos_applications_above_budget:count",
+    f"""\
+count by (kafka_cluster) (
+  {unclean_ratio("1h")} > {BUDGET}
+  and {unclean_ratio("1h")} * {finished("1h")} >= {_LOST}
+) > {_MANY}""",
+)
+"""How many applications lose more than they may, in the last hour, where there are too many to name each."""
+
 GAP = Record(
     "kafka_cluster_application:kafka_eos_commit_gap_seconds:max",
     f"""\
@@ -64,15 +79,26 @@ unless on ({_BY}) label_replace({IGNORED_INFO}{{kind="application"}}, "applicati
 """For how long an application has not committed; absent while no agent has seen it, and where it is ignored."""
 
 _LIMIT = "kafka_cluster_application:kafka_eos_commit_gap_seconds:limit"
+_COMMITTED = f'{TRANSACTIONS_TOTAL}{{outcome="committed"}}'
 GAP_LIMIT = Record(
     _LIMIT,
     f"""\
 max_over_time({_LIMIT}[1d]) < {GAP}
 or
-2 * quantile_over_time(0.99, {GAP}[3d:10m] offset 1d) + 600""",
+2 * quantile_over_time(0.99, {GAP}[3d:10m] offset 1d) + 600
+or
+4 * max_over_time({GAP}[1d:5m] offset 2h) + 3000
+and on ({_BY}) max by ({_BY}) ({_COMMITTED}) >= 10""",
 )
 """From when on an application is silent: twice the 99th percentile of its pauses in three days that ended a day ago,
-and 10 minutes. While the application is silent the limit stays as it is: that silence is no part of the rhythm."""
+and 10 minutes. On its first day, after ten commits: four times its longest pause until two hours ago, and 50
+minutes. While the application is silent the limit stays as it is: that silence is no part of the rhythm."""
+
+WEEK_AGO = Record(
+    "kafka_cluster_application:kafka_eos_commit_gap_seconds:max_week_ago",
+    f"max_over_time({GAP}[6h:30m] offset 165h)",
+)
+"""For how long an application had not committed a week ago at this time of the day, give or take three hours."""
 
 
 def records() -> Iterator[Record]:
@@ -81,16 +107,19 @@ def records() -> Iterator[Record]:
     for window in ("15m", "1h"):
         yield unclean_ratio(window)
         yield finished(window)
+    yield MANY
     yield GAP
 
 
 def slow_records() -> Iterator[Record]:
     """Recording rules over long windows, with a longer interval."""
-    for window in ("30m", "2h", "6h", "1d"):
+    for window in ("30m", "2h", "6h", "1d", "3d"):
         yield unclean_ratio(window)
-    for window in ("6h", "1d"):
+    for window in ("6h", "1d", "3d"):
         yield finished(window)
     yield GAP_LIMIT
+    yield WEEK_AGO
+    yield HABIT
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
@@ -112,6 +141,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "the share `unclean`, where it is 2% or more",
         ">=",
     )
+    yield _many()
     yield _observed_ratio()
     limit = f'on ({_BY}) max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="silent_critical"}})'
     yield _silent(
@@ -122,25 +152,49 @@ def alerts(_: Settings) -> Iterator[Alert]:
 
 
 def slow_alerts(_: Settings) -> Iterator[Alert]:
-    """A budget below 2% that burns, and an application that stopped."""
-    yield _ratio(Severity.CRITICAL, "6h", "30m", f"6 * {BUDGET}", "15m", f"6 times {_SMALL}", "<")
-    yield _ratio(Severity.WARNING, "1d", "2h", f"3 * {BUDGET}", "1h", f"3 times {_SMALL}", "<")
+    """A budget that burns slowly or is of a small application, and an application that stopped or never committed."""
+    small, half = "below 2%", "2% or more"
+    yield _ratio(
+        Severity.CRITICAL, "6h", "30m", f"6 * {BUDGET}", "15m", f"6 times the share `unclean`, where it is {small}", "<"
+    )
+    yield _ratio(
+        Severity.WARNING,
+        "6h",
+        "30m",
+        f"clamp_max(2 * {BUDGET}, 0.99)",
+        "15m",
+        f"twice the share `unclean`, where it is {half}",
+        ">=",
+    )
+    yield _ratio(
+        Severity.WARNING,
+        "1d",
+        "2h",
+        f"(clamp_max(2 * ({BUDGET} >= 0.02), 0.99) or 3 * {BUDGET})",
+        "1h",
+        f"twice the share `unclean`, or 3 times it where it is {small}",
+    )
+    yield _ratio(Severity.WARNING, "3d", "6h", str(BUDGET), "1h", "the share `unclean`")
+    yield _never()
     yield _silent(
         Severity.WARNING,
-        str(GAP_LIMIT),
-        "an application has not committed for twice as long as usual in the days before, and 10m, until it commits, its"
-        " ids expire, or it is ignored",
+        f"{GAP_LIMIT}\nunless {GAP} <= 1.25 * {WEEK_AGO} + 600",
+        "an application has not committed for twice as long as usual in the days before, and 10m, and not for as long a"
+        " week ago, until it commits, its ids expire, or it is ignored; on its first day four times as long, and 50m",
         "5m",
     )
 
 
 def _ratio(severity: Severity, window: str, short: str, share: str, hold: str, words: str, budgets: str = "") -> Alert:
-    floor = f"\nand {finished(short)} >= 3" if short == "15m" else ""
+    fast = short == "15m"
+    floor = f"\nand {finished(short)} >= 3" if fast else ""
     judged = f"\nand {BUDGET} {budgets} 0.02" if budgets else ""
+    named = f"\nunless on (kafka_cluster) {MANY}"
+    least = 10 if window == "3d" else 20
     lost = each(
         f"max by (outcome) (increase({TRANSACTIONS_TOTAL}"
         f'{{kafka_cluster=%q, application=%q, outcome!="committed"}}[{window}])) >= 1',
-        " {{ .Labels.outcome }}: {{ .Value | humanize }}.",
+        "\n- {{ .Labels.outcome }}: {{ .Value | humanize }}",
         *_LABELS,
     )
     allowed = each(
@@ -154,18 +208,67 @@ def _ratio(severity: Severity, window: str, short: str, share: str, hold: str, w
         f"""\
 {unclean_ratio(window)} > {share}
 and {unclean_ratio(short)} > {share}{judged}
-and {finished(window)} >= 20{floor}""",
-        "Too large a share of an application's transactions does not commit.",
-        f"{{{{ $value | humanizePercentage }}}} of the transactions of {_WHO} in the last {window} did not commit."
-        f"{allowed}{lost}\nAborted: the application's own errors; timed_out: it is too slow or died; fenced: it"
-        " restarts with open transactions, or runs twice.",
+and {finished(window)} >= {least}{floor}
+and {unclean_ratio(window)} * {finished(window)} >= {_LOST}{named}""",
+        _WHO + f": {{{{ $value | humanizePercentage }}}} of its transactions in {window} did not commit.{allowed}",
+        _OUTCOMES + lost,
         DASHBOARD,
         _LABELS,
         hold=hold,
         keeps=window == "1h",  # the longer windows tolerate missed scrapes
         labels=(("window", window),),
-        when=f"of 20 or more transactions of an application in {window}, and of those in {short}, more than {words}"
-        f" (application: unclean, 0.05) did not commit, for {hold}",
+        when=f"of {least} or more transactions of an application in {window}, and of those in {short}, more than"
+        f" {words}"
+        f" (application: unclean, 0.05) did not commit, 3 or more, for {hold}",
+    )
+
+
+_OUTCOMES = (
+    "First: see in the application's log why they ended. Aborted: its own errors; timed_out: it is too slow or died;"
+    " fenced: it restarts with open transactions, or runs twice."
+)
+
+
+def _many() -> Alert:
+    return Alert(
+        "KafkaEosAbortRatioHigh",
+        Severity.CRITICAL,
+        str(MANY),
+        "{{ $labels.kafka_cluster }}: {{ $value }} applications lose more of their transactions than they may. It is"
+        " the"
+        " cluster, rather than each of them.",
+        "First: check the brokers, and what all these applications need: a database, a network, a deployment."
+        + each(
+            f"topk(10, {unclean_ratio('1h')}{{kafka_cluster=%q}})",
+            "\n- {{ .Labels.application }}: {{ .Value | humanizePercentage }} did not commit in 1h",
+            "kafka_cluster",
+        ),
+        DASHBOARD,
+        hold="2m",
+        labels=(("reason", "many"),),
+        when=f"more than {_MANY} applications of a cluster lose more in 1h than they may, 3 or more transactions each;"
+        " one alert for all of them, in place of theirs",
+    )
+
+
+def _never() -> Alert:
+    """Counts as such, not their increase: the first sample of a new application has its first transactions."""
+    lost = f'sum without (outcome) ({TRANSACTIONS_TOTAL}{{outcome!="committed"}})'
+    return Alert(
+        "KafkaEosAbortRatioHigh",
+        Severity.WARNING,
+        f"""\
+max by ({_BY}) ({lost}) >= 10
+unless on ({_BY}) {_COMMITTED} > 0
+and on ({_BY}) {BUDGET}
+and on ({_BY})
+  time() - max by ({_BY}) ({LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome!="committed"}}) < 86400""",
+        _WHO + " has lost all of its {{ $value | humanize }} transactions so far. None committed.",
+        _OUTCOMES,
+        DASHBOARD,
+        _LABELS,
+        labels=(("reason", "never"),),
+        when="an application has finished 10 transactions or more, the last within a day, and none of them committed",
     )
 
 
@@ -181,17 +284,16 @@ def _observed_ratio() -> Alert:
 max by ({_BY}) (1 - sum without (outcome) ({committed}) / sum without (outcome) (increase({known}[1h]))) > {BUDGET}
 and {BUDGET} >= 0.02
 and {seen} >= 20""",
-        "Too large a share of an application's transactions that polling sees does not commit.",
-        f"{{{{ $value | humanizePercentage }}}} of the transactions of {_WHO} that were seen to end in the last 1h did"
-        " not commit. They were seen by polling the coordinators, as the transaction log is not read: there were at"
-        " least "
+        _WHO + ": {{ $value | humanizePercentage }} of the transactions that polling saw end in 1h did not commit.",
+        _OUTCOMES
+        + "\nThe transaction log is not read, and the share is that of a sample: there were at least "
         + each(
             f"max(sum without (outcome) (increase({TRANSACTIONS_OBSERVED_TOTAL}"
             '{kafka_cluster=%q, application=%q, outcome!="committed", outcome!="unknown"}[1h])))',
             "{{ .Value | humanize }}",
             *_LABELS,
         )
-        + " of them, and the share is that of a sample. Its clients' logs have the reasons.",
+        + " of them.",
         DASHBOARD,
         _LABELS,
         hold="15m",
@@ -206,16 +308,16 @@ def _silent(severity: Severity, condition: str, when: str, hold: str = "") -> Al
         "KafkaEosApplicationSilent",
         severity,
         f"{GAP} > {condition}",
-        "An application that committed regularly commits no more.",
         _WHO
         + " has committed no transaction for {{ $value | humanizeDuration }}."
         + each(
             f"(max({GAP_LIMIT}{{kafka_cluster=%q, application=%q}}) - 600) / 2",
             " Before, it seldom went longer than {{ .Value | humanizeDuration }} without one.",
             *_LABELS,
-        )
-        + "\nIs it stopped on purpose, has it nothing to do, or was its producer fenced for good, which looks like"
-        " this? Look in its log for ProducerFencedException and InvalidProducerEpochException.",
+        ),
+        "First: see whether it is stopped on purpose, or has nothing to do. Otherwise look in its log for"
+        " ProducerFencedException and InvalidProducerEpochException: a producer that was fenced for good looks like"
+        " this.",
         DASHBOARD,
         _LABELS,
         hold=hold,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.alerts.evidence import each
-from exporter.alerts.rule import Alert, Record, Severity
+from exporter.alerts.evidence import each, listed
+from exporter.alerts.rule import SCRAPED, Alert, Record, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     EXPORTER_BUILD_INFO,
@@ -49,8 +49,25 @@ avg by ({_SHARD}) (
 )
 """The number of shards of a cluster by the settings of each agent."""
 
+_REMOVED = "kafka_cluster:kafka_eos_cluster_removed:max"
+REMOVED = Record(
+    _REMOVED,
+    f"""\
+0 * group by (kafka_cluster) ({_WATCHES})
+or
+group by (kafka_cluster) (
+  present_over_time({_WATCHES}[1h]) and on (job, instance) {EXPORTER_BUILD_INFO}
+  or
+  present_over_time({_WATCHES[:-1]}, pod!=""}}[1h]) and on (job, pod) {EXPORTER_BUILD_INFO}
+)
+or
+last_over_time({_REMOVED}[1d])""",
+)
+"""1 for a cluster that was taken out of the settings: an agent that watched it in the last hour runs, and none watches
+it. 0 while it is watched, and after its last agent died."""
+
 _THERE = f"avg_over_time({AGENTS}[4m])"
-_USUAL = f"quantile_over_time(0.9, {AGENTS}[1d])"
+_USUAL = f"quantile_over_time(0.5, {AGENTS}[2d])"
 _GONE = each(
     f"topk(5, group by (instance) (last_over_time({_WATCHES[:-1]}, kafka_cluster=%q}}[1d]))"
     f" unless on (instance) group by (instance) ({_WATCHES[:-1]}, kafka_cluster=%q}}))",
@@ -58,13 +75,15 @@ _GONE = each(
     "kafka_cluster",
     "kafka_cluster",
 )
-_FAULTS = "{{ .Labels.reason }}: {{ .Value | humanize }}."
+_FAULTS = "\n- {{ .Labels.reason }}: {{ .Value | humanize }} times"
+_NEEDED = 'source=~"lso|txnlog"'
 
 
 def records() -> Iterator[Record]:
     """Recording rules that the alerts evaluate over time."""
     yield AGENTS
     yield SHARDS
+    yield REMOVED
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
@@ -78,14 +97,15 @@ def _absent() -> Iterator[Alert]:
     yield _missing(
         "cluster",
         Severity.CRITICAL,
-        f"max by (kafka_cluster) ({_THERE}) < 0.5",
-        "A Kafka cluster has no agent any more: nothing watches exactly-once there.",
-        "{{ $labels.kafka_cluster }} was watched in the last day, and for 4 minutes no agent was there, or for"
-        " less than half of the time, as in a crash loop."
+        f"max by (kafka_cluster) ({_THERE}) < 0.5\nunless on (kafka_cluster) {REMOVED} == 1",
+        "{{ $labels.kafka_cluster }}: no agent has watched this Kafka cluster for 4 minutes. No alert about its"
+        " transactions can fire.",
+        "First: see whether the agent runs, was killed for memory, answers GET /-/healthy, and is found by Prometheus"
+        " (its target page)."
         + _GONE
-        + "\nIs it running, was it killed for memory, does Prometheus find it (its target page), and does GET"
-        " /-/healthy answer? Until then no other alert of this cluster can fire. A cluster that is no longer watched is"
-        " forgotten after a day: silence this alert.",
+        + "\nAn agent that runs for less than half of the time, as in a crash loop, counts as gone. A cluster that was"
+        " taken out of the settings of a running agent is not reported; where its pod was replaced as well, silence"
+        " this alert: it ends after a day.",
         hold="2m",
         when="a cluster that was watched in the last day has no agent for 4m, or has one for less than half of 4m,"
         " for 2m",
@@ -95,16 +115,16 @@ def _absent() -> Iterator[Alert]:
         Severity.CRITICAL,
         # Running shards, each by the share of time that it runs, compared with their configured number.
         f"sum by (kafka_cluster) (clamp_max({_THERE}, 1)) < max by (kafka_cluster) ({SHARDS}) - 0.5",
-        "A shard of the agent is missing: nothing watches exactly-once on a part of the cluster.",
-        "Some of the shards that watch {{ $labels.kafka_cluster }} are missing. The topics, applications and groups"
-        " of a missing shard are on no page and in no alert. Those that are there:"
+        "{{ $labels.kafka_cluster }}: a shard of the agent is missing. No alert fires about its topics, applications"
+        " and groups.",
+        "First: start the missing shard, one agent with --shard INDEX/COUNT for each INDEX from 0 to COUNT - 1, all"
+        " with the same COUNT. These are there:"
         + each(
             f'topk(20, group by (shard, instance) ({_WATCHES[:-1]}, shard!="", kafka_cluster=%q}}))',
             "\n- shard {{ .Labels.shard }}, {{ .Labels.instance }}",
             "kafka_cluster",
         )
-        + _GONE
-        + "\nRun one agent with --shard INDEX/COUNT for each INDEX from 0 to COUNT - 1, all with the same COUNT.",
+        + _GONE,
         hold="2m",
         when="in half of 4m a shard of a cluster is missing, for 2m",
     )
@@ -112,28 +132,36 @@ def _absent() -> Iterator[Alert]:
         "shard_count",
         Severity.CRITICAL,
         f"max by (kafka_cluster) ({SHARDS}) != min by (kafka_cluster) ({SHARDS})",
-        "The shards of the agent do not agree on how many they are: a part of the cluster may be watched by none.",
-        "The shards that watch {{ $labels.kafka_cluster }} were started with different counts:"
+        "{{ $labels.kafka_cluster }}: the shards of the agent were started with different counts. A part of the"
+        " cluster may be watched by none.",
+        "First: give all of them the same COUNT in --shard INDEX/COUNT. They have:"
         + each(
             f"topk(20, group by (shard, job, instance) ({_WATCHES[:-1]}, kafka_cluster=%q}}) * on (job, instance)"
             f" group_left () max by (job, instance) ({EXPORTER_SHARDS}))",
             "\n- shard {{ .Labels.shard }}/{{ .Value }}, {{ .Labels.instance }}",
             "kafka_cluster",
-        )
-        + "\nGive all of them the same COUNT in --shard INDEX/COUNT.",
+        ),
         hold="5m",
         when="the shards of a cluster do not agree on how many they are, for 5m",
     )
     yield _missing(
         "replica",
         Severity.WARNING,
-        f"group by (kafka_cluster) ({_USUAL} - {_THERE} > 0.5 and {AGENTS} > 0)",
-        "Fewer agents watch a cluster than usual: the next failure leaves it unwatched.",
-        "Some of the agents that watched {{ $labels.kafka_cluster }} in the last day are gone, and others are there."
-        + _GONE
-        + "\nFewer on purpose: silence it, it is forgotten within a day.",
+        # A target that Prometheus keeps and cannot scrape did not go on purpose, however long it lived.
+        f"""\
+group by (kafka_cluster) (
+  {_USUAL} - {_THERE} > 0.5 and {AGENTS} > 0
+  or
+  present_over_time({_WATCHES}[1d])
+  and on (job, instance) max_over_time({SCRAPED}[4m]) == 0
+  and on (kafka_cluster) {AGENTS} > 0
+)""",
+        "{{ $labels.kafka_cluster }}: an agent is gone, and others still watch the cluster. When the next one fails,"
+        " nothing watches it.",
+        "First: start it again." + _GONE + "\nFewer on purpose: silence this alert, it ends after a day.",
         hold="2m",
-        when="in half of 4m fewer agents watch a cluster than usual in the last day, for 2m",
+        when="in half of 4m fewer agents watch a cluster than for most of the last 2d, or one of them cannot be scraped"
+        " for 4m, for 2m",
     )
     yield _missing(
         "restarts",
@@ -142,20 +170,32 @@ def _absent() -> Iterator[Alert]:
 group by ({_AGENT}) (present_over_time({_WATCHES}[10m]))
 and on (job, instance)
   changes({_STARTED}[1h]) > 2""",
-        "An agent restarts again and again.",
-        "Agent {{ $labels.instance }}, which watches {{ $labels.kafka_cluster }}, was started {{ with printf"
+        "{{ $labels.kafka_cluster }}: agent {{ $labels.instance }} was started {{ with printf"
         f" `max(changes({_STARTED}{{job=%q, instance=%q}}[1h]))` $labels.job $labels.instance | query }}}}"
-        "{{ . | first | value }} {{ end }}times anew in the last hour. Look for what ended it: memory (OOMKilled), a"
-        " probe, its log.",
+        "{{ . | first | value }} {{ end }}times anew in the last hour.",
+        "First: look for what ended it: memory (OOMKilled), a probe, its log.",
         when="the process of an agent was restarted more than twice in 1h",
+    )
+    yield _missing(
+        "replaced",
+        Severity.WARNING,
+        # A pod of a Deployment has a new name each time. A rollout replaces all of them once.
+        f"""\
+count by (kafka_cluster, shard) (group by ({_AGENT}, shard) (present_over_time({_WATCHES}[1h])))
+> 3 * max_over_time({AGENTS}[1h])""",
+        "{{ $labels.kafka_cluster }}: {{ $value }} different agents watched the cluster in the last hour. Each new one"
+        " knows nothing of what happened before it.",
+        "First: look for what replaces them: memory (OOMKilled), a probe, an eviction, a rollout in a loop." + _GONE,
+        when="more than three times as many different agents watched a cluster in 1h as were there at once",
     )
     yield _missing(
         "never",
         Severity.CRITICAL,
         f"absent_over_time({EXPORTER_BUILD_INFO}[3m]) unless on () group(present_over_time({_WATCHES}[1d]))",
-        "No agent is scraped, and none was in the last day: nothing watches exactly-once.",
-        "Prometheus has had no sample of any kafka-eos-exporter. Is it running, does Prometheus find it (its target"
-        " page), and does GET /-/healthy answer from there? Until then no other alert of this set can fire.",
+        "kafka-eos-exporter: Prometheus scrapes no agent, and none in the last day. No other alert of this set can"
+        " fire.",
+        "First: see whether an agent runs, whether Prometheus finds it (its target page), and whether GET /-/healthy"
+        " answers from there.",
         variables=(),
         hold="2m",
         when="no agent is scraped for 5m, and none watched a cluster in the last day",
@@ -193,24 +233,28 @@ def _blind() -> Iterator[Alert]:
         Severity.CRITICAL,
         # Of one shard: other shards do not see its sources.
         f"""\
-group by (kafka_cluster, source) (
+group by (kafka_cluster) (
   min by (kafka_cluster, source, shard) (min_over_time({SOURCE_BLIND}{{source="lso"}}[3m])) > 0
   or
   min by (kafka_cluster, source, shard) (min_over_time({SOURCE_BLIND}{{source="txnlog"}}[3m])) > 0
   and on (kafka_cluster)
   present_over_time({SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS}{{source="txnlog"}}[3d])
 )""",
-        "No agent can read a cluster: stalls, fences and aborts there are not seen.",
-        "Source {{ $labels.source }} of {{ $labels.kafka_cluster }} gives nothing to any agent: lso is the last stable"
-        " offsets, txnlog the transaction log."
-        + each(
-            f"topk(5, sum by (reason) (increase({SOURCE_FAULTS_TOTAL}{{kafka_cluster=%q, source=%q}}[5m])) >= 1)",
-            " " + _FAULTS,
+        "{{ $labels.kafka_cluster }}: monitoring reads nothing"
+        + listed(
+            f"topk(3, sum by (reason) (increase({SOURCE_FAULTS_TOTAL}{{kafka_cluster=%q, {_NEEDED}}}[5m])) >= 1)",
+            "{{ $row.Labels.reason }}, {{ $row.Value | humanize }} times",
             "kafka_cluster",
-            "source",
         )
-        + " A page that was out for this cluster may end now without anything being mended. The agent's status page and"
-        " its log say what is missing: a password, a certificate, a grant, a route.",
+        + ". New stalls, fences and aborts are not seen.",
+        "First: if all sources fail, check the brokers and the network, which are probably down. If the reason is"
+        " authentication or authorization, look for an expired password or certificate, or a lost grant."
+        + each(
+            f"topk(5, max by (source) (min_over_time({SOURCE_BLIND}{{kafka_cluster=%q}}[3m])) > 0)",
+            "\n- source {{ .Labels.source }} reads nothing",
+            "kafka_cluster",
+        )
+        + "\nEarlier alerts of {{ $labels.kafka_cluster }} may resolve without anything being mended.",
         DASHBOARD,
         hold="1m",
         when="no agent reads the last stable offsets of a cluster for 4m, or its transaction log, if one read it in"
@@ -231,17 +275,17 @@ label_replace(
 avg_over_time({SOURCE_BLIND}[5m]) > 0.5
 unless on ({_READ})
   {ignored}""",
-        "The agent gets no answer from something that it reads.",
-        "Source {{ $labels.source }} of {{ $labels.target }} gives nothing to agent {{ $labels.instance }}."
+        "{{ $labels.kafka_cluster }}: agent {{ $labels.instance }} gets nothing from {{ $labels.source }} of"
+        " {{ $labels.target }}. What it would report from there is unknown.",
+        "First: open the agent's status page (page_url), which says what is missing, down to the grant to add."
         + each(
             f"increase({SOURCE_FAULTS_TOTAL}{{kafka_cluster=%q, source=%q, target=%q, instance=%q}}[10m]) >= 1",
-            " " + _FAULTS,
+            _FAULTS,
             *_READ_LABELS,
             "instance",
-        )
-        + " What rests on it is not known to this agent.",
-        hold="2m",
-        when="an agent gets no answer from a source for 5m",
+        ),
+        hold="5m",
+        when="an agent gets no answer from a source for 8m",
     )
     yield _source_down(
         "partial",
@@ -254,19 +298,19 @@ min by ({_READ}) (
 < 0.5
 unless on ({_READ})
   {ignored}""",
-        "Some sources of the agent do not answer; the others are still watched.",
-        "Source {{ $labels.source }} of {{ $labels.target }} on {{ $labels.kafka_cluster }}: {{ $value |"
-        " humanizePercentage }} of the reads in 5 minutes were answered in full."
+        "{{ $labels.kafka_cluster }}: {{ $labels.source }} of {{ $labels.target }} answers in part:"
+        " {{ $value | humanizePercentage }} of the reads in 5 minutes were complete.",
+        "First: see whether a broker or a worker is down, which looks like this for as long as it is down. Otherwise"
+        " the agent's status page (page_url) says what is missing, down to the grant to add."
         + each(
             f"topk(5, max by (reason) (increase({SOURCE_FAULTS_TOTAL}{{kafka_cluster=%q, source=%q, target=%q}}[10m]))"
             " >= 1)",
-            " " + _FAULTS,
+            _FAULTS,
             *_READ_LABELS,
         )
-        + " What answers is watched, and its alerts fire; what does not is unknown. One broker that is down looks like"
-        " this, for as long as it is down.",
-        hold="3m",
-        when="less than half of a source's reads in 5m are answered in full, for 3m",
+        + "\nWhat answers is watched, and its alerts fire. What does not is unknown.",
+        hold="6m",
+        when="less than half of a source's reads in 5m are answered in full, for 6m",
     )
 
 
@@ -276,7 +320,7 @@ def _source_down(reason: str, expr: str, summary: str, description: str, hold: s
         Severity.WARNING,
         expr,
         summary,
-        description + " The agent's status page and its log say what is missing, down to the grant to add.",
+        description,
         DASHBOARD,
         hold=hold,
         labels=(("reason", reason),),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.alerts.evidence import each
+from exporter.alerts.evidence import each, listed
 from exporter.alerts.rule import Alert, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
@@ -25,7 +25,7 @@ _AT = "{kafka_cluster=%q, audit=%q, topic=%q}"
 _NEWEST = f"""\
 ({AUDIT_LAST_RUN_TIMESTAMP_SECONDS} == on ({_AUDIT}) group_left ()
   max by ({_AUDIT}) ({AUDIT_LAST_RUN_TIMESTAMP_SECONDS}))"""
-_WHAT = "Audit {{ $labels.audit }} of topic {{ $labels.topic }}"
+_WHAT = "{{ $labels.kafka_cluster }}: audit {{ $labels.audit }} of topic {{ $labels.topic }}"
 _RAN = each(
     f"floor(max by (audit) ({AUDIT_LAST_RUN_TIMESTAMP_SECONDS}{_AT}))",
     " Its last run ended at {{ .Value | humanizeTimestamp }}.",
@@ -38,23 +38,22 @@ def alerts(_: Settings) -> Iterator[Alert]:
     yield _alert(
         "findings",
         f"group by ({_AUDIT}) ({AUDIT_FINDINGS} > 0 and ignoring (kind) {_NEWEST})",
-        "An audit found records that break exactly-once.",
         _WHAT
-        + " has findings."
-        + each(
+        + " found records that break exactly-once"
+        + listed(
             f"max by (kind) ({AUDIT_FINDINGS}{_AT}) > 0",
-            " {{ .Labels.kind }}: {{ .Value }}.",
+            "{{ $row.Labels.kind }}: {{ $row.Value }}",
             *_LABELS,
         )
-        + _RAN
-        + "\nIts report has the evidence: partition, offset and key of the worst ones.",
+        + ".",
+        "First: open its report, which has the evidence: partition, offset and key of the worst ones." + _RAN,
         "the last run of an audit has findings",
     )
     yield _alert(
         "unknown",
         f'group by ({_AUDIT}) ({AUDIT_VERDICT}{{verdict="unknown"}} and ignoring (verdict) {_NEWEST})',
-        "An audit could not tell whether a topic is exactly-once.",
-        _WHAT + " ended without a verdict." + _RAN + "\nIts report has what could not be determined, and why.",
+        _WHAT + " could not tell whether the topic is exactly-once.",
+        "First: open its report, which has what could not be determined, and why." + _RAN,
         "the last run of an audit ended without a verdict",
     )
     yield _alert(
@@ -62,10 +61,9 @@ def alerts(_: Settings) -> Iterator[Alert]:
         f"""\
 time() - max by ({_AUDIT}) ({AUDIT_LAST_RUN_TIMESTAMP_SECONDS})
 > on (kafka_cluster, audit) group_left () max by (kafka_cluster, audit) ({AUDIT_THRESHOLD_SECONDS})""",
-        "An audit has not run for long: what it last said is old.",
-        _WHAT
-        + " last ran {{ $value | humanizeDuration }} ago."
-        + "\nLook at what runs it. An audit that is not wanted any more is forgotten when its result file is deleted.",
+        _WHAT + " last ran {{ $value | humanizeDuration }} ago. What it last said is old.",
+        "First: look at what runs it. An audit that is not wanted any more is forgotten when its result file is"
+        " deleted.",
         "the last run of an audit is older than 8d (audit: overdue_warning)",
     )
 

@@ -32,11 +32,12 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "KafkaEosSequenceErrors",
         Severity.WARNING,
         f"max by (kafka_cluster, broker, error) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_SEQUENCE}}}[15m])) > 10",
-        "Brokers refuse batches because the sequence of an idempotent producer has a hole.",
-        "Broker {{ $labels.broker }} of {{ $labels.kafka_cluster }} answered {{ $labels.error }} for {{ $value |"
-        " humanize }} batches in 15 minutes. A few follow when a leader moves, and the client sends them again. More of"
-        " them: records before them were lost (an unclean leader election, a leader that lost its log, a deleted"
-        " segment), or a client gave up a batch and went on. The client's log has the partition.",
+        "{{ $labels.kafka_cluster }}: broker {{ $labels.broker }} refused {{ $value | humanize }} batches in 15"
+        " minutes with"
+        " {{ $labels.error }}. Records before them may be lost.",
+        "First: see whether a leader moved then: a few refusals follow, and the client sends the batches again."
+        " Otherwise look for an unclean leader election, a leader that lost its log, a deleted segment, or a client"
+        " that gave up a batch and went on. The client's log has the partition.",
         DASHBOARD,
         ("kafka_cluster", "broker"),
         when="a broker refused more than 10 batches in 15m for their sequence",
@@ -45,12 +46,13 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "KafkaEosVerificationFailures",
         Severity.WARNING,
         f"max by (kafka_cluster, broker) (increase({BROKER_TXN_VERIFICATION_FAILURES_TOTAL}[15m])) > 10",
-        "Producers write into transactions that their coordinator does not know to be open.",
-        "Broker {{ $labels.broker }} of {{ $labels.kafka_cluster }} refused writes to {{ $value | humanize }}"
-        " partitions in 15 minutes because the coordinator did not know the transaction as open there (KIP-890)."
-        " Each would have left a hanging transaction; none did. Producers that were fenced or timed out and go on"
-        " writing do that, and clients with a bug. Look which application aborts, times out or is fenced at the same"
-        " time.",
+        "{{ $labels.kafka_cluster }}: broker {{ $labels.broker }} refused writes to {{ $value | humanize }}"
+        " partitions in"
+        " 15 minutes, of transactions that are not open. Nothing is broken yet: the refusals prevented that.",
+        "First: look which application aborts, times out or is fenced at the same time: its producers go on writing"
+        " after the end of their transaction, or its client has a bug. Without the refusal (KIP-890) such a write"
+        " leaves"
+        " a hanging transaction.",
         DASHBOARD,
         ("kafka_cluster", "broker"),
         when="a broker refused writes to more than 10 partitions in 15m",
@@ -64,11 +66,11 @@ def _timeout_refused() -> Alert:
         "KafkaEosTransactionTimeoutRefused",
         Severity.WARNING,
         f"max by (kafka_cluster, broker) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{refused}}}[10m])) > 0",
-        "Producers cannot start: brokers refuse their transaction timeout.",
-        "Broker {{ $labels.broker }} of {{ $labels.kafka_cluster }} refused {{ $value | humanize }} InitProducerId"
-        " requests in 10 minutes with INVALID_TRANSACTION_TIMEOUT: their transaction.timeout.ms is above the brokers'"
-        " transaction.max.timeout.ms (15m by default). Such a producer writes nothing. Flink's KafkaSink asks for 1h"
-        " unless its job sets another one.",
+        "{{ $labels.kafka_cluster }}: broker {{ $labels.broker }} refused {{ $value | humanize }} producers in 10"
+        " minutes"
+        " for their transaction timeout. They cannot start, and write nothing.",
+        "First: set a transaction.timeout.ms in the application that is not above the brokers'"
+        " transaction.max.timeout.ms (15m by default). Flink's KafkaSink asks for 1h unless its job sets another one.",
         DASHBOARD,
         ("kafka_cluster", "broker"),
         when="a broker refused a producer for its transaction timeout in the last 10m",
@@ -93,7 +95,7 @@ def records() -> Iterator[Record]:
 
 
 def _zombies() -> Iterator[Alert]:
-    summary = "Clients that were fenced go on writing; brokers refuse them."
+    who_writes = " They write nothing twice, and throw each other out for as long as two share a transactional.id."
     where = each(
         f"topk(5, max by (broker, request, error) (increase({BROKER_REQUEST_ERRORS_TOTAL}"
         f"{{kafka_cluster=%q, {_FENCING}}}[1h])) >= 1)",
@@ -105,22 +107,21 @@ def _zombies() -> Iterator[Alert]:
         "\n- producers of {{ .Labels.application }} were initialised {{ .Value | humanize }} times in 1h",
         "kafka_cluster",
     )
-    cause = (
-        " Each such client was alive after another one took over its transactional.id, or its transaction had timed"
-        " out. Where it had no transaction open the log shows no fence. Nothing is written twice: that is what the"
-        " refusal is for. Two live instances with one id throw each other out for as long as both run."
+    first = (
+        "First: find two live instances with one transactional.id, and stop one. Their logs have"
+        " ProducerFencedException or InvalidProducerEpochException; the broker's request log has their addresses."
         + where
         + who
-        + "\nThe client has ProducerFencedException or InvalidProducerEpochException in its log; the broker's request"
-        " log has its address."
+        + "\nA client whose transaction had timed out is refused as well. Where it had no transaction open, the"
+        " transaction log shows no fence."
     )
     yield Alert(
         "KafkaEosZombieProducers",
         Severity.WARNING,
         f"{_REFUSED['10m']} >= 3",
-        summary,
-        "Brokers of {{ $labels.kafka_cluster }} refused {{ $value | humanize }} requests of fenced clients in 10"
-        " minutes." + cause,
+        "{{ $labels.kafka_cluster }}: brokers refused {{ $value | humanize }} requests of fenced clients in 10 minutes."
+        + who_writes,
+        first,
         DASHBOARD,
         labels=(("reason", "refused"),),
         when="brokers refused 3 requests or more of fenced clients in 10m",
@@ -130,9 +131,9 @@ def _zombies() -> Iterator[Alert]:
         "KafkaEosZombieProducers",
         Severity.WARNING,
         "\nand ".join(hours),
-        summary,
-        "Brokers of {{ $labels.kafka_cluster }} have refused requests of fenced clients in each of the last three"
-        " hours." + cause,
+        "{{ $labels.kafka_cluster }}: brokers refused requests of fenced clients in each of the last three hours."
+        + who_writes,
+        first,
         DASHBOARD,
         keeps=False,
         labels=(("reason", "persistent"),),

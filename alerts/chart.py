@@ -23,7 +23,7 @@ _HEADER = """\
 def marked_rules() -> str:
     """Return the rules file of the chart, and before the rules its settings, with their defaults."""
     # Labels are the chart's own values (prometheusRule.alertLabels).
-    others = {"overrides", "selector", "group_labels", "labels", "datasource_uid"}
+    others = {"overrides", "owners", "selector", "group_labels", "labels", "datasource_uid"}
     knobs = {knob.name: str(knob.default) for knob in fields(Settings) if knob.name not in others}
     marks: dict[str, Any] = {name: f"<<{name}>>" for name in knobs}
     marked = replace(Settings(), **marks)

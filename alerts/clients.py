@@ -11,6 +11,7 @@ from exporter.catalogue import (
     PRODUCER_IDEMPOTENCE_STATE,
     PRODUCER_TXN_STATE,
     STREAMS_CLIENT_STATE,
+    STREAMS_FAILED_THREADS_TOTAL,
     STREAMS_THREAD_STATE,
 )
 
@@ -28,13 +29,15 @@ def alerts(_: Settings) -> Iterator[Alert]:
 def _streams_clients() -> Iterator[Alert]:
     failed = f'{STREAMS_CLIENT_STATE}{{state=~"error|pending_error"}}'
     what = (
-        "A Kafka Streams client is in an error: it processes nothing, and does not start again by itself.",
         (
-            "Streams client {{ $labels.client_id }} ({{ $labels.target }}) on {{ $labels.kafka_cluster }} is in state"
-            " ERROR: all its threads ended, or a global thread did. Its tasks go to other instances if there are"
-            " any; otherwise"
-            " their input waits. The exception that ended it is in the application's log, by the uncaught exception"
-            " handler. Mend what it names, then start the instance again: the state is restored from the changelogs."
+            "{{ $labels.kafka_cluster }}: Streams client {{ $labels.client_id }} ({{ $labels.target }}) is in state"
+            " ERROR. It"
+            " processes nothing, and does not start again by itself."
+        ),
+        (
+            "First: mend what the exception in the application's log names (uncaught exception handler), then start the"
+            " instance again. Its tasks go to other instances if there are any; otherwise their input waits. The state"
+            " is restored from the changelogs."
         ),
         "kafka-eos-streams",
         ("kafka_cluster", "target"),
@@ -66,26 +69,30 @@ def _streams_threads() -> Alert:
     return Alert(
         "KafkaEosStreamsFailed",
         Severity.WARNING,
-        # The metrics of a dead thread may disappear with it: then there are fewer than before.
+        # The metrics of a dead thread may disappear with it: then there are fewer than before. Without a failed thread
+        # the instance was scaled down.
         f"""\
 {dead}
 or
-max_over_time(({alive})[1h:1m]) - {alive} > 0""",
-        "Threads of a Kafka Streams instance died; the others do their work.",
-        "{{ $value }} stream thread(s) of {{ $labels.target }} on {{ $labels.kafka_cluster }} are dead or gone."
+max_over_time(({alive})[1h:1m]) - {alive} > 0
+unless on ({_JVM})
+  max by ({_JVM}) (max_over_time({STREAMS_FAILED_THREADS_TOTAL}[1h])) == 0""",
+        "{{ $labels.kafka_cluster }}: {{ $value }} stream thread(s) of {{ $labels.target }} are dead or gone. The"
+        " others do"
+        " their work, and it may be too much for them.",
+        "First: read the exception in the application's log, mend what it names, and start the instance again."
         + each(
             f"topk(5, group by (thread, state) ({STREAMS_THREAD_STATE}{{kafka_cluster=%q, target=%q}}))",
             "\n- {{ .Labels.thread }}: {{ .Labels.state }}",
             "kafka_cluster",
             "target",
         )
-        + "\nThe exception is in the application's log. A thread is replaced only where the uncaught exception handler"
-        " says so (REPLACE_THREAD); otherwise start the instance again.",
+        + "\nA thread is replaced only where the uncaught exception handler says so (REPLACE_THREAD).",
         "kafka-eos-streams",
         ("kafka_cluster", "target"),
         hold="10m",
         labels=(("reason", "thread"),),
-        when="a stream thread is dead, or an instance has fewer threads than in the last hour, for 10m",
+        when="a stream thread is dead, or an instance has fewer threads than in the last hour and one failed, for 10m",
     )
 
 
@@ -102,17 +109,15 @@ group by ({_CLIENT}) (
 )"""
 
     what = (
-        "A librdkafka client had a fatal error: it sends nothing any more until its application makes a new one.",
         (
-            "Client {{ $labels.client_id }} of {{ $labels.target }} on {{ $labels.kafka_cluster }} is in state"
-            " fatal_error:"
-            " it was fenced, its transactional.id is not allowed, or its sequence broke. Every call of it fails from"
-            " now"
-            " on. The application's log has the error (rd_kafka_fatal_error, KafkaException with fatal()). Fenced:"
-            " look for"
-            " a second instance with its transactional.id before it is started again. Then let the application close"
-            " it and"
-            " make a new one; if it goes on with the old one, start the application again."
+            "{{ $labels.kafka_cluster }}: client {{ $labels.client_id }} of {{ $labels.target }} had a fatal error. It"
+            " sends nothing any more until its application makes a new one."
+        ),
+        (
+            "First: read the error in the application's log (rd_kafka_fatal_error, KafkaException with fatal())."
+            " Fenced: stop the second instance with its transactional.id before you start this one again. Otherwise it"
+            " may lack the right to its transactional.id, or its sequence broke. Let the application close the client"
+            " and make a new one; if it goes on with the old one, start the application again."
         ),
         "kafka-eos-producers",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.alerts.evidence import each
+from exporter.alerts.evidence import each, listed
 from exporter.alerts.rule import BRIDGE, Alert, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
@@ -13,6 +13,7 @@ from exporter.catalogue import (
     POSTURE_CHECK,
     TRANSACTIONAL_IDS_UNAVAILABLE,
 )
+from exporter.dashboards.posture_advice import WHAT_TO_SET
 
 LOG_SECONDS = 240
 """Less than the five minutes after which its transactions are pages themselves, so that the cause is reported first."""
@@ -27,20 +28,30 @@ def alerts(_: Settings) -> Iterator[Alert]:
         Severity.CRITICAL,
         # The age of one partition's gap, whose start is exposed: three short gaps do not add up to a long one.
         f"time() - min by (kafka_cluster) ({INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS}{broken}) > {LOG_SECONDS}",
-        "Partitions of __transaction_state take no writes: their transactions can neither begin nor end.",
-        "__transaction_state of {{ $labels.kafka_cluster }}:"
+        "{{ $labels.kafka_cluster }}:"
+        + each(
+            f"sum(max by (condition) ({INTERNAL_TOPIC_PARTITIONS}{at}))",
+            " {{ .Value }}",
+            "kafka_cluster",
+        )
+        + each(
+            f'max({INTERNAL_TOPIC_PARTITIONS}{{kafka_cluster=%q, topic="__transaction_state", condition="total"}})',
+            " of {{ .Value }}",
+            "kafka_cluster",
+        )
+        + " transaction-log partitions take no writes for {{ $value | humanizeDuration }}. Producers whose ids live"
+        " there can neither commit nor start.",
+        "First: bring back the missing brokers. Do not lower min.insync.replicas: what is then lost is lost."
         + each(
             f"max by (condition) ({INTERNAL_TOPIC_PARTITIONS}{at}) > 0",
-            " {{ .Value }} partition(s) {{ .Labels.condition }}.",
+            "\n- {{ .Value }} partition(s) {{ .Labels.condition }}",
             "kafka_cluster",
         )
-        + " Every transaction whose coordinator is one of them waits, and holds its last stable offsets meanwhile."
         + each(
             f"topk(5, max by (application) ({TRANSACTIONAL_IDS_UNAVAILABLE}{{kafka_cluster=%q}}) > 0)",
-            "\n- {{ .Labels.application }}: {{ .Value }} transactional id(s)",
+            "\n- application {{ .Labels.application }}: {{ .Value }} transactional id(s) can do nothing",
             "kafka_cluster",
-        )
-        + "\nBring the missing brokers back. Do not lower min.insync.replicas to get on: what is then lost is lost.",
+        ),
         "kafka-eos-overview",
         when="a partition of `__transaction_state` is offline or under its minimum ISR for more than 4m",
     )
@@ -48,23 +59,35 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "KafkaEosPostureFailed",
         Severity.WARNING,
         f"min by (kafka_cluster, check) (last_over_time({POSTURE_CHECK}[{BRIDGE}])) < 1",
-        "A setting that exactly-once rests on is not sound.",
-        "Check {{ $labels.check }} on {{ $labels.kafka_cluster }} has failed for a quarter of an hour, for"
+        "{{ $labels.kafka_cluster }}: check {{ $labels.check }} fails for"
         + each(
             f"count(group by (subject) ({POSTURE_CHECK}{{kafka_cluster=%q, check=%q}} < 1))",
             " {{ .Value }}",
             "kafka_cluster",
             "check",
         )
-        + " subject(s)."
+        + " subject(s)"
+        + listed(
+            f"topk(3, group by (subject) ({POSTURE_CHECK}{{kafka_cluster=%q, check=%q}} < 1))",
+            "{{ $row.Labels.subject }}",
+            "kafka_cluster",
+            "check",
+        )
+        + ". Exactly-once does not survive the next failure there; office hours are soon enough.",
+        "First: run `kafka-eos-exporter check posture`, or open the agent's status page (page_url): both show each"
+        " value"
+        " and what it should be.{{ with $labels.check }}"
+        + "".join(
+            f'{{{{ if eq . "{name}" }}}} What to set: {remedy}.{{{{ end }}}}'
+            for name, remedy in sorted(WHAT_TO_SET.items())
+        )
+        + "{{ end }}"
         + each(
             f"topk(10, group by (subject) ({POSTURE_CHECK}{{kafka_cluster=%q, check=%q}} < 1))",
             "\n- {{ .Labels.subject }}",
             "kafka_cluster",
             "check",
-        )
-        + "\nNothing has to be wrong yet: the guarantee does not hold when the next broker, client or worker fails."
-        " `kafka-eos-exporter check posture` shows each value and what it should be.",
+        ),
         "kafka-eos-overview",
         hold="15m",
         when="a check of the EOS posture fails for 15m; one alert lists all subjects of the check",

@@ -28,30 +28,30 @@ def alerts(_: Settings) -> Iterator[Alert]:
     yield _incomplete(
         "undecodable",
         _more(TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL),
-        "The agent could not decode records of the transaction log.",
-        "{{ $value | humanize }} record(s) of __transaction_state of {{ $labels.kafka_cluster }} could not be decoded"
-        " in the last hour: garbage, or a layout that is newer than this agent. What became of their transactions is"
-        " on no"
-        " page and in no alert. After an upgrade of the brokers or of transaction.version, upgrade the agent as well.",
+        "{{ $labels.kafka_cluster }}: the agent could not decode {{ $value | humanize }} record(s) of the transaction"
+        " log in"
+        " the last hour. What became of their transactions is in no alert.",
+        "First: after an upgrade of the brokers or of transaction.version, upgrade the agent as well. Otherwise the"
+        " records are garbage: somebody else wrote to __transaction_state.",
         when="records of the transaction log could not be decoded in the last 1h",
     )
     yield _incomplete(
         "lost",
         _more(TRANSACTION_LOG_LOST_RECORDS_TOTAL),
-        "Compaction took records of the transaction log before the agent read them.",
-        "{{ $value | humanize }} offset(s) of __transaction_state of {{ $labels.kafka_cluster }} were gone before the"
-        " agent read them, within the last hour: it was away or behind for longer than the log keeps. Transactions"
-        " and fences of that time may not be counted; what is open now is known. Keep its state on a volume"
-        " (state.dir), and look why it was away.",
+        "{{ $labels.kafka_cluster }}: {{ $value | humanize }} offset(s) of the transaction log were gone before the"
+        " agent"
+        " read them. Transactions and fences of that time may not be counted; what is open now is known.",
+        "First: look why the agent was away or behind for longer than the log keeps, and keep its state on a volume"
+        " (state.dir).",
         when="records of the transaction log were compacted before they were read, in the last 1h",
     )
     yield _incomplete(
         "behind",
         f"max by (kafka_cluster) (min_over_time({TRANSACTION_LOG_TAIL_LAG_RECORDS}[{BRIDGE}])) > {BEHIND}",
-        "The agent reads the transaction log and does not keep up with it.",
-        "An agent is {{ $value | humanize }} records of __transaction_state of {{ $labels.kafka_cluster }} behind, and"
-        " was never less than that in 10 minutes. What it says of transactions is old by that much. Does it get too"
-        " little CPU (cpu throttling), is the network slow, or is a partition of the log not readable?",
+        "{{ $labels.kafka_cluster }}: an agent is {{ $value | humanize }} records of the transaction log behind, for 10"
+        " minutes. What it says of transactions is old by that much.",
+        "First: see whether it gets too little CPU (cpu throttling), the network is slow, or a partition of the log is"
+        " not readable.",
         hold="10m",
         when=f"the tail of the transaction log is more than {BEHIND} records behind for 10m",
     )
@@ -59,16 +59,15 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "KafkaEosSeriesDropped",
         Severity.WARNING,
         f'group by (metric) (min_over_time({SERIES_DROPPED}{{metric!~"{_EVIDENCE_ONLY}"}}[5m]) > 0)',
-        "A cap keeps series out: some subjects of the agent have no alert.",
-        "Series of {{ $labels.metric }} are kept out by a cap, or folded into application _other, for half"
-        " an hour."
+        "A cap keeps out series of {{ $labels.metric }}, or folds them into application _other. Their subjects have no"
+        " alert.",
+        "First: name applications by patterns (applications), so that ids with a counter or a host in them are one."
+        " Leave out what needs no watching (topics, groups: include), or raise the cap of that source."
         + each(
             f"topk(5, max by (instance) ({SERIES_DROPPED}{{metric=%q}}) > 0)",
             "\n- {{ .Value }} series by agent {{ .Labels.instance }}",
             "metric",
-        )
-        + "\nName applications by patterns (applications), so that ids with a counter or a host in them are one; leave"
-        " out what needs no watching (topics, groups: include); or raise the cap of that source.",
+        ),
         DASHBOARD,
         (),
         hold="30m",

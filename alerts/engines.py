@@ -22,7 +22,10 @@ from exporter.catalogue import (
 _TASK = "kafka_cluster, connect, connector, task"
 _CONNECTOR_LABELS = ("kafka_cluster", "connect", "connector")
 _TASK_LABELS = (*_CONNECTOR_LABELS, "task")
-_WHICH = "Task {{ $labels.task }} of connector {{ $labels.connector }} (Connect cluster {{ $labels.connect }})"
+_WHICH = (
+    "{{ $labels.kafka_cluster }}: task {{ $labels.task }} of connector {{ $labels.connector }} (Connect"
+    " {{ $labels.connect }})"
+)
 
 # A subject of the posture is <Connect cluster>/<connector>.
 _SHORT_TIMEOUT = (
@@ -51,11 +54,11 @@ def alerts(_: Settings) -> Iterator[Alert]:
 max by ({_TASK}) (last_over_time({CONNECT_TASK_OFFSET_COMMIT_RATIO}{{result="failure"}}[{BRIDGE}]))
 > on (kafka_cluster, connect, connector) group_left ()
   max by (kafka_cluster, connect, connector) (last_over_time({CONNECTOR_THRESHOLD_RATIO}[{BRIDGE}]))""",
-        "A Connect task cannot commit its offsets.",
         _WHICH
-        + ": {{ $value | humanizePercentage }} of its recent offset commits failed. What it delivers meanwhile is"
-        " delivered again after a restart, and an exactly-once source task makes no progress at all. Look for time-outs"
-        " and fences in the worker's log, and at the transactions of {{ $labels.connector }}.",
+        + ": {{ $value | humanizePercentage }} of its recent offset commits failed. What it delivers is delivered"
+        " again after a restart, and an exactly-once source makes no progress.",
+        "First: look for time-outs and fences in the worker's log, then at the transactions of"
+        " {{ $labels.connector }}.",
         "kafka-eos-connect",
         _CONNECTOR_LABELS,
         hold="10m",
@@ -67,10 +70,10 @@ max by ({_TASK}) (last_over_time({CONNECT_TASK_OFFSET_COMMIT_RATIO}{{result="fai
 def _task_failed() -> Iterator[Alert]:
     """A failure that is over is a ticket; one that lasts or recurs is a page."""
     failed = f'{CONNECT_TASK_STATE}{{state="failed"}}'
-    summary = "A Connect task has failed; nothing restarts it by itself."
+    summary = _WHICH + " failed. Nothing restarts it by itself, and its data waits."
     description = (
-        _WHICH
-        + " failed."
+        "First: read why, on the agent's status page (page_url) or by GET /connectors/{{ $labels.connector }}/status of"
+        " any worker."
         + each(
             f"round(max by (cause) (increase({CONNECT_TASK_FAILURES_TOTAL}"
             "{kafka_cluster=%q, connect=%q, connector=%q, task=%q}[1h]))) > 0",
@@ -79,16 +82,15 @@ def _task_failed() -> Iterator[Alert]:
         )
         + each(
             _SHORT_TIMEOUT,
-            " The posture finds its transaction.boundary.interval.ms at or above its transaction timeout"
-            " (connect_boundary_interval): the coordinator ends each transaction before the task commits it, and the"
-            " task fails with invalid_epoch. Set a shorter interval, or a longer"
-            " producer.override.transaction.timeout.ms, before it is restarted.",
+            " Its transaction.boundary.interval.ms is at or above its transaction timeout (check"
+            " connect_boundary_interval): the coordinator ends each transaction before the task commits it. Set a"
+            " shorter"
+            " interval, or a longer producer.override.transaction.timeout.ms, before it is restarted.",
             *_CONNECTOR_LABELS,
         )
-        + " The agent's status page (page_url) has the worker and the end of the trace; all of it is in GET"
-        " /connectors/{{ $labels.connector }}/status of any worker. Caused by a fence (fenced, invalid_epoch),"
-        " look first for a second worker or Connect cluster with the same group.id; a zombie is fenced on purpose after"
-        " a rebalance. Then restart it: POST /connectors/{{ $labels.connector }}/tasks/{{ $labels.task }}/restart"
+        + "\nCaused by a fence (fenced, invalid_epoch), look for a second worker or Connect cluster with the same"
+        " group.id; a zombie is fenced on purpose after a rebalance."
+        "\nThen restart it: POST /connectors/{{ $labels.connector }}/tasks/{{ $labels.task }}/restart"
     )
     yield Alert(
         "KafkaEosConnectTaskFailed",
@@ -134,18 +136,18 @@ def _restore() -> Alert:
 max by ({by}) (min_over_time({remaining}[{window}]))
 >= max by ({by}) (last_over_time({remaining}[{BRIDGE}] offset {window}))
 > 0""",
-        "A Kafka Streams task restores its state and makes no progress.",
-        "Task {{ $labels.task }} on thread {{ $labels.thread }} ({{ $labels.target }}) has {{ $value }} records to"
-        f" restore, and had no fewer {window} ago; until it is done it processes nothing."
+        "{{ $labels.kafka_cluster }}: Streams task {{ $labels.task }} of {{ $labels.target }} has {{ $value }}"
+        " records to"
+        f" restore, and had no fewer {window} ago. Until it is done it processes nothing.",
+        "First: look for a stalled partition of its changelog topic (KafkaEosLsoStalled names who holds it): a restore"
+        " reads committed records only. Otherwise look for fetch errors in the log of thread {{ $labels.thread }}."
         + each(
             f"topk(5, max by (application, topic) ({STREAMS_CHANGELOG_LAG_OFFSETS}"
             "{kafka_cluster=%q, target=%q}) > 0)",
             "\n- {{ .Labels.topic }}: {{ .Value }} offsets are written and not committed",
             "kafka_cluster",
             "target",
-        )
-        + "\nA restore reads committed records only: an open or hanging transaction in the changelog stops it, and a"
-        " stalled partition of that topic names who. Otherwise look at fetch errors in the application's log.",
+        ),
         "kafka-eos-streams",
         ("kafka_cluster", "target"),
         hold="5m",  # the rest at the end of one restore is less than the minimum of the next one

@@ -31,6 +31,18 @@ def each(query: str, body: str, *labels: str, otherwise: str = "") -> str:
     return f"{{{{ range query {source} }}}}{body}{end}"
 
 
+def listed(query: str, body: str, *labels: str) -> str:
+    """A template: the rows of the query in brackets, with commas between them; ``$row`` is a row. "" without rows."""
+    arguments = "".join(f" $labels.{label}" for label in labels)
+    return (
+        f"{{{{ with query (printf `{query}`{arguments}) }}}} ("
+        f"{{{{ range $place, $row := . }}}}{{{{ if $place }}}}, {{{{ end }}}}{body}{{{{ end }}}}){{{{ end }}}}"
+    )
+
+
+CLOCK = "{{ .Value | humanizeTimestamp | reReplaceAll `^[0-9-]+ ([0-9]+:[0-9]+).*$` `$1 UTC` }}"
+"""The time of the day of a row whose value is Unix seconds."""
+
 _HOLDER = ("kafka_cluster", "producer_id")
 _AT = "{kafka_cluster=%q, producer_id=%q}"
 _ITS = f"on (kafka_cluster, topic) group by (kafka_cluster, topic) ({LSO_BLOCKER_INFO}{_AT})"
@@ -57,24 +69,66 @@ topk by (kafka_cluster, topic) ({_MOST},
 )
 """How much is withheld from the five groups of each topic with stalls that wait for most."""
 
+_TOPICS = f"group by (topic) ({LSO_BLOCKER_INFO}{_AT})"
+
+READERS = (
+    "readers"
+    + each(f"topk(1, {_TOPICS})", " of {{ .Labels.topic }}", *_HOLDER)
+    + each(f"count({_TOPICS}) - 1 > 0", " (+{{ .Value }} topics)", *_HOLDER)
+    + " get no new records"
+    + each(f"min({WORST}{_AT})", " since " + CLOCK, *_HOLDER)
+    + "."
+    + each(
+        f"count(group by (group) ({WAITING_GROUPS}{{kafka_cluster=%q}} and {_ITS}))",
+        " {{ .Value }} group(s) wait",
+        "kafka_cluster",
+        *_HOLDER,
+    )
+    + each(
+        f"topk(1, {WAITING_GROUPS}{{kafka_cluster=%q}} and {_ITS})",
+        ", most: {{ .Labels.group }}, {{ .Value }}.",
+        "kafka_cluster",
+        *_HOLDER,
+    )
+)
+"""Who is hit: topics, since when, and the consumer groups that wait, of the five of a topic that wait for most."""
+
+WHO = " Held by " + each(
+    f"topk(1, group by (application, transactional_id) ({LSO_HOLDER_PARTITIONS}{_AT}))",
+    "{{ if .Labels.transactional_id }}{{ .Labels.transactional_id }} (application {{ .Labels.application }}){{ else }}"
+    "a transaction without a known transactional.id{{ end }}",
+    *_HOLDER,
+)
+WHO += ", producer id {{ $labels.producer_id }}."
+"""The transaction that holds the partitions."""
+
+ENDS = each(
+    f"floor(min({OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}{_AT}) + max({OPEN_TRANSACTION_TIMEOUT_SECONDS}{_AT}))",
+    " Kafka ends it by itself at " + CLOCK + ".",
+    *_HOLDER,
+    *_HOLDER,
+)
+
+STEP = (
+    "First: open the agent's status page (page_url)"
+    + each(
+        f"topk(1, -{WORST}{_AT})",
+        ", card {{ .Labels.topic }}-{{ .Labels.partition }}",
+        *_HOLDER,
+    )
+    + ", and do the one step there. Do not end a transaction by another way: it may be torn."
+)
+"""Where the next step is. Commands that can destroy data are printed only by the agent, which has the proof."""
+
 HELD = (
     each(
-        f"sum by (application, transactional_id, kind) (max by (application, transactional_id, kind, shard)"
-        f" ({LSO_HOLDER_PARTITIONS}{_AT}))",
-        " {{ .Value }} partition(s) held{{ if .Labels.transactional_id }} by transactional.id"
-        " {{ .Labels.transactional_id }} of application {{ .Labels.application }}{{ else }} by a transaction without a"
-        " known transactional.id{{ end }}, {{ .Labels.kind }}.",
+        f"sum by (kind) (max by (kind, shard) ({LSO_HOLDER_PARTITIONS}{_AT}))",
+        "\n{{ .Value }} partition(s) held, {{ .Labels.kind }}.",
         *_HOLDER,
     )
     + each(
         f"floor(max({OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}{_AT}))",
-        " It is open since {{ .Value | humanizeTimestamp }}.",
-        *_HOLDER,
-    )
-    + each(
-        f"floor(min({OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}{_AT}) + max({OPEN_TRANSACTION_TIMEOUT_SECONDS}{_AT}))",
-        " Its coordinator ends it at {{ .Value | humanizeTimestamp }}, or up to 10 s later.",
-        *_HOLDER,
+        " Open since {{ .Value | humanizeTimestamp }}.",
         *_HOLDER,
     )
     + each(
@@ -83,7 +137,7 @@ HELD = (
         *_HOLDER,
     )
 )
-"""The partitions of a holder: their number, the worst five, and when the transaction ends."""
+"""The partitions of a holder: their number, the worst five, and since when its transaction is open."""
 
 WAITING = each(
     f"topk({_MOST}, {WAITING_GROUPS}{{kafka_cluster=%q}} and {_ITS})",
@@ -97,12 +151,6 @@ WAITING = each(
     *_HOLDER,
 )
 """Consumer groups that wait for it: their own lag looks like 0."""
-
-NEXT_STEP = (
-    "\nThe next step, with the proof it needs, is on the agent's status page (page_url) and in `kafka-eos-exporter"
-    " transactions stalled`. Do not end a transaction by another way: it may be torn."
-)
-"""Where the next step is. Commands that can destroy data are printed only by the agent, which has the proof."""
 
 
 def unclean_ends(outcome: str, window: int) -> str:

@@ -10,6 +10,7 @@ from exporter.alerts.chart import ROUTES as CHART_ROUTES
 from exporter.alerts.chart import marked_rules
 from exporter.alerts.grafana import grafana
 from exporter.alerts.notification import TEMPLATES
+from exporter.alerts.owners import relabelling
 from exporter.alerts.routing import alertmanager, alertmanager_config
 from exporter.alerts.rules import prometheus_rule, rules_file
 from exporter.alerts.settings import Settings
@@ -18,9 +19,10 @@ FORMATS: Mapping[str, Callable[[Settings], str]] = MappingProxyType(
     {
         "rules": rules_file,
         "prometheusrule": prometheus_rule,
-        "alertmanager": lambda _: alertmanager(),
+        "alertmanager": lambda settings: alertmanager(settings.owners),
         "alertmanagerconfig": lambda _: alertmanager_config(),
         "templates": lambda _: TEMPLATES,
+        "relabel": lambda settings: relabelling(settings.owners),
         "grafana": grafana,
     }
 )
@@ -38,5 +40,5 @@ _NAMES = {
 
 def generated() -> dict[str, str]:
     """Text by path within a checkout, with the default settings; the Helm chart fills those of its own files."""
-    ours = {f"alerts/generated/{_NAMES[name]}": make(Settings()) for name, make in FORMATS.items()}
+    ours = {f"alerts/generated/{file}": FORMATS[name](Settings()) for name, file in _NAMES.items()}
     return {**ours, CHART_RULES: marked_rules(), CHART_ROUTES: alertmanager_config()}

@@ -44,10 +44,10 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "KafkaEosFlinkDataLost",
         Severity.CRITICAL,
         f"time() - max by ({_BY}) ({FLINK_LOSS_TIMESTAMP_SECONDS}) < {EVENT_SECONDS}",
-        "Records that a Flink job had precommitted were rolled back.",
-        "Flink job {{ $labels.application }} on {{ $labels.kafka_cluster }} lost what it had precommitted: the server"
-        " ended the transaction {{ $value | humanizeDuration }} ago. Where its checkpoint was complete, no restart"
-        " writes these records again."
+        "{{ $labels.kafka_cluster }}: Flink job {{ $labels.application }} lost what it had precommitted,"
+        " {{ $value | humanizeDuration }} ago. Where its checkpoint was complete, no restart writes these records"
+        " again.",
+        "First: tell the owner of the data which records are missing, by the list below."
         + each(
             f"topk(5, floor(max by (transactional_id, checkpoint, completed) ({FLINK_LOSS_TIMESTAMP_SECONDS}{_AT})))",
             "\n- transactional.id {{ .Labels.transactional_id }}, number {{ .Labels.checkpoint }}, at"
@@ -74,11 +74,11 @@ def _at_risk(severity: Severity, precommitted: str, has: str, within: str, other
         "KafkaEosFlinkTransactionAtRisk",
         severity,
         f'min by ({_BY}) ({_DEADLINE}{{precommitted="{precommitted}"}}) - time(){otherwise}',
-        "A Flink job does not commit what it has precommitted: at the timeout it is lost.",
-        "Flink job {{ $labels.application }} on {{ $labels.kafka_cluster }} "
+        "{{ $labels.kafka_cluster }}: Flink job {{ $labels.application }} "
         + has
-        + " and does not commit them. Start the job from its last checkpoint before the first deadline,"
-        " {{ $value | humanizeDuration }} from now."
+        + " and does not commit them. The first is lost in {{ $value | humanizeDuration }}.",
+        "First: start the job from its last checkpoint before that. Do not end these transactions by hand, and do not"
+        " start the job from an older checkpoint or without one."
         + each(
             f"max({FLINK_CHECKPOINT_INTERVAL_SECONDS}{_AT})",
             " Its checkpoints are usually {{ .Value | humanizeDuration }} apart.",
@@ -89,8 +89,7 @@ def _at_risk(severity: Severity, precommitted: str, has: str, within: str, other
             "\n- transactional.id {{ .Labels.transactional_id }} is lost at {{ .Value | humanizeTimestamp }}",
             *_LABELS,
         )
-        + "\nDo not end these transactions by hand, and do not start the job from an older checkpoint or without one."
-        " If it cannot be started, say to the owner of the data which records will be missing.",
+        + "\nIf it cannot be started, tell the owner of the data which records will be missing.",
         DASHBOARD,
         _LABELS,
         keeps=False,

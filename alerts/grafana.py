@@ -48,7 +48,8 @@ def grafana(settings: Settings) -> str:
 def _rule(rule: dict[str, Any], settings: Settings) -> dict[str, Any]:
     variant = " ".join(rule["labels"][key] for key in ("reason", "window", "severity") if key in rule["labels"])
     identity = f"{rule['alert']} {variant}"
-    annotations = {**rule["annotations"], "description": without_queries(rule["annotations"]["description"])}
+    texts = {name: without_queries(rule["annotations"][name]) for name in ("summary", "description")}
+    annotations = {**rule["annotations"], **texts}
     return {
         "uid": "eos-" + hashlib.sha256(identity.encode()).hexdigest()[:24],
         "title": identity,

@@ -29,9 +29,9 @@ def alerts(_: Settings) -> Iterator[Alert]:
 max by ({_TOPIC}) (last_over_time({GROUP_READ_COMMITTED_LAG_OFFSETS}[{BRIDGE}]))
 > on ({_GROUP}) group_left ()
   max by ({_GROUP}) (last_over_time({GROUP_THRESHOLD_OFFSETS}{{threshold="{threshold}"}}[{BRIDGE}]))""",
-            "A consumer group is far behind the last stable offset: it could read more and does not.",
-            "Group {{ $labels.group }} on {{ $labels.kafka_cluster }} is {{ $value }} offsets behind the last stable"
-            " offset of {{ $labels.topic }}."
+            "{{ $labels.kafka_cluster }}: group {{ $labels.group }} is {{ $value }} offsets behind in"
+            " {{ $labels.topic }}. It could read them and does not.",
+            "First: see whether the group's members run, rebalance again and again, or write to something slow."
             + each(
                 f"max({GROUP_BLOCKED_OFFSETS}{{kafka_cluster=%q, group=%q, topic=%q}}) > 0",
                 " Another {{ .Value }} are withheld from it by open transactions.",
@@ -39,8 +39,7 @@ max by ({_TOPIC}) (last_over_time({GROUP_READ_COMMITTED_LAG_OFFSETS}[{BRIDGE}]))
                 "group",
                 "topic",
             )
-            + "\nThat is the group's own work: are its members running, do they rebalance again and again, is what they"
-            " write to slow? What transactions withhold is not in this number.",
+            + "\nWhat transactions withhold is not in the number of the headline.",
             "kafka-eos-lso",
             _TOPIC_LABELS,
             hold="5m",
@@ -61,10 +60,11 @@ def offset_alerts(_: Settings) -> Iterator[Alert]:
 group by ({_GROUP}) ({commits("false", "10m")} > 0)
 and on ({_GROUP})
   {commits("true", "1h")} > 0""",
-        "A consumer group commits offsets in transactions and outside of them: its results are not exactly-once.",
-        "Group {{ $labels.group }} on {{ $labels.kafka_cluster }} commits offsets outside of any transaction, and"
-        " others in transactions: the batches of __consumer_offsets prove both. After a crash, what was read since the"
-        " last commit of either kind is processed twice or skipped. Outside, in 10 minutes:"
+        "{{ $labels.kafka_cluster }}: group {{ $labels.group }} commits some offsets in transactions and others"
+        " outside."
+        " After a crash it processes records twice, or skips them.",
+        "First: look for enable.auto.commit, or a commitSync beside sendOffsetsToTransaction. Committed outside of"
+        " transactions in 10 minutes:"
         + each(
             f"topk(5, max by (topic) (increase({GROUP_OFFSET_COMMITS_TOTAL}"
             f'{{kafka_cluster=%q, group=%q, transactional="false"}}[10m])) > 0)',
@@ -72,7 +72,7 @@ and on ({_GROUP})
             "kafka_cluster",
             "group",
         )
-        + "\nenable.auto.commit, or a commitSync beside sendOffsetsToTransaction?",
+        + "\nThe batches of __consumer_offsets prove both kinds.",
         "kafka-eos-lso",
         ("kafka_cluster", "group"),
         hold="15m",

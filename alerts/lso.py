@@ -9,18 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.alerts.evidence import HELD, NEXT_STEP, WAITING, WAITING_GROUPS, WORST
-from exporter.alerts.rule import Alert, Record, Severity
+from exporter.alerts.evidence import ENDS, HELD, READERS, STEP, WAITING, WAITING_GROUPS, WHO, WORST
+from exporter.alerts.rule import MOST_ALERTS, Alert, Record, Severity
 from exporter.alerts.settings import Settings
-from exporter.catalogue import LSO_HOLDER_DUE_TIMESTAMP_SECONDS, LSO_HOLDER_PARTITIONS, TORN_TRANSACTIONS
+from exporter.catalogue import (
+    LSO_HOLDER_DUE_TIMESTAMP_SECONDS,
+    LSO_HOLDER_PARTITIONS,
+    TORN_TRANSACTIONS,
+    TRANSACTION_OPEN_SECONDS,
+)
 
 DASHBOARD = "kafka-eos-lso"
 _HOLDER = "kafka_cluster, producer_id"
 _KNOWN = 'kind=~"open|completing"'
 _NOT_HANGING = 'kind=~"open|completing|unmarked"'
 """Known, or committed, by one replica: what another one says is no reason to page that it hangs."""
-_WHO = "The transaction of producer id {{ $labels.producer_id }} on {{ $labels.kafka_cluster }}"
-_SUMMARY = "A transaction holds back read_committed consumers: the last stable offset does not move."
+_DAY = 86400
+
+
+_OPEN = f'{TRANSACTION_OPEN_SECONDS}_bucket{{outcome="committed"}}'
+_COUNT = f'{TRANSACTION_OPEN_SECONDS}_count{{outcome="committed"}}'
+_BY = "kafka_cluster, application"
+HABIT = Record(
+    "kafka_cluster_application:kafka_eos_transaction_open_seconds:habit",
+    f"""\
+clamp(max by ({_BY}) (histogram_quantile(0.9, increase({_OPEN}[1d]))) - 300, 0, 590)
+and max by ({_BY}) (increase({_COUNT}[1d])) >= 5""",
+)
+"""By how many seconds the committed transactions of an application are usually open for longer than five minutes, up to
+just below the quarter of an hour after which a stall is a page."""
 
 
 def records() -> Iterator[Record]:
@@ -30,30 +47,45 @@ def records() -> Iterator[Record]:
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
-    """A holder of stalled partitions, as a ticket and as a page; a hanging one, and a committed one without marker."""
-    description = _WHO + " holds stalled partitions, and has passed its threshold." + HELD + WAITING + NEXT_STEP
+    """A holder of stalled partitions, as a ticket and as a page; a hanging one, and a committed one without marker.
+
+    Those that are due longest come first: a holder leaves the list only when it is over.
+    """
+    summary_of = "{{ $labels.kafka_cluster }}: " + READERS + WHO
+    summary = summary_of + ENDS
+    description = STEP + HELD + WAITING
     yield Alert(
         "KafkaEosLsoStalled",
         Severity.WARNING,
-        f'time() - min by ({_HOLDER}) ({LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="warning"}}) > 0',
-        _SUMMARY,
+        f"""\
+topk by (kafka_cluster) ({MOST_ALERTS},
+  time() - min by ({_HOLDER}) (
+    {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="warning"}} + on ({_BY}) group_left () {HABIT}
+    or
+    {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="warning"}}
+  ) > 0
+)""",
+        summary,
         description,
         DASHBOARD,
-        when="a transaction holds the last stable offset of a partition for more than 5m (topic: stall_warning)",
+        when="a transaction holds the last stable offset of a partition for more than 5m (topic: stall_warning), and"
+        " for longer than is usual for its application",
     )
     yield Alert(
         "KafkaEosLsoStalled",
         Severity.CRITICAL,
         # Not as one that never ends while another replica reports that a coordinator has it.
         f"""\
-time() - min by ({_HOLDER}) (
-  {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical", kind!~"hanging|unmarked"}}
-  or
-  {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical"}}
-  unless on ({_HOLDER})
-  {LSO_HOLDER_PARTITIONS}{{{_KNOWN}}}
-) > 0""",
-        _SUMMARY,
+topk by (kafka_cluster) ({MOST_ALERTS},
+  time() - min by ({_HOLDER}) (
+    {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical", kind!~"hanging|unmarked"}}
+    or
+    {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical"}}
+    unless on ({_HOLDER})
+    {LSO_HOLDER_PARTITIONS}{{{_KNOWN}}}
+  ) > 0
+)""",
+        summary,
         description,
         DASHBOARD,
         when="a transaction holds it for more than 15m (topic: stall_critical), or for a minute longer than its own"
@@ -62,28 +94,20 @@ time() - min by ({_HOLDER}) (
     yield Alert(
         "KafkaEosHangingTransaction",
         Severity.CRITICAL,
-        f"""\
-group by ({_HOLDER}) ({LSO_HOLDER_PARTITIONS}{{kind="hanging"}})
-unless on ({_HOLDER})
-  {LSO_HOLDER_PARTITIONS}{{{_NOT_HANGING}}}""",
-        "A transaction that no coordinator has blocks partitions, and will never end by itself.",
-        _WHO + " hangs: no coordinator has it." + HELD + WAITING + NEXT_STEP,
+        _endless("hanging", _NOT_HANGING),
+        summary_of
+        + " No coordinator has this transaction, and nobody was promised its records: it never ends by itself.",
+        STEP + HELD + WAITING,
         DASHBOARD,
         when="no coordinator has the transaction that holds stalled partitions; fires at once",
     )
     yield Alert(
         "KafkaEosUnmarkedTransaction",
         Severity.CRITICAL,
-        f"""\
-group by ({_HOLDER}) ({LSO_HOLDER_PARTITIONS}{{kind="unmarked"}})
-unless on ({_HOLDER})
-  {LSO_HOLDER_PARTITIONS}{{{_KNOWN}}}""",
-        "A committed transaction lacks its commit marker in partitions, and holds them. Do not end it by hand.",
-        _WHO
-        + " was committed, and partitions lack its marker. An abort marker would destroy its records there."
-        + HELD
-        + WAITING
-        + NEXT_STEP,
+        _endless("unmarked", _KNOWN),
+        summary_of + " It was committed, and its marker was lost: do not end it by hand.",
+        STEP + " An abort would destroy its committed records; the next commit of the same producer on these partitions"
+        " releases them." + HELD + WAITING,
         DASHBOARD,
         when="the transaction that holds stalled partitions was committed, and they lack its marker; fires at once",
     )
@@ -91,12 +115,29 @@ unless on ({_HOLDER})
         "KafkaEosTornTransaction",
         Severity.CRITICAL,
         f'max by (kafka_cluster, topic) ({TORN_TRANSACTIONS}{{decided="commit"}}) > 0',
-        "A committed transaction lacks its commit marker in a partition, or has an abort marker there.",
-        "Committed transactions of {{ $labels.topic }} on {{ $labels.kafka_cluster }} lack their commit marker in a"
-        " partition, or have an abort marker in its place. With an abort, readers of committed records never get these"
-        " records; without a marker the next commit of the same producer on the partition releases them. The status"
-        " page names the transactions.",
+        "{{ $labels.kafka_cluster }}: {{ $value }} committed transaction(s) lack their commit marker in a partition of"
+        " {{ $labels.topic }}, or have an abort marker there.",
+        "First: open the agent's status page (page_url), which names transactions and partitions. With an abort,"
+        " readers of committed records never get these records: write them again from their source. Without a marker,"
+        " the next commit of the same producer on the partition releases them.",
         DASHBOARD,
         when="a committed transaction lacks its marker in a partition, or an abort was written in its place; fires at"
         " once",
     )
+
+
+def _endless(kind: str, known: str) -> str:
+    """Holders of a kind that never ends by itself, unless another replica says that it is of a known kind.
+
+    A holder is due, unless the thresholds ignore all its topics.
+    """
+    return f"""\
+group by ({_HOLDER}) (
+  bottomk by (kafka_cluster) ({MOST_ALERTS},
+    min by ({_HOLDER}) (
+      {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical", kind="{kind}"}} < time() + {_DAY}
+      unless on ({_HOLDER})
+      {LSO_HOLDER_PARTITIONS}{{{known}}}
+    )
+  )
+)"""

@@ -79,7 +79,8 @@ def mixin(dashboards: Mapping[str, str]) -> str:
         for rule in group["rules"]:
             rule["expr"] = marked_expression(rule["expr"])
             if "annotations" in rule:
-                rule["annotations"]["description"] = marked_description(rule["annotations"]["description"])
+                for text in ("summary", "description"):
+                    rule["annotations"][text] = marked_description(rule["annotations"][text])
                 rule["annotations"]["runbook_url"] = f"<<runbook_url>>/{rule['alert']}.md"
     boards = {name: _selected(json.loads(text)) for name, text in dashboards.items()}
     return _TEXT % {

@@ -12,13 +12,18 @@ BRIDGE = "3m"
 EVENT_WINDOW = "10m"
 """How long after a fence, a timeout or a failed task its ticket stays open."""
 EVENT_SECONDS = 600
+SCRAPED = "up"
+"""Prometheus' own series for a target: 0 while the scrape fails. It ends when discovery no longer gives the target."""
+MOST_ALERTS = 20
+"""Alerts of one rule and cluster at once: a notification with all of them stays below 64 kB."""
 
 
 class Severity(StrEnum):
-    """``critical`` is a page, ``warning`` a ticket for working hours."""
+    """``critical`` is a page, ``warning`` a ticket for working hours, ``none`` for the watchdog alone."""
 
     CRITICAL = "critical"
     WARNING = "warning"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,8 @@ class Alert:
     """An alert, or one variant of it: the same name with another severity or other ``labels``.
 
     ``hold`` is Prometheus' ``for``, "" for none: most ages come from a timestamp, which a failed scrape or a restart of
-    Prometheus cannot reset. ``summary`` has no template in it; ``description`` is a template and holds the evidence.
+    Prometheus cannot reset. ``summary`` is a headline: a template with the cluster, what happens and who is hit.
+    ``description`` begins with what to do first, and holds the evidence.
     ``dashboard`` is a uid, ``variables`` are the labels that it takes over. ``keeps`` is False where the rule looks
     back by itself, so that a failed scrape cannot resolve it. ``when`` describes the condition in docs/alerts.md.
     """

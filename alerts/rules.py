@@ -63,7 +63,7 @@ def _rule(alert: Alert, settings: Settings, alerts: list[Alert]) -> Rule:
         rule["keep_firing_for"] = str(keep)
     rule["labels"] = {**settings.static, "severity": _severity(alert, settings, alerts).value, **dict(alert.labels)}
     rule["annotations"] = {
-        "summary": alert.summary,
+        "summary": _description(alert.summary, settings),
         "description": _description(alert.description, settings),
         "runbook_url": _runbook(alert, settings),
         "dashboard_url": _dashboard(alert, settings),

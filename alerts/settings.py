@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Self
 
+from exporter.alerts.owners import Owner
 from exporter.alerts.rule import Severity
 from exporter.core.durations import parse_duration
 
@@ -40,7 +41,7 @@ class Duration(str):
 @dataclass(frozen=True)
 class Settings:
     """The knobs, with their defaults. ``overrides`` are by alert name, then by one of for, keep_firing_for, severity,
-    enabled.
+    enabled. ``owners`` are the teams of the agent's settings.
     """
 
     runbook_url: str = field(
@@ -75,6 +76,7 @@ class Settings:
         },
     )
     overrides: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
+    owners: tuple[Owner, ...] = ()
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -94,11 +96,7 @@ class Settings:
 
 def knobs() -> Iterable[tuple[str, str, str]]:
     """Each knob: its key, its default, its meaning."""
-    return [
-        (knob.name, str(knob.default), knob.metadata["meaning"])
-        for knob in fields(Settings)
-        if knob.name != "overrides"
-    ]
+    return [(knob.name, str(knob.default), knob.metadata["meaning"]) for knob in fields(Settings) if knob.metadata]
 
 
 def settings(assignments: Iterable[str], alerts: Iterable[str]) -> Settings:
@@ -106,7 +104,7 @@ def settings(assignments: Iterable[str], alerts: Iterable[str]) -> Settings:
 
     Raises SettingsError with every problem.
     """
-    keys = {knob.name for knob in fields(Settings) if knob.name != "overrides"}
+    keys = {knob.name for knob in fields(Settings) if knob.metadata}
     names = set(alerts)
     values: dict[str, Any] = {}
     overrides: dict[str, dict[str, str]] = {}

@@ -28,7 +28,7 @@ DASHBOARD = "kafka-eos-spark"
 _QUERY = "kafka_cluster, spark_application, query"
 _LABELS = ("kafka_cluster", "spark_application", "query")
 _AT = "{kafka_cluster=%q, spark_application=%q, query=%q}"
-_WHICH = "Query {{ $labels.query }} of Spark application {{ $labels.spark_application }}"
+_WHICH = "{{ $labels.kafka_cluster }}: query {{ $labels.query }} of Spark application {{ $labels.spark_application }}"
 _OVER = f'{SPARK_QUERY_STATE}{{state=~"terminated|failed"}}'
 
 _PAGED = 'ALERTS{alertname="KafkaEosSparkQueryTerminated", alertstate="firing", severity="critical"}'
@@ -62,9 +62,8 @@ and on ({_QUERY}) (
     max by ({_QUERY}, topic) ({SPARK_SOURCE_BLOCKED_OFFSETS}) >= {lag})
 )
 unless on ({_QUERY}) {_OVER}""",
-        "A Spark streaming query makes no progress, and does not say that it is idle.",
-        _WHICH
-        + " completed no batch for {{ $value | humanizeDuration }}, nor said that it is idle."
+        _WHICH + " has completed no batch for {{ $value | humanizeDuration }}, nor said that it is idle.",
+        "First: see whether its driver is alive. If it is gone, start it again: it goes on from its checkpoint."
         + each(
             f"max by (query) ({SPARK_UNCOMMITTED_BATCHES}{_AT}) > 0",
             " Its checkpoint has {{ .Value }} batch(es) that it began and did not commit.",
@@ -75,8 +74,8 @@ unless on ({_QUERY}) {_OVER}""",
             "\n- {{ .Labels.topic }}: {{ .Value }} offsets behind",
             *_LABELS,
         )
-        + "\nIs its driver alive? Then look in the driver's log and in Spark's page of streaming queries for what the"
-        " batch waits for: a sink, a lock, executors. If it is gone, start it again: it goes on from its checkpoint.",
+        + "\nIf it is alive, look in the driver's log and in Spark's page of streaming queries for what the batch waits"
+        " for: a sink, a lock, executors.",
         DASHBOARD,
         _LABELS,
         labels=(("reason", "no_progress"),),
@@ -93,9 +92,10 @@ group by ({_QUERY}, topic) ({SPARK_SOURCE_BLOCKED_OFFSETS} > 0)
 and on (kafka_cluster, topic)
   time() - {LSO_STALLED_SINCE_TIMESTAMP_SECONDS} > 600
 unless on ({_QUERY}) {_OVER}""",
-        "A Spark streaming query looks idle: what it should read is withheld by a transaction that does not end.",
         _WHICH
-        + " cannot read on in {{ $labels.topic }}: the last stable offset of one of its partitions does not move."
+        + " cannot read on in {{ $labels.topic }}: a transaction that does not end withholds it. To Spark the query"
+        " is idle and healthy.",
+        "First: mend the stall (KafkaEosLsoStalled has the next step); nothing is wrong with the query, and it goes on."
         + each(
             f"max by (topic) ({SPARK_SOURCE_BLOCKED_OFFSETS}"
             "{kafka_cluster=%q, spark_application=%q, query=%q, topic=%q})",
@@ -103,7 +103,6 @@ unless on ({_QUERY}) {_OVER}""",
             *_LABELS,
             "topic",
         )
-        + " To Spark such a query is idle and healthy."
         + each(
             f"topk(5, max by (partition, application, transactional_id, producer_id, kind) ({LSO_BLOCKER_INFO}"
             "{kafka_cluster=%q, topic=%q}))",
@@ -111,8 +110,7 @@ unless on ({_QUERY}) {_OVER}""",
             " application {{ .Labels.application }} (producer id {{ .Labels.producer_id }}), {{ .Labels.kind }}",
             "kafka_cluster",
             "topic",
-        )
-        + "\nNothing is wrong with the query: mend the stall (KafkaEosLsoStalled has the next step), and it goes on.",
+        ),
         DASHBOARD,
         _LABELS,
         labels=(("reason", "blocked"),),
@@ -124,20 +122,20 @@ def _terminated() -> Iterator[Alert]:
     """A failure that is over is a ticket; one that lasts or recurs is a page."""
     failed = f'{SPARK_QUERY_STATE}{{state="failed"}}'
     ended = f'{SPARK_QUERY_TERMINATIONS_TOTAL}{{reason!="stopped"}}'
-    summary = "A Spark streaming query was ended by an error."
+    summary = _WHICH + " was ended by an error. It reads nothing until it is started again."
     description = (
-        _WHICH
-        + " was ended by an error."
+        "First: read the exception, on the agent's status page (page_url) or in the driver's log, mend what it names,"
+        " and"
+        " start the query again with the same checkpoint."
         + each(
             f"max by (reason) (increase({SPARK_QUERY_TERMINATIONS_TOTAL}"
             '{kafka_cluster=%q, spark_application=%q, query=%q, reason!="stopped"}[1h])) > 0',
             " In the last hour by {{ .Labels.reason }}: {{ .Value | humanize }}.",
             *_LABELS,
         )
-        + " The exception is on the agent's status page and in the driver's log."
-        "\ndata_loss: offsets that it needed are deleted: do not set failOnDataLoss=false before you know which."
+        + "\ndata_loss: offsets that it needed are deleted: do not set failOnDataLoss=false before you know which."
         " concurrent_run: a second driver uses the same checkpoint: stop one. fenced: so does a producer of its with"
-        " the same transactional.id. Mended, start it again with the same checkpoint."
+        " the same transactional.id."
     )
     # A query may restart between two reads: then only the count shows the failure. One that had failed when it was
     # first seen is found by its state.

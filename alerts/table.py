@@ -18,6 +18,8 @@ from exporter.alerts import (
     flink,
     groups,
     lso,
+    monitoring,
+    slo,
     spark,
     transactions,
 )
@@ -51,6 +53,9 @@ SUBJECTS = (
     Subject("coverage", coverage.alerts),
     Subject("agent", agent.alerts, agent.records),
     Subject("offsets", groups.offset_alerts),
+    Subject("monitoring", monitoring.alerts),
+    Subject("freshness", slo.alerts, slo.records),
+    Subject("objectives", slo.slow_alerts, slo.slow_records, "5m"),
 )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporter.alerts.evidence import each, unclean_ends
-from exporter.alerts.rule import EVENT_SECONDS, EVENT_WINDOW, Alert, Record, Severity
+from exporter.alerts.rule import EVENT_SECONDS, EVENT_WINDOW, MOST_ALERTS, Alert, Record, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_SECONDS,
@@ -30,13 +30,14 @@ from exporter.catalogue import (
     STORM_FENCES,
     TRANSACTION_COMPLETION_SECONDS,
     TRANSACTIONS_OBSERVED_TOTAL,
+    TRANSACTIONS_TOTAL,
 )
 from exporter.model import Metric
 
 DASHBOARD = "kafka-eos-transactions"
 _BY = "kafka_cluster, application"
 _LABELS = ("kafka_cluster", "application")
-_WHO = "{{ $labels.application }} on {{ $labels.kafka_cluster }}"
+_WHO = "{{ $labels.kafka_cluster }}, application {{ $labels.application }}"
 _OVERDUE_WINDOW = "3m"
 
 P99_COMPLETION = Record(
@@ -57,9 +58,11 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "KafkaEosProducerFenced",
         "fenced",
         "a producer was fenced in an open transaction",
-        "A producer was initialised while a transaction of the same transactional.id was open, which ended it.",
-        "was fenced: its transaction was ended by a new producer with the same transactional.id. After a crash that is"
-        " how the successor cleans up; otherwise two live instances share one id.",
+        "a producer was fenced {{ $value | humanizeDuration }} ago. A new producer with its transactional.id rolled"
+        " back"
+        " its open transaction.",
+        "First: see whether an instance crashed then: its successor cleans up so. Otherwise two live instances share"
+        " one transactional.id: find both, and stop one.",
         FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS,
     )
     yield _persistent()
@@ -68,27 +71,30 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "KafkaEosTransactionTimeouts",
         "timed_out",
         "a coordinator ended a transaction at its timeout",
-        "A transaction was left open until its coordinator ended it.",
-        "let a transaction run into its transaction.timeout.ms: its producer died, hung, or works longer than that"
-        " between begin and commit. What it wrote is rolled back, and the producer, if it lives, is fenced.",
+        "a transaction ran into its timeout {{ $value | humanizeDuration }} ago. Kafka rolled back what it wrote.",
+        "First: see in the application's log whether the producer died, hung, or works longer than its"
+        " transaction.timeout.ms between begin and commit. If it lives, it is fenced now, and must be started again.",
         FLINK_LOSS_TIMESTAMP_SECONDS,
     )
     yield _observed_event(
         "KafkaEosProducerFenced",
         "fenced",
         "polling saw that a producer was fenced in an open transaction",
-        "Polling saw a transaction that was ended by a new producer with its transactional.id.",
-        "was fenced, as polling of the coordinators shows: its transaction was ended by a new producer with the same"
-        " transactional.id.",
+        "a producer was fenced {{ $value | humanizeDuration }} ago, as polling shows. A new producer with its"
+        " transactional.id rolled back its open transaction.",
+        "First: see whether an instance crashed then. Otherwise two live instances share one transactional.id.",
     )
     yield _observed_event(
         "KafkaEosTransactionTimeouts",
         "timed_out",
         "polling saw that a coordinator ended a transaction that ran into its timeout",
-        "Polling saw a transaction that was left open until its coordinator ended it.",
-        "let a transaction run into its transaction.timeout.ms, as polling of the coordinators shows: its producer"
-        " died, hung, or works longer than that between begin and commit. What it wrote is rolled back.",
+        "a transaction ran into its timeout {{ $value | humanizeDuration }} ago, as polling shows. Kafka rolled back"
+        " what"
+        " it wrote.",
+        "First: see in the application's log whether the producer died, hung, or works longer than its"
+        " transaction.timeout.ms between begin and commit.",
     )
+    yield _persistent_timeouts()
     yield from _completion()
 
 
@@ -100,16 +106,19 @@ def _long_running() -> Alert:
         "KafkaEosLongRunningTransaction",
         Severity.WARNING,
         f"""\
-{age}
-> on ({_BY}) (
-  0 * group by ({_BY}) (min_over_time({OVERDUE_TRANSACTIONS}[{_OVERDUE_WINDOW}]) > 0)
-  or
-  max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="open_warning"}})
+topk by (kafka_cluster) ({MOST_ALERTS},
+  {age}
+  > on ({_BY}) (
+    0 * group by ({_BY}) (min_over_time({OVERDUE_TRANSACTIONS}[{_OVERDUE_WINDOW}]) > 0)
+    or
+    max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="open_warning"}})
+  )
 )""",
-        "A transaction is open for long, or for longer than its own timeout allows.",
-        "The oldest open transaction of "
-        + _WHO
-        + " is open for {{ $value | humanizeDuration }}."
+        _WHO
+        + ": the oldest transaction is open for {{ $value | humanizeDuration }}. It withholds what it wrote, and all"
+        " that follows it in its partitions, from read_committed readers.",
+        "First: let that instance finish, or stop it. Open for longer than its own timeout, look at the broker that"
+        " coordinates the id."
         + each(
             f"bottomk(5, floor(min by ({who}) ({OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}{at})))",
             "\n- transactional.id {{ .Labels.transactional_id }}, producer id {{ .Labels.producer_id }}, epoch"
@@ -120,8 +129,7 @@ def _long_running() -> Alert:
             " {{ .Value | humanizeDuration }}{{ else }}, no timeout{{ end }}",
             *_LABELS,
         )
-        + "\nLet that instance finish, or stop it. Beyond its timeout, look at the broker that coordinates the id."
-        " `kafka-eos-exporter transactions` lists what is open, with the next step.",
+        + "\n`kafka-eos-exporter transactions` lists what is open, with the next step.",
         DASHBOARD,
         _LABELS,
         when="a transaction is open for more than 15m (application: open_warning), or"
@@ -139,12 +147,8 @@ def _event(name: str, outcome: str, when: str, summary: str, details: str, of_fl
         f"""\
 time() - {last} < {EVENT_SECONDS}
 unless {last} <= max by ({_BY}) ({of_flink})""",
-        summary,
-        "{{ $labels.application }} on {{ $labels.kafka_cluster }} "
-        + details
-        + " The last time was {{ $value | humanizeDuration }} ago."
-        + unclean_ends(outcome, EVENT_SECONDS)
-        + "\n`kafka-eos-exporter transactions recent` lists them.",
+        _WHO + ": " + summary,
+        details + unclean_ends(outcome, EVENT_SECONDS) + "\n`kafka-eos-exporter transactions recent` lists them.",
         DASHBOARD,
         _LABELS,
         when=f"{when}; fires until {EVENT_WINDOW} after the last one",
@@ -159,12 +163,10 @@ def _observed_event(name: str, outcome: str, when: str, summary: str, details: s
         name,
         Severity.WARNING,
         f"time() - max by ({_BY}) ({seen}) < {EVENT_SECONDS}",
-        summary,
-        "{{ $labels.application }} on {{ $labels.kafka_cluster }} "
-        + details
-        + " It was last seen {{ $value | humanizeDuration }} ago."
+        _WHO + ": " + summary,
+        details
         + each(f"max(increase({count}[1h])) >= 1", " At least {{ .Value | humanize }} in 1h.", *_LABELS)
-        + " The transaction log is not read, so that the transactional.id is not known, and others may not have been"
+        + "\nThe transaction log is not read, so that the transactional.id is not known, and others may not have been"
         " seen.",
         DASHBOARD,
         _LABELS,
@@ -185,12 +187,11 @@ max by ({_BY}, transactional_id) (
   or
   {RECENT_PRODUCER_FENCES} and {RECENT_PRODUCER_FENCES} offset 11m
 ) >= {STORM_FENCES}""",
-        "One transactional.id is fenced again and again: two live instances share it, or one crashes in a loop.",
-        "transactional.id {{ $labels.transactional_id }} of "
-        + _WHO
-        + " was fenced {{ $value }} times in 10 minutes. Each fence rolls back a transaction, so little or nothing"
-        " gets committed. Find every process that runs with this id - a second deployment, a replica count above the"
-        " number of ids, an old version that did not stop, a crash loop - and leave one."
+        _WHO
+        + ": transactional.id {{ $labels.transactional_id }} was fenced {{ $value }} times in 10 minutes. Little or"
+        " nothing of it gets committed.",
+        "First: find every process that runs with this id - a second deployment, a replica count above the number of"
+        " ids, an old version that did not stop, a crash loop - and leave one."
         + unclean_ends("fenced", 600)
         + "\nThe addresses of the clients are in the brokers' request log, by this transactional.id.",
         DASHBOARD,
@@ -201,7 +202,7 @@ max by ({_BY}, transactional_id) (
         "KafkaEosProducerFenceStorm",
         Severity.CRITICAL,
         # Of one agent. A crash of all instances that is cleaned up in 5 minutes is in one of the two windows only;
-        # clean starts are inits without a fence.
+        # clean starts are inits without a fence. A rollout fences an id once.
         f"""\
 group by ({_BY}) (
   increase({PRODUCER_FENCES_TOTAL}[5m]) >= 10
@@ -209,26 +210,27 @@ group by ({_BY}) (
   increase({PRODUCER_FENCES_TOTAL}[5m] offset 10m) >= 10
   and
   2 * increase({PRODUCER_FENCES_TOTAL}[15m]) > increase({PRODUCER_INITS_TOTAL}[15m])
+)
+and on ({_BY}) (
+  {RECENT_PRODUCER_FENCES} >= 2
+  or
+  {RECENT_PRODUCER_FENCES} and {RECENT_PRODUCER_FENCES} offset 11m
 )""",
-        "Producers of an application are fenced all the time: most that start find a transaction of another one open.",
-        "Most of the producers of "
-        + _WHO
-        + " that were initialised in the last 15 minutes fenced a transaction of another one."
+        _WHO + ": producers are fenced all the time. Most that started in the last 15 minutes rolled back a transaction"
+        " of another one.",
+        "First: find a second deployment with the same transactional ids, or the first exception of the instances that"
+        " crash."
         + each(
             f"max(increase({PRODUCER_FENCES_TOTAL}{{kafka_cluster=%q, application=%q}}[15m]))",
             " {{ .Value | humanize }} transactions were ended so.",
             *_LABELS,
         )
-        + " Clean restarts fence none, and one crash of all instances is over by now: the application runs twice on"
-        " the same ids, or crashes in a loop."
-        + unclean_ends("fenced", 600)
-        + "\nFind a second deployment with the same"
-        " transactional ids, or the first exception of the instances that crash.",
+        + unclean_ends("fenced", 600),
         DASHBOARD,
         _LABELS,
         labels=(("reason", "application"),),
         when="10 fences or more of an application in 5m, and 10 or more in the 5m that ended 10m ago; more than half of"
-        " its inits in 15m are fences",
+        " its inits in 15m are fences, and one of its ids was fenced twice",
     )
 
 
@@ -241,11 +243,11 @@ def _persistent() -> Alert:
         "KafkaEosProducerFenced",
         Severity.WARNING,
         "\nand ".join(fences),
-        "Producers of an application are fenced again and again, for hours.",
-        _WHO
-        + " had transactions ended by a fence in each of the last three hours, {{ $value | humanize }} of them in the"
-        " last one. One crash does not look like this: two live instances share a transactional.id, or an instance"
-        " crashes regularly." + unclean_ends("fenced", 3600) + "\n`kafka-eos-exporter transactions recent` lists them.",
+        _WHO + ": producers were fenced in each of the last three hours, {{ $value | humanize }} times in the last one."
+        " Each fence rolls back a transaction.",
+        "First: find two live instances with one transactional.id, or an instance that crashes regularly. One crash"
+        " does not look like this." + unclean_ends("fenced", 3600) + "\n`kafka-eos-exporter transactions recent` lists"
+        " them.",
         DASHBOARD,
         _LABELS,
         labels=(("reason", "persistent"),),
@@ -253,12 +255,32 @@ def _persistent() -> Alert:
     )
 
 
+def _persistent_timeouts() -> Alert:
+    """Timeouts that recur more slowly than the tickets of single ones last."""
+    timeouts = f'{TRANSACTIONS_TOTAL}{{outcome="timed_out"}}'
+    parts = [f"max by ({_BY}) (increase({timeouts}[2h]{back})) > 0" for back in ("", " offset 2h", " offset 4h")]
+    return Alert(
+        "KafkaEosTransactionTimeouts",
+        Severity.WARNING,
+        "\nand ".join(parts),
+        _WHO + ": transactions have run into their timeout for hours, {{ $value | humanize }} in the last two. Kafka"
+        " rolled"
+        " back what they wrote.",
+        "First: see in the application's log what happens at these times: a producer that dies or hangs regularly, or a"
+        " batch that takes longer than its transaction.timeout.ms."
+        + unclean_ends("timed_out", 7200)
+        + "\n`kafka-eos-exporter transactions recent` lists them.",
+        DASHBOARD,
+        _LABELS,
+        labels=(("reason", "persistent"),),
+        when="transactions of an application ran into their timeout in each of the last three periods of 2h",
+    )
+
+
 def _completion() -> Iterator[Alert]:
-    summary = "Transactions that are decided wait for their markers."
-    wait = (
-        " Until its markers are written and replicated in every partition, the transaction holds the last stable offset"
-        " there, and its producer gets CONCURRENT_TRANSACTIONS. Look for partitions without leader or with replicas"
-        " that are not in sync, for brokers that the coordinator does not reach, and for slow disks."
+    first = (
+        "First: look for partitions without a leader or with replicas that are not in sync, for brokers that the"
+        " coordinator does not reach, and for slow disks. Its markers wait to be written, or to be replicated."
     )
     yield Alert(
         "KafkaEosCompletionSlow",
@@ -266,11 +288,10 @@ def _completion() -> Iterator[Alert]:
         f"""\
 {P99_COMPLETION} > 10
 and max by ({_BY}) (increase({TRANSACTION_COMPLETION_SECONDS}_count[10m])) >= 10""",
-        summary,
-        "One in a hundred transactions of "
-        + _WHO
-        + " takes {{ $value | humanizeDuration }} or longer from the decision to the last marker."
-        + wait,
+        _WHO
+        + ": one in a hundred transactions takes {{ $value | humanizeDuration }} or longer from the decision to the"
+        " last marker. Until then its readers wait, and its producer gets CONCURRENT_TRANSACTIONS.",
+        first,
         DASHBOARD,
         _LABELS,
         hold="30m",
@@ -282,19 +303,18 @@ and max by ({_BY}) (increase({TRANSACTION_COMPLETION_SECONDS}_count[10m])) >= 10
         f"""\
 time() - min by ({_BY}) ({OLDEST_COMPLETION_START_TIMESTAMP_SECONDS})
 > on ({_BY}) max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="completion_critical"}})""",
-        summary,
-        "A transaction of "
-        + _WHO
-        + " was decided {{ $value | humanizeDuration }} ago and is not complete."
-        + wait
+        _WHO
+        + ": a transaction was decided {{ $value | humanizeDuration }} ago and is not complete. Its readers wait, and"
+        " its producer can begin no other one.",
+        first
+        + " Leave the transaction alone: ending it by hand would tear it, and it completes by itself."
         + each(
             f"topk(5, max by (transactional_id, producer_id, state) ({OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}"
             '{kafka_cluster=%q, application=%q, state=~"prepare_.+"}))',
             "\n- transactional.id {{ .Labels.transactional_id }}, producer id {{ .Labels.producer_id }},"
             " {{ .Labels.state }}",
             *_LABELS,
-        )
-        + "\nLeave the transaction alone: ending it by hand would tear it. It completes by itself.",
+        ),
         DASHBOARD,
         _LABELS,
         when="a transaction was decided more than 5m ago (application: completion_critical) and is not complete",

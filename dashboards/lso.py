@@ -22,6 +22,7 @@ from exporter.catalogue import (
     STALLED_PARTITIONS,
     TOPIC_LSO_LAG_OFFSETS,
     TOPIC_THRESHOLD_SECONDS,
+    TOPIC_WITHHELD_RECORD_AGE_SECONDS,
     TORN_TRANSACTIONS,
 )
 from exporter.dashboards.board import Board, Line, PanelRow, Variable
@@ -65,6 +66,7 @@ def board() -> Board:
                     Line(7, (_transactions(),)),
                     Line(7, (holders(OF_TOPIC),)),
                     Line(8, (_stalls(), _stalled_for()), (14, 10)),
+                    Line(8, (_withheld(),)),
                     Line(8, (_behind(), _topic_lag())),
                     Line(5, (_ignored(),)),
                 ),
@@ -133,6 +135,15 @@ def _stalls() -> core.Panel:
             )
         ],
         states=[(number, kind, KIND_COLOURS[kind]) for kind, number in numbers.items()],
+    )
+
+
+def _withheld() -> core.Panel:
+    return lines(
+        "Age of the oldest withheld record",
+        "How old the oldest record of a topic is that read_committed readers are not given: how late they are.",
+        [Query(now(TOPIC_WITHHELD_RECORD_AGE_SECONDS, OF_TOPIC), "{{kafka_cluster}} {{topic}}")],
+        "s",
     )
 
 

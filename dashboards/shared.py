@@ -210,7 +210,8 @@ _NUMBERED = {"producer_id": "producer", "task": "task", "broker": "broker", "coo
 def firing() -> core.Panel:
     """Which alerts of ours fire now, by the ruler that evaluates them."""
     who = ", ".join(("severity", "alertname", "reason", "kafka_cluster", "application", *ALERT_SUBJECTS))
-    fires = f'max by ({who}) (ALERTS{{alertname=~"KafkaEos.+", alertstate="firing", kafka_cluster=~"$kafka_cluster"}})'
+    ours = 'alertname=~"KafkaEos.+", severity!="none", alertstate="firing", kafka_cluster=~"$kafka_cluster"'
+    fires = f"max by ({who}) (ALERTS{{{ours}}})"
     for label, word in _NUMBERED.items():
         fires = f'label_replace({fires}, "{label}", "{word} $1", "{label}", "(.+)")'
     names = ", ".join(f'"{label}"' for label in ALERT_SUBJECTS)

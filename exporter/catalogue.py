@@ -489,6 +489,14 @@ STALLED_PARTITIONS = Metric(
     (*K, "topic"),
     "lso",
 )
+TOPIC_WITHHELD_RECORD_AGE_SECONDS = Metric(
+    "kafka_eos_topic_withheld_record_age_seconds",
+    Kind.GAUGE,
+    "Age of the oldest record of the topic that read_committed readers are not given, in seconds: how old what they "
+    "read next may be. 0 where nothing is withheld; only for topics in which a transaction was seen since the start.",
+    (*K, "topic"),
+    "lso",
+)
 LSO_STALLED_SINCE_TIMESTAMP_SECONDS = Metric(
     "kafka_eos_lso_stalled_since_timestamp_seconds",
     Kind.GAUGE,

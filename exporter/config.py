@@ -23,6 +23,7 @@ from exporter.core.thresholds import Override, Thresholds
 from exporter.settings.clients import Ingest, Producers
 from exporter.settings.environment import from_environment
 from exporter.settings.layers import ConfigError, Layer, Path, Problem, Tree, did_you_mean, dotted, merged
+from exporter.settings.owners import OwnerConfig
 from exporter.settings.problems import problem_of, shape_of
 from exporter.settings.sections import ApplicationPattern, ClusterConfig, EndpointConfig, LogConfig, StateConfig
 from exporter.settings.targets import Audits, Connect, Spark, Streams
@@ -50,6 +51,7 @@ class Config(Section):
     audits: tuple[Audits, ...] = ()
     ingest: Ingest = Ingest()
     thresholds: tuple[ThresholdConfig, ...] = ()
+    owners: tuple[OwnerConfig, ...] = ()
 
     def in_force(self) -> Thresholds:
         """Return the thresholds that these settings mean."""

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from exporter import catalogue
 from exporter.core.kept import KeptValue
-from exporter.core.thresholds import COUNTS, RATIOS, Thresholds
+from exporter.core.thresholds import OPTIONAL, RATIOS, Thresholds
 from exporter.lso.holders import holder_samples
 from exporter.model import (
     Clock,
@@ -34,6 +34,7 @@ from exporter.transactions.applications import Grouping
 SUBJECTS: Mapping[Metric, tuple[str, tuple[int, ...]]] = MappingProxyType(
     {
         catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS: ("topic", (1,)),
+        catalogue.TOPIC_WITHHELD_RECORD_AGE_SECONDS: ("topic", (1,)),
         catalogue.APPLICATION_INFO: ("application", (1,)),
         catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS: ("application", (1,)),
         catalogue.TRANSACTIONS_OBSERVED_TOTAL: ("application", (1,)),
@@ -219,7 +220,7 @@ def _samples(thresholds: Thresholds, kind: str, names: tuple[str, ...], cluster:
     subject = "/".join(names)
     seconds, ratio = SERIES[kind]
     for name, value in thresholds.of(kind, subject, now).items():
-        if name not in COUNTS or value < math.inf:  # most groups have none, and there may be thousands
+        if name not in OPTIONAL or value < math.inf:  # most subjects have none, and there may be thousands
             yield (ratio if name in RATIOS else seconds)(value, cluster, *names, name)
     if (reason := thresholds.ignored(kind, subject, now)) is not None:
         yield catalogue.IGNORED_INFO(1.0, cluster, kind, subject, reason)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from exporter.alerts.files import FORMATS
 from exporter.alerts.settings import SettingsError, knobs, settings
 from exporter.alerts.table import names
+from exporter.config import ConfigError, ConfigSource
 
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter generate alerts > kafka-eos.rules.yaml
   kafka-eos-exporter generate alerts --set runbook_url=https://wiki.example.com/eos
   kafka-eos-exporter generate alerts --set KafkaEosTransactionTimeouts.enabled=false --format prometheusrule
+  kafka-eos-exporter generate alerts --format relabel --owners eos.yaml > owners.yaml
 
 """
 
@@ -33,13 +37,23 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="assignments")
     parser.add_argument("--format", choices=tuple(FORMATS), default="rules", help="what to print (rules)")
+    parser.add_argument(
+        "--owners",
+        type=Path,
+        metavar="FILE",
+        help="the agent's settings, whose `owners` give a label and routes: for the formats relabel and alertmanager",
+    )
     parser.set_defaults(command=_generate)
 
 
 def _generate(options: argparse.Namespace) -> int:
     try:
-        print(FORMATS[options.format](settings(options.assignments, names())), end="")
-    except SettingsError as error:
+        chosen = settings(options.assignments, names())
+        if options.owners is not None:
+            config = ConfigSource(options.owners).load()
+            chosen = replace(chosen, owners=tuple(each.owner() for each in config.owners))
+        print(FORMATS[options.format](chosen), end="")
+    except (SettingsError, ConfigError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0

@@ -17,7 +17,7 @@ from exporter.model import Fault
 
 DEFAULTS: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {
-        "topic": MappingProxyType({"stall_warning": 300.0, "stall_critical": 900.0}),
+        "topic": MappingProxyType({"stall_warning": 300.0, "stall_critical": 900.0, "fresh_within": math.inf}),
         "application": MappingProxyType(
             {
                 "open_warning": 900.0,  # transaction.max.timeout.ms
@@ -37,6 +37,9 @@ DEFAULTS: Mapping[str, Mapping[str, float]] = MappingProxyType(
 
 RATIOS = frozenset({"unclean", "commit_failures"})
 """Thresholds that are shares from 0 to 1."""
+
+OPTIONAL = frozenset({"fresh_within", "lag_warning", "lag_critical"})
+"""Thresholds that most subjects do not have: there is no series where the value is never."""
 
 COUNTS = frozenset({"lag_warning", "lag_critical"})
 """Thresholds that are numbers of offsets; what is neither a share nor a count is seconds."""

@@ -90,6 +90,8 @@ class ThresholdConfig(Section):
     """Topic: warning when a last stable offset has not moved for longer than this (5m)."""
     stall_critical: Length = None
     """Topic: critical when it has not moved for longer than this, whatever holds it (15m)."""
+    fresh_within: Length = None
+    """Topic: how old its oldest withheld record may be, 99% of the time; warning by the rate of a budget (never)."""
     open_warning: Length = None
     """Application: warning when a transaction is open for longer than this (15m)."""
     completion_critical: Length = None

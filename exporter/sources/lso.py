@@ -13,6 +13,7 @@ from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.routing import NAMED_TOPICS
+from exporter.lso.freshness import earliest_starts, withheld_ages
 from exporter.lso.pace import ReadPace
 from exporter.lso.proof import OpenStart
 from exporter.lso.rules import Coordinators
@@ -99,6 +100,8 @@ class LsoSource(KafkaSource):
         self._hot = KeptValue(frozenset[TopicPartition]())  # the partitions of open transactions
         self._hot_topics = KeptValue(frozenset[str]())
         self._lags = KeptValue(dict[str, int]())
+        self._starts = KeptValue(dict[TopicPartition, float]())
+        self._transactional: set[str] = set()  # topics in which a transaction was seen
         self._memory: tuple[object, ...] = ()  # as it was last saved
         self._watching: StallWatch | None = None
 
@@ -152,6 +155,7 @@ class LsoSource(KafkaSource):
         if self._watching is None:
             self._watching = StallWatch(clock.wall(), self._settings.stall_after)
         yield self._watching
+        yield from self._withheld(opened, coordinators)
         self._save()
         self.pace = self._pace.after(now, clock.monotonic(), proving=self._holders.proving)
 
@@ -329,6 +333,20 @@ class LsoSource(KafkaSource):
                 yield catalogue.HANGING_TRANSACTIONS(float(hanging[topic]), name, topic)
         yield stalls.series
         yield stalls.fact
+
+    def _withheld(self, opened: OpenTransactions | None, coordinators: Coordinators) -> Iterator[Sample]:
+        """The age of the oldest withheld record of each topic in which a transaction was seen."""
+        watch, anchor = self._watch, self._watch.anchor
+        transactions = opened.transactions if opened is not None else ()
+        starts = self._starts.of((transactions,), lambda _: earliest_starts(transactions))
+        standing = {each: state for each, state in watch.standing.items() if each not in self._elsewhere}
+        now = self._cluster.clock.monotonic()
+        ages = withheld_ages(now, standing, anchor.monotonic, watch.producers.of, coordinators, starts)
+        self._transactional.update(ages, (each.topic for each in starts))
+        self._transactional.intersection_update(self._topics())
+        for topic in sorted(self._transactional):
+            age = max(0.0, ages.get(topic, 0.0))
+            yield catalogue.TOPIC_WITHHELD_RECORD_AGE_SECONDS(age, self.cluster, topic)
 
     def _worst_lags(self) -> dict[str, int]:
         """By topic the largest lag: only where the LSO is below the high watermark is there one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_RATIO,
@@ -25,6 +26,9 @@ VARIANTS = (
     ("1h", "warning", 1, 15, 60, 15, 0.05, 0.05),
     ("6h", "critical", 5, 6, 72, 3, 0.06, 0.01),
     ("1d", "warning", 20, 6, 72, 3, 0.03, 0.01),
+    ("6h", "warning", 5, 6, 72, 3, 0.10, 0.05),
+    ("1d", "warning", 20, 6, 72, 3, 0.10, 0.05),
+    ("3d", "warning", 60, 6, 72, 1, 0.05, 0.05),
 )
 
 
@@ -76,7 +80,12 @@ def cases() -> Iterator[Case]:
         yield from _variant(*variant)
     yield from _budgets()
     yield from _pods()
+    yield from _small()
+    yield from _many()
+    yield from _never()
     yield from _silent()
+    yield from _first_day()
+    yield from _weeks()
 
 
 def _variant(
@@ -112,9 +121,9 @@ def _variant(
     yield of("each application", [each for app in apps for each in finished(more, app)], {20: True}, apps)
     few = [(4, 0, 1.0), (200, 0, 0)]
     yield of("four finished are too few to judge", finished(few), {4: False, 8: False, 20: False})
-    both = [(12, 0, 1.0), (200, 0, 0)]
+    both = [(12 if window != "3d" else 8, 0, 1.0), (200, 0, 0)]
     twice = [*finished(both), *finished(both, agent="b")]
-    yield of("two replicas count the same twelve", twice, {12: False, 16: False, 20: False})
+    yield of("two replicas count the same few", twice, {12: False, 16: False, 20: False})
     if allowed < 0.02:  # else both severities are judged
         yield of("twenty finished are enough to judge", finished([(60, 0, 1)]), {19 + hold: False, 20 + hold: True})
         keep = 7 if window == "1h" else 0
@@ -253,13 +262,15 @@ def _budgets() -> Iterator[Case]:
     yield of("1.9%, of which the long window alone is beyond 14.4 times", 0.019, (0.1, 0.5), [])
     for window, minutes in (("6h", 5), ("1d", 20)):
         for share, words in ((0.02, "2% is"), (0.021, "2.1% is"), (0.0201, "a bit above 2% is")):
-            yield case(
-                f"{ABORTS} {window}",
-                f"{words} no budget that burns",
-                [*finished([(90, 0, 1000)]), budget(share)],
-                {f"{at * minutes}m": [] for at in range(70, 90)},
-                f"{minutes}m",
-            )
+            for times, fires in ((1.9, False), (2.1, True)):
+                told = [{**ticket, "window": window}] if fires else []
+                yield case(
+                    f"{ABORTS} {window}",
+                    f"{words} a ticket at twice of it: {times} times",
+                    [*finished([(90, 1000 * (1 - times * share), 1000 * times * share)]), budget(share)],
+                    {f"{at * minutes}m": told for at in range(70, 90, 4)},
+                    f"{minutes}m",
+                )
         burns = {"severity": "critical" if window == "6h" else "warning", "window": window}
         yield case(
             f"{ABORTS} {window}",
@@ -374,6 +385,138 @@ def _pods() -> Iterator[Case]:
     yield case(name, "nothing since: the share of a few is none", finished(late), {"90m": []})
 
 
+def _small() -> Iterator[Case]:
+    """Applications of few transactions, and budgets that burn slowly, as two agents see them."""
+
+    def ticket(window: str, app: Who = APP) -> dict[str, str]:
+        return {"severity": "warning", "window": window, "kafka_cluster": app[0], "application": app[1]}
+
+    def both(phases: Sequence[Phase], share: float) -> list[Series]:
+        return [series for agent in "ab" for series in (*finished(phases, agent=agent), budget(share, agent=agent))]
+
+    hourly = [(1, 1, 0), (1, 0, 1)] * 60  # a step is an hour
+    day = {"8h": [], "40h": [ticket("3d")], "60h": [ticket("3d")], "90h": [ticket("3d")]}
+    yield case(f"{ABORTS} 3d", "one an hour, half of them lost", both(hourly, 0.05), day, "1h")
+    well = [(1, 1, 0)] * 30 + [(1, 0, 1)] + [(1, 1, 0)] * 39 + [(1, 0, 1)] + [(1, 1, 0)] * 40
+    yield case(f"{ABORTS} 3d", "one an hour, two of them lost", both(well, 0.001), silent(range(0, 6600, 300)), "1h")
+    third = [(1, 1, 0)] * 30 + [(1, 0, 1)] * 3 + [(1, 1, 0)] * 60
+    three = {"31h": [], "35h": [ticket("3d")], "50h": []}
+    yield case(f"{ABORTS} 3d", "three of them", both(third, 0.001), three, "1h")
+    few = [(8, 0, 0), (1, 0, 1)] * 12
+    yield case(
+        f"{ABORTS} 3d", "one in nine hours are too few to judge", both(few, 0.05), silent(range(0, 6000, 300)), "1h"
+    )
+    more = [(5, 0, 0), (1, 0, 1)] * 20
+    yield case(
+        f"{ABORTS} 3d", "one in six hours are enough", both(more, 0.05), {"50h": [], "70h": [ticket("3d")]}, "1h"
+    )
+    burns = [(48, 1000, 0), (60, 998, 2)]
+    slow = {"50h": [], "60h": [], "90h": [ticket("3d")], "100h": [ticket("3d")]}
+    yield case(f"{ABORTS} 3d", "twice a budget of 0.1%, for days", both(burns, 0.001), slow, "1h")
+    just = [(100, 999.1, 0.9)]
+    yield case(
+        f"{ABORTS} 3d", "less than a budget of 0.1%, for days", both(just, 0.001), silent(range(0, 6000, 300)), "1h"
+    )
+    over = [(72, 998, 2), (40, 1000, 0)]
+    ends = {"70h": [ticket("3d")], "82h": []}
+    yield case(f"{ABORTS} 3d", "and then it is well", both(over, 0.001), ends, "1h")
+    late = [(72, 1000, 0), (5, 900, 100)]
+    yield case(
+        f"{ABORTS} 3d", "the short window alone is bad", both([(72, 1000, 0), (7, 998, 2)], 0.001), {"78h": []}, "1h"
+    )
+    yield case(f"{ABORTS} 3d", "a bad day in a bad week", both(late, 0.001), {"77h": [ticket("3d")]}, "1h")
+    quarter = [(1, 7.5, 7.5)] * 90
+    six = {"1h": [], "3h": [ticket("6h")], "20h": [ticket("6h")]}
+    yield case(f"{ABORTS} 6h", "fifteen an hour, half of them lost", both([(600, 0.625, 0.625)], 0.05), six, "5m")
+    yield case(f"{ABORTS} 3d", "and over three days", both(quarter, 0.05), {"40h": [ticket("3d")]}, "1h")
+    two = both([(1, 0, 1), (1, 0, 1), (70, 1, 0)], 0.01)
+    yield case(f"{ABORTS} 6h", "two lost of many are no trend", two, silent(range(0, 350, 25)), "5m")
+    two = both([(10, 1, 0), (1, 0, 1), (1, 0, 1), (10, 1, 0)], 0.05)
+    yield case(f"{ABORTS} 1h", "two lost of twenty are no trend", two, silent(range(22)))
+    two = both([(12, 1, 0), (1, 0, 1), (1, 0, 1), (30, 1, 0)], 0.01)
+    yield case(f"{ABORTS} 1d", "two lost in a day are no trend", two, silent(range(0, 800, 60)), "20m")
+
+
+def _many() -> Iterator[Case]:
+    """A trouble of the cluster that hits many applications is one alert."""
+    name = f"{ABORTS} many"
+    page = {"severity": "critical", "reason": "many", "kafka_cluster": "prod"}
+
+    def apps(count: int, cluster: str = "prod", lost: float = 50) -> list[Series]:
+        whos = [(cluster, f"app-{number}") for number in range(count)]
+        return [
+            series
+            for who in whos
+            for agent in "ab"
+            for series in (*finished([(60, 100 - lost, lost)], who, agent)[:2], budget(0.05, who, agent))
+        ]
+
+    yield case(name, "twenty-one", apps(21), {"2m": [], "5m": [page], "40m": [page]})
+    yield case(name, "twenty, and one elsewhere", [*apps(20), *apps(1, "other")], {"5m": [], "40m": []})
+    yield case(name, "twenty-one that lose what they may", apps(21, lost=4.9), {"40m": []})
+    yield case(
+        name,
+        "twenty-one, two lost each",
+        [
+            series
+            for number in range(21)
+            for series in (
+                *finished([(2, 0, 1), (60, 0, 0)], ("prod", f"app-{number}"))[:2],
+                budget(0.05, ("prod", f"app-{number}")),
+            )
+        ],
+        {"40m": []},
+    )
+    own = f"{ABORTS} 1h"
+    yield case(own, "twenty-one are not named one by one", apps(21), {"10m": [], "40m": []})
+    named = [
+        {"severity": severity, "window": "1h", "kafka_cluster": "other", "application": "app-0"}
+        for severity in ("critical", "warning")
+    ]
+    yield case(own, "one elsewhere is", [*apps(21), *apps(1, "other")], {"40m": named})
+
+
+def _never() -> Iterator[Case]:
+    name = f"{ABORTS} never"
+    ticket = {"severity": "warning", "reason": "never", "kafka_cluster": "prod", "application": "pay"}
+
+    def ended(values: str, outcome: str, app: Who = APP, agent: str = "a") -> Series:
+        return scraped(TRANSACTIONS_TOTAL, *app, outcome, values=values, agent=agent)
+
+    def new(
+        lost: str, committed: str = "0x2000", app: Who = APP, agent: str = "a", at: str = "0+60x2000"
+    ) -> list[Series]:
+        aborted = last(at, app, "aborted", agent)
+        return [
+            ended(lost, "aborted", app, agent),
+            ended(committed, "committed", app, agent),
+            aborted,
+            budget(0.05, app, agent),
+        ]
+
+    first = [*new("_ _ _ 40x90"), *new("_ _ _ 40x90", agent="b")]
+    yield case(name, "its first forty are lost, in one sample", first, {"2m": [], "3m": [ticket], "60m": [ticket]})
+    yield case(name, "ten", new("9x5 10x90"), {"5m": [], "6m": [ticket]})
+    kinds = [ended("5x60", "fenced"), ended("5x60", "timed_out"), last("0+60x60", outcome="fenced"), budget(0.05)]
+    yield case(name, "of all kinds together", kinds, {"5m": [ticket]})
+    seldom = new("0x3 1 1 1 1 2 2 2 2 3 3 3 3 4 4 4 4 5 5 5 5 6 6 6 6 7 7 7 7 8 8 8 8 9 9 9 9 10x300")
+    yield case(name, "fifteen an hour, all lost", seldom, {"30m": [], "42m": [ticket]})
+    yield case(name, "one committed", new("40x60", "1x60"), {"30m": []})
+    yield case(name, "another agent saw one commit", [*new("40x60"), *new("40x60", "1x60", agent="b")], {"30m": []})
+    apps = spread(APP)
+    every = [{**ticket, "kafka_cluster": app[0], "application": app[1]} for app in apps]
+    yield case(name, "each application", [one for app in apps for one in new("40x60", app=app)], {"5m": every})
+    other = [*new("40x60"), *(one for app in apps[1:] for one in new("0x60", "9x60", app))]
+    yield case(name, "others commit", other, {"5m": [ticket]})
+    yield case(name, "two agents counted six each", [*new("6x60"), *new("6x60", agent="b")], {"5m": []})
+    over = new("40x2000", at="0x2000")
+    yield case(name, "the last one a day ago", over, {"23h": [ticket], "25h": []}, "5m")
+    ignored_now = [*new("40x60")[:3], budget(9999999999)]
+    yield case(name, "it is ignored", ignored_now, {"5m": []})
+    nine = [*new("9x60"), ended("9x60", "aborted", agent="b")]
+    yield case(name, "nine", nine, {"30m": []})
+
+
 def last(values: str, app: Who = APP, outcome: str = "committed", agent: str = "a") -> Series:
     return scraped(LAST_TRANSACTION_TIMESTAMP_SECONDS, *app, outcome, values=values, agent=agent)
 
@@ -453,6 +596,58 @@ def _silent() -> Iterator[Case]:
     yield from _limits()
     yield from _ignored()
     yield from _own_threshold()
+
+
+def _first_day() -> Iterator[Case]:
+    """A rhythm that is known for hours only. A step is a minute, in which it commits."""
+    ticket = quiet("warning")
+
+    def stops(minutes: int, count: int = 100, agent: str = "a", every: int = 1) -> list[Series]:
+        instants = commits(60 * (at - at % every) for at in range(minutes))
+        committed = scraped(TRANSACTIONS_TOTAL, *APP, "committed", values=f"{count}x700", agent=agent)
+        return [last(f"{instants} {60 * (minutes - 1)}x600", agent=agent), committed]
+
+    both = [*stops(120), *stops(120, agent="b")]
+    hours = {"160m": [], "185m": [ticket], "240m": [ticket], "500m": [ticket]}
+    yield case(SILENT, "it stops after two hours", both, hours)
+    yield case(SILENT, "it stops after ten hours", stops(600), {"640m": [], "665m": [ticket]})
+    yield case(SILENT, "it stops after ten commits", stops(120, 10), {"185m": [ticket]})
+    yield case(SILENT, "it stops after nine commits", stops(120, 9), {"185m": [], "500m": []})
+    half = stops(300, every=30)
+    yield case(SILENT, "it commits every half hour, and stops", half, {f"{at}m": [] for at in range(150, 420, 10)})
+    elsewhere = [stops(120)[0], *(replace(stops(120)[1], labels={**stops(120)[1].labels, "application": "other"}),)]
+    yield case(SILENT, "another application has the commits", elsewhere, {"185m": []})
+
+
+def _weeks() -> Iterator[Case]:
+    """Office hours: it commits on working days from 9 to 17, at every step of half an hour."""
+    ticket, step = quiet("warning"), 1800
+
+    def works(at: int) -> bool:
+        day, hour = at // 48 % 7, at % 48 / 2
+        return day < 5 and 9 <= hour < 17
+
+    def office(until: int, late: int = 0) -> list[Series]:
+        instants, now = [], 0
+        for at in range(48 * 26):
+            monday_late = at // (48 * 7) == 2 and at // 48 % 7 == 0 and at % 48 / 2 < 9 + late
+            now = step * at if works(at) and at < until and not monday_late else now
+            instants.append(now)
+        return [last(commits(instants), agent=agent) for agent in "ab"]
+
+    def on(week: int, day: int, hour: float) -> str:
+        return f"{round(((week * 7 + day) * 24 + hour) * 60)}m"
+
+    always = office(10**9)
+    quiet_hours: dict[str, list[dict[str, str]]] = {
+        on(2, day, hour): [] for day in range(7) for hour in (0, 4.5, 8.5, 9, 12, 16.5, 20)
+    }
+    yield case(SILENT, "office hours, in the third week", always, quiet_hours, "30m")
+    monday = office(10**9, late=2)
+    yield case(SILENT, "two hours late on a Monday", monday, {on(2, 0, hour): [] for hour in (8, 9, 10, 11, 12)}, "30m")
+    stopped = office(48 * 17 + 24)  # on the Thursday of the third week, at noon
+    yield case(SILENT, "stopped on a Thursday", stopped, {on(2, 3, 11): [], on(3, 1, 9): [ticket]}, "30m")
+    yield case(SILENT, "not started on a Monday", office(48 * 14), {on(2, 0, 8.5): [], on(2, 0, 14): [ticket]}, "30m")
 
 
 def _limits() -> Iterator[Case]:

@@ -16,8 +16,8 @@ from exporter.catalogue import (
 from tests.rules.promtool import Case, Series, case, scraped, spread
 
 ABSENT, DOWN, BLIND = "KafkaEosExporterAbsent", "KafkaEosSourceDown", "KafkaEosClusterBlind"
-CLUSTER, SHARD, COUNT, REPLICA, RESTARTS, NEVER = (
-    f"{ABSENT} {reason}" for reason in ("cluster", "shard", "shard_count", "replica", "restarts", "never")
+CLUSTER, SHARD, COUNT, REPLICA, RESTARTS, REPLACED, NEVER = (
+    f"{ABSENT} {reason}" for reason in ("cluster", "shard", "shard_count", "replica", "restarts", "replaced", "never")
 )
 LOST, PARTIAL = f"{DOWN} blind", f"{DOWN} partial"
 GONE = "stale " * 60
@@ -48,6 +48,7 @@ def cases() -> Iterator[Case]:
     yield from _shards()
     yield from _replicas()
     yield from _restarts()
+    yield from _replaced()
     yield from _never()
     yield from _blind()
     yield from _lost()
@@ -132,7 +133,59 @@ def _clusters() -> Iterator[Case]:
     yield case(CLUSTER, "there for half of it", [watches("1 stale " * 30)], silent(range(8, 76, 4)), step="80s")
     one = [watches("1x60", shard="0"), watches("1x10 " + GONE, agent="b", shard="1")]
     yield case(CLUSTER, "one shard of two is another matter", one, {"30m": []})
+    yield from _removed()
     yield case(CLUSTER, "one that has just come", [watches("_ _ _ 1x60")], silent(range(30)))
+
+
+def _removed() -> Iterator[Case]:
+    """A cluster that was taken out of the settings, told from an agent that is dead."""
+    ours = absent("cluster")
+
+    def build(values: str, agent: str = "a", **labels: str) -> Series:
+        made = scraped(EXPORTER_BUILD_INFO, "1.0", "abc", "3.11", values=values, agent=agent)
+        return replace(made, labels={**made.labels, **labels})
+
+    quiet: Checks = {"21m": [], "30m": [], "60m": [], "85m": []}
+    both = [watches("1x20 " + GONE, agent=agent) for agent in "ab"] + [build("1x90", agent) for agent in "ab"]
+    yield case(CLUSTER, "it was taken out of the settings of both agents", both, quiet)
+    moved = [
+        watches("1x20 " + GONE),
+        build("1x20 " + GONE),
+        build("_x21 1x90", instance="new:10618"),
+    ]
+    yield case(CLUSTER, "it was taken out, and the pod has another address now", moved, quiet)
+    renamed = [*moved[:2], build("_x21 1x90", instance="new:10618", pod="exporter-new")]
+    yield case(CLUSTER, "another pod that never watched it", renamed, {"26m": [ours], "60m": [ours]})
+    nowhere = [
+        replace(each, labels={key: value for key, value in each.labels.items() if key != "pod"}) for each in renamed
+    ]
+    yield case(CLUSTER, "another agent outside of Kubernetes", nowhere, {"26m": [ours], "60m": [ours]})
+    job = [*moved[:2], build("_x21 1x90", job="other")]
+    yield case(CLUSTER, "an agent of another job at its address", job, {"26m": [ours], "60m": [ours]})
+    dead = [watches("1x20 " + GONE), build("1x20 " + GONE), build("1x90", "b"), watches("1x90", "other", "b")]
+    yield case(CLUSTER, "its agent is dead, and another one lives", dead, {"26m": [ours], "60m": [ours]})
+    again = [watches("1x20 stale " + "_ " * 19 + "1x20 " + GONE), build("1x61 " + GONE)]
+    yield case(
+        CLUSTER, "it is watched again, and then the agent dies", again, {"35m": [], "67m": [ours], "90m": [ours]}
+    )
+    for words, away, alerts in (("a quarter of an hour", 15, []), ("more than an hour", 70, [ours])):
+        late = [watches("1x20 stale " + "_ " * 180), build("1x20 stale " + "_ " * away + "1x160")]
+        times = {"30m": [ours], f"{24 + away}m": alerts, "150m": alerts}
+        yield case(CLUSTER, f"the agent is back without it after {words}", late, times)
+    yield case(
+        CLUSTER,
+        "it is forgotten for a day",
+        [watches("1x20 stale _x400"), build("1x400")],
+        {"3h": [], "20h": [], "24h": [], "26h": []},
+        step="5m",
+    )
+    other = [*both, watches("1x20 " + GONE, "other", "c"), build("1x20 " + GONE, "c")]
+    yield case(
+        CLUSTER,
+        "one was taken out, and another one's agent died",
+        other,
+        {"30m": [absent(reason="cluster", cluster="other")]},
+    )
 
 
 def _shards() -> Iterator[Case]:
@@ -276,7 +329,8 @@ def _replicas() -> Iterator[Case]:
     half = [watches("1x40 " + "1 stale " * 20), there]
     yield case(REPLICA, "there for half of it", half, silent(range(60, 100, 4)), step="80s")
     days = [watches("1x48 stale"), watches("1x200", agent="b")]
-    yield case(REPLICA, "it is missed for most of a day", days, {"45h": [ours], "47h": []}, step="30m")
+    yield case(REPLICA, "it is missed for a day", days, {"45h": [ours], "49h": []}, step="30m")
+    yield from _scrapes()
     yield case(
         REPLICA,
         "a rollout that has three for a while",
@@ -298,6 +352,63 @@ def _replicas() -> Iterator[Case]:
         ],
         {"210m": [ours]},
     )
+
+
+def _scrapes() -> Iterator[Case]:
+    """A replica that cannot be scraped did not go on purpose; one that is not found any more did, unless it is"
+    " usual."""
+    ours = absent("replica", "warning")
+
+    def up(values: str, agent: str = "a", **labels: str) -> Series:
+        return Series("up", {**_scrape(agent), **labels}, values)
+
+    there = [watches("1x400", agent="b"), up("1x400", "b")]
+    short = [watches("_x200 1x20 " + GONE), up("_x200 1x20 0x100"), *there]
+    yield case(
+        REPLICA, "it lived for minutes, and crashed", short, {"220m": [], "225m": [], "227m": [ours], "280m": [ours]}
+    )
+    test = [watches("_x200 1x20 " + GONE), up("_x200 1x20 " + GONE), *there]
+    yield case(REPLICA, "it lived for minutes, and was stopped", test, silent(range(200, 300, 9)))
+    half = [watches("_x200 1x150 " + GONE), *there]
+    yield case(REPLICA, "it lived for less than half of the time, and was stopped", half, silent(range(350, 400, 9)))
+    flaps = [watches("_x200 1x20 " + "stale 1 " * 40), up("_x200 1x20 " + "0 1 " * 40), *there]
+    yield case(REPLICA, "every other scrape of it fails", flaps, silent(range(221, 290, 4)))
+    sidecar = [scraped(SOURCE_UP, "prod", "producers", "app", values="1x20 " + GONE), up("1x20 0x100"), *there]
+    yield case(REPLICA, "what cannot be scraped watched no cluster", sidecar, {"60m": []})
+    alike = [watches("1x20 " + GONE), up("1x20 " + GONE), up("0x100", job="other"), *there]
+    yield case(REPLICA, "another job's target at its address cannot be scraped", alike, {"300m": []})
+    alone = [watches("1x20 " + GONE), up("1x20 0x100"), *(watches("1x400", "other", "b"), up("1x400", "b"))]
+    yield case(REPLICA, "no other one is left: that is another matter", alone, {"60m": []})
+
+
+def _replaced() -> Iterator[Case]:
+    ours = absent("replaced", "warning")
+    gone = "stale " + "_ " * 200
+
+    def lives(start: int, minutes: int, agent: str, shard: str = "") -> Series:
+        return watches("_ " * start + "1 " * minutes + gone, agent=agent, shard=shard)
+
+    loop = [lives(5 * at, 5, f"pod{at}") for at in range(30)]
+    yield case(REPLACED, "a new pod every five minutes", loop, {"14m": [], "16m": [ours], "100m": [ours]})
+    slow = [lives(31 * at, 31, f"pod{at}") for at in range(7)]
+    yield case(REPLACED, "a new pod every half hour", slow, silent(range(0, 200, 13)))
+    rollout = [
+        series
+        for at in range(2)
+        for series in (lives(0, 31 + at, f"old{at}"), lives(30 + at, 40, f"new{at}"), lives(70, 100, f"newer{at}"))
+    ]
+    yield case(REPLACED, "two rollouts of two replicas", rollout, silent(range(0, 150, 7)))
+    shards = [each for shard in "01" for each in (lives(0, 30, f"x{shard}", shard), lives(30, 60, f"y{shard}", shard))]
+    yield case(REPLACED, "shards do not add up", shards, silent(range(0, 90, 7)))
+    other = [lives(5 * at, 5, f"pod{at}") for at in range(3)] + [
+        watches("_ " * (15 + 5 * at) + "1 " * 5 + gone, "other", f"pod{3 + at}") for at in range(3)
+    ]
+    yield case(REPLACED, "two clusters do not add up", other, silent(range(0, 60, 5)))
+    aside = [
+        scraped(SOURCE_UP, "prod", "producers", "app", values="_ " * 5 * at + "1 1 1 1 1 " + gone, agent=f"p{at}")
+        for at in range(20)
+    ]
+    yield case(REPLACED, "pods of a sidecar", aside, {"50m": []})
 
 
 def _restarts() -> Iterator[Case]:
@@ -369,8 +480,8 @@ def _blind() -> Iterator[Case]:
     def succeeded(values: str, source: str = "txnlog", cluster: str = "prod", agent: str = "a") -> Series:
         return scraped(SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS, cluster, source, cluster, values=values, agent=agent)
 
-    def ours(source: str = "lso", cluster: str = "prod") -> dict[str, str]:
-        return {"severity": "critical", "kafka_cluster": cluster, "source": source}
+    def ours(cluster: str = "prod") -> dict[str, str]:
+        return {"severity": "critical", "kafka_cluster": cluster}
 
     yield case(BLIND, "a password expired", [blind("0x20 1x60")], {"24m": [], "25m": [ours()], "60m": [ours()]})
     yield case(BLIND, "from the start", [blind("1x60")], {"0m": [], "1m": [ours()]})
@@ -391,7 +502,7 @@ def _blind() -> Iterator[Case]:
     yield case(BLIND, "another cluster sees", [blind("1x60"), blind("0x60", cluster="other")], {"9m": [ours()]})
     yield case(BLIND, "other sources are tickets", [blind("1x60", source="groups")], {"9m": []})
     yield case(BLIND, "three minutes of nothing", [blind("0x9 1 1 1 0x60")], silent(range(30)))
-    yield case(BLIND, "the log was read before", [blind("1x60", "txnlog"), succeeded("5x60")], {"1m": [ours("txnlog")]})
+    yield case(BLIND, "the log was read before", [blind("1x60", "txnlog"), succeeded("5x60")], {"1m": [ours()]})
     other = [blind("1x60", "groups"), succeeded("5x60")]
     yield case(BLIND, "what else is blind while the log was read", other, {"9m": []})
     yield case(BLIND, "the log was never read", [blind("1x60", "txnlog"), succeeded("5x60", "lso")], {"9m": []})
@@ -405,13 +516,13 @@ def _blind() -> Iterator[Case]:
         BLIND,
         "the log was read before the agent was started anew",
         [blind("0x20 1x60", "txnlog"), succeeded("5x20 stale")],
-        {"25m": [ours("txnlog")], "70m": [ours("txnlog")]},
+        {"25m": [ours()], "70m": [ours()]},
     )
     yield case(
         BLIND,
         "the log was read four days ago",
         [blind("1x200", "txnlog"), succeeded("5x2 stale")],
-        {"70h": [ours("txnlog")], "78h": []},
+        {"70h": [ours()], "78h": []},
         step="1h",
     )
     yield case(BLIND, "not at once", [blind("1x60")], {"30s": [], "1m": [ours()]}, step="30s")
@@ -419,7 +530,7 @@ def _blind() -> Iterator[Case]:
         BLIND,
         "the log, by a shard of it",
         [blind("1x60", "txnlog", shard="0"), blind("0x60", "txnlog", agent="b", shard="1"), succeeded("5x60")],
-        {"9m": [ours("txnlog")]},
+        {"9m": [ours()]},
     )
     yield case(
         BLIND,
@@ -430,6 +541,13 @@ def _blind() -> Iterator[Case]:
     yield case(
         BLIND, "the log, for three minutes", [blind("0x9 1 1 1 0x60", "txnlog"), succeeded("5x60")], silent(range(30))
     )
+    down = [
+        series
+        for agent in "ab"
+        for source in ("lso", "txnlog")
+        for series in (blind("0x9 1x60", source, agent=agent), succeeded("5x60", agent=agent))
+    ]
+    yield case(BLIND, "Kafka is down: one page for all sources of both agents", down, {"12m": [], "14m": [ours()]})
     yield case(BLIND, "seven minutes after the last data", [blind("1x20 stale")], {"30m": [ours()], "31m": []})
 
 
@@ -442,13 +560,13 @@ def _lost() -> Iterator[Case]:
         return {"severity": "warning", "reason": "blind", **names, **_scrape(agent)}
 
     whos = spread(("prod", "connect", "main"))
-    yield case(LOST, "nothing for five minutes", [blind("0x20 1x60")], {"24m": [], "26m": [ours()]})
-    yield case(LOST, "from the start", [blind("1x60")], {"1m": [], "2m": [ours()]})
+    yield case(LOST, "nothing for five minutes", [blind("0x20 1x60")], {"28m": [], "29m": [ours()]})
+    yield case(LOST, "from the start", [blind("1x60")], {"4m": [], "5m": [ours()]})
     yield case(
         LOST,
         "each source and target, and the agent that is blind alone",
         [*(blind("1x60", who) for who in whos), blind("0x60", agent="b")],
-        {"5m": [ours(who) for who in whos]},
+        {"6m": [ours(who) for who in whos]},
     )
     for words, values, alerts in (
         ("for more than half of the time", "1 1 1 1 1 1 0 0 0 0 0 ", [ours()]),
@@ -494,8 +612,8 @@ def _partial() -> Iterator[Case]:
         return {"severity": "warning", "reason": "partial", **names}
 
     whos = spread(target)
-    yield case(PARTIAL, "from the start", [up("0x60"), blind("0x60")], {"2m": [], "3m": [ours()]})
-    yield case(PARTIAL, "after it was up", [up("1x20 0x60"), blind("0x90")], {"25m": [], "27m": [ours()]})
+    yield case(PARTIAL, "from the start", [up("0x60"), blind("0x60")], {"5m": [], "6m": [ours()]})
+    yield case(PARTIAL, "after it was up", [up("1x20 0x60"), blind("0x90")], {"29m": [], "30m": [ours()]})
     yield case(
         PARTIAL,
         "one broker is down: one ticket of all agents",
@@ -525,7 +643,7 @@ def _partial() -> Iterator[Case]:
     ):
         yield case(PARTIAL, words, series, {"30m": alerts, "40m": alerts}, step="30s")
     at_first = [up("0x60"), blind("1 1 1 1 0x60")]
-    yield case(PARTIAL, "blind at first", at_first, {"8m": [], "9m": [ours()]})
+    yield case(PARTIAL, "blind at first", at_first, {"11m": [], "12m": [ours()]})
     yield case(PARTIAL, "blind for half", [up("0x60"), blind("0 1 " * 30)], {"30m": [ours()]})
     two = [up("0 0 1 " * 20), up("0 0 1 " * 20, agent="b")]
     yield case(PARTIAL, "two agents do not add up", two, {"30m": [ours()]})

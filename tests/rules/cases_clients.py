@@ -8,6 +8,7 @@ from exporter.catalogue import (
     PRODUCER_IDEMPOTENCE_STATE,
     PRODUCER_TXN_STATE,
     STREAMS_CLIENT_STATE,
+    STREAMS_FAILED_THREADS_TOTAL,
     STREAMS_THREAD_STATE,
 )
 from exporter.model import Metric
@@ -80,6 +81,27 @@ def _failed(alert: str, metric: Metric, bad: str, good: str, **more: str) -> Ite
     yield case(alert, at + "well", [state("1x60", name=good)], {"1m": [], "30m": []})
 
 
+def _scaled(well: Series, gone: Series, dies: list[Series]) -> Iterator[Case]:
+    """Fewer threads without a failed one were taken away on purpose."""
+    ours = {"severity": "warning", "reason": "thread", "kafka_cluster": "prod", "target": "app-1:8778"}
+
+    def failed(
+        values: str, jvm: tuple[str, str] = ("prod", "app-1:8778"), client: str = "c", agent: str = "a"
+    ) -> Series:
+        return scraped(STREAMS_FAILED_THREADS_TOTAL, *jvm, client, values=values, agent=agent)
+
+    yield case(THREAD, "scaled down", [well, gone, failed("0x120")], {"31m": [], "60m": [], "90m": []})
+    yield case(THREAD, "one failed", [well, gone, failed("0x20 1x100")], {"30m": [], "31m": [ours], "60m": [ours]})
+    two = [well, gone, failed("0x120"), failed("0x20 1x100", client="d"), failed("0x120", agent="b")]
+    yield case(THREAD, "one of another client in this JVM failed", two, {"31m": [ours]})
+    other = [well, gone, failed("0x120"), failed("5x120", ("prod", "app-2")), failed("5x120", ("other", "app-1:8778"))]
+    yield case(THREAD, "threads of other instances failed", other, {"40m": []})
+    unknown = [well, gone, failed("0x120", ("prod", "app-2")), failed("0x120", ("other", "app-1:8778"))]
+    yield case(THREAD, "whether one failed is not known of this instance", unknown, {"31m": [ours]})
+    again = [well, gone, failed("0x19 1x9 0x120")]
+    yield case(THREAD, "one failed, and the client was started again with fewer", again, {"40m": [ours]})
+
+
 def _threads() -> Iterator[Case]:
     def thread(
         number: int, values: str, state: str = "running", jvm: tuple[str, ...] = JVM, agent: str = "a"
@@ -140,4 +162,5 @@ def _threads() -> Iterator[Case]:
         ],
         {"30m": [], "50m": []},
     )
+    yield from _scaled(well, gone, dies)
     yield case(THREAD, "one more thread than before", [well, thread(2, "_x20 1x90")], {"40m": [], "90m": []})

@@ -13,6 +13,7 @@ from exporter.catalogue import (
     STALLED_PARTITIONS,
     TOPIC_LSO_LAG_OFFSETS,
     TORN_TRANSACTIONS,
+    TRANSACTION_OPEN_SECONDS,
 )
 from tests.rules.promtool import Case, Series, case, scraped, spread
 
@@ -74,10 +75,12 @@ WARNING, CRITICAL = by("warning"), by("critical")
 def cases() -> Iterator[Case]:
     yield from _stalls("warning", WARNING)
     yield from _stalls("critical", CRITICAL)
+    yield from _habits()
     yield from _pages()
     yield from _endless(HANGING, "hanging", ("open", "completing", "unmarked"), ("unknown",))
     yield from _torn()
     yield from _endless(UNMARKED, "unmarked", ("open", "completing"), ("hanging", "unknown"))
+    yield from _flood()
 
 
 def _stalls(severity: str, ours: dict[str, str]) -> Iterator[Case]:
@@ -123,6 +126,49 @@ def _stalls(severity: str, ours: dict[str, str]) -> Iterator[Case]:
     yield case(STALLED, f"{severity}: a quiet topic", quiet, {"30m": [], "60m": []})
 
 
+def _habits() -> Iterator[Case]:
+    """An application whose transactions are usually open for ten minutes is judged by that."""
+
+    def lasts(
+        within: int,
+        count: int = 24,
+        application: str = "pay",
+        agent: str = "a",
+        outcome: str = "committed",
+        cluster: str = "prod",
+    ) -> list[Series]:
+        """In a day ``count`` transactions end, all of them within so many seconds."""
+        family, who = TRANSACTION_OPEN_SECONDS, (cluster, application, outcome)
+        grows, none = f"0+{count / 288:.6f}x400", "0x400"
+        buckets = {"60": none, "300": grows if within <= 300 else none, "900": grows, "3600": grows, "+Inf": grows}
+        return [
+            *(
+                scraped(family, *who, values=values, agent=agent, suffix="_bucket", le=le)
+                for le, values in buckets.items()
+            ),
+            scraped(family, *who, values=grows, agent=agent, suffix="_count"),
+        ]
+
+    def stalls(agent: str = "a", who: str = "pay-1") -> Series:
+        """From 25 h on it is due at 25 h and 5 min."""
+        return due("warning", "_x299 " + f"{25 * 3600 + 300}x90", agent=agent, who=who)
+
+    both = [series for agent in "ab" for series in (*lasts(900, agent=agent), stalls(agent))]
+    ten_minutes = {"1506m": [], "1510m": [], "1514m": [], "1515m": [WARNING], "1600m": [WARNING]}
+    yield case(STALLED, "open for up to a quarter of an hour as usual", both, {"1505m": [], **ten_minutes}, "5m")
+    at_once = {"1505m": [], "1510m": [WARNING]}
+    yield case(STALLED, "its transactions usually take less", [*lasts(300), stalls()], at_once, "5m")
+    yield case(STALLED, "four transactions in a day are no habit", [*lasts(900, 4), stalls()], at_once, "5m")
+    yield case(STALLED, "six are", [*lasts(900, 6), stalls()], {"1510m": [], "1515m": [WARNING]}, "5m")
+    for title, other in (
+        ("another application's habit", lasts(900, application="other")),
+        ("the habit on another cluster", lasts(900, cluster="other")),
+        ("those that were aborted took long", lasts(900, outcome="aborted")),
+    ):
+        yield case(STALLED, title, [*other, stalls()], at_once, "5m")
+    yield case(STALLED, "whose transaction it is, is not known", [*lasts(900), stalls(who="")], at_once, "5m")
+
+
 def _pages() -> Iterator[Case]:
     def page(kind: str, agent: str = "a", holder: tuple[str, ...] = HOLDER) -> list[Series]:
         """One that never ends is due at once, the others in a quarter of an hour."""
@@ -149,42 +195,79 @@ def _pages() -> Iterator[Case]:
         yield case(STALLED, f"{endless}, and the other replica cannot ask", unasked, {"1m": [CRITICAL]})
 
 
+def endless(
+    values: str = "1x60",
+    at: float = 0,
+    holder: tuple[str, ...] = HOLDER,
+    agent: str = "a",
+    kind: str = "hanging",
+) -> list[Series]:
+    """A transaction that never ends by itself, which is due at once; never where its topics are ignored."""
+    instants = values.replace("1", f"{at:g}", 1) if at else values.replace("1x", "0x", 1)
+    who = "" if kind == "hanging" else "pay-1"
+    return [holds(kind, values, holder, agent), due("critical", instants, holder, kind, agent, who)]
+
+
+def _flood() -> Iterator[Case]:
+    """Of many holders the twenty that are due longest: one notification has them all."""
+    many = [("prod", str(100 + number)) for number in range(25)]
+    for severity in ("warning", "critical"):
+        series = [due(severity, f"{-number}x60", holder) for number, holder in enumerate(many)]
+        oldest = [by(severity, holder) for holder in many[5:]]
+        yield case(STALLED, f"{severity}: twenty-five holders", series, {"5m": oldest})
+        other = due(severity, "-1x60", ("other", "7"))
+        yield case(
+            STALLED, f"{severity}: and one elsewhere", [*series, other], {"5m": [*oldest, by(severity, ("other", "7"))]}
+        )
+    series = [each for number, holder in enumerate(many) for each in endless(at=-1 - number, holder=holder)]
+    yield case(HANGING, "twenty-five that hang", series, {"5m": [by("critical", holder) for holder in many[5:]]})
+
+
 def _endless(alert: str, ours: str, known: tuple[str, ...], others: tuple[str, ...]) -> Iterator[Case]:
     """A kind that never ends by itself; ``known`` are the kinds of another replica that silence it."""
     holders = spread(HOLDER)
-    yield case(alert, "pages at once", [holds(ours)], {"0m": [CRITICAL]})
+
+    def found(values: str = "1x60", at: float = 0, holder: tuple[str, ...] = HOLDER, agent: str = "a") -> list[Series]:
+        return endless(values, at, holder, agent, ours)
+
+    yield case(alert, "pages at once", found(), {"0m": [CRITICAL]})
+    yield case(alert, "in an ignored topic", found(at=9999999999), {"0m": [], "30m": []})
+    part = [*found(at=9999999999), *found(agent="b")]
+    yield case(alert, "in an ignored topic of one shard, and in another topic of another", part, {"0m": [CRITICAL]})
+    yield case(alert, "the agent's clock is ten minutes ahead", found(at=600), {"0m": [CRITICAL]})
     yield case(
         alert,
         "each holder",
-        [holds(ours, holder=holder) for holder in holders],
+        [series for holder in holders for series in found(holder=holder)],
         {"0m": [by("critical", holder) for holder in holders]},
     )
-    yield case(alert, "two replicas give one page", [holds(ours, agent=agent) for agent in "ab"], {"1m": [CRITICAL]})
+    both = [series for agent in "ab" for series in found(agent=agent)]
+    yield case(alert, "two replicas give one page", both, {"1m": [CRITICAL]})
     for kind in (*known, *others):
         yield case(alert, f"silent for kind {kind}", [holds(kind)], {"1m": [], "30m": []})
     for kind in known:
         yield case(
             alert,
             f"silent while the other replica says {kind}",
-            [holds(ours), holds(kind, agent="b")],
+            [*found(), holds(kind, agent="b")],
             {"1m": [], "30m": []},
         )
         yield case(
             alert,
             f"what is {kind} elsewhere does not silence it",
-            [holds(ours), *(holds(kind, holder=holder) for holder in holders[1:])],
+            [*found(), *(holds(kind, holder=holder) for holder in holders[1:])],
             {"1m": [CRITICAL]},
         )
     yield case(
         alert,
         "a replica that cannot ask does not silence the one that could",
-        [holds(ours), holds("unknown", agent="b")],
+        [*found(), holds("unknown", agent="b")],
         {"1m": [CRITICAL]},
     )
     yield case(
         alert,
         "it goes on for seven minutes without data, and ends then",
-        [holds(ours, "1x8 stale")],
+        found("1x8 stale"),
         {"8m": [CRITICAL], "15m": [CRITICAL], "16m": []},
     )
 

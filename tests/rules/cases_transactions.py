@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from exporter.catalogue import (
     BROKER_REQUEST_ERRORS_TOTAL,
@@ -14,6 +14,7 @@ from exporter.catalogue import (
     PRODUCER_INITS_TOTAL,
     RECENT_PRODUCER_FENCES,
     TRANSACTION_COMPLETION_SECONDS,
+    TRANSACTIONS_TOTAL,
 )
 from tests.rules.promtool import Case, Series, case, scraped, spread
 
@@ -37,6 +38,7 @@ def cases() -> Iterator[Case]:
     yield from _persistent()
     yield from _storms()
     yield from _many()
+    yield from _persistent_timeouts()
     yield from _completions()
 
 
@@ -221,6 +223,14 @@ def _many() -> Iterator[Case]:
     name = f"{STORM} application"
     page = of("critical", reason="application")
 
+    def of_ids(title: str, series: list[Series], checks: Mapping[str, Sequence[Mapping[str, str]]]) -> Case:
+        """A case in which an id of each application is fenced twice in ten minutes."""
+        apps = dict.fromkeys((each.labels["kafka_cluster"], each.labels["application"]) for each in series)
+        return case(name, title, [*series, *(recent("2x90", app) for app in apps)], checks)
+
+    def recent(values: str, app: tuple[str, ...] = APP, who: str = "pay-1") -> Series:
+        return scraped(RECENT_PRODUCER_FENCES, *app, who, values=values)
+
     def fences(values: str, app: tuple[str, ...] = APP, agent: str = "a") -> Series:
         return scraped(PRODUCER_FENCES_TOTAL, *app, values=values, agent=agent)
 
@@ -228,46 +238,59 @@ def _many() -> Iterator[Case]:
         return scraped(PRODUCER_INITS_TOTAL, *app, values=values, agent=agent)
 
     storm = [fences("0x5 50+50x60"), inits("0x5 50+50x60")]
-    yield case(name, "fifty a minute", storm, {"6m": [], "15m": [], "18m": [page], "60m": [page]})
+    yield of_ids("fifty a minute", storm, {"6m": [], "15m": [], "18m": [page], "60m": [page]})
     apps = spread(APP)
-    yield case(
-        name,
+    yield of_ids(
         "each application",
         [each for app in apps for each in (fences("0+50x60", app), inits("0+50x60", app))],
         {"20m": [of("critical", app, reason="application") for app in apps]},
     )
     crash = [fences("0x9 100x60"), inits("0x9 100x60")]
-    yield case(name, "one crash of all instances", crash, {f"{at}m": [] for at in range(30)})
+    yield of_ids("one crash of all instances", crash, {f"{at}m": [] for at in range(30)})
     slow = [fences("0x9 20 40 60x60"), inits("0x9 20 40 60x60")]
-    yield case(name, "a crash that takes three minutes to clean up", slow, {f"{at}m": [] for at in range(30)})
+    yield of_ids("a crash that takes three minutes to clean up", slow, {f"{at}m": [] for at in range(30)})
     clean = [fences("0+4x60"), inits("0+9x60")]
-    yield case(name, "most starts are clean", clean, {"20m": [], "40m": []})
-    yield case(name, "exactly half of them", [fences("0+4x60"), inits("0+8x60")], {"20m": []})
-    yield case(name, "more than half of them", [fences("0+5x60"), inits("0+9x60")], {"20m": [page]})
+    yield of_ids("most starts are clean", clean, {"20m": [], "40m": []})
+    yield of_ids("exactly half of them", [fences("0+4x60"), inits("0+8x60")], {"20m": []})
+    yield of_ids("more than half of them", [fences("0+5x60"), inits("0+9x60")], {"20m": [page]})
     few = [fences("0+1x60"), inits("0+1x60")]
-    yield case(name, "five in five minutes", few, {"20m": [], "40m": []})
-    yield case(name, "ten in five minutes", [fences("0+2x60"), inits("0+2x60")], {"20m": [page]})
+    yield of_ids("five in five minutes", few, {"20m": [], "40m": []})
+    yield of_ids("ten in five minutes", [fences("0+2x60"), inits("0+2x60")], {"20m": [page]})
     late = [fences("0+1x20 22+2x60"), inits("0+1x20 22+2x60")]
-    yield case(name, "ten in five minutes, five in those before", late, {"30m": [], "38m": [page]})
+    yield of_ids("ten in five minutes, five in those before", late, {"30m": [], "38m": [page]})
     less = [fences("0+2x20 41+1x60"), inits("0+2x20 41+1x60")]
-    yield case(name, "it gets less", less, {"20m": [page], "36m": []})
-    yield case(
-        name,
+    yield of_ids("it gets less", less, {"20m": [page], "36m": []})
+    yield of_ids(
         "it ends after seven minutes",
         [fences("0+50x20 1000x60"), inits("0+50x20 1000x60")],
         {"24m": [page], "31m": [page], "32m": []},
     )
     nine = " ".join(str(9 * (at // 5) + 2 * (at % 5)) for at in range(21))  # nine in any five minutes
     rises = f"{nine} 38+2x60"
-    yield case(name, "nine, and then ten", [fences(rises), inits(rises)], {"30m": [], "36m": [page]})
+    yield of_ids("nine, and then ten", [fences(rises), inits(rises)], {"30m": [], "36m": [page]})
     falls = "0+2x20 " + " ".join(str(40 + 9 * (at // 5) + 2 * (at % 5)) for at in range(1, 40))
-    yield case(name, "ten, and then nine", [fences(falls), inits(falls)], {"26m": [page], "33m": [], "40m": []})
+    yield of_ids("ten, and then nine", [fences(falls), inits(falls)], {"26m": [page], "33m": [], "40m": []})
     two = [each for agent in "ab" for each in (fences("0+1x60", agent=agent), inits("0+1x60", agent=agent))]
-    yield case(name, "two replicas count the same five", two, {"20m": []})
+    yield of_ids("two replicas count the same five", two, {"20m": []})
     other = [*(each for agent in "ab" for each in (fences("0+50x60", agent=agent), inits("0+50x60", agent=agent)))]
-    yield case(name, "two replicas are one page", other, {"20m": [page]})
+    yield of_ids("two replicas are one page", other, {"20m": [page]})
     young = [*clean, fences("_x20 0+50x60", agent="b"), inits("_x20 0+50x60", agent="b")]
-    yield case(name, "one of two counts more", young, {"20m": [], "40m": [page]})
+    yield of_ids("one of two counts more", young, {"20m": [], "40m": [page]})
+    rolls = [fences("0+4x25 100x60"), inits("0+4x25 100x60")]
+    distinct = [
+        recent("_ " * at + "1 1 1 1 1 1 1 1 1 1 stale " + "_ " * 60, who=f"pay-{at}-{number}")
+        for at in range(25)
+        for number in range(4)
+    ]
+    one_pass = [*rolls, *distinct]
+    yield case(
+        name, "a rollout of a hundred instances, each id fenced once", one_pass, {f"{at}m": [] for at in range(40)}
+    )
+    yield case(name, "and one id of them twice", [*one_pass, recent("_x15 1 2x9 stale")], {"20m": [page]})
+    elsewhere = [recent("2x60", app, "pay-1") for app in spread(APP)[1:]]
+    yield case(name, "and ids of other applications twice", [*one_pass, *elsewhere], {"20m": []})
+    slowly = recent("_ _ _ 1x9 stale _ _ _ 1x30")
+    yield case(name, "and one id again after a quarter of an hour", [*one_pass, slowly], {"15m": [], "20m": [page]})
 
 
 def _persistent() -> Iterator[Case]:
@@ -300,6 +323,38 @@ def _persistent() -> Iterator[Case]:
     yield case(name, "three applications, once each", mixed, {"190m": []}, "10m")
     pods = [fences("0 0 0 1x5 stale"), fences("_x6 0 0 1x5 stale", agent="b"), fences("_x12 0 0 1x20", agent="c")]
     yield case(name, "agents that come and go", pods, {"190m": [ticket]}, "10m")
+
+
+def _persistent_timeouts() -> Iterator[Case]:
+    name = f"{TIMEOUTS} persistent"
+
+    def ended(
+        instants: Sequence[int], app: tuple[str, ...] = APP, agent: str = "a", outcome: str = "timed_out"
+    ) -> Series:
+        """So many minutes after the start a transaction ends."""
+        counts = " ".join(str(sum(instant <= 10 * at for instant in instants)) for at in range(180))
+        return scraped(TRANSACTIONS_TOTAL, *app, outcome, values=counts, agent=agent)
+
+    ticket = of("warning", reason="persistent")
+    hourly = range(20, 1500, 61)
+    stays = {f"{at}m": [ticket] for at in range(270, 1500, 30)}
+    both = [ended(hourly), ended(hourly, agent="b")]
+    yield case(name, "one in 61 minutes, for a day", both, {"200m": [], **stays}, "10m")
+    gap = [ended([*range(150, 300, 50), *range(420, 900, 50)])]
+    times: dict[str, list[Mapping[str, str]]] = {f"{at}m": [] for at in (370, 390, 410, 510, 520, 530)}
+    yield case(name, "two hours and more without any", gap, times, "10m")
+    new = [ended([130, 140, 250])]
+    yield case(name, "four hours of it", new, {f"{at}m": [] for at in range(130, 380, 10)}, "10m")
+    yield case(name, "other outcomes", [ended(hourly, outcome="fenced")], {"500m": [], "900m": []}, "10m")
+    apps = spread(APP)
+    whos = [of("warning", app, reason="persistent") for app in apps]
+    yield case(name, "each application", [ended(hourly, app) for app in apps], {"500m": whos}, "10m")
+    mixed = [ended([50]), ended([170], ("prod", "other")), ended([290], ("other", "pay"))]
+    yield case(name, "three applications, once each", mixed, {f"{at}m": [] for at in range(290, 400, 20)}, "10m")
+    over = [ended(range(20, 400, 61))]
+    yield case(name, "and then none", over, {"400m": [ticket], "480m": [ticket], "520m": []}, "10m")
+    pods = [ended([50]), ended([170], agent="b"), ended([290], agent="c")]
+    yield case(name, "three agents, each of which counted one", pods, {"300m": [ticket]}, "10m")
 
 
 def _completions() -> Iterator[Case]:

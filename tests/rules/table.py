@@ -15,7 +15,9 @@ from tests.rules import (
     cases_flink,
     cases_groups,
     cases_lso,
+    cases_monitoring,
     cases_polled,
+    cases_slo,
     cases_spark,
     cases_transactions,
 )
@@ -37,4 +39,6 @@ CASES: tuple[Case, ...] = (
     *cases_spark.cases(),
     *cases_audits.cases(),
     *cases_agent.cases(),
+    *cases_monitoring.cases(),
+    *cases_slo.cases(),
 )

@@ -44,7 +44,7 @@ def test_the_alert_does_what_its_cases_say(name: str) -> None:
 @pytest.mark.parametrize("name", table.names())
 def test_every_alert_has_a_case_that_fires_and_one_that_is_silent(name: str) -> None:
     assert any(each.fires for each in of(name))
-    assert any(not each.fires for each in of(name))
+    assert any(not each.fires for each in of(name)) or name == "KafkaEosWatchdog"  # it always fires
 
 
 def test_every_variant_of_an_alert_fires_in_some_case() -> None:
@@ -77,15 +77,16 @@ def test_every_metric_of_an_expression_or_description_is_in_the_catalogue() -> N
     series = known | {f"{name}{suffix}" for name in known for suffix in ("_bucket", "_count")}
     records = {record.name for record in table.records()}
     for each in ALERTS:
-        named = set(re.findall(r"[a-z_:]*kafka_eos_[\w:]+", each.expr + each.description))
+        named = set(re.findall(r"[a-z_:]*kafka_eos_[\w:]+", f"{each.expr} {each.summary} {each.description}"))
         assert named <= series | records
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda each: f"{each.name}-{each.severity}")
 def test_what_an_alert_says_is_complete(alert: Any) -> None:
     rules = [rule for group in groups(Settings()) for rule in group["rules"] if rule.get("alert") == alert.name]
-    assert "{{" not in alert.summary
-    assert alert.summary.endswith(".")
+    assert alert.summary.startswith(("{{ $labels.", "kafka-eos-exporter:", "A cap "))  # the cluster, where there is one
+    assert len(re.findall(r"[.:] [A-Z]", re.sub(r"\{\{.*?\}\}", "x", alert.summary))) <= 4
+    assert alert.description.startswith("First: ")
     for rule in rules:
         assert rule["annotations"]["runbook_url"].endswith(f"/runbooks/{alert.name}.md")
         assert f"/d/{alert.dashboard}" in rule["annotations"]["dashboard_url"]
@@ -142,6 +143,7 @@ def test_prometheus_parses_every_query_of_a_runbook(tmp_path: Path) -> None:
 KNOWN = {
     "exporter.catalogue",
     "exporter.core.durations",
+    "exporter.dashboards.posture_advice",
     "exporter.model",
     "exporter.lso.ending",
     "exporter.lso.next_step",

@@ -11,6 +11,8 @@ import yaml
 
 from exporter.alerts import table
 from exporter.alerts.files import generated
+from exporter.alerts.settings import Settings
+from tests.rules.table import CASES
 
 TEXT = generated()["alerts/generated/alertmanager.yaml"]
 CONFIG = yaml.safe_load(TEXT)
@@ -113,12 +115,80 @@ def test_a_page_is_withheld_by_its_cause_alone() -> None:
     """The transaction of its own holder that never ends, or the transaction log without its replicas."""
     pages = [rule for rule in CONFIG["inhibit_rules"] if 'severity="warning"' not in rule["target_matchers"]]
     tickets = (['alertname="KafkaEosProducerFenced"'], ['alertname="KafkaEosSourceDown"'])
-    causes = [rule for rule in pages if rule["target_matchers"] not in tickets]
+    causes = [
+        rule for rule in pages if rule["target_matchers"] not in tickets and 'reason=""' not in rule["target_matchers"]
+    ]
     assert [rule["source_matchers"] for rule in causes] == [
+        ['alertname="KafkaEosCanaryFailing"', 'reason="cluster"'],
         ['alertname=~"KafkaEos(Hanging|Unmarked)Transaction"'],
         ['alertname="KafkaEosTransactionLogUnderMinIsr"'],
     ]
-    assert "producer_id" in causes[0]["equal"]
+    assert "producer_id" in causes[1]["equal"]
+
+
+def test_a_page_withholds_the_ticket_about_the_same_subject_alone() -> None:
+    """Each label that an alert of both severities has takes part, so that a page about A leaves the ticket about B."""
+    for alert, label in (
+        ("GroupLagHigh", "group"),
+        ("GroupLagHigh", "topic"),
+        ("StreamsFailed", "client_id"),
+        ("ProducerFatalError", "client_id"),
+        ("ProducerFatalError", "target"),
+        ("ConnectTaskFailed", "task"),
+        ("SparkQueryTerminated", "query"),
+        ("AbortRatioHigh", "application"),
+        ("LsoStalled", "producer_id"),
+    ):
+        one = page(alert, **{label: "a"})
+        assert sent([one, {**one, "severity": "warning"}]) == [one["alertname"]]
+        assert len(sent([one, {**one, "severity": "warning", label: "b"}])) == 2
+
+
+def test_every_label_of_an_alert_of_both_severities_is_compared() -> None:
+    both = {
+        name
+        for name in table.names()
+        if {"critical", "warning"} <= {each.severity.value for each in table.alerts(Settings()) if each.name == name}
+    }
+    fired = [
+        labels for case in CASES if case.alert.split()[0] in both for check in case.checks for labels in check.alerts
+    ]
+    told = {"severity", "reason", "window", "job", "instance", "pod", "kafka_cluster", "coordinator"}
+    compared = {*CONFIG["inhibit_rules"][-1]["equal"]}
+    assert {label for labels in fired for label in labels} - told <= compared
+
+
+def test_kafka_down_is_one_page() -> None:
+    """The canary shows that it is the cluster; that no agent reads anything says the same later."""
+    down = [
+        page("CanaryFailing", reason="cluster"),
+        page("ClusterBlind"),
+        *(
+            {**page("SourceDown", source=each, target="prod"), "severity": "warning"}
+            for each in ("lso", "txnlog", "groups")
+        ),
+    ]
+    assert sent(down) == ["KafkaEosCanaryFailing"]
+    assert sent(down[1:]) == ["KafkaEosClusterBlind"]
+    one = [page("CanaryFailing", reason="coordinator"), page("ClusterBlind")]
+    assert len(sent(one)) == 2
+    elsewhere = {**down[2], "kafka_cluster": "other"}
+    assert sent([*down, elsewhere]) == ["KafkaEosCanaryFailing", "KafkaEosSourceDown"]
+
+
+def test_what_recurs_for_hours_is_one_ticket() -> None:
+    once = {**page("TransactionTimeouts", application="pay"), "severity": "warning"}
+    for_hours = {**once, "reason": "persistent"}
+    assert sent([once, for_hours]) == ["KafkaEosTransactionTimeouts"]
+    assert len(sent([{**once, "application": "ship"}, for_hours])) == 2
+    assert len(sent([{**once, "reason": "polled"}, for_hours])) == 2
+
+
+def test_the_watchdog_goes_to_a_receiver_of_its_own(config: str) -> None:
+    tool = ["amtool", "config", "routes", "test", f"--config.file={config}"]
+    labels = ["alertname=KafkaEosWatchdog", "severity=none"]
+    done = subprocess.run([*tool, *labels], capture_output=True, text=True, timeout=30, check=False)
+    assert done.stdout.split() == ["kafka-eos-watchdog"]
 
 
 def test_nothing_inhibits_what_is_of_another_cluster_or_of_one_with_the_same_name_in_another_region() -> None:

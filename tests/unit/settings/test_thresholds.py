@@ -39,6 +39,7 @@ from exporter.model import (
 )
 from exporter.transactions.applications import Grouping
 
+NEVER_LATE = {"fresh_within": math.inf}
 NOON, NIGHT = 12 * 3600.0, 26 * 3600.0
 
 
@@ -47,13 +48,13 @@ def override(pattern: str, reason: str = "why", *, kind: str = "topic", **values
 
 
 def test_without_overrides_the_defaults_hold() -> None:
-    assert Thresholds().of("topic", "orders", NOON) == {"stall_warning": 300, "stall_critical": 900}
+    assert Thresholds().of("topic", "orders", NOON) == {"stall_warning": 300, "stall_critical": 900, **NEVER_LATE}
 
 
 def test_the_first_override_that_names_a_threshold_decides_it() -> None:
     ours = Thresholds((override("nightly-.*", stall_warning=60), override(".*", stall_warning=1, stall_critical=2)))
-    assert ours.of("topic", "nightly-a", NOON) == {"stall_warning": 60, "stall_critical": 2}
-    assert ours.of("topic", "daily", NOON) == {"stall_warning": 1, "stall_critical": 2}
+    assert ours.of("topic", "nightly-a", NOON) == {"stall_warning": 60, "stall_critical": 2, **NEVER_LATE}
+    assert ours.of("topic", "daily", NOON) == {"stall_warning": 1, "stall_critical": 2, **NEVER_LATE}
 
 
 def test_a_pattern_matches_the_whole_name_and_one_kind_only() -> None:
@@ -213,7 +214,7 @@ def test_the_settings_say_thresholds_by_pattern(tmp_path: object) -> None:
         "- {kind: application, pattern: flink, ignore: true, reason: two-phase commit}\n",
         tmp_path,
     )
-    assert ours.of("topic", "n-1", NIGHT) == {"stall_warning": 3600, "stall_critical": math.inf}
+    assert ours.of("topic", "n-1", NIGHT) == {"stall_warning": 3600, "stall_critical": math.inf, **NEVER_LATE}
     assert ours.of("topic", "n-1", NOON) == DEFAULTS["topic"]
     assert ours.ignored("application", "flink", NOON) == "two-phase commit"
 

@@ -123,6 +123,36 @@ def open_transaction(
     return OpenTransaction(f"app-{producer_id}", "app", producer_id, 0, state, 1_789_999_000.0, 60.0, None, written)
 
 
+# --- How late readers are ---
+
+AGE = catalogue.TOPIC_WITHHELD_RECORD_AGE_SECONDS
+
+
+def test_the_age_of_the_oldest_withheld_record_is_that_of_its_transaction() -> None:
+    world = world_of(orders=2, refunds=1)
+    source = source_of(world)
+    started = world.time.wall - 4.0
+    fact = opened(open_transaction(("orders", 0))._replace(started=started))
+    stand(world, "orders")
+    assert read(world, source, fact).value(AGE, "orders") == pytest.approx(4.0)
+    assert go_on(world, source, 60, fact).value(AGE, "orders") == pytest.approx(64.0)
+    partition = world.topics["orders"][0]
+    partition.stable, partition.writers = partition.high_watermark, []
+    ended = go_on(world, source, 5, opened())
+    assert ended.value(AGE, "orders") == 0.0
+    assert ended.value(AGE, "refunds") is None  # no transaction was seen there
+
+
+def test_the_age_of_a_withheld_record_is_absent_while_its_topic_is_not_read() -> None:
+    world = world_of(orders=1)
+    source = source_of(world)
+    stand(world, "orders")
+    fact = opened(open_transaction(("orders", 0)))
+    assert read(world, source, fact).value(AGE, "orders") is not None
+    world.topics["orders"][0].leader = None
+    assert go_on(world, source, 120, fact).value(AGE, "orders") is None
+
+
 # --- What is a stall ---
 
 

@@ -1,0 +1,129 @@
+"""Service level objectives: transactions that end well, by application, and records that readers get in time, by topic.
+
+An application's objective is its threshold `unclean`, over 30 days. A topic has one where `fresh_within` is set: 99% of
+the time its oldest withheld record is no older than that. Without one, a topic is compared with itself a day before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.alerts.aborts import BUDGET, finished, unclean_ratio
+from exporter.alerts.evidence import each
+from exporter.alerts.rule import Alert, Record, Severity
+from exporter.alerts.settings import Settings
+from exporter.catalogue import IGNORED_INFO, TOPIC_THRESHOLD_SECONDS, TOPIC_WITHHELD_RECORD_AGE_SECONDS
+
+DASHBOARD = "kafka-eos-lso"
+LATE_SHARE = 0.01
+"""The share of time in which readers of a topic may be late."""
+LATE_SECONDS = 60
+_TOPIC = "kafka_cluster, topic"
+_LABELS = ("kafka_cluster", "topic")
+_APPLICATION = "kafka_cluster_application:kafka_eos_transactions_slo"
+_FRESHNESS = "kafka_cluster_topic:kafka_eos_freshness_slo"
+
+AGE = Record(
+    "kafka_cluster_topic:kafka_eos_topic_withheld_record_age_seconds:max",
+    f"""\
+max by ({_TOPIC}) ({TOPIC_WITHHELD_RECORD_AGE_SECONDS})
+unless on ({_TOPIC}) label_replace({IGNORED_INFO}{{kind="topic"}}, "topic", "$1", "subject", "(.+)")""",
+)
+"""How old the oldest record is that readers of a topic are not given; absent where the topic is ignored."""
+
+LATE = Record(
+    f"{_FRESHNESS}:late",
+    f'{AGE} > bool on ({_TOPIC}) max by ({_TOPIC}) ({TOPIC_THRESHOLD_SECONDS}{{threshold="fresh_within"}})',
+)
+"""1 while the readers of a topic are later than its threshold, 0 while they are not; absent without a threshold."""
+
+USUAL = Record(
+    "kafka_cluster_topic:kafka_eos_topic_withheld_record_age_seconds:usual",
+    f"avg_over_time({AGE}[1d] offset 1d) or avg_over_time({AGE}[1d] offset 2h)",
+)
+"""How old it was on average on the day before; on a first day, until two hours ago."""
+
+OBJECTIVE = Record(f"{_APPLICATION}:objective", f"1 - {BUDGET}")
+BURN = Record(f"{_APPLICATION}:burn_rate1h", f"{unclean_ratio('1h')} / {BUDGET}")
+REMAINING = Record(
+    f"{_APPLICATION}:budget_remaining30d",
+    f"""\
+1 - sum_over_time(({unclean_ratio("1h")} * {finished("1h")} >= 0)[30d:1h])
+  / sum_over_time({finished("1h")}[30d:1h]) / {BUDGET}""",
+)
+"""The share of the budget of 30 days that an application has left; below 0 when it lost more than it may."""
+FRESHNESS_BURN = Record(f"{_FRESHNESS}:burn_rate1h", f"avg_over_time({LATE}[1h]) / {LATE_SHARE}")
+FRESHNESS_REMAINING = Record(f"{_FRESHNESS}:budget_remaining30d", f"1 - avg_over_time({LATE}[30d:5m]) / {LATE_SHARE}")
+
+
+def records() -> Iterator[Record]:
+    """Recording rules with the usual interval."""
+    yield AGE
+    yield LATE
+
+
+def slow_records() -> Iterator[Record]:
+    """Recording rules over long windows, with a longer interval."""
+    yield USUAL
+    yield OBJECTIVE
+    yield BURN
+    yield REMAINING
+    yield FRESHNESS_BURN
+    yield FRESHNESS_REMAINING
+
+
+def alerts(_: Settings) -> Iterator[Alert]:
+    """Readers that are later than their objective allows."""
+    pairs = (("1h", "5m", 14.4), ("6h", "30m", 6), ("3d", "6h", 1))
+    burns = "\nor\n".join(
+        f"avg_over_time({LATE}[{long}]) > {times * LATE_SHARE:g} and avg_over_time({LATE}[{short}])"
+        f" > {times * LATE_SHARE:g}"
+        for long, short, times in pairs
+    )
+    yield _late(
+        "objective",
+        burns,
+        "{{ $labels.kafka_cluster }}: readers of {{ $labels.topic }} were late for {{ $value | humanizePercentage }} of"
+        " the time, and may be for 1%.",
+        "2m",
+        "the oldest withheld record of a topic is older than its threshold (topic: fresh_within, never) for more than"
+        " 14.4%"
+        " of 1h, 6% of 6h or 1% of 3d, and of 5m, 30m or 6h, for 2m",
+    )
+
+
+def slow_alerts(_: Settings) -> Iterator[Alert]:
+    """Readers that are later than a day before."""
+    yield _late(
+        "unusual",
+        f"avg_over_time({AGE}[1h]) > {LATE_SECONDS}\nand avg_over_time({AGE}[1h]) > 3 * {USUAL}",
+        "{{ $labels.kafka_cluster }}: readers of {{ $labels.topic }} get records {{ $value | humanizeDuration }} late"
+        " on"
+        " average, for an hour. That is more than three times as late as the day before.",
+        "30m",
+        f"the oldest withheld record of a topic was on average older than {LATE_SECONDS} s in 1h, and more than three"
+        f" times"
+        " as old as the day before, for 30m",
+    )
+
+
+def _late(reason: str, expr: str, summary: str, hold: str, when: str) -> Alert:
+    return Alert(
+        "KafkaEosReadersLate",
+        Severity.WARNING,
+        expr,
+        summary,
+        "First: open the agent's status page (page_url) and see which transactions are open for long: each of them ends"
+        " by itself, and the next one holds the topic again."
+        + each(
+            f"max({AGE}{{kafka_cluster=%q, topic=%q}})",
+            " Now the oldest withheld record is {{ .Value | humanizeDuration }} old.",
+            *_LABELS,
+        )
+        + "\nShorter transactions make readers faster: commit more often, or lower the interval of checkpoints.",
+        DASHBOARD,
+        _LABELS,
+        hold=hold,
+        labels=(("reason", reason),),
+        when=when,
+    )

@@ -1,0 +1,111 @@
+"""A real Alertmanager on the loopback interface, with a receiver that records each notification."""
+
+from __future__ import annotations
+
+import json
+import queue
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+WAIT_SECONDS = 50.0
+
+
+class Notification(NamedTuple):
+    """What a receiver got: its name, the alerts by name, and the size of the body in bytes."""
+
+    receiver: str
+    alerts: tuple[Mapping[str, str], ...]
+    size: int
+
+
+class Alertmanager:
+    """A running Alertmanager. ``notified`` has its notifications in order."""
+
+    def __init__(self, url: str, notified: queue.Queue[Notification]) -> None:
+        self._url = url
+        self.notified = notified
+
+    def send(self, alerts: Sequence[Mapping[str, Any]]) -> None:
+        """Post alerts as Prometheus does. Raises urllib.error.URLError while it does not listen yet."""
+        body = json.dumps(alerts).encode()
+        request = urllib.request.Request(f"{self._url}/api/v2/alerts", body, {"Content-Type": "application/json"})  # noqa: S310 -- loopback
+        urllib.request.urlopen(request, timeout=10).close()  # noqa: S310 -- loopback
+
+    def received(self, count: int) -> list[Notification]:
+        """Wait for so many notifications. Raises queue.Empty when one does not come in time."""
+        return [self.notified.get(timeout=WAIT_SECONDS) for _ in range(count)]
+
+
+@contextmanager
+def running(config: str, folder: Path) -> Iterator[Alertmanager]:
+    """Run an Alertmanager with this configuration, whose groups wait for a second and whose receivers are recorded."""
+    notified: queue.Queue[Notification] = queue.Queue()
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            labels = tuple(alert["labels"] for alert in json.loads(body)["alerts"])
+            notified.put(Notification(self.path.strip("/"), labels, len(body)))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Be quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    made = yaml.safe_load(config)
+    for route in made["route"]["routes"]:
+        route["group_wait"] = "1s"
+    for receiver in made["receivers"]:
+        url = f"http://127.0.0.1:{server.server_address[1]}/{receiver['name']}"
+        receiver["webhook_configs"] = [{"url": url, "send_resolved": False}]
+    path = folder / "alertmanager.yml"
+    path.write_text(yaml.safe_dump(made))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    binary = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager") or "alertmanager"
+    process = subprocess.Popen(
+        [
+            binary,
+            f"--config.file={path}",
+            f"--storage.path={folder / 'data'}",
+            f"--web.listen-address={address}",
+            "--cluster.listen-address=",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _wait_until_ready(f"http://{address}/-/ready")
+        yield Alertmanager(f"http://{address}", notified)
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+        server.shutdown()
+        server.server_close()
+
+
+def _wait_until_ready(url: str) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            urllib.request.urlopen(url, timeout=5).close()  # noqa: S310 -- loopback
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return
