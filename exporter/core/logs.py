@@ -81,7 +81,7 @@ class JsonFormatter(logging.Formatter):
     """One JSON object per line with the same fields as the text."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return json.dumps(_fields(self, record), ensure_ascii=False, default=str)
+        return _escaped(json.dumps(_fields(self, record), ensure_ascii=False, default=str))
 
 
 def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str, Any]:
@@ -98,7 +98,16 @@ def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str
 
 def _quoted(value: object) -> str:
     text = str(value)
-    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    return text if _PLAIN.fullmatch(text) else _escaped(json.dumps(text, ensure_ascii=False))
+
+
+def _escaped(text: str) -> str:
+    r"""JSON with an escape for every character that is not printable: C1, U+2028 and changes of direction, too."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else _escape(each) for each in text)
+
+
+def _escape(character: str) -> str:
+    return json.dumps(character)[1:-1] if ord(character) > 0xFFFF else f"\\u{ord(character):04x}"
 
 
 class OncePerMinute(logging.Filter):

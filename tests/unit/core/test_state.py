@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,10 @@ def test_a_folder_that_cannot_be_made_is_not_locked(tmp_path: Path) -> None:
     assert lock_state(None) is None
 
 
+def _lives(parent: int, _: int) -> bool:
+    return os.getppid() == parent
+
+
 KILLS = int(os.environ.get("STATE_KILLS", "40"))
 
 
@@ -161,7 +166,7 @@ def test_a_writer_that_is_killed_leaves_a_whole_document_and_whole_lines(tmp_pat
         parent, pid = os.getpid(), os.fork()
         if pid == 0:
             state = StateDir(tmp_path)
-            for number in itertools.takewhile(lambda _: os.getppid() == parent, itertools.count()):
+            for number in itertools.takewhile(partial(_lives, parent), itertools.count()):
                 state.save("c", "txnlog", {"number": number, "rest": "x" * 200_000}, durable=bool(turn % 2))
                 state.append("c", "txnlog", {"number": number, "rest": "y" * 20_000})
             os._exit(1)
