@@ -1,7 +1,9 @@
 # make demo    a real Kafka, workloads that go wrong on purpose, and the agent that says so
-# make test    everything that CI runs; `make help` lists the rest
+# make quick   what to run before a commit: 3 minutes
+# make test    everything that a change can break: 15 minutes
+# make proof   what takes longer: other versions, faults, fuzzing, oldest libraries, images; `make help` lists the rest
 #
-# Both do their whole set-up themselves (virtual environment, Kafka's jars, promtool) and are quick when nothing changed.
+# Each does its whole set-up itself (virtual environment, Kafka's jars, promtool). Times are of two cores.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -13,13 +15,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 READY := $(VENV)/.ready
-# The end-to-end tests mostly wait for timeouts of Kafka's own: more of them than cores may run at once.
-WORKERS ?= 3
-SPARK_WORKERS ?= 2
+# Tests on real servers wait for half of their time: more of them than cores may run at once. A worker takes up to 3 GB.
+WORKERS ?= 4
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit lowest hostile fuzz golden rules versions mutants chaos chaos-short soak lab chart container image compose cluster dist deploy site e2e spark test demo bench generate captures telemetry release lock clean
+.PHONY: help setup check format unit lowest hostile fuzz golden rules versions mutants chaos chaos-short soak lab chart container image compose cluster dist site e2e e2e-proof spark real quick test proof proof-of-changes demo stack bench generate captures telemetry release lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -43,7 +44,7 @@ format: $(READY) ## let ruff rewrite the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-unit: $(READY) ## tests without a network: three minutes of two cores; ARGS="tests/unit/lso" for a part
+unit: $(READY) ## tests without a network; ARGS="tests/unit/lso" for a part
 	$(BIN)/pytest tests/unit -n 2 $(ARGS)
 
 lowest: $(READY) ## the unit tests on the oldest libraries that pyproject.toml allows
@@ -62,26 +63,32 @@ mutants: $(READY) ## every small change of every alert must break a case: minute
 	@scripts/install-prometheus
 	$(PY) -m tests.rules.mutation $(ARGS)
 
-# Tests on real servers run in the order of their files, which share clusters. No test runs again when it fails.
-REAL := --dist loadfile -p no:randomly
+# Tests on real servers run in the order of their files, which share clusters: tests/e2e/conftest.py. No test runs again
+# when it fails.
+REAL := --dist loadgroup --no-loadscope-reorder -p no:randomly
 
 OTHER_VERSIONS ?= 3.0.2 3.3.2 3.6.2-zookeeper 3.6.2 3.8.1 3.9.2-zookeeper 4.1.1
 
-e2e: $(READY) ## real brokers of two Kafka versions: minutes
+# Without the tests marked `proof`.
+e2e: $(READY) ## real brokers, Connect, Streams, Flink, and the demo, on one version of Kafka
 	@scripts/install-prometheus
-	$(BIN)/pytest tests/e2e --ignore tests/e2e/spark -n $(WORKERS) $(REAL) $(ARGS)
+	$(BIN)/pytest tests/e2e --ignore tests/e2e/spark -m "not proof" -n $(WORKERS) $(REAL) $(ARGS)
+
+e2e-proof: $(READY) ## the end-to-end tests that are left out of make e2e and make spark, and those on a second version of Kafka
+	@scripts/install-prometheus
+	$(BIN)/pytest tests/e2e --ignore tests/e2e/test_chaos.py -m proof -n $(WORKERS) $(REAL) $(ARGS)
 
 # One version after the other, as each has brokers of its own; "-zookeeper" is without KRaft. test_stack is about Kafka's
 # own tools, which were others before 3.9.
-versions: $(READY) ## the same tests on brokers of other versions, 4 minutes each; OTHER_VERSIONS="3.6.2 4.1.1"
+versions: $(READY) ## the tests on brokers of other versions, 4 minutes each; OTHER_VERSIONS="3.6.2 4.1.1"
 	@for version in $(OTHER_VERSIONS); do \
 	  echo "Kafka $$version"; \
 	  KAFKA_VERSIONS=$$version $(BIN)/pytest tests/e2e --ignore tests/e2e/spark -n $(WORKERS) $(REAL) \
 	    -k "$$version and not test_stack" $(ARGS) || exit 1; \
 	done
 
-spark: $(READY) ## streaming progress, history and audit on a real Spark and a real broker: minutes
-	$(BIN)/pytest tests/e2e/spark -n $(SPARK_WORKERS) $(REAL) $(ARGS)
+spark: $(READY) ## streaming progress, history and audit on a real Spark and a real broker
+	$(BIN)/pytest tests/e2e/spark -m "not proof" -n $(WORKERS) $(REAL) $(ARGS)
 
 chart: $(READY) ## the Helm chart, by helm, Kubernetes' schemas and the agent itself; builds helm the first time
 	@scripts/install-prometheus
@@ -116,8 +123,8 @@ MINUTES ?= 10
 chaos: $(READY) ## three brokers, 40 ids and the agent under faults, and an oracle that judges; SEED=1 MINUTES=10
 	$(PY) -m tests.chaos --seed $(SEED) --minutes $(MINUTES)
 
-chaos-short: ## the same with a fixed seed, in four minutes of faults; make e2e runs it beside its other tests
-	@$(MAKE) chaos SEED=1 MINUTES=4
+chaos-short: $(READY) ## the same with a fixed seed, in four minutes of faults
+	$(BIN)/pytest tests/e2e/test_chaos.py -s $(ARGS)
 
 HOURS ?= 2
 SOAK_MINUTES ?= $(shell echo $$(($(HOURS) * 60)))
@@ -129,15 +136,6 @@ soak: $(READY) ## 100 transactions/s of applications that come and go: what the 
 lab: $(READY) ## exactly-once from PostgreSQL by Debezium under kills, and what exactly-once costs: docs/lab.md; 15 minutes
 	$(PY) -m demo.lab $(ARGS)
 
-# These take long, and rest on few files: make test leaves them out while those are what they were.
-deploy: $(READY)
-	@scripts/when-changed chart helm tests/chart scripts alerts dashboards/generated exporter/cli.py exporter/commands \
-	    docs/examples -- $(MAKE) chart
-	@scripts/when-changed container Dockerfile .dockerignore docker pyproject.toml constraints.txt demo/compose.yaml \
-	    demo/compose tests/container scripts -- $(MAKE) container
-	@scripts/when-changed site docs mkdocs.yml scripts/build-site scripts/check_site.py scripts/site_hooks.py -- $(MAKE) site
-	@scripts/when-changed lowest pyproject.toml scripts/check-lowest scripts/lowest.py -- $(MAKE) lowest
-
 site: $(READY) ## the documentation site in build/site, with warnings as errors and every link checked
 	scripts/build-site $(PY)
 
@@ -147,10 +145,49 @@ hostile: $(READY) ## what others may write: every reader fuzzed for 20 s (FUZZ_S
 fuzz: $(READY) ## every reader fuzzed for FUZZ_SECONDS (60), from a new seed each time; what fails stays in tests/fuzz/corpus
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BIN)/pytest tests/fuzz -n 2 $(ARGS)
 
-test: check unit hostile golden rules deploy dist e2e spark ## all of the above
+quick: ## what to run before a commit: check, unit and golden
+	@$(MAKE) check
+	@$(MAKE) unit
+	@$(MAKE) golden
 
-demo: $(READY) ## a real Kafka that fails on purpose; Ctrl-C ends it, or DEMO_SECONDS=120
-	@exec $(PY) -m demo
+# One run of pytest, so that tests which wait and tests which compute share the cores: those of a file in their order and in
+# one process, the longest files first. Fuzzing tries the whole corpus and then 2 s of new inputs.
+real: $(READY) ## the tests of e2e, spark, rules, chart, hostile and of what dist built, but those marked `proof`
+	@scripts/install-prometheus
+	@scripts/install-chart-tools >/dev/null
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-2} FUZZ_SEED=$${FUZZ_SEED:-1} $(BIN)/pytest -m "not proof" -n $(WORKERS) $(REAL) \
+	  tests/e2e tests/rules tests/chart tests/hostile tests/fuzz tests/release $(ARGS)
+
+test: quick ## all that a change can break
+	scripts/build-dist $(PY)
+	@$(MAKE) real
+
+# How many minutes a proof takes, and the files that it rests on.
+BROKERS := exporter/kafka exporter/sources exporter/transactions exporter/lso exporter/model.py demo
+PROOFS := container site lowest mutants hostile e2e-proof chaos-short
+container.rests_on := 2 Dockerfile .dockerignore docker pyproject.toml constraints.txt demo/compose.yaml demo/compose tests/container
+site.rests_on := 2 docs mkdocs.yml scripts/build-site scripts/check_site.py scripts/site_hooks.py
+lowest.rests_on := 4 pyproject.toml scripts/check-lowest scripts/lowest.py
+mutants.rests_on := 10 alerts tests/rules
+hostile.rests_on := 6 exporter/bounds exporter/http exporter/web exporter/kafka exporter/spark exporter/jvm exporter/telemetry exporter/settings tests/fuzz tests/hostile
+e2e-proof.rests_on := 12 $(BROKERS) tests/e2e
+chaos-short.rests_on := 8 $(BROKERS) tests/chaos
+
+proof-of-changes: $(READY) ## of the proofs, those that rest on files that changed: scripts/when-changed
+	@$(foreach name,$(PROOFS),scripts/when-changed $(name) $($(name).rests_on) -- $(MAKE) $(name) &&) true
+
+# cluster is not among them: it needs a Kubernetes.
+proof: $(PROOFS) versions image compose ## all that takes longer: other versions, faults, mutants, oldest libraries, images
+
+# The port of the agent's page; empty: 10618 where that is free.
+PORT ?=
+
+demo: $(READY) ## a real Kafka that fails on purpose; Ctrl-C ends it, or DEMO_SECONDS=120; PORT=12345 for the page
+	@DEMO_PORT=$(PORT) exec $(PY) -m demo
+
+stack: $(READY) ## the demo with Connect, Streams, Spark, two agents, and Prometheus with the rules; Ctrl-C ends it
+	@scripts/install-prometheus
+	@exec $(PY) -m demo.full_stack
 
 bench: $(READY) ## the speed tables, side by side with Kafka's own tools and Spark's raw read
 	@$(PY) -m tests.bench

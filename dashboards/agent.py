@@ -5,6 +5,7 @@ from __future__ import annotations
 from grafanalib import core
 
 from exporter.catalogue import (
+    EXPORTER_HELD_BYTES,
     CLOCK_DISTANCE_SECONDS,
     CLUSTER_INFO,
     EXPORTER_BUILD_INFO,
@@ -180,8 +181,11 @@ def _cpu() -> core.Panel:
 def _memory() -> core.Panel:
     return lines(
         "Memory",
-        "Resident memory of each replica.",
-        [Query(own(PROCESS_RESIDENT_MEMORY_BYTES), "{{instance}}")],
+        "Resident memory of each replica, and what others make it hold.",
+        [
+            Query(own(PROCESS_RESIDENT_MEMORY_BYTES), "{{instance}}"),
+            Query(own(EXPORTER_HELD_BYTES), "{{instance}} {{kind}}"),
+        ],
         "bytes",
     )
 

@@ -1,8 +1,8 @@
 """``python -m demo``: a real Kafka, applications that fail on purpose, and the agent that reports them.
 
 Runs until Ctrl-C. With DEMO_SECONDS in the environment it ends after that many seconds, or earlier once every situation
-was seen and the agent's counts equal those of the applications: exit 0, or 1 with what was not seen. With DEMO_FULL=1
-two Connect workers, a Kafka Streams and a Spark application run as well.
+was seen and the agent's counts equal those of the applications: exit 0, or 1 with what was not seen. DEMO_PORT is the
+agent's port. With DEMO_FULL=1 two Connect workers, a Kafka Streams and a Spark application run as well.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from demo.connect import ConnectError
 from demo.engines import SCENES as ENGINE_SCENES
 from demo.engines import DemoEngines
 from demo.jvm_agents import JvmAgents
+from demo.kafka_tools import write_tools
 from demo.orphan import Orphan, OrphanError, make_orphan
 from demo.processes import poll
 from demo.scenes import ORPHAN_TOPIC, SCENES, Scene, abort_line, next_steps, torn
@@ -118,7 +119,7 @@ def _play(cluster: KafkaCluster, jvms: JvmAgents, over: threading.Event, seconds
     jars.classes(cluster.version)
     for topic, partitions in TOPICS.items():
         cluster.create_topic(topic, partitions)
-    port = DEFAULT_PORT if _is_free(DEFAULT_PORT) else free_ports(1)[0]
+    port = _port(os.environ.get("DEMO_PORT", ""))
     flags = {
         "--bootstrap-server": cluster.bootstrap,
         "--cluster.name": "demo",
@@ -128,6 +129,7 @@ def _play(cluster: KafkaCluster, jvms: JvmAgents, over: threading.Event, seconds
     arguments = [word for flag in flags.items() for word in flag]
     jars.say("starting the agent and the applications")
     environment = {**HURRY, **_jvms(jvms)}
+    tools = write_tools(cluster.folder, jars.library(cluster.version))
     with ExitStack() as full:
         scenes: tuple[Scene, ...] = SCENES
         if engines := _engines(cluster, jvms):
@@ -139,7 +141,7 @@ def _play(cluster: KafkaCluster, jvms: JvmAgents, over: threading.Event, seconds
             torn_one = TornTransaction(cluster, runner.torn_producer(), TORN_TOPIC)
             torn_one.start()
             checklist = Checklist(orphan, torn_one, scenes)
-            _invite(cluster, agent, _alerts(cluster, agent))
+            _invite(cluster, agent, _alerts(cluster, agent), tools)
             if engines:
                 engines.play(agent.url)
             metrics = _watch(agent, runner, checklist, over, seconds)
@@ -239,7 +241,7 @@ def _words(outcomes: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items() if count) or "nothing finished"
 
 
-def _invite(cluster: KafkaCluster, agent: AgentProcess, alerts: list[str]) -> None:
+def _invite(cluster: KafkaCluster, agent: AgentProcess, alerts: list[str], tools: Path) -> None:
     """What to open, what to type, what to look for."""
     command = shlex.quote(os.path.relpath(COMMAND) if COMMAND.is_relative_to(Path.cwd()) else str(COMMAND))
     lines = [
@@ -250,7 +252,8 @@ def _invite(cluster: KafkaCluster, agent: AgentProcess, alerts: list[str]) -> No
         f"  as JSON       {agent.url}/api/v1/status",
         *alerts,
         "",
-        "  on the terminal:",
+        "  on the terminal, with Kafka's own tools for the lines that the page gives:",
+        f"    export PATH={tools}:$PATH",
         *(
             f"    {command} transactions{view} --bootstrap-server {cluster.bootstrap}"
             for view in ("", " stalled", " hanging", " recent")
@@ -266,6 +269,15 @@ def _invite(cluster: KafkaCluster, agent: AgentProcess, alerts: list[str]) -> No
         "",
     ]
     print("\n".join(lines), flush=True)
+
+
+def _port(chosen: str) -> int:
+    """The agent's port: the chosen one, else its default where that is free. Raises StartError where it is taken."""
+    if not chosen:
+        return DEFAULT_PORT if _is_free(DEFAULT_PORT) else free_ports(1)[0]
+    if not chosen.isdecimal() or not 0 < int(chosen) < 65536 or not _is_free(int(chosen)):
+        raise StartError(f"port {chosen} is not a port, or is taken: choose another one with make demo PORT=12345")
+    return int(chosen)
 
 
 def _is_free(port: int) -> bool:

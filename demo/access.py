@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 from demo.processes import poll
 from exporter.model import Deadline
 
-_WAIT_SECONDS = 15.0
+_WAIT_SECONDS = 90.0
 _RESOURCES = {
     "Cluster": ResourceType.BROKER,  # librdkafka's name for it; the resource is called kafka-cluster
     "Topic": ResourceType.TOPIC,

@@ -18,9 +18,11 @@ from demo.settings import free_ports
 from exporter.model import Deadline, Metric
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "kafka-eos-exporter"
-READY_SECONDS = 30.0
+READY_SECONDS = 120.0
 STOP_SECONDS = 10.0
-CALL_SECONDS = 5.0
+CALL_SECONDS = 30.0
+WAIT_SECONDS = 180.0
+"""For a state to be seen, on a machine that does other work: what is awaited comes in seconds, or not at all."""
 
 
 class AgentError(RuntimeError):
@@ -139,7 +141,7 @@ class AgentProcess:
                 raise TimeoutError(f"the agent is not ready; its log ends with:\n{self._child.tail()}")
         return self
 
-    def wait_until(self, what: Callable[[Metrics], object], timeout: float = 30.0) -> Metrics:
+    def wait_until(self, what: Callable[[Metrics], object], timeout: float = WAIT_SECONDS) -> Metrics:
         """Scrape until ``what`` is true of the metrics, and return those.
 
         Raises TimeoutError with all of ours that the last scrape had: among it is what was seen instead.

@@ -29,9 +29,9 @@ from demo.processes import Child, JvmOptions, ProcessGroup, java, poll, run_to_e
 from demo.settings import SASL, ClusterShape, Node, Security, nodes_of, server_properties, zookeeper_properties
 from exporter.model import Deadline
 
-START_SECONDS = 90.0
+START_SECONDS = 240.0
 STOP_SECONDS = 20.0
-TOOL_SECONDS = 60.0
+TOOL_SECONDS = 180.0
 
 
 class StartError(RuntimeError):
@@ -230,10 +230,10 @@ class KafkaCluster:
         admin = self.admin()
         dotted = {key.replace("_", "."): value for key, value in config.items()}
         topic = NewTopic(name, partitions, min(3, len(self.brokers)), config=dotted)
-        admin.create_topics([topic])[name].result(30)
-        until = Deadline.after(30)
+        admin.create_topics([topic])[name].result(120)
+        until = Deadline.after(120)
         while True:
-            found = admin.list_topics(name, timeout=10).topics[name].partitions
+            found = admin.list_topics(name, timeout=60).topics[name].partitions
             if len(found) == partitions and all(partition.leader >= 0 for partition in found.values()):
                 return
             if not poll(until):
@@ -241,7 +241,7 @@ class KafkaCluster:
 
     def delete_topic(self, name: str) -> None:
         admin = self.admin()  # kept until the answer is here: a client that is collected fails its futures
-        admin.delete_topics([name])[name].result(30)
+        admin.delete_topics([name])[name].result(120)
 
     def tool(self, main: str, *arguments: str, deadline: Deadline | None = None) -> subprocess.CompletedProcess[str]:
         """Run one of Kafka's own command line tools, by its class, with this cluster's jars and bootstrap servers."""

@@ -23,7 +23,7 @@ from demo.processes import Child, JvmOptions, ProcessGroup, java, poll
 from demo.settings import free_ports
 from exporter.model import Deadline
 
-START_SECONDS = 90.0
+START_SECONDS = 240.0
 STOP_SECONDS = 15.0
 CALL_SECONDS = 30.0
 STEP_SOURCE = Path(__file__).parent / "java" / "StepSource.java"

@@ -20,8 +20,8 @@ from exporter.alerts.rules import rules_file
 from exporter.alerts.settings import Settings
 from exporter.model import Deadline
 
-READY_SECONDS = 30.0
-CALL_SECONDS = 5.0
+READY_SECONDS = 120.0
+CALL_SECONDS = 30.0
 PROGRAMS = ("prometheus", "prometheus-alertmanager")
 HOW_TO_GET_THEM = "scripts/install-prometheus"
 

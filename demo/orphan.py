@@ -26,7 +26,7 @@ from exporter.model import Deadline
 
 _VERIFICATION = "transaction.partition.verification.enable"
 _PRODUCE_VERSION = 9
-_WAIT_SECONDS = 20.0
+_WAIT_SECONDS = 120.0
 _CALL_SECONDS = 5.0
 
 

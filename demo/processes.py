@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +11,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, ClassVar, Self
+from weakref import WeakSet
 
 from exporter.model import Deadline
 
@@ -111,10 +113,16 @@ class Child:
 
 
 class ProcessGroup:
-    """Owns processes: ``close`` stops them newest first; ``reaper.py`` kills them should the owner die without it."""
+    """Owns processes: ``close`` stops them newest first; ``reaper.py`` kills them should the owner die without it.
+
+    ``close`` copies their logs to the folder that DEMO_LOGS in the environment names, into one named as ``logs`` is.
+    """
+
+    open: ClassVar[WeakSet[ProcessGroup]] = WeakSet()
 
     def __init__(self, logs: Path) -> None:
         self.logs = logs
+        self.open.add(self)
         self._children: list[Child] = []
         self._reaper = subprocess.Popen(
             [sys.executable, "-I", "-S", str(Path(__file__).with_name("reaper.py"))],
@@ -168,6 +176,12 @@ class ProcessGroup:
             self._reaper.stdin.close()
         self._reaper.wait()
         self._children = []
+        self.open.discard(self)
+        if kept := os.environ.get("DEMO_LOGS"):
+            folder = Path(kept) / self.logs.name
+            folder.mkdir(parents=True, exist_ok=True)
+            for log in self.logs.glob("*.log"):
+                shutil.copy(log, folder)
 
     def __enter__(self) -> Self:
         return self

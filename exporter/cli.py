@@ -13,7 +13,7 @@ import os
 import platform
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NoReturn
 
 import exporter
@@ -23,8 +23,17 @@ from exporter.settings.layers import ConfigError
 
 CLEAN, FOUND, UNKNOWN, INTERRUPTED = 0, 1, 2, 130
 
-COMMANDS = ("run", "top", "transactions", "history", "audit", "canary", "check", "generate")
-"""The modules of ``exporter.commands`` that add a command, in the order of the help."""
+COMMANDS = {
+    "run": "run the agent",
+    "top": "a live view of an agent: stalls, applications, open transactions, fences",
+    "transactions": "open, hanging and stalled transactions, and how the last ones ended",
+    "history": "keep the history of all transactions (Spark), and report on it",
+    "audit": "duplicates, gaps and aborted records in a topic or its sink (Spark)",
+    "canary": "make test transactions through every coordinator: does the cluster or an application fail?",
+    "check": "check the settings, the connection to a cluster, its posture, its applications, or a client's settings",
+    "generate": "print alert rules, or write the generated files of a checkout",
+}
+"""The modules of ``exporter.commands`` that add a command, each with its line in the help, in that order."""
 
 _DESCRIPTION = "Observability exporter and alerting agent for exactly-once (EOS) on Kafka."
 _EXAMPLES = """\
@@ -49,14 +58,19 @@ class _Parser(argparse.ArgumentParser):
         self.exit(UNKNOWN, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
-def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
-    """The command line of these commands. The modules of others are not imported: the agent needs none of them."""
+def parser(names: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The command line of these commands. Of the others it has only their line in the help: their modules are not
+    imported.
+    """
     whole = _Parser(prog="kafka-eos-exporter", description=_DESCRIPTION, epilog=_EXAMPLES)
     whole.add_argument("--version", action="version", version=version())
     whole.set_defaults(whole=parser)  # makes the command line of all, for the commands that print it
     commands = whole.add_subparsers(title="commands", metavar="COMMAND")
-    for name in names:
-        importlib.import_module(f"exporter.commands.{name}").add_to(commands)
+    for name, summary in COMMANDS.items():
+        if name in names:
+            importlib.import_module(f"exporter.commands.{name}").add_to(commands, summary)
+        else:
+            commands.add_parser(name, help=summary)
     return whole
 
 
@@ -90,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    command_line = parser([name for name in COMMANDS if arguments[:1] == [name]] or COMMANDS)
+    command_line = parser(arguments[:1])
     try:
         options, unknown = command_line.parse_known_args(arguments)
     except SystemExit as leaving:  # argparse leaves this way after --help, --version and a usage error

@@ -1,3 +1,3 @@
-"""The import path of version 0.1 for ``exporter.standalone.librdkafka_stats``. It stays."""
+"""The import path that programs take for ``exporter.standalone.librdkafka_stats``."""
 
 from exporter.standalone.librdkafka_stats import *  # noqa: F403

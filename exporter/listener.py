@@ -1,3 +1,3 @@
-"""The import path of version 0.1 for ``exporter.standalone.listener``. It stays."""
+"""The import path that programs take for ``exporter.standalone.listener``."""
 
 from exporter.standalone.listener import *  # noqa: F403

@@ -7,7 +7,8 @@ as the commands do, leaves it as it was.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import os
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +20,19 @@ settings.load_profile("patient")
 
 CHANGED = ("", *logs.THIRD_PARTY, "kafka.admin.client")
 """The loggers whose levels ``logs.configure`` sets."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say beside a failure how busy the machine was."""
+    report = yield
+    if report.failed:
+        load = " ".join(f"{value:.1f}" for value in os.getloadavg())
+        text = f"{item.nodeid}: {report.when} took {call.duration:.1f} s; load {load} on {os.cpu_count()} cores\n"
+        report.sections.append(("time and load", text))
+    return report
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from demo.processes import Child, JvmOptions, ProcessGroup, java
 from demo.workloads.outcome_counts import OutcomeCounts
 from exporter.model import Deadline
 
-ANSWER_SECONDS = 45.0
+ANSWER_SECONDS = 120.0
 CLOSE_SECONDS = 5.0
 
 

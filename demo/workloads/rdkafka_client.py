@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from exporter.librdkafka_stats import EosStats
 
-CALL_SECONDS = 20.0
+CALL_SECONDS = 45.0
 
 # librdkafka's local error codes are public and spelt with an underscore.
 _FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}  # noqa: SLF001

@@ -16,7 +16,7 @@ from exporter.commands.history_run import until_stopped
 from exporter.commands.output import say
 from exporter.commands.settings import UsageError, add_cluster_flags
 from exporter.commands.spark import add_spark_flags, spark_conf
-from exporter.jobs.session import SessionError, is_local, kafka_connector, spark_session
+from exporter.jobs.session import SessionError, is_local, kafka_connector, spark_module, spark_session
 from exporter.kafka.client import AskError
 from exporter.sources.cluster import Cluster
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from exporter.jobs.audit.follow import Follow
     from exporter.jobs.audit.outcome import AuditReport, AuditSettings
 
-AVRO = "org.apache.spark:spark-avro_2.13"
 CODES = {"clean": 0, "findings": 1, "unknown": 2}
 
 _EXAMPLES = """\
@@ -46,11 +45,11 @@ exit codes: 0 clean, 1 found, 2 could not be determined
 """
 
 
-def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``audit``."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "audit",
-        help="duplicates, gaps and aborted records in a topic or its sink (Spark)",
+        help=summary,
         description="Read a topic's records and report whether each is there exactly once, with the evidence.",
         epilog=_EXAMPLES,
     )
@@ -183,7 +182,7 @@ def _audit(
         offset_range.described(cluster.client, topic, access.deadline())
     packages = [connector, *{package for table in audit.tables for package in table.packages}]
     if audit.shape.avro_schema is not None:
-        packages.append(f"{AVRO}:{connector.rpartition(':')[2]}")
+        packages.append(spark_module("spark-avro"))
     # What is compared with a table is shuffled as text.
     shuffle = PLAIN_SHUFFLE if is_local(options.master) and not audit.tables else {}
     # A value that is not a number becomes null, and is counted, instead of failing the job.

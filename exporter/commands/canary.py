@@ -31,11 +31,11 @@ exit codes: with --once 0 all worked, 1 a phase failed, 2 could not begin
 """
 
 
-def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``canary``."""
     parser = commands.add_parser(
         "canary",
-        help="make test transactions through every coordinator: does the cluster or an application fail?",
+        help=summary,
         description="Make test transactions through every coordinator, and serve their times and failures at /metrics.",
         epilog=_EXAMPLES,
     )

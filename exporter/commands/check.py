@@ -28,11 +28,11 @@ exit codes: 0 the settings can be used, 1 they have problems
 """
 
 
-def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``check``."""
     parser = commands.add_parser(
         "check",
-        help="check the settings, the connection to a cluster, its posture, its applications, or a client's settings",
+        help=summary,
         description="Check settings, the access to a cluster and its grants, its posture, or the settings of clients.",
         epilog=_EXAMPLES,
     )

@@ -43,11 +43,11 @@ examples:
 """
 
 
-def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``generate``."""
     parser = commands.add_parser(
         "generate",
-        help="print alert rules, or write the generated files of a checkout",
+        help=summary,
         description="Print alert rules or dashboards. Without a subcommand: write the generated files of a checkout.",
         epilog=_EXAMPLES,
     )

@@ -13,11 +13,11 @@ examples:
 """
 
 
-def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``history`` and its subcommands."""
     parser = commands.add_parser(
         "history",
-        help="keep the history of all transactions (Spark), and report on it",
+        help=summary,
         description="Keep the history of all transactions as Parquet, by a Spark job, and report on it.",
         epilog=_EXAMPLES,
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import time
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import exporter
 from exporter.commands.output import print_advice, print_json, print_table, printable, say
 from exporter.core.durations import parse_duration
-from exporter.jobs.session import SessionError, check_installed
 
 if TYPE_CHECKING:
     from exporter.jobs.history.report import HistoryReport
@@ -23,7 +23,7 @@ examples:
   kafka-eos-exporter history report --input /data/eos --from 2026-11-21T14:00 --application billing
   kafka-eos-exporter history report --input /data/eos --from 2h --output html > report.html
 
-Needs no Java and no Spark. Instants are UTC unless they carry a zone.
+Needs pip install 'kafka-eos-exporter[report]', no Java and no Spark. Instants are UTC unless they carry a zone.
 
 exit codes: 0 every transaction ended by its own client's will, 1 some were fenced, timed out, torn or aborted by the
 server, 2 could not read the history
@@ -68,10 +68,8 @@ def _command(options: argparse.Namespace) -> int:
     if options.begin is not None and options.end is not None and options.begin >= options.end:
         say("--from must be before --to")
         return 2
-    try:
-        check_installed()
-    except SessionError as error:
-        say(str(error))
+    if find_spec("pyarrow") is None:
+        say("pyarrow is not installed: pip install 'kafka-eos-exporter[report]'")
         return 2
     # These need pyarrow, which is an extra.
     from exporter.jobs.history.files import ReportRange  # noqa: PLC0415

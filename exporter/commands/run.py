@@ -22,11 +22,9 @@ Flags override the environment, the environment overrides the file. SIGHUP rerea
 """
 
 
-def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``run``."""
-    parser = commands.add_parser(
-        "run", help="run the agent", description="Run the agent until SIGTERM.", epilog=_EXAMPLES
-    )
+    parser = commands.add_parser("run", help=summary, description="Run the agent until SIGTERM.", epilog=_EXAMPLES)
     add_cluster_flags(parser)
     add_flags(parser, RUN)
     parser.add_argument(

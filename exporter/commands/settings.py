@@ -7,10 +7,12 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from exporter.config import ConfigSource
 from exporter.settings.layers import Path as SettingPath
+
+if TYPE_CHECKING:
+    from exporter.config import ConfigSource
 
 
 class UsageError(Exception):
@@ -96,6 +98,9 @@ def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
 
 def config_source(options: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ConfigSource:
     """Return the sources of the settings. Raises SettingsError when a properties file cannot be read."""
+    # Checking settings takes pydantic and YAML: `--help` and `--version` do without.
+    from exporter.config import ConfigSource  # noqa: PLC0415
+
     given = vars(options)
     flags: dict[SettingPath, tuple[str, object]] = {}
     if "command_config" in given:

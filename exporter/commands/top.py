@@ -40,11 +40,11 @@ exit codes: 0 ended by you, 2 the agent does not answer at the start
 """
 
 
-def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``top``."""
     parser = commands.add_parser(
         "top",
-        help="a live view of an agent: stalls, applications, open transactions, fences",
+        help=summary,
         description="Show the status of an agent, updated every two seconds.",
         epilog=_EXAMPLES,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from exporter.commands.output import printable
 from exporter.core.durations import format_age
@@ -17,32 +17,40 @@ if TYPE_CHECKING:
 _BARS = " ▁▂▃▄▅▆▇█"
 _COLOURS = {"good": "green", "bad": "red", "warn": "yellow", "blind": "yellow"}
 _SPARK_MINUTES = 20
-_LINES_BESIDE_ROWS = 4
-"""A heading, a header with its line, and an empty line for each table."""
+_HEADING_LINES, _HEADER_LINES = 2, 2
+"""An empty line and the heading of a section; a table's header and the line below it."""
+_FIRST_COLUMN = 24
+"""Largest width, in characters, that the first column keeps on a narrow terminal."""
 
 
 def view(status: Mapping[str, Any], url: str, height: int) -> RenderableType:
-    """Return the whole screen: headline, then for each cluster stalls, applications, open transactions, bad ends.
+    """Return the whole screen: headline, the stalls of every cluster, then for each cluster applications, open
+    transactions and bad ends.
 
-    Rows that do not fit in ``height`` lines are counted.
+    Rows that do not fit in ``height`` lines are counted; stalls are the last to be left out.
     """
     from rich.console import Group  # noqa: PLC0415 -- the agent runs without rich
     from rich.text import Text  # noqa: PLC0415
 
     found = verdict(status)
-    parts: list[RenderableType] = [
+    parts = [
         Text(f"kafka-eos-exporter {status['version']}  {url}  {clock_time(status['generated_at_timestamp'])}  q quits"),
         Text(printable(found.text), style=f"bold {_COLOURS[found.level]}"),
         *(Text(printable(detail)) for detail in found.details),
     ]
-    sections = [
-        section for cluster in status["clusters"] for section in _sections(cluster, len(status["clusters"]) > 1)
-    ]
+    for part in parts:
+        part.no_wrap, part.overflow = True, "ellipsis"
+    several = len(status["clusters"]) > 1
+    stalls = [_stalls(cluster, several) for cluster in status["clusters"]]
+    urgent = [section for section in stalls if section.rows]
+    others = [section for section in stalls if not section.rows]
+    others += [section for cluster in status["clusters"] for section in _sections(cluster, several)]
     room = max(0, height - len(parts) - 1)
-    wanted = [len(rows) for _, _, rows in sections]
-    for (title, columns, rows), shown in zip(sections, _shares(wanted, room), strict=True):
-        parts.append(_table(title, columns, rows, shown))
-    return Group(*parts)
+    shares = _shares([len(section.rows) for section in urgent], [len(section.rows) for section in others], room)
+    tables = [
+        _table(section, shown) for section, shown in zip((*urgent, *others), shares, strict=True) if shown is not None
+    ]
+    return Group(*parts, *tables)
 
 
 def unreachable(url: str, why: str) -> RenderableType:
@@ -52,33 +60,45 @@ def unreachable(url: str, why: str) -> RenderableType:
     return Text(f"{url} does not answer: {printable(why)}\nq quits", style="bold red")
 
 
-def _sections(
-    cluster: Mapping[str, Any], several: bool
-) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
-    name = f" of {cluster['name'] or cluster['bootstrap_servers']}" if several else ""
-    known = cluster["known"]
-    stalls = [_stall(each) for each in by_holder(cluster["stalled_partitions"])]
-    yield (
-        f"stalled partitions{name}: {_how_many(len(cluster['stalled_partitions']), known['stalled_partitions'])}",
+class _Section(NamedTuple):
+    """A table below its heading."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def _name(cluster: Mapping[str, Any], several: bool) -> str:
+    return f" of {cluster['name'] or cluster['bootstrap_servers']}" if several else ""
+
+
+def _stalls(cluster: Mapping[str, Any], several: bool) -> _Section:
+    stalled, known = cluster["stalled_partitions"], cluster["known"]["stalled_partitions"]
+    return _Section(
+        f"stalled partitions{_name(cluster, several)}: {_how_many(len(stalled), known)}",
         ("partition", "kind", "stalled", "waiting", "transactional.id", "application"),
-        stalls,
+        [_stall(held) for held in by_holder(stalled)],
     )
+
+
+def _sections(cluster: Mapping[str, Any], several: bool) -> Iterator[_Section]:
+    name, known = _name(cluster, several), cluster["known"]
     hour = cluster["last_hour"]
     if hour is None:
-        yield f"applications{name}: not known, the transaction log is not read", (), []
+        yield _Section(f"applications{name}: not known, the transaction log is not read", (), [])
     else:
         minutes = hour["minutes"]
-        yield (
+        yield _Section(
             f"applications{name}, last {minutes} min",
             ("application", "per min", "", "committed", "aborted", "timed out", "fenced", "state"),
             [_application(each) for each in hour["applications"]],
         )
-    yield (
+    yield _Section(
         f"open transactions{name}: {_how_many(len(cluster['open_transactions']), known['open_transactions'])}",
         ("open for", "transactional.id", "application", "state", "times out", "partitions"),
         [_open(each) for each in cluster["open_transactions"]],
     )
-    yield (
+    yield _Section(
         f"fences and timeouts{name}, last hour: {_how_many(len(cluster['unclean_ends']), known['unclean_ends'])}",
         ("ago", "transactional.id", "application", "what"),
         [_end(each) for each in cluster["unclean_ends"]],
@@ -142,31 +162,51 @@ def spark(numbers: Sequence[int]) -> str:
     return "".join(_BARS[0 if not number else 1 + (number * 7) // top] for number in last)
 
 
-def _shares(wanted: Sequence[int], room: int) -> list[int]:
-    """Return how many rows each table gets: one each in turn, until the lines or the rows are used up."""
-    left = room - sum(_LINES_BESIDE_ROWS if rows else 2 for rows in wanted)
-    shares = [0] * len(wanted)
-    while left > 0 and any(share < rows for share, rows in zip(shares, wanted, strict=True)):
-        for place, rows in enumerate(wanted):
-            if left > 0 and shares[place] < rows:
-                shares[place] += 1
-                left -= 1
-    return shares
+def _shares(urgent: Sequence[int], others: Sequence[int], room: int) -> list[int | None]:
+    """Return how many rows each section shows, None for one that is not drawn at all.
+
+    The urgent sections get all their rows while there is room. Then come the headings of the others, and their rows one
+    each in turn.
+    """
+    left = room
+    shares: list[int | None] = []
+    for rows in urgent:
+        shown = min(rows, max(0, left - _HEADING_LINES - _HEADER_LINES))
+        lines = _HEADING_LINES + (_HEADER_LINES + shown if shown else 0)
+        shares.append(shown if lines <= left else None)
+        left -= lines if lines <= left else 0
+    headings = left // _HEADING_LINES
+    rest: list[int | None] = [0 if place < headings else None for place in range(len(others))]
+    left -= _HEADING_LINES * min(headings, len(others))
+    grew = True
+    while grew:
+        grew = False
+        for place, rows in enumerate(others):
+            shown_now = rest[place]
+            cost = 1 if shown_now else _HEADER_LINES + 1
+            if shown_now is not None and shown_now < rows and cost <= left:
+                rest[place] = shown_now + 1
+                left -= cost
+                grew = True
+    return [*shares, *rest]
 
 
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], shown: int) -> RenderableType:
+def _table(section: _Section, shown: int) -> RenderableType:
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415 -- as above
     from rich.console import Group  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
+    title, columns, rows = section
     more = f" ({len(rows) - shown} not shown)" if len(rows) > shown else ""
-    heading = Text(f"\n{printable(title)}{more}", style="bold")
+    heading = Text(f"\n{printable(title)}{more}", style="bold", no_wrap=True, overflow="ellipsis")
     if not shown:
         return heading
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in columns:
-        table.add_column(column, no_wrap=True, overflow="ellipsis")
+    for place, column in enumerate(columns):
+        # On a narrow terminal the first column, which names the row, is the last to be cut.
+        least = None if place else min(_FIRST_COLUMN, max(len(printable(row[0])) for row in rows))
+        table.add_column(column, no_wrap=True, overflow="ellipsis", min_width=least)
     for row in islice(rows, shown):
         table.add_row(*(Text(printable(cell)) for cell in row))
     return Group(heading, table)

@@ -35,11 +35,11 @@ exit codes: 0 none, 1 found, 2 could not be read
 """
 
 
-def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``transactions`` and what is below it."""
     parser = commands.add_parser(
         "transactions",
-        help="open, hanging and stalled transactions, and how the last ones ended",
+        help=summary,
         description="List the open transactions, oldest first.",
         epilog=_EXAMPLES,
     )

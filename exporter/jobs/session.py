@@ -31,6 +31,8 @@ OLDEST_JAVA = 17
 JAVA_SECONDS = 20.0
 STOP_SECONDS = 10.0
 POSTGRESQL = "org.postgresql:postgresql:42.7.4"
+TRIED_PYSPARK = ("3.5.7", "4.0.0", "4.1.1", "4.2.0")
+"""Versions of pyspark that `make spark-versions` runs the audit and the history on."""
 EXCLUDED_JARS = ("com.google.code.findbugs:jsr305", "org.scala-lang.modules:scala-parallel-collections_2.13")
 """Transitive jars that the Kafka connector names and does not need here; some mirrors lack them."""
 # Names of options whose values Spark must never show: beside its own secret, password, token and access key, Kafka's.
@@ -48,8 +50,23 @@ class SessionError(Exception):
 
 
 def kafka_connector() -> str:
-    """Coordinates of Spark's Kafka source, of pyspark's own version. Raises SessionError where there is no pyspark."""
-    return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{_pyspark_version()}"
+    """Coordinates of Spark's Kafka source for the installed pyspark. Raises SessionError without pyspark."""
+    return spark_module("spark-sql-kafka-0-10")
+
+
+def spark_module(name: str) -> str:
+    """Coordinates of a module of Spark, of pyspark's version and Scala. Raises SessionError without pyspark."""
+    return f"org.apache.spark:{name}_{_scala_version()}:{_pyspark_version()}"
+
+
+def _scala_version() -> str:
+    """Scala's binary version of the installed Spark, by its own scala-library jar: 2.12 in pyspark 3.5 of PyPI."""
+    version, spec = _pyspark_version(), find_spec("pyspark")
+    home = os.environ.get("SPARK_HOME") or next(iter((spec and spec.submodule_search_locations) or ()), version)
+    jars = sorted(Path(home, "jars").glob("scala-library-*.jar"))
+    if not jars:
+        raise SessionError(f"{home} has no jars/scala-library: it is no Spark; set SPARK_HOME, or unset it")
+    return ".".join(jars[0].stem.removeprefix("scala-library-").split(".")[:2])
 
 
 def settings(packages: Sequence[str] = ()) -> dict[str, str]:
@@ -259,6 +276,7 @@ def _why_not(master: str, chosen: Mapping[str, str], log: IO[str] | None, error:
         names = ", ".join(each.replace("#", ":").replace(";", ":") for each in missing)
         return (
             f"Spark could not resolve {names} (asked for: {chosen.get('spark.jars.packages', '')})."
+            f" If the repository lacks that version: pip install 'pyspark=={TRIED_PYSPARK[-1]}'."
             " Behind a mirror give --conf spark.jars.repositories=URL or --conf spark.jars.ivySettings=FILE;"
             " without a network --conf spark.jars.packages= --conf spark.jars=FILE,FILE with the jars themselves."
         )

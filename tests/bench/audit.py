@@ -36,7 +36,7 @@ from exporter.jobs.audit.offset_range import parse_bound
 from exporter.jobs.audit.outcome import AuditSettings, audit_once
 from exporter.jobs.audit.read import Reader, TopicAccess
 from exporter.jobs.audit.spark_settings import DIRECT_READ, JAVA_OPTIONS, PLAIN_SHUFFLE, with_settings
-from exporter.jobs.session import kafka_connector, spark_session
+from exporter.jobs.session import kafka_connector, spark_module, spark_session
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
 from tests.bench.machine import load
@@ -50,7 +50,6 @@ QUICK_RECORDS = 500_000
 PARTITIONS = 4
 TWICE = 5
 TOPIC, AVRO_TOPIC, GROWING = "audited", "audited-avro", "growing"
-AVRO_PACKAGE = "org.apache.spark:spark-avro_2.13:4.0.0"
 AVRO_SCHEMA = (
     '{"type":"record","name":"order","fields":[{"name":"id","type":"string"},{"name":"customer","type":"string"},'
     '{"name":"amount","type":"long"},{"name":"note","type":"string"}]}'
@@ -193,7 +192,7 @@ def spark(cluster: KafkaCluster, cores: int) -> Iterator[tuple[SparkSession, Top
     properties = Properties.parse(cluster.client_properties())
     client = ClusterClient(properties)
     conf = {"spark.sql.ansi.enabled": "false", "spark.driver.memory": "3g", **PLAIN_SHUFFLE}
-    packages = [kafka_connector(), AVRO_PACKAGE]
+    packages = [kafka_connector(), spark_module("spark-avro")]
     try:
         master = f"local[{cores}]"
         with spark_session("bench", master=master, packages=packages, conf=conf, java_options=JAVA_OPTIONS) as session:

@@ -9,7 +9,7 @@ import pytest
 from tests.chart.tools import Charts, install
 from tests.time_limits import allow
 
-TEST_SECONDS = 300
+TEST_SECONDS = 900
 """helm and its judges read megabytes, at times on a busy machine."""
 
 

@@ -11,13 +11,14 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from demo.agent import AgentError, AgentProcess
 from demo.cluster import KafkaCluster
@@ -28,7 +29,7 @@ from tests.time_limits import allow
 
 VERSIONS = tuple(os.environ.get("KAFKA_VERSIONS", "4.3.1 3.9.2").split())
 """Of brokers; ``3.9.2-zookeeper`` for one with ZooKeeper."""
-TEST_SECONDS = 240
+TEST_SECONDS = 1200
 
 T = TypeVar("T")
 
@@ -45,9 +46,63 @@ class StartAgent(Protocol):
     def __call__(self, *arguments: str, **options: Any) -> AgentProcess: ...
 
 
+HERE = Path(__file__).parent
+LOGS = HERE.parents[1] / "build" / "logs"
+LONGEST = ("spark", "test_flink", "test_broker_faults", "test_dashboards", "test_stack", "test_connect", "test_paging")
+"""Files to begin with, so that none of them is left to run alone at the end."""
+
+
+SOCKETS = "ignore:Exception ignored in.*socket:pytest.PytestUnraisableExceptionWarning"
+"""Of a worker that has a Spark: pyspark leaves its sockets to the garbage collector, whichever test runs then."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have the logs of all servers kept until the next run."""
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(LOGS, ignore_errors=True)
+    os.environ["DEMO_LOGS"] = str(LOGS)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Brokers and timeouts of Kafka's own take longer than the limit of a unit test."""
-    allow(TEST_SECONDS, Path(__file__).parent, items)
+    """Brokers and timeouts of Kafka's own take longer than the limit of a unit test.
+
+    The files that take longest come first. A worker runs the tests of one group, which is a file; the audits are one,
+    as they share a Spark.
+    """
+    allow(TEST_SECONDS, HERE, items)
+    items.sort(key=_rank)
+    for item in items:
+        name = "audits" if item.path.match("spark/test_audit*.py") else str(item.path.relative_to(HERE.parent))
+        item.add_marker(pytest.mark.xdist_group(name))
+        item.add_marker(pytest.mark.filterwarnings(SOCKETS))
+
+
+def _rank(item: pytest.Item) -> int:
+    for rank, name in enumerate(LONGEST):
+        if HERE in item.path.parents and name in {item.path.stem, item.path.parent.name}:
+            return rank
+    return len(LONGEST)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say beside a failure where the logs of the servers are that ran."""
+    report = yield
+    if report.failed:
+        running = {group.logs.name for group in ProcessGroup.open}
+        ended = {each.name for each in LOGS.glob("*") if each.stat().st_mtime > call.start}
+        report.sections.append(("logs of servers", "".join(f"build/logs/{name}\n" for name in sorted(running | ended))))
+    return report
+
+
+def in_proof(*parameters: T) -> list[ParameterSet]:
+    """Parameters, such as further versions, that ``make test`` leaves to ``make proof``."""
+    return [pytest.param(each, marks=pytest.mark.proof) for each in parameters]
+
+
+EACH_VERSION = [VERSIONS[0], *in_proof(*VERSIONS[1:])]
 
 
 def cluster_of(version: str, brokers: int = 1, **options: Any) -> KafkaCluster:
@@ -71,7 +126,7 @@ def clusters() -> Iterator[Callable[..., KafkaCluster]]:
         yield get
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=EACH_VERSION)
 def kafka(request: pytest.FixtureRequest, clusters: Callable[..., KafkaCluster]) -> KafkaCluster:
     """One broker, of each version in turn."""
     return clusters(request.param)
@@ -83,7 +138,7 @@ def kafka_4(clusters: Callable[..., KafkaCluster]) -> KafkaCluster:
     return clusters(VERSIONS[0])
 
 
-@pytest.fixture(params=[RdkafkaProducer, JavaProducer], ids=["rdkafka", "java"])
+@pytest.fixture(params=[JavaProducer, *in_proof(RdkafkaProducer)], ids=["java", "rdkafka"])
 def make_producer(request: pytest.FixtureRequest) -> ProducerClass:
     """Each client generation in turn: a class to be called with ``(cluster, transactional_id, timeout=...)``."""
     made: ProducerClass = request.param

@@ -79,7 +79,7 @@ def committed(bootstrap: str, topic: str, partitions: int) -> int:
     )
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     seen, ended = 0, 0
-    until = Deadline.after(30)
+    until = Deadline.after(180)
     while ended < partitions and not until.over:
         for message in consumer.consume(100, 1.0):
             ended += message.error() is not None

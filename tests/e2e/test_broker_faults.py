@@ -19,7 +19,7 @@ from demo.workloads.producers import Producer, ProducerClass, ProducerError, Rdk
 from exporter import catalogue
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline
-from tests.e2e.conftest import EnterContext, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 
 OPTIONS = ("--cluster.name", "weather", "--lso.stall-after", "4s")
 OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "5s", "KAFKA_EOS_CLUSTERS__0__GROUPS__INTERVAL": "5s"}
@@ -45,7 +45,7 @@ def _application(producer: Producer) -> str:
     return producer.transactional_id.rpartition("-")[0]
 
 
-@pytest.mark.parametrize("how", ["stop", "kill"])
+@pytest.mark.parametrize("how", [*in_proof("stop"), "kill"])
 def test_counters_carry_on_when_the_coordinator_moves(
     how: str,
     three: KafkaCluster,
@@ -67,7 +67,7 @@ def test_counters_carry_on_when_the_coordinator_moves(
     try:
         producer.run(5, topic)
         producer.run(2, topic, commit=False)
-        metrics = agent.wait_until(lambda seen: _committed(seen, application) == 9, timeout=60)
+        metrics = agent.wait_until(lambda seen: _committed(seen, application) == 9)
         assert metrics.value(catalogue.PRODUCER_FENCES_TOTAL, application=application) == 0
         assert metrics.value(catalogue.PRODUCER_INITS_TOTAL, application=application) == 1
         agent.wait_until(
@@ -82,14 +82,14 @@ def test_counters_carry_on_when_the_coordinator_moves(
         coordinator.start()
         three.wait_ready()
     producer.run(1, topic)
-    metrics = agent.wait_until(lambda seen: _committed(seen, application) == 10, timeout=60)
+    metrics = agent.wait_until(lambda seen: _committed(seen, application) == 10)
     found = {
         outcome: metrics.value(catalogue.TRANSACTIONS_TOTAL, application=application, outcome=outcome)
         for outcome in catalogue.OUTCOMES
     }
     assert found == producer.counts.outcomes()
     assert metrics.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 0
-    agent.wait_until(lambda seen: all(sample.value == 1 for sample in seen.samples(catalogue.SOURCE_UP)), timeout=60)
+    agent.wait_until(lambda seen: all(sample.value == 1 for sample in seen.samples(catalogue.SOURCE_UP)))
 
 
 def test_a_transaction_whose_markers_cannot_be_written_is_completing_and_never_hanging(
@@ -111,7 +111,7 @@ def test_a_transaction_whose_markers_cannot_be_written_is_completing_and_never_h
     try:
         commit.start()
         metrics = agent.wait_until(
-            lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, topic=topic, kind="completing"), timeout=60
+            lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, topic=topic, kind="completing")
         )
         blockers = metrics.samples(catalogue.LSO_BLOCKER_INFO, topic=topic)
         assert [sample.labels["transactional_id"] for sample in blockers] == [f"{application}-1"]
@@ -123,7 +123,7 @@ def test_a_transaction_whose_markers_cannot_be_written_is_completing_and_never_h
     finally:
         stopped.start()
         three.wait_ready()
-    metrics = agent.wait_until(lambda seen: _committed(seen, application) == 1, timeout=60)
+    metrics = agent.wait_until(lambda seen: _committed(seen, application) == 1)
     agent.wait_until(lambda seen: seen.value(catalogue.STALLED_PARTITIONS, topic=topic) == 0)
     commit.join(30)
 
@@ -156,9 +156,10 @@ def test_a_paused_broker_costs_its_own_samples_only(
     finally:
         paused.resume()
         three.wait_ready()
-    agent.wait_until(lambda seen: all(sample.value == 1 for sample in seen.samples(catalogue.SOURCE_UP)), timeout=90)
+    agent.wait_until(lambda seen: all(sample.value == 1 for sample in seen.samples(catalogue.SOURCE_UP)))
 
 
+@pytest.mark.proof
 def test_with_one_coordinator_stopped_the_kind_is_unknown_until_it_is_back(
     start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
@@ -173,7 +174,7 @@ def test_with_one_coordinator_stopped_the_kind_is_unknown_until_it_is_back(
         _until(lambda: _leader(kafka, topic, 0) == kafka.brokers[0].id)
         make_orphan(kafka, topic)
         agent = start_agent("--bootstrap-server", kafka.bootstrap, *OPTIONS, environment=OFTEN)
-        metrics = agent.wait_until(lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, topic=topic), timeout=60)
+        metrics = agent.wait_until(lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, topic=topic))
         since = time.monotonic()
         while time.monotonic() - since < 50:  # longer than two rounds of a proof take
             metrics = agent.metrics()
@@ -185,12 +186,10 @@ def test_with_one_coordinator_stopped_the_kind_is_unknown_until_it_is_back(
         assert offline is not None
         assert 0 < offline < 50
         kafka.brokers[1].start()
-        agent.wait_until(
-            lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, topic=topic, kind="hanging"), timeout=120
-        )
+        agent.wait_until(lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, topic=topic, kind="hanging"))
 
 
-@pytest.mark.parametrize("ending", ["stop", "kill"])
+@pytest.mark.parametrize("ending", [*in_proof("stop"), "kill"])
 def test_an_agent_that_was_away_counts_what_it_missed(
     ending: str,
     kafka_4: KafkaCluster,
@@ -264,7 +263,7 @@ def test_a_deleted_topic_leaves_no_series_and_no_fault(
     agent = start_agent("--bootstrap-server", kafka_4.bootstrap, *OPTIONS, environment=OFTEN)
     agent.wait_until(lambda seen: seen.samples(catalogue.TOPIC_LSO_LAG_OFFSETS, topic=topic))
     kafka_4.delete_topic(topic)
-    metrics = agent.wait_until(lambda seen: not seen.samples(catalogue.TOPIC_LSO_LAG_OFFSETS, topic=topic), timeout=40)
+    metrics = agent.wait_until(lambda seen: not seen.samples(catalogue.TOPIC_LSO_LAG_OFFSETS, topic=topic))
     assert topic not in metrics.text
     assert metrics.value(catalogue.SOURCE_UP, source="lso") == 1
 
@@ -298,7 +297,6 @@ def test_starting_before_kafka_and_with_a_dead_cluster_beside_it(
         kafka.wait_ready()
         metrics = agent.wait_until(
             lambda seen: [s.value for s in seen.samples(catalogue.SOURCE_UP, kafka_cluster="late")] == [1] * 5,
-            timeout=60,
         )
         assert [sample.value for sample in metrics.samples(catalogue.SOURCE_UP, kafka_cluster="dead")] == [0] * 5
         assert agent.get("/-/ready").status == 200

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Self
 
-import pytest
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -18,7 +17,6 @@ from exporter import catalogue
 from exporter.model import Deadline
 from tests.e2e.conftest import StartAgent
 
-pytestmark = pytest.mark.timeout(300)
 Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 

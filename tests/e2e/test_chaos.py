@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.proof
+
 SEED, MINUTES = 1, 4
 MOST_SECONDS = 1500
 """The faults, starting and settling; the rest is for a machine that runs other tests as well."""

@@ -116,7 +116,6 @@ def test_every_boundary_is_reported_and_its_transactions_are_counted(
             and (commits(seen, own) or 0) >= 5
             and seen.value(catalogue.CONNECT_TASK_TRANSACTION_SIZE_RECORDS, **labels(own), stat="avg") is not None
         ),
-        60,
     )
     for connector, support, boundary in (
         (poll, "requested", "poll"),
@@ -163,7 +162,7 @@ def test_a_task_whose_id_somebody_takes_fails_as_fenced_or_of_an_old_epoch(
     running = agent()
     running.wait_until(lambda seen: state(seen, connector) == ["running"])
     keep(JavaProducer(stack.kafka, stack.connect.transactional_id(connector))).init()
-    metrics = running.wait_until(lambda seen: state(seen, connector) == ["failed"], 60)
+    metrics = running.wait_until(lambda seen: state(seen, connector) == ["failed"])
     counted = failures(metrics, connector)
     assert sum(counted.values()) == 1
     assert set(counted) <= {"fenced", "invalid_epoch"}
@@ -271,7 +270,7 @@ def test_a_killed_worker_is_a_fault_and_the_other_one_answers_for_both(
         assert metrics.value(catalogue.SOURCE_UP, source="lso") == 1
     finally:
         killed.start()
-    running.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, source="connect") == 1, 90)
+    running.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, source="connect") == 1)
     stack.connect.wait_tasks(connector, tasks=2, timeout=90)
     stack.connect.delete(connector)
 

@@ -18,6 +18,8 @@ from demo.jvm_agents import JvmAgents
 from exporter import catalogue
 from tests.e2e.conftest import StartAgent
 
+pytestmark = pytest.mark.proof
+
 KEY = "exactly.once.source.support"
 WORKER = "connect_worker_exactly_once"
 OFFSETS = "connect_offsets_topic"
@@ -159,7 +161,6 @@ def test_colliding_ids_are_nobody_elses_and_without_mbeans_nobodys(
             and (commits(seen, "etl-eu", "eu-orders") or 0) > 0
             and (commits(seen, "etl", "copy") or 0) > 0
         ),
-        60,
     )
     assert commits(metrics, "etl", "eu-stock") is None, "the id etl-eu-stock-0 is the task of the other group"
     assert commits(metrics, "etl", "eu-orders") is None

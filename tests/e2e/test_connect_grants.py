@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from demo.cluster import KafkaCluster
 from demo.settings import Security
 from demo.workloads.producers import RdkafkaProducer
-from tests.e2e.conftest import EnterContext
+from tests.e2e.conftest import EnterContext, in_proof
 from tests.schemas import conform
 
 USER = "worker"
@@ -35,7 +35,7 @@ IDEMPOTENT = ("IDEMPOTENT_WRITE", "Cluster", "kafka-cluster")
 Rows = dict[tuple[str, str, str], dict[str, Any]]
 
 
-@pytest.fixture(scope="module", params=["4.3.1", "3.9.2"])
+@pytest.fixture(scope="module", params=["4.3.1", *in_proof("3.9.2")])
 def secured(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     with KafkaCluster(request.param, security=Security.of(USER)) as kafka:
         for topic in TOPICS:

@@ -20,7 +20,7 @@ from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.offsets import Isolation, end_offsets, log_end_offsets
 from exporter.model import Deadline, TopicPartition
-from tests.e2e.conftest import VERSIONS, EnterContext, StartAgent, cluster_of
+from tests.e2e.conftest import EACH_VERSION, EnterContext, StartAgent, cluster_of
 from tests.e2e.highest_counters import HighestCounters, outcomes_of
 
 KILLS = 4
@@ -34,7 +34,7 @@ def _work(producer: Producer, topic: str, stop: Event) -> None:
 
 def _watch(agent: AgentProcess, shown: HighestCounters, more_than: float) -> None:
     """Scrape until more was committed than that, and look at every scrape."""
-    agent.wait_until(lambda seen: (shown.look(seen), shown.committed > more_than)[1], timeout=60)
+    agent.wait_until(lambda seen: (shown.look(seen), shown.committed > more_than)[1])
 
 
 def test_counters_go_on_over_kills_and_are_never_lower_than_a_scrape_showed(
@@ -68,7 +68,7 @@ def test_counters_go_on_over_kills_and_are_never_lower_than_a_scrape_showed(
         stop.set()
         worker.join()
     truth = {outcome: float(count) for outcome, count in producer.counts.outcomes().items()}
-    metrics = agent.wait_until(lambda seen: outcomes_of(shown.look(seen), application) == truth, timeout=60)
+    metrics = agent.wait_until(lambda seen: outcomes_of(shown.look(seen), application) == truth)
     assert metrics.value(catalogue.PRODUCER_INITS_TOTAL, application=application) == 1
     assert metrics.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 0
     count = metrics.value(f"{catalogue.TRANSACTION_COMPLETION_SECONDS}_count", application=application)
@@ -105,7 +105,7 @@ def test_a_state_folder_that_cannot_be_written_costs_a_log_line_and_is_made_up_f
         assert "is not writable" in agent.log
         folder.unlink()
         commit(5)
-        deadline = Deadline.after(30)
+        deadline = Deadline.after(180)
         # The state of stalls is written at its own interval.
         while not list(folder.glob("*/txnlog.json")) or agent.log.count("is written again") < turn:
             assert poll(deadline), agent.log
@@ -119,7 +119,7 @@ def test_a_state_folder_that_cannot_be_written_costs_a_log_line_and_is_made_up_f
     assert outcomes_of(metrics, application)["committed"] == producer.counts.outcomes()["committed"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", EACH_VERSION)
 def test_the_log_end_is_beyond_the_high_watermark_while_a_follower_is_paused(version: str) -> None:
     """What an outcome waits for, on both versions: ListOffsets of the debugging consumer."""
     with cluster_of(version, 3, heap_mb=320) as kafka:
@@ -132,22 +132,22 @@ def test_the_log_end_is_beyond_the_high_watermark_while_a_follower_is_paused(ver
             place = TopicPartition("t", 0)
 
             def ends() -> tuple[int | None, int | None]:
-                until = Deadline.after(10.0)
+                until = Deadline.after(180)
                 metadata = client.metadata(until, ["t"])
                 high = end_offsets(client, metadata, [place], Isolation.READ_UNCOMMITTED, until)
                 return high.values.get(place), log_end_offsets(client, metadata, [place], until).values.get(place)
 
             _send(producer, 3)
-            until = Deadline.after(30.0)
+            until = Deadline.after(180)
             while ends() != (3, 3):
                 assert poll(until, 0.2), f"both ends are {ends()}"
-            known = client.metadata(Deadline.after(10.0), ["t"]).topics["t"][0]
+            known = client.metadata(Deadline.after(60.0), ["t"]).topics["t"][0]
             follower = next(each for each in known.replicas if each != known.leader)
             kafka.broker(follower).pause()
             _send(producer, 4)
             assert ends() == (3, 7)
             kafka.broker(follower).resume()
-            until = Deadline.after(30.0)
+            until = Deadline.after(180)
             while ends() != (7, 7):
                 assert poll(until, 0.2), f"both ends are {ends()}"
         finally:

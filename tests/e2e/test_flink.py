@@ -17,12 +17,11 @@ from demo.flink import FlinkJob, Naming
 from demo.processes import poll
 from exporter import catalogue
 from exporter.model import Deadline
-from tests.e2e.conftest import EnterContext, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 
 INTERVAL = 6.0
 STALL_AFTER = 3
 OPTIONS = ("--cluster.name", "flink", "--lso.stall-after", f"{STALL_AFTER}s")
-pytestmark = pytest.mark.timeout(600)
 
 OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__INTERVAL": "1s"}
 DESTRUCTIVE = ("forceTerminateTransaction", " abort ")
@@ -38,7 +37,7 @@ def stalls(agent: AgentProcess, topic: str) -> list[Any]:
 
 def completes(job: FlinkJob, more_than: int = 0) -> None:
     """Wait until the job has completed another checkpoint, with a number above this."""
-    before, until = job.last_checkpoint, Deadline.after(90)
+    before, until = job.last_checkpoint, Deadline.after(180)
     while (last := job.last_checkpoint) is None or last == before or int(last.name.split("-")[1]) <= more_than:
         assert poll(until), job.child.tail(40)
 
@@ -74,7 +73,7 @@ def nothing_is_lost_or_twice(kafka: KafkaCluster, topic: str, splits: int) -> No
     consumer.subscribe([topic])
     numbers: set[int] = set()
     wanted: set[int] = set()
-    until = Deadline.after(90)
+    until = Deadline.after(180)
     try:
         while not wanted or not wanted <= numbers:
             assert not until.over, (len(numbers), left, sorted(wanted - numbers)[:20])
@@ -99,7 +98,7 @@ def runs(numbers: set[int], splits: int) -> set[int]:
     return {each for begin in begins for each in range(begin, max(n for n in numbers if n // part * part == begin) + 1)}
 
 
-@pytest.mark.parametrize("naming", ["INCREMENTING", "POOLING"])
+@pytest.mark.parametrize("naming", ["INCREMENTING", *in_proof("POOLING")])
 def test_a_job_that_dies_after_a_checkpoint_is_reported_its_deadline_and_loses_nothing(
     kafka_4: KafkaCluster, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str], naming: Naming
 ) -> None:
@@ -109,11 +108,11 @@ def test_a_job_that_dies_after_a_checkpoint_is_reported_its_deadline_and_loses_n
     agent = start_agent("--bootstrap-server", kafka_4.bootstrap, *OPTIONS, environment=OFTEN)
     interval = catalogue.FLINK_CHECKPOINT_INTERVAL_SECONDS
     agent.wait_until(
-        lambda now: (now.value(interval, transactional_id_prefix=prefix) or 0) == pytest.approx(INTERVAL, rel=0.4), 180
+        lambda now: (now.value(interval, transactional_id_prefix=prefix) or 0) == pytest.approx(INTERVAL, rel=0.4)
     )
 
     # Before its rhythm was known, a wait was a stall, and the last read of the offsets may be of that time.
-    agent.wait_until(lambda _: not stalls(agent, topic), 10)
+    agent.wait_until(lambda _: not stalls(agent, topic))
 
     # Healthy: the last stable offset does not move for most of the time, and that is no stall.
     waits, until = 0, Deadline.after(2 * INTERVAL)
@@ -132,11 +131,10 @@ def test_a_job_that_dies_after_a_checkpoint_is_reported_its_deadline_and_loses_n
     completes(job)
     job.kill()
     deadline = catalogue.FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS
-    seen = agent.wait_until(lambda now: now.samples(deadline, application=prefix, precommitted="proven"), 60)
-    assert seen.value(catalogue.LSO_HOLDER_DUE_TIMESTAMP_SECONDS, application=prefix, severity="critical") in {
-        None,
-        float("inf"),
-    }
+    seen = agent.wait_until(lambda now: now.samples(deadline, application=prefix, precommitted="proven"))
+    # One for each transaction that holds a partition: those of two subtasks, at times.
+    dues = seen.samples(catalogue.LSO_HOLDER_DUE_TIMESTAMP_SECONDS, application=prefix, severity="critical")
+    assert {due.value for due in dues} <= {float("inf")}, "a restart may still commit what they hold"
     agent.wait_until(lambda _: stalls(agent, topic))
     for stall in stalls(agent, topic):
         step = stall["next_step"]
@@ -152,7 +150,7 @@ def test_a_job_that_dies_after_a_checkpoint_is_reported_its_deadline_and_loses_n
     # Started from that checkpoint, it commits what was precommitted.
     job.release()
     job.start()
-    agent.wait_until(lambda now: not now.samples(deadline, application=prefix), 60)
+    agent.wait_until(lambda now: not now.samples(deadline, application=prefix))
     nothing_is_lost_or_twice(kafka_4, topic, splits=2)
     seen = agent.metrics()
     assert seen.samples(catalogue.FLINK_LOSS_TIMESTAMP_SECONDS, application=prefix) == []
@@ -168,13 +166,13 @@ def test_a_job_that_is_not_started_in_time_loses_what_it_precommitted(
     job = keep(FlinkJob(kafka_4, topic, prefix, "INCREMENTING", interval=2, timeout=30, parallelism=1))
     agent = start_agent("--bootstrap-server", kafka_4.bootstrap, *OPTIONS, environment=OFTEN)
     interval = catalogue.FLINK_CHECKPOINT_INTERVAL_SECONDS
-    agent.wait_until(lambda now: now.value(interval, transactional_id_prefix=prefix), 120)
+    agent.wait_until(lambda now: now.value(interval, transactional_id_prefix=prefix))
     job.hold()
     completes(job)
     number = str(int((job.last_checkpoint or job.checkpoints).name.split("-")[1]))
     job.kill()
     loss = catalogue.FLINK_LOSS_TIMESTAMP_SECONDS
-    seen = agent.wait_until(lambda now: now.samples(loss, application=prefix), 90)
+    seen = agent.wait_until(lambda now: now.samples(loss, application=prefix))
     (sample,) = seen.samples(loss, application=prefix)
     assert sample.labels["checkpoint"] == number
     (place,) = seen.samples(catalogue.FLINK_LOSS_INFO, application=prefix)

@@ -63,15 +63,15 @@ def test_a_full_disk_costs_a_note_and_neither_a_count_nor_a_stall_nor_the_agent(
         producer.run(5, topic)
         producer.run(2, topic, commit=False)
         truth = {outcome: float(count) for outcome, count in producer.counts.outcomes().items() if count}
-        return agent.wait_until(lambda seen: outcomes(seen, application) == truth, timeout=60)
+        return agent.wait_until(lambda seen: outcomes(seen, application) == truth)
 
     def since(agent: AgentProcess) -> float:
-        seen = agent.wait_until(lambda seen: seen.samples(SINCE, topic=held), timeout=60)
+        seen = agent.wait_until(lambda seen: seen.samples(SINCE, topic=held))
         return seen.samples(SINCE, topic=held)[0].value
 
     work(agent)
     began = since(agent)
-    deadline = Deadline.after(60)
+    deadline = Deadline.after(180)
     while not disk.run('ls "$0"/*/txnlog.json').stdout:
         assert poll(deadline, 0.2), agent.log
 

@@ -22,8 +22,8 @@ MEMBERS = catalogue.GROUP_MEMBERS
 CHECK = catalogue.POSTURE_CHECK
 VERSION = "4.3.1"
 SHARE = {"share.coordinator.state.topic.replication.factor": "1", "share.coordinator.state.topic.min.isr": "1"}
-COMMAND_SECONDS = 60.0
-WAIT_SECONDS = 90.0
+COMMAND_SECONDS = 180.0
+WAIT_SECONDS = 240.0
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from tests.e2e.ending_lines import LOOKS, QUIET_SECONDS, EndingResult, committed
 
 USER = "eos"
 LOG = "__transaction_state"
-PROVEN_SECONDS = 70.0
+PROVEN_SECONDS = 180.0
 
 
 # --- What is denied ---

@@ -106,14 +106,13 @@ def test_a_marker_that_is_not_replicated_is_completing_and_the_missing_replica_i
     try:
         commit.start()
         kind = {"topic": held, "kind": "completing"}
-        agent.wait_until(lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, **kind), timeout=60)
+        agent.wait_until(lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, **kind))
         missing = {"waits_for": "not_replicated", "missing_replicas": [follower.id], "min_insync_replicas": 2}
         agent.wait_until(
             lambda _: (
                 [missing.items() <= (each["blocker"]["completion"] or {}).items() for each in stalls(agent, held)]
                 == [True]
             ),
-            timeout=60,
         )
         (stall,) = stalls(agent, held)
         assert stall["blocker"]["transactional_id"] == f"{name}-1"
@@ -124,7 +123,7 @@ def test_a_marker_that_is_not_replicated_is_completing_and_the_missing_replica_i
         assert stalls(agent, free) == []
     finally:
         follower.resume()
-    agent.wait_until(lambda seen: seen.value(catalogue.STALLED_PARTITIONS, topic=held) == 0, timeout=60)
+    agent.wait_until(lambda seen: seen.value(catalogue.STALLED_PARTITIONS, topic=held) == 0)
     commit.join(60)
 
 

@@ -58,7 +58,7 @@ def group_of(kafka: KafkaCluster, topic: str, group: str, isolation: str) -> Ite
     reading = threading.Thread(target=run, daemon=True)
     reading.start()
     try:
-        until = Deadline.after(60)
+        until = Deadline.after(180)
         while not is_beyond(kafka, topic, group):
             assert poll(until, 0.2), "the group is not beyond the last stable offset"
         yield
@@ -116,7 +116,6 @@ def test_a_group_that_reads_uncommitted_gives_itself_away(
             assert posture(kafka_4)["group_isolation", group] == "failed"
             agent.wait_until(
                 lambda seen: seen.value(catalogue.POSTURE_CHECK, check="group_isolation", subject=group) == 0,
-                timeout=60,
             )
         finally:
             over.set()

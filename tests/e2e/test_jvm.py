@@ -27,7 +27,7 @@ from exporter.jvm.mbeans import MBeanQuery
 from exporter.jvm.reader import reader_for
 from exporter.model import Deadline, Reason
 from exporter.sources import brokers, producers
-from tests.e2e.conftest import EnterContext, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 
 BROKER = "broker-1"
 READ_SECONDS = 30.0
@@ -47,7 +47,7 @@ class Jvms:
     def scrape(self, name: str, queries: tuple[MBeanQuery, ...], spelling: str) -> JvmAnswer:
         """The answer with these rules; the agent rereads them once their file is a second newer."""
         self.agents.use(name, RULES / f"{spelling}.yml")
-        until = Deadline.after(20)
+        until = Deadline.after(180)
         target = JvmTarget(AgentKind.JMX_EXPORTER, Endpoint(self.agents.jmx_exporter(name)), spelling)
         while not (answer := _read(target, queries)).values:
             assert poll(until, 0.3), f"no values in the spelling {spelling}: {answer.faults}"
@@ -58,7 +58,7 @@ def _read(target: JvmTarget, queries: tuple[MBeanQuery, ...]) -> JvmAnswer:
     return reader_for(target).read(queries, Deadline.after(READ_SECONDS))
 
 
-@pytest.fixture(scope="module", params=[("4.3.1", "1.0.1"), ("3.9.2", "0.20.0")], ids="-".join)
+@pytest.fixture(scope="module", params=[("4.3.1", "1.0.1"), *in_proof(("3.9.2", "0.20.0"))], ids="-".join)
 def jvms(request: pytest.FixtureRequest) -> Iterator[Jvms]:
     """Two generations of Kafka, and of the jmx_exporter: from 1.0 on its counters end in ``_total``."""
     version, jmx_exporter = request.param
@@ -129,7 +129,7 @@ def test_the_rule_that_a_note_gives_shows_what_was_missing(jvms: Jvms, tmp_path:
     file.write_text(yaml.safe_dump(rules, sort_keys=False))
     jvms.agents.use(BROKER, file)
     target = JvmTarget(AgentKind.JMX_EXPORTER, Endpoint(jvms.agents.jmx_exporter(BROKER)))
-    until = Deadline.after(20)
+    until = Deadline.after(180)
     while _read(target, brokers.QUERIES).missing:
         assert poll(until, 0.3)
 
@@ -272,7 +272,7 @@ def test_a_librdkafka_producer_reports_its_state_itself(
     producer.begin()
     producer.send(topic)
     state = catalogue.PRODUCER_TXN_STATE
-    until = Deadline.after(20)
+    until = Deadline.after(180)
     while not agent.metrics().samples(state, client_id=transactional_id, state="in_transaction"):
         producer.flush()  # librdkafka gives statistics only while it is polled
         producer.send(topic)

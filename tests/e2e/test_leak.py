@@ -14,6 +14,8 @@ from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from tests.e2e.conftest import StartAgent
 
+pytestmark = pytest.mark.proof
+
 FORGETFUL = {
     # Longer than three producers take on a busy machine: an application whose last id expired begins at 0 again.
     "transactional.id.expiration.ms": "5000",
@@ -42,7 +44,6 @@ def _held(agent: AgentProcess, metrics: Metrics) -> HeldResources:
     return HeldResources(len(list((process / "task").iterdir())), len(list((process / "fd").iterdir())), len(ours))
 
 
-@pytest.mark.timeout(300)
 def test_threads_descriptors_and_series_stay_flat(start_agent: StartAgent, fresh: Callable[[str], str]) -> None:
     with KafkaCluster("4.3.1", properties=FORGETFUL) as kafka:
         agent = start_agent("--bootstrap-server", kafka.bootstrap, "--cluster.name", "leak", environment=OFTEN)
@@ -65,7 +66,6 @@ def test_threads_descriptors_and_series_stay_flat(start_agent: StartAgent, fresh
                 lambda seen, topic=topic, application=application: (  # type: ignore[misc]
                     application not in seen.text and topic not in seen.text
                 ),
-                timeout=60,
             )
             after.append(_held(agent, metrics))
         first, last = after[1], after[-1]  # the first round made the internal topics, and what watches them

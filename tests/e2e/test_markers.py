@@ -13,7 +13,7 @@ import pytest
 from demo.cluster import KafkaCluster
 from demo.torn import abort_by_hand
 from demo.workloads.producers import JavaProducer, RdkafkaProducer
-from tests.e2e.conftest import VERSIONS, cluster_of
+from tests.e2e.conftest import EACH_VERSION, cluster_of
 from tests.schemas import conform
 
 COMMAND = [sys.executable, "-m", "exporter"]
@@ -33,8 +33,7 @@ def audit(kafka: KafkaCluster) -> MarkersResult:
     return MarkersResult(done.returncode, conform("audit-markers", json.loads(done.stdout))["clusters"][0])
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.timeout(400)
+@pytest.mark.parametrize("version", EACH_VERSION)
 def test_only_what_was_torn_on_purpose_is_found(version: str, tmp_path: Path) -> None:
     with cluster_of(version) as kafka:
         for topic in ("orders", "payments"):

@@ -22,6 +22,8 @@ from exporter import catalogue
 from exporter.model import Deadline
 from tests.e2e.conftest import StartAgent
 
+pytestmark = pytest.mark.proof
+
 RICH, POOR = "rich", "poor"
 LOG = "__transaction_state"
 RUN_SECONDS = 90.0

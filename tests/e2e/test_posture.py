@@ -112,7 +112,7 @@ def test_the_table_says_what_to_set_and_ignored_checks_are_left_out(place: Postu
 def test_the_agent_exposes_the_same_checks(place: PostureTarget, start_agent: StartAgent) -> None:
     agent = start_agent("--config", str(place.config))
     metrics = agent.wait_until(
-        lambda seen: seen.value(catalogue.POSTURE_CHECK, check="topic_min_isr", subject=POOR) == 0, timeout=60
+        lambda seen: seen.value(catalogue.POSTURE_CHECK, check="topic_min_isr", subject=POOR) == 0
     )
     assert metrics.value(catalogue.POSTURE_CHECK, check="topic_min_isr", subject=GOOD) == 1
     assert metrics.value(catalogue.POSTURE_CHECK, check="transaction_version", subject="prod") == 1
@@ -133,6 +133,7 @@ def test_a_refused_grant_leaves_its_checks_unknown_with_the_grant(tmp_path: Path
         assert done.code in (1, 2)
 
 
+@pytest.mark.proof
 def test_ids_that_are_new_at_every_start_are_found_and_stable_ones_are_not(
     place: PostureTarget, start_agent: StartAgent, fresh: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -141,7 +142,7 @@ def test_ids_that_are_new_at_every_start_are_found_and_stable_ones_are_not(
     watched = {"name": "prod", "kafka": {"bootstrap.servers": place.kafka.bootstrap}, "posture": {"interval": "5s"}}
     config.write_text(json.dumps({"clusters": [watched]}))
     agent = start_agent("--config", str(config))
-    agent.wait_until(lambda seen: seen.value(catalogue.RECENT_APPLICATIONS) is not None, timeout=60)
+    agent.wait_until(lambda seen: seen.value(catalogue.RECENT_APPLICATIONS) is not None)
     for _ in range(4):
         with (
             RdkafkaProducer(place.kafka, f"{restless}-{uuid4()}") as changing,

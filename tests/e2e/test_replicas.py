@@ -20,6 +20,8 @@ from exporter.core.shard import Shard
 from exporter.model import Deadline
 from tests.e2e.conftest import StartAgent
 
+pytestmark = pytest.mark.proof
+
 SHARDS = [Shard(index, 3) for index in range(3)]
 OFTEN = {
     "KAFKA_EOS_CLUSTERS__0__LSO__INTERVAL": "1s",
@@ -146,7 +148,6 @@ def shown(said: dict[Series, float]) -> set[str]:
     return {dict(labels)["application"] for name, labels in said if name.startswith("kafka_eos_open_transaction_")}
 
 
-@pytest.mark.timeout(300)
 def test_three_shards_are_disjoint_and_together_say_what_one_agent_says(
     kafka: KafkaCluster, names: ShardNames, start_agent: StartAgent
 ) -> None:
@@ -167,7 +168,7 @@ def test_three_shards_are_disjoint_and_together_say_what_one_agent_says(
         agent.wait_until(lambda seen: seen.samples(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS))
     # Busy until both agents that tell the coordinators' clock have seen enough new records for it, and then only held
     # up: half of the applications hold partitions, of topics of several shards.
-    until = Deadline.after(60)
+    until = Deadline.after(180)
     for turn in count():
         for at, application in enumerate(applications):
             application.begin(1)

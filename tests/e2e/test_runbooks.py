@@ -13,17 +13,13 @@ from typing import NamedTuple
 import pytest
 
 from demo.cluster import KafkaCluster
+from demo.kafka_tools import CLASSES
 from demo.orphan import make_orphan
 from demo.workloads.producers import RdkafkaProducer
 from exporter import alerts
 from tests.e2e.conftest import EnterContext
 
-TOOLS = {
-    "kafka-transactions.sh": "org.apache.kafka.tools.TransactionsCommand",
-    "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
-    "kafka-get-offsets.sh": "org.apache.kafka.tools.GetOffsetShell",
-}
-"""The class that each of Kafka's scripts starts."""
+TOOLS = ("kafka-transactions.sh", "kafka-topics.sh", "kafka-get-offsets.sh")
 OURS = "kafka-eos-exporter"
 ELSEWHERE = {
     f"{OURS} audit": "needs Spark, and is tried with the audits",
@@ -57,7 +53,7 @@ def typed(kafka: KafkaCluster, line: str, words: Mapping[str, str]) -> RunbookRe
         run = subprocess.run(argv, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False)
     else:
         at = arguments.index("--bootstrap-server")  # the tool's runner gives its own
-        run = kafka.tool(TOOLS[program], *arguments[:at], *arguments[at + 2 :])
+        run = kafka.tool(CLASSES[program], *arguments[:at], *arguments[at + 2 :])
     return RunbookResult(run.returncode, run.stdout + run.stderr)
 
 

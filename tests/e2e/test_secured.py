@@ -22,8 +22,8 @@ from tests.e2e.secured import POOR, ROTATED, USER, Refusal, SecuredBroker, Setti
 from tests.schemas import conform
 
 SOURCES = {"lso", "transactions", "txnlog", "groups", "posture"}
-COMMAND_SECONDS = 90
-WAIT_SECONDS = 90
+COMMAND_SECONDS = 240
+WAIT_SECONDS = 240
 PASSPHRASE = "PLANTED-passphrase"
 
 

@@ -26,7 +26,7 @@ from demo.workloads.outcome_counts import OutcomeCounts
 from demo.workloads.producers import EndedError, JavaProducer, Producer, ProducerClass, RdkafkaProducer
 from exporter.catalogue import TRANSACTIONS_TOTAL
 from exporter.model import Deadline
-from tests.e2e.conftest import EnterContext, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 
 Fresh = Callable[[str], str]
 
@@ -121,6 +121,7 @@ def test_an_orphan_hangs_until_it_is_repaired(kafka: KafkaCluster, fresh: Fresh)
     assert topic not in hanging()
 
 
+@pytest.mark.proof
 def test_three_brokers_go_on_when_one_is_killed_and_it_comes_back_on_its_port(fresh: Fresh, keep: EnterContext) -> None:
     cluster = keep(KafkaCluster(brokers=3))
     topic = fresh("orders")
@@ -140,6 +141,7 @@ def test_three_brokers_go_on_when_one_is_killed_and_it_comes_back_on_its_port(fr
     assert broker.running
 
 
+@pytest.mark.proof
 def test_a_paused_broker_is_connected_and_silent(keep: EnterContext) -> None:
     cluster = keep(KafkaCluster())
     cluster.brokers[0].pause()
@@ -149,7 +151,7 @@ def test_a_paused_broker_is_connected_and_silent(keep: EnterContext) -> None:
     assert set(cluster.admin().list_topics(timeout=10).brokers) == {1}
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", *in_proof("PLAIN")])
 def test_a_user_sees_what_it_is_allowed_and_no_more(mechanism: str, keep: EnterContext) -> None:
     cluster = keep(KafkaCluster(security=Security.of("eos", mechanism=mechanism)))
     cluster.create_topic("orders")
@@ -208,7 +210,7 @@ def test_the_brokers_die_with_an_owner_that_is_killed(tmp_path: Path) -> None:
         brokers = _java_processes_of(tmp_path)
         assert len(brokers) == 1
         owner.send_signal(signal.SIGKILL)
-    until = Deadline.after(10)
+    until = Deadline.after(180)
     while _java_processes_of(tmp_path) and poll(until):
         pass
     assert _java_processes_of(tmp_path) == []
@@ -232,7 +234,7 @@ def _write_one(producer: Producer, topic: str) -> None:
 
 
 def _until_ended_by_the_coordinator(cluster: KafkaCluster, transactional_id: str) -> None:
-    until = Deadline.after(30)
+    until = Deadline.after(180)
     while "CompleteAbort" not in cluster.transactions_tool("describe", "--transactional-id", transactional_id).stdout:
         assert poll(until), "the coordinator did not end the transaction"
 

@@ -11,7 +11,7 @@ from demo.cluster import KafkaCluster
 from demo.orphan import make_orphan
 from demo.settings import Security
 from demo.workloads.producers import ProducerClass, RdkafkaProducer
-from tests.e2e.conftest import VERSIONS, EnterContext, cluster_of
+from tests.e2e.conftest import EACH_VERSION, EnterContext, cluster_of
 from tests.e2e.ending_lines import EndingResult
 from tests.e2e.ending_lines import command as run
 
@@ -22,7 +22,7 @@ def look(kafka: KafkaCluster, *words: str) -> EndingResult:
     return run("transactions", *words, "--bootstrap-server", kafka.bootstrap)
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=EACH_VERSION)
 def own_kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """A cluster of its own: these looks see everything that is open on it."""
     with cluster_of(request.param) as cluster:

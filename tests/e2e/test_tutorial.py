@@ -15,15 +15,12 @@ import pytest
 
 from demo.cluster import KafkaCluster
 from demo.jars import library
+from demo.kafka_tools import CLASSES
 from demo.processes import java, poll
 from demo.settings import free_ports
 from exporter.model import Deadline
 
 TEXT = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
-TOOLS = {
-    "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
-    "kafka-producer-perf-test.sh": "org.apache.kafka.tools.ProducerPerformance",
-}
 WAIT_SECONDS = 120
 
 
@@ -47,8 +44,8 @@ class Shell:
 
     def argv(self, words: list[str]) -> list[str]:
         program, *rest = (word.replace("localhost:9092", self._kafka.bootstrap) for word in words)
-        if program in TOOLS:
-            return java(128, library(self._kafka.version), TOOLS[program], *rest)
+        if program in CLASSES:
+            return java(128, library(self._kafka.version), CLASSES[program], *rest)
         assert program == "kafka-eos-exporter"
         # The port that the tutorial uses may be taken here.
         more = {"run": [f"--web.listen-address=127.0.0.1:{self._port}"], "top": [f"http://127.0.0.1:{self._port}"]}

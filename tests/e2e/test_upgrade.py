@@ -14,10 +14,11 @@ from exporter import catalogue
 from tests.e2e.conftest import EnterContext, StartAgent
 from tests.e2e.highest_counters import HighestCounters, outcomes_of
 
+pytestmark = pytest.mark.proof
+
 OLD, NEW = "3.9.2", "4.3.1"
 
 
-@pytest.mark.timeout(400)
 def test_counts_and_open_transactions_go_on_over_an_upgrade_of_the_brokers(
     start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -50,7 +51,7 @@ def test_counts_and_open_transactions_go_on_over_an_upgrade_of_the_brokers(
         for each in producers:
             for outcome, count in each.counts.outcomes().items():
                 truth[outcome] += count
-        seen = agent.wait_until(lambda seen: outcomes_of(shown.look(seen), application) == truth, timeout=60)
+        seen = agent.wait_until(lambda seen: outcomes_of(shown.look(seen), application) == truth)
         assert seen.value(catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, application=held) == begun
 
     work()
@@ -63,7 +64,6 @@ def test_counts_and_open_transactions_go_on_over_an_upgrade_of_the_brokers(
     assert done.returncode == 0, done.stdout + done.stderr
     agent.wait_until(
         lambda seen: [each.labels["transaction_version"] for each in seen.samples(catalogue.CLUSTER_INFO)] == ["2"],
-        timeout=90,
     )
     producers.append(keep(JavaProducer(kafka, f"{application}-3")))
     producers[-1].init()
@@ -73,8 +73,8 @@ def test_counts_and_open_transactions_go_on_over_an_upgrade_of_the_brokers(
     epochs = {each.producer_epoch for each in transaction_log(kafka, f"{application}-3")}
     assert len(epochs) > 4, "a client of Transactions V2 has an epoch for each transaction"
     waiting.commit()
-    seen = agent.wait_until(lambda seen: outcomes_of(seen, held)["committed"] == 1, timeout=60)
+    seen = agent.wait_until(lambda seen: outcomes_of(seen, held)["committed"] == 1)
     assert outcomes_of(seen, held) == dict.fromkeys(catalogue.OUTCOMES, 0.0) | {"committed": 1.0}
     assert seen.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 0
     assert seen.value(catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL) == 0
-    agent.wait_until(lambda seen: all(each.value for each in seen.samples(catalogue.SOURCE_UP)), timeout=60)
+    agent.wait_until(lambda seen: all(each.value for each in seen.samples(catalogue.SOURCE_UP)))

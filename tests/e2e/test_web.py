@@ -28,8 +28,8 @@ from exporter.model import Deadline
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "web.yml"
 USER, PASSWORD = "prometheus", "change-me"
 NOBODY_THERE = "127.0.0.1:1"
-WAIT_SECONDS = 60.0
-CALL_SECONDS = 5.0
+WAIT_SECONDS = 180.0
+CALL_SECONDS = 30.0
 
 
 @pytest.fixture

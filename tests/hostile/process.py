@@ -19,7 +19,7 @@ from pathlib import Path
 import zstandard
 
 MEMORY_MB = 256
-SECONDS = 150
+SECONDS = 300
 TOKEN = "t0ken"
 
 

@@ -59,8 +59,8 @@ JVMS_OF_EACH_KIND = 3
 """When all attack at once."""
 
 
+@pytest.mark.proof  # one after the other what the test below has at once
 @pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.timeout(2 * SECONDS)
 def test_no_attack_ends_the_agent_in_256_mb(attack: str, tmp_path: Path, hostile: int) -> None:
     folders(tmp_path)
     config = settings(tmp_path, hostile)
@@ -93,7 +93,6 @@ def test_no_attack_ends_the_agent_in_256_mb(attack: str, tmp_path: Path, hostile
     assert "Traceback" not in agent.log
 
 
-@pytest.mark.timeout(3 * SECONDS)
 def test_all_attacks_at_once_do_not_end_the_agent_in_256_mb(tmp_path: Path, hostile: int) -> None:
     folders(tmp_path)
     config = settings(tmp_path, hostile)

@@ -62,7 +62,6 @@ except ConfigError as error:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.timeout(300)
 def test_a_megabyte_of_settings_is_read_or_refused_soon(shape: str, tmp_path: Path) -> None:
     path = tmp_path / "settings.yml"
     path.write_text(SHAPES[shape])

@@ -28,8 +28,6 @@ RUN_SECONDS = 120
 PACKAGED = ("alerts", "dashboards", "exporter", "pyproject.toml")
 LINKED = ("exporter/alerts", "exporter/dashboards")
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture(scope="module")
 def wheel() -> zipfile.ZipFile:

@@ -32,9 +32,6 @@ SAMPLE = 40
 """Every so-maniest mutant is tried with each run of the tests; ``make mutants`` tries all."""
 
 
-pytestmark = pytest.mark.timeout(300)
-
-
 def of(name: str) -> list[Case]:
     return [each for each in CASES if each.alert.split()[0] == name]
 

@@ -21,8 +21,6 @@ RULES: dict[str, Any] = bare(yaml.safe_load(rules_file(GROUPED)))
 BIG = 60
 """Cases with more series than this take long, and say nothing more of labels."""
 
-pytestmark = pytest.mark.timeout(300)
-
 
 def elsewhere(case: Case) -> Case:
     """The case in two namespaces with the same clusters, and in another environment, which is not watched."""

@@ -23,8 +23,6 @@ from exporter.commands.generate_dashboards import files
 Mixin = dict[str, Any]
 KEYS = "{ alerts: m.prometheusAlerts, rules: m.prometheusRules, dashboards: m.grafanaDashboards }"
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -23,8 +23,6 @@ SHARDS = [Shard(index, 3) for index in range(3)]
 SHARED_OUT = {"lso": "topic", "groups": "group", "txnlog": "application", "transactions": "application"}
 """The label by which the families of a source are shared out; what lacks it is the first shard's."""
 
-pytestmark = pytest.mark.timeout(300)
-
 
 def twice(series: Series) -> Iterator[Series]:
     """As another replica sees it, too, which Prometheus scrapes as another target."""

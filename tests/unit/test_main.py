@@ -24,7 +24,6 @@ def imports_the_agent(pid: int) -> bool:
     return "pydantic_core" in Path(f"/proc/{pid}/maps").read_text()
 
 
-@pytest.mark.timeout(120)
 def test_a_sighup_while_the_agent_is_still_being_imported_is_heeded_once_it_runs() -> None:
     argv = [sys.executable, "-m", "exporter", "run", "--bootstrap-server", "127.0.0.1:1"]
     with subprocess.Popen(

@@ -15,7 +15,7 @@ from exporter.audit_result.result import AuditResult, Finding
 from exporter.jobs.audit.definition import Audit
 from exporter.jobs.audit.outcome import AuditReport, AuditSettings, audit_once
 from exporter.jobs.audit.read import TopicAccess
-from exporter.jobs.session import POSTGRESQL, kafka_connector, spark_session
+from exporter.jobs.session import POSTGRESQL, kafka_connector, spark_module, spark_session
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SECONDS = 30.0
-AVRO = "org.apache.spark:spark-avro_2.13:4.0.0"
 
 
 class PlannedRecord(NamedTuple):
@@ -56,7 +55,7 @@ def auditor(kafka: KafkaCluster) -> Iterator[Auditor]:
     """A Spark of two cores with all that an audit may need."""
     properties = Properties.parse(kafka.client_properties())
     client = ClusterClient(properties)
-    packages = [kafka_connector(), AVRO, POSTGRESQL]
+    packages = [kafka_connector(), spark_module("spark-avro"), POSTGRESQL]
     # Few records, many small stages: one task each is what they need.
     conf = {"spark.sql.ansi.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
     try:

@@ -66,13 +66,13 @@ def spark_stage(clusters: Callable[..., KafkaCluster]) -> Iterator[SparkStage]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def audits(clusters: Callable[..., KafkaCluster]) -> Iterator[Auditor]:
     with auditor(clusters("4.3.1")) as one:
         yield one
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     with Postgres() as server:
         yield server

@@ -27,9 +27,6 @@ from exporter.model import Deadline
 from tests.e2e.conftest import EnterContext, StartAgent
 from tests.e2e.spark.auditing import Auditor, PlannedRecord, by_kind, part, places, write
 
-# pyspark leaves the sockets of collected frames and of its gateway to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore:Exception ignored in.*socket:pytest.PytestUnraisableExceptionWarning")
-
 Fresh = Callable[[str], str]
 ID = "get_json_object(value, '$.id')"
 COMMAND = [sys.executable, "-m", "exporter"]
@@ -291,7 +288,7 @@ def test_the_command_prints_the_result_and_the_agent_shows_it(
     assert [(each.kind, each.count) for each in result.findings] == [("duplicate", 1)]
     assert "sesame" not in done.stdout + done.stderr
     name = {"kafka_cluster": "prod", "audit": "handed-in", "topic": topic}
-    agent.wait_until(lambda page: page.value(catalogue.AUDIT_FINDINGS, kind="duplicate", **name) == 1, 60)
+    agent.wait_until(lambda page: page.value(catalogue.AUDIT_FINDINGS, kind="duplicate", **name) == 1)
     assert sorted(each.suffix for each in (tmp_path / "from-files").iterdir()) == [".html", ".json", ".parquet"]
     for wrong, said in (
         (["--topic", "no-such-topic", "--id", "key"], "no-such-topic"),
@@ -303,7 +300,6 @@ def test_the_command_prints_the_result_and_the_agent_shows_it(
         assert said in capsys.readouterr().err
 
 
-@pytest.mark.timeout(900)  # Spark starts twice, and each batch has many small tasks
 def test_an_audit_that_goes_on_finds_a_duplicate_of_an_earlier_batch_once_also_when_it_is_killed(
     audits: Auditor, history: Callable[..., str], keep: EnterContext, tmp_path: Path
 ) -> None:

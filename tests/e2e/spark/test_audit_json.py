@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,13 +12,10 @@ from pyspark.sql import functions as f
 from exporter.jobs.audit.columns import RAW_SCHEMA, Shape, analysed, named
 from exporter.jobs.audit.hashes import Texts, hashed, texts_of
 from exporter.jobs.audit.json_path import path_of, pattern_of
-from exporter.jobs.session import spark_session
+from tests.e2e.spark.auditing import Auditor
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-# pyspark leaves the sockets of collected frames and of its gateway to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore:Exception ignored in.*socket:pytest.PytestUnraisableExceptionWarning")
 
 PATHS = {"$.id": b"%b", "$.a.id": b'{"x":1,"a":%b}', "$.a.b.id": b'{"a":{"b":%b,"y":[]}}'}
 """With the documents that have the path where ``$.id`` is in another one."""
@@ -60,11 +56,9 @@ BYTES = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[SparkSession]:
-    conf = {"spark.sql.ansi.enabled": "false", "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1"}
-    with spark_session("json", master="local[2]", conf=conf) as started:
-        yield started
+@pytest.fixture
+def session(audits: Auditor) -> SparkSession:
+    return audits.session
 
 
 def corpus() -> list[bytes]:

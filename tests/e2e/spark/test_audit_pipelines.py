@@ -27,13 +27,6 @@ from exporter.jobs.session import SessionError
 from exporter.model import Deadline
 from tests.e2e.spark.auditing import Auditor, PlannedRecord, by_kind, part, places, write
 
-# pyspark leaves the sockets of collected frames and of its gateway to the garbage collector.
-# A test is several audits of many small stages each: minutes on a machine that is busy.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Exception ignored in.*socket:pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.timeout(900),
-]
-
 Fresh = Callable[[str], str]
 ID = "get_json_object(value, '$.id')"
 CDC: dict[str, Any] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,10 +17,7 @@ from demo.workloads.producers import EndedError, JavaProducer, RdkafkaProducer
 from exporter.jobs.audit.tables import SinkTable
 from exporter.model import Deadline
 from tests.e2e.conftest import EnterContext
-from tests.e2e.spark.auditing import Auditor, auditor, by_kind, places
-
-# pyspark leaves the sockets of collected frames and of its gateway to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore:Exception ignored in.*socket:pytest.PytestUnraisableExceptionWarning")
+from tests.e2e.spark.auditing import Auditor, by_kind, places
 
 Fresh = Callable[[str], str]
 LINES = 200
@@ -30,12 +27,6 @@ SECONDS = 120.0
 @pytest.fixture(scope="module")
 def kafka(clusters: Callable[..., KafkaCluster]) -> KafkaCluster:
     return clusters("4.3.1")
-
-
-@pytest.fixture(scope="module")
-def audits(kafka: KafkaCluster) -> Iterator[Auditor]:
-    with auditor(kafka) as one:
-        yield one
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 from demo.agent import Metrics
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue as c
@@ -13,8 +11,6 @@ from exporter.model import Metric
 from exporter.words import TerminationReason
 from tests.e2e.conftest import EnterContext
 from tests.e2e.spark.conftest import WAYS, SparkStage
-
-pytestmark = pytest.mark.timeout(600)  # Spark, a JVM of its own, takes its time on a busy machine
 
 TOPIC = "spark-orders"
 EVENTS = ("listener", "event_log", "all")

@@ -93,7 +93,6 @@ def test_any_text_is_settings_or_a_file_error(text: str, suffix: str) -> None:
         ("x.yml", "".join(f"k{at}: 1\n" for at in range(90_000))),
     ],
 )
-@pytest.mark.timeout(60)
 def test_a_hostile_file_takes_seconds_at_most(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
     before = time.process_time()

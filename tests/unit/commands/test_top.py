@@ -26,7 +26,6 @@ from exporter.model import Stalls
 from tests.unit.web.test_status import FINE, STALL, hour, status
 
 # Each wait is for a text or for the end of the child, however long a busy machine takes to start it.
-pytestmark = pytest.mark.timeout(300)
 LOOK_SECONDS = 0.2
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from exporter.commands.top_view import spark, view
@@ -29,6 +30,20 @@ def test_what_finds_no_place_is_counted() -> None:
     assert "stalled partitions: 100 (" in printed
     assert "not shown)" in printed
     assert len(printed.splitlines()) <= 24
+
+
+@pytest.mark.parametrize(("width", "height"), [(60, 20), (80, 24), (40, 12)])
+def test_stalls_are_shown_before_all_else(width: int, height: int) -> None:
+    held = tuple(
+        STALL._replace(
+            partition=TopicPartition(f"orders{number}", 0), blocker=STALL.blocker._replace(producer_id=number)
+        )
+        for number in range(2)
+    )
+    printed = screen(*FINE, hour(), Stalls(held), width=width, height=height)
+    assert "orders0-0" in printed
+    assert "orders1-0" in printed
+    assert len(printed.splitlines()) <= height
 
 
 def test_what_is_not_known_is_not_called_zero() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -89,9 +90,32 @@ def test_any_other_failure_of_the_start_is_reported_at_once(monkeypatch: pytest.
 
 def test_the_connector_is_of_pysparks_own_version_and_packages_bring_their_excludes() -> None:
     chosen = settings([kafka_connector()])
-    assert chosen["spark.jars.packages"] == "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+    assert chosen["spark.jars.packages"] == f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"
     assert "jsr305" in chosen["spark.jars.excludes"]
     assert "spark.jars.packages" not in settings()
+
+
+def test_the_connector_is_of_the_scala_that_spark_was_built_with(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "scala-library-2.12.18.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert kafka_connector().startswith("org.apache.spark:spark-sql-kafka-0-10_2.12:")
+
+
+def test_a_spark_home_without_jars_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(SessionError, match="SPARK_HOME"):
+        kafka_connector()
+
+
+def test_a_connector_that_cannot_be_resolved_names_the_pyspark_to_install(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w+") as log:
+        log.write("unresolved dependency: org.apache.spark#spark-sql-kafka-0-10_2.13;4.3.0: not found\n")
+        text = session._why_not("local[*]", {}, log, OSError("x"))
+    assert "pip install 'pyspark==4.2.0'" in text
+    assert "\n" not in text
 
 
 def test_spark_redacts_every_secret_of_a_java_client() -> None:

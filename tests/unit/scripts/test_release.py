@@ -45,6 +45,6 @@ def test_a_version_is_tagged_once() -> None:
 
 def test_every_entry_of_the_changelog_has_a_kind_and_an_area() -> None:
     found = sections((Path(__file__).parents[3] / "CHANGELOG.md").read_text(encoding="utf-8"))
-    assert "0.1.0" in found
+    assert "0.2.0" in found
     for text in found.values():
         assert text.count("\n* ") + text.startswith("* ") == len(ENTRY.findall(text))

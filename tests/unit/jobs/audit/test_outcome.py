@@ -207,7 +207,7 @@ def test_the_result_has_what_was_covered() -> None:
 
 def audit_of_flags(*flags: str) -> Audit:
     parser = argparse.ArgumentParser()
-    add_to(parser.add_subparsers())
+    add_to(parser.add_subparsers(), "")
     return audit_of(parser.parse_args(["audit", "--topic", "orders", *flags]))
 
 
