@@ -5,10 +5,10 @@ from __future__ import annotations
 from grafanalib import core
 
 from exporter.catalogue import (
-    EXPORTER_HELD_BYTES,
     CLOCK_DISTANCE_SECONDS,
     CLUSTER_INFO,
     EXPORTER_BUILD_INFO,
+    EXPORTER_HELD_BYTES,
     SOURCE_FAULTS_TOTAL,
     SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
     SOURCE_READ_DURATION_SECONDS,
