@@ -9,6 +9,7 @@ from exporter.catalogue import (
     CLUSTER_INFO,
     COORDINATOR_CLOCK_SKEW_SECONDS,
     EXPORTER_BUILD_INFO,
+    EXPORTER_HELD_BYTES,
     SOURCE_FAULTS_TOTAL,
     SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
     SOURCE_READ_DURATION_SECONDS,
@@ -184,8 +185,11 @@ def _cpu() -> core.Panel:
 def _memory() -> core.Panel:
     return lines(
         "Memory",
-        "Resident memory of each replica.",
-        [Query(own(PROCESS_RESIDENT_MEMORY_BYTES), "{{instance}}")],
+        "Resident memory of each replica, and what others make it hold.",
+        [
+            Query(own(PROCESS_RESIDENT_MEMORY_BYTES), "{{instance}}"),
+            Query(own(EXPORTER_HELD_BYTES), "{{instance}} {{kind}}"),
+        ],
         "bytes",
     )
 

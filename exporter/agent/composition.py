@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 import threading
@@ -17,6 +18,7 @@ from exporter.catalogue import EXPORTER_HELD_BYTES, EXPORTER_HELD_LIMIT_BYTES, E
 from exporter.config import Config, split_address
 from exporter.core import logs
 from exporter.core.boot import boot_id
+from exporter.core.state import StateInUseError, lock_state
 from exporter.exposition.process_metrics import ProcessMetrics, build_info
 from exporter.exposition.render import Exposition
 from exporter.model import Clock, Deadline, Sample, Snapshot
@@ -70,16 +72,19 @@ class Agent:
         self._server = Server(addresses, app, lambda: self._web.config.tls, ledger=self._ledger)
         self._changing = threading.Lock()  # held while clusters are built, and while settings are reread
         self._built: Clusters | None = None
+        self._state_lock: int | None = None
 
     def run(self) -> int:
-        """Run until SIGTERM or SIGINT. Exit code 0 after a clean stop, 2 when an address cannot be listened on."""
+        """Run until SIGTERM or SIGINT. Exit code 0 after a clean stop, 2 when an address cannot be listened on or
+        another process has ``state.dir``.
+        """
         # Blocked in every thread that starts from here on: the main thread alone receives signals.
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         sys.setswitchinterval(SWITCH_SECONDS)
         share_one_arena()
         try:
             self.start()
-        except ListenError as error:
+        except (ListenError, StateInUseError) as error:
             log.critical("%s", error)
             return 2
         collect_seldom()
@@ -90,11 +95,12 @@ class Agent:
         return 0
 
     def start(self) -> None:
-        """Listen, then read. Raises ListenError before any connection to Kafka is made.
+        """Listen, then read. Raises ListenError and StateInUseError before any connection to Kafka is made.
 
         What reads clusters is imported when the endpoint answers: that takes half of the start. ``/metrics`` has only
         the process's own series until then.
         """
+        self._state_lock = lock_state(self._config.state.dir)
         self._exposition.swap({("agent",): self._own_snapshot()})
         with self._changing:
             self._server.open()
@@ -118,6 +124,8 @@ class Agent:
             log.warning("a read did not end in time and is left behind: %s", "/".join(filter(None, key[:2])))
         closing.join(STOP_SECONDS)
         self._exposition.stop()
+        if self._state_lock is not None:
+            os.close(self._state_lock)
         log.info("stopped")
 
     @property

@@ -5,19 +5,29 @@ part.
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 
+from exporter.bounds.files import NotRegularError
 
-def replace_file(path: Path, text: str, *, durable: bool = False) -> None:
+PRIVATE = 0o600
+"""The mode of files that only their writer reads."""
+
+
+def replace_file(path: Path, text: str, *, durable: bool = False, mode: int = 0o666) -> None:
     """Write ``text`` to a draft beside ``path`` and rename it to ``path``; for one writer. Raises OSError.
 
     ``durable`` syncs the draft before the rename, so that the content survives a loss of power as well. The rename
-    itself survives one after ``sync`` of the folder.
+    itself survives one after ``sync`` of the folder. The draft is a new file: a link that others
+    put there under its name is removed.
     """
     draft = path.with_name(f"{path.name}.new")
     try:
-        draft.write_text(text, encoding="utf-8")
+        draft.unlink(missing_ok=True)
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
         if durable:
             sync(draft)
         draft.replace(path)
@@ -28,9 +38,16 @@ def replace_file(path: Path, text: str, *, durable: bool = False) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Add a whole line to a file, or nothing; for one writer. Raises OSError, on a full disk too."""
-    with path.open("ab", buffering=0) as file:
-        size = file.tell()
+    """Add a whole line to a private file, or nothing; for one writer. Raises OSError, on a full disk too.
+
+    A link, and a file that has another name as well, are not written to: NotRegularError.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, PRIVATE), "ab", buffering=0) as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            raise NotRegularError(path)
+        size = found.st_size
         left = memoryview(line)
         try:
             while left:  # a full disk takes a part, and reports it at the next write

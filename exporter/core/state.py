@@ -7,9 +7,12 @@ process first saw it. Replicas never share a directory.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
+import os
 import re
+import socket
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,15 +21,54 @@ from pydantic_core import to_json
 
 from exporter.bounds.files import read_regular
 from exporter.bounds.json_text import JsonError, parse_json
-from exporter.core.files import append_line, replace_file, sync
+from exporter.bounds.text import decoded, printable
+from exporter.core.files import PRIVATE, append_line, replace_file, sync
 
 MOST_BYTES = 64 * 1024 * 1024
+LOCK = ".lock"
+"""Held by the process that writes. No cluster id has a dot in the name of its folder."""
 MOST_WEIGHT = 512 * 1024 * 1024
 """Limits of a document that is read, in the file and in memory. The agent wrote it, so it may be larger than foreign
 input.
 """
 
+PRIVATE_FOLDER = 0o700
+
 log = logging.getLogger(__name__)
+
+
+class StateInUseError(Exception):
+    """Another process writes to ``state.dir``; the text says which one."""
+
+
+def lock_state(directory: Path | None) -> int | None:
+    """Keep other agents out of ``state.dir``, whose counters and positions belong to one process, until it ends.
+
+    Returns the descriptor of the lock file; None without a directory, and where it cannot be locked, as one that cannot
+    be written. Raises StateInUseError.
+    """
+    if directory is None:
+        return None
+    path = directory / LOCK
+    try:
+        directory.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, PRIVATE)
+    except OSError as error:
+        log.warning("%s cannot be locked: %s; no other agent may use this state.dir", path, error.strerror)
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.truncate(handle, 0)
+        os.write(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+    except BlockingIOError:
+        holder = printable(decoded(os.pread(handle, 200, 0)).strip())
+        os.close(handle)
+        raise StateInUseError(
+            f"state.dir {directory} is in use by {holder or 'another agent'}: give each agent its own"
+        ) from None
+    except OSError as error:
+        log.warning("%s cannot be locked: %s; no other agent may use this state.dir", path, error.strerror)
+    return handle
 
 
 class StateDir:
@@ -82,8 +124,8 @@ class StateDir:
             if self._written.get(path) == text and path.exists():
                 return True
             try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                replace_file(path, text, durable=durable)
+                path.parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+                replace_file(path, text, durable=durable, mode=PRIVATE)
                 if durable:
                     sync(path.parent)
             except OSError as error:
@@ -103,7 +145,7 @@ class StateDir:
         line = _line(entry)
         with self._lock:
             try:
-                path.parent.mkdir(parents=True, exist_ok=True)
+                path.parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
                 append_line(path, line)
             except OSError as error:
                 self._failed(path, error)

@@ -118,13 +118,14 @@ class TelemetryReceiver:
         if about.cluster and about.cluster not in self._clusters:
             raise RefusedError(400, "the cluster is none that this agent watches")
         senders: dict[SenderKey, tuple[About, list[tuple[SeriesKey, Point]]]] = {}
+        wall = self._clock.wall()
         for resource, points in list(pushed):
             of_resource = _about(resource, about)
             if of_resource.cluster and of_resource.cluster not in self._clusters:
                 tally.refuse("kafka_cluster names no cluster that this agent watches", len(points))
                 continue
             for point in points:
-                self._sort(of_resource, point, senders, tally)
+                self._sort(of_resource, point, senders, tally, wall)
         taken = 0
         for sender, (who, found) in senders.items():
             try:
@@ -155,8 +156,9 @@ class TelemetryReceiver:
         point: Point,
         senders: dict[SenderKey, tuple[About, list[tuple[SeriesKey, Point]]]],
         tally: PointTally,
+        wall: float,
     ) -> None:
-        if problem := problem_of(point):
+        if problem := problem_of(point, wall):
             tally.refuse(problem)
             return
         if not has_meaning(point):

@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from exporter.telemetry.points import Point, PushedAttribute, Temporality
 
+MOST_AHEAD_SECONDS = 600.0
+"""Seconds by which a client's clock may be ahead: a point of later would let this agent ignore all up to its time."""
+
 
 class SeriesKey(NamedTuple):
     """A metric of one client. ``who`` is a client id or thread, ``part`` a topic or task, "" where it has none."""
@@ -35,8 +38,10 @@ def is_counter(place: PushedAttribute) -> bool:
     return place.attribute.endswith("-total") and not place.attribute.startswith("restore-remaining-")
 
 
-def problem_of(point: Point) -> str:
-    """Why the point is refused, "" for a good one."""
+def problem_of(point: Point, wall: float) -> str:
+    """Why the point is refused, "" for a good one. ``wall`` is the receiver's clock in Unix seconds."""
+    if max(point.start, point.time) > (wall + MOST_AHEAD_SECONDS) * 1e9:
+        return "a point is more than 10 minutes ahead of the clock of this agent"
     if not math.isfinite(point.value):
         return "a counter is not finite" if is_counter(point.place) else ""
     if is_counter(point.place) and point.value < 0:
@@ -54,11 +59,15 @@ def has_meaning(point: Point) -> bool:
 
 
 def following(before: Tracked | None, point: Point, now: float) -> Tracked | None:
-    """The series after a point; None where the point repeats, or is older than, what is counted."""
+    """The series after a point; None where the point repeats, or is older than, what is
+    counted, or where the sum would not be finite.
+    """
     first = before is None or (before.temporality is Temporality.DELTA) != (point.temporality is Temporality.DELTA)
     tracked = Tracked(point.value, point.temporality, point.start, point.time, now)
     if first or before is None:
         return tracked
+    if point.temporality is Temporality.CUMULATIVE and point.start > before.start > 0:
+        return tracked  # a new process, whose clock may be behind that of the one before
     if point.temporality is not Temporality.DELTA:
         return tracked if point.time >= before.time or point.time == 0 else None
     if (point.start, point.time) == (before.start, before.time):
@@ -66,4 +75,5 @@ def following(before: Tracked | None, point: Point, now: float) -> Tracked | Non
     # Intervals of one client follow each other without a gap, also where its clock was set back.
     if (point.start or point.time - 1) < before.time:
         return None
-    return tracked._replace(value=before.value + point.value)
+    value = before.value + point.value
+    return tracked._replace(value=value) if math.isfinite(value) else None

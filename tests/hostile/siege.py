@@ -287,7 +287,7 @@ def besiege(agent: ConfinedAgent, seconds: float, names: Sequence[str]) -> tuple
     struck = {}
     for name, each in attackers.items():
         try:
-            struck[name] = int(each.communicate(timeout=60)[0] or 0)
+            struck[name] = int(each.communicate(timeout=5)[0] or 0)
         except subprocess.TimeoutExpired:
             each.kill()
             each.wait()

@@ -16,7 +16,7 @@ from exporter.kafka.auth.jaas import parse_jaas
 from exporter.kafka.auth.oauth import TokenProvider, client_credentials
 from exporter.kafka.auth.stores import TlsError, open_stores
 from exporter.kafka.auth.tls import tls_context
-from exporter.kafka.properties.rules import SECRETS, check, read_secret
+from exporter.kafka.properties.rules import ADDRESSES, SECRETS, check, read_secret, without_credentials
 
 HIDDEN = "[hidden]"
 
@@ -76,7 +76,7 @@ class Properties:
     def items(self) -> Iterator[tuple[str, str]]:
         """Name and value, secrets hidden."""
         for name, value in sorted(self.raw.items()):
-            yield name, HIDDEN if name in SECRETS else value
+            yield name, HIDDEN if name in SECRETS else without_credentials(value) if name in ADDRESSES else value
 
     def __repr__(self) -> str:
         return f"Properties({', '.join(f'{name}={value}' for name, value in self.items())})"

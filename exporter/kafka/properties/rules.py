@@ -23,6 +23,8 @@ SECRETS = frozenset({
     "sasl.password", "sasl.jaas.config", "sasl.oauthbearer.client.secret",
     "ssl.key.password", "ssl.key.pem", "ssl.keystore.password", "ssl.truststore.password",
 })  # fmt: skip
+ADDRESSES = frozenset({"bootstrap.servers", "sasl.oauthbearer.token.endpoint.url"})
+"""May hold credentials before an @, which are hidden."""
 
 _ALIASES = {
     "sasl.mechanisms": "sasl.mechanism",
@@ -107,6 +109,16 @@ def check(dotted: Mapping[str, object]) -> tuple[dict[str, str], dict[str, str],
     _check_security(values, problems)
     kept = {name: path for name, path in files.items() if name in values or name == "sasl.jaas.config"}
     return values, kept, tuple(dict.fromkeys(problems))
+
+
+def without_credentials(addresses: str) -> str:
+    """The addresses, each with whatever stands before its last @ hidden: ``https://[hidden]@idp/token``."""
+    shown = []
+    for address in addresses.split(","):
+        before, at, host = address.rpartition("@")
+        scheme, separator, _ = before.partition("://")
+        shown.append(f"{scheme if separator else ''}{separator}[hidden]@{host}" if at else address)
+    return ",".join(shown)
 
 
 def read_secret(path: str) -> str:
@@ -215,7 +227,7 @@ def _check_values(values: Mapping[str, str], problems: list[Problem]) -> None:
         try:
             split_address(server)
         except ValueError as error:
-            problems.append(("bootstrap.servers", f"{server} {error}"))
+            problems.append(("bootstrap.servers", f"{without_credentials(server)} {without_credentials(str(error))}"))
     problems.extend(
         (name, "must be a whole number, 0 or more")
         for name in sorted(NUMBERS & values.keys())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -80,3 +83,25 @@ def test_any_text_is_settings_or_a_file_error(text: str, suffix: str) -> None:
     except FileError:
         return
     assert all(setting.line >= 0 for setting in settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.properties", "a=\\\n" * 240_000),
+        ("x.yml", "[" * 400_000),
+        ("x.yml", "".join(f"k{at}: 1\n" for at in range(90_000))),
+    ],
+)
+def test_a_hostile_file_takes_seconds_at_most(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    before = time.process_time()
+    with suppress(FileError):
+        read(tmp_path / name)
+    assert time.process_time() - before < 10
+
+
+def test_a_pipe_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.properties")
+    with pytest.raises(FileError, match="no regular file"):
+        read(tmp_path / "x.properties")

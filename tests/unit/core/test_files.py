@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import os
 import resource
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from exporter.core.files import append_line, replace_file
+from exporter.core.files import PRIVATE, append_line, replace_file
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -56,3 +58,39 @@ def test_a_line_is_added_whole_or_not_at_all(tmp_path: Path) -> None:
         append_line(file, b"n" * 200 + b"\n")
     append_line(file, b"two\n")
     assert file.read_bytes() == b"one\ntwo\n"
+
+
+def victim(folder: Path) -> Path:
+    file = folder / "victim"
+    file.write_text("precious")
+    file.chmod(0o644)
+    return file
+
+
+@pytest.mark.parametrize("put", [Path.symlink_to, Path.hardlink_to])
+def test_a_link_under_the_name_of_a_draft_is_not_written_to(tmp_path: Path, put: Callable[[Path, Path], None]) -> None:
+    other, file = victim(tmp_path), tmp_path / "x.json"
+    put(tmp_path / "x.json.new", other)
+    replace_file(file, "new", mode=PRIVATE)
+    assert (file.read_text(), other.read_text()) == ("new", "precious")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("put", [Path.symlink_to, Path.hardlink_to])
+def test_a_line_is_not_added_to_a_link(tmp_path: Path, put: Callable[[Path, Path], None]) -> None:
+    other, file = victim(tmp_path), tmp_path / "x.journal"
+    put(file, other)
+    with pytest.raises(OSError, match=r"x\.journal"):
+        append_line(file, b"line\n")
+    assert other.read_text() == "precious"
+
+
+def test_a_pipe_under_the_name_of_a_journal_does_not_keep_the_writer_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.journal")
+    with pytest.raises(OSError, match=r"x\.journal"):
+        append_line(tmp_path / "x.journal", b"line\n")
+
+
+def test_a_journal_is_private(tmp_path: Path) -> None:
+    append_line(tmp_path / "x.journal", b"line\n")
+    assert stat.S_IMODE((tmp_path / "x.journal").stat().st_mode) == 0o600

@@ -165,3 +165,11 @@ def test_the_memory_of_repeats_does_not_grow_for_ever() -> None:
     for number in range(5000):
         held.filter(record("x" * number))
     assert len(held._said) <= 1000
+
+
+@pytest.mark.parametrize("formatter", [logs.TextFormatter(), logs.JsonFormatter()])
+def test_no_control_character_or_change_of_direction_reaches_the_log(formatter: logging.Formatter) -> None:
+    record = logging.makeLogRecord({"msg": "GET /\x85\x7f\u2028\u202e", "path": "\x9b"})
+    line = formatter.format(record)
+    assert line.isprintable()
+    assert r"\u0085\u007f\u2028\u202e" in line

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+import os
 import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from exporter.core.state import StateDir
+from exporter.core.state import StateDir, lock_state
 
 
 def test_a_document_comes_back_under_its_cluster_only(tmp_path: Path) -> None:
@@ -116,3 +124,59 @@ def test_a_journal_that_cannot_be_written_is_one_warning(tmp_path: Path, caplog:
         for number in range(3):
             state.append("c", "x", {"n": number})
     assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_a_second_agent_on_one_folder_says_who_has_it_and_exits_2(tmp_path: Path) -> None:
+    held = lock_state(tmp_path)
+    assert held is not None
+    words = [sys.executable, "-m", "exporter", "run", "--bootstrap-server", "127.0.0.1:1"]
+    words += ["--web.listen-address", "127.0.0.1:0", "--state.dir", str(tmp_path)]
+    second = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert second.returncode == 2, second.stderr
+    assert f"state.dir {tmp_path} is in use by process {os.getpid()} on {socket.gethostname()}" in second.stderr
+    os.close(held)
+    again = lock_state(tmp_path)
+    assert again is not None
+    os.close(again)
+
+
+def test_a_lock_is_not_written_through_a_link(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / ".lock").symlink_to(tmp_path / "victim")
+    assert lock_state(tmp_path) is None
+    assert (tmp_path / "victim").read_text() == "precious"
+    assert "cannot be locked" in caplog.text
+
+
+def test_a_folder_that_cannot_be_made_is_not_locked(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert lock_state(tmp_path / "file" / "state") is None
+    assert lock_state(None) is None
+
+
+def _lives(parent: int, _: int) -> bool:
+    return os.getppid() == parent
+
+
+KILLS = int(os.environ.get("STATE_KILLS", "40"))
+
+
+def test_a_writer_that_is_killed_leaves_a_whole_document_and_whole_lines(tmp_path: Path) -> None:
+    for turn in range(KILLS):
+        parent, pid = os.getpid(), os.fork()
+        if pid == 0:
+            state = StateDir(tmp_path)
+            for number in itertools.takewhile(partial(_lives, parent), itertools.count()):
+                state.save("c", "txnlog", {"number": number, "rest": "x" * 200_000}, durable=bool(turn % 2))
+                state.append("c", "txnlog", {"number": number, "rest": "y" * 20_000})
+            os._exit(1)
+        until = time.monotonic() + (turn % 10 + 1) / 500
+        while time.monotonic() < until:
+            pass
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        again = StateDir(tmp_path)
+        document = again.load("c", "txnlog")
+        assert document == {} or len(document["rest"]) == 200_000
+        assert all(len(each["rest"]) == 20_000 for each in again.journal("c", "txnlog"))
+        again.forget_journal("c", "txnlog")

@@ -13,6 +13,9 @@ TOTAL = PushedAttribute("producer-metrics", "record-send-total")
 REMAINING = PushedAttribute("stream-task-metrics", "restore-remaining-records-total")
 
 
+WALL = 1_000_000.0
+
+
 def point(
     value: float, start: int, time: int, temporality: Temporality = Temporality.DELTA, place: PushedAttribute = TOTAL
 ) -> Point:
@@ -75,13 +78,13 @@ def test_a_change_of_temporality_begins_a_new_count() -> None:
     ],
 )
 def test_a_point_that_cannot_be_counted_is_refused(bad: Point, why: str) -> None:
-    assert problem_of(bad) == why
+    assert problem_of(bad, WALL) == why
 
 
 def test_the_change_of_a_gauge_has_no_meaning() -> None:
     """The records that a task has still to restore: TaskMetrics sums them up, so KIP-714 pushes their change."""
     assert not has_meaning(point(-7, 0, 1, place=REMAINING))
-    assert problem_of(point(-7, 0, 1, place=REMAINING)) == ""
+    assert problem_of(point(-7, 0, 1, place=REMAINING), WALL) == ""
     assert has_meaning(point(7, 0, 1, Temporality.CUMULATIVE, REMAINING))
 
 
@@ -113,3 +116,13 @@ def test_the_change_of_a_gauge_has_no_meaning() -> None:
 )
 def test_names_of_pushed_metrics_are_those_of_the_mbeans(name: str, place: tuple[str, str] | None) -> None:
     assert place_of(name) == place
+
+
+def test_a_point_that_is_far_ahead_of_the_clock_is_refused() -> None:
+    assert "ahead of the clock" in problem_of(point(1, 0, round((WALL + 3600) * 1e9)), WALL)
+    assert problem_of(point(1, 0, round((WALL + 60) * 1e9)), WALL) == ""
+
+
+def test_a_sum_stays_finite() -> None:
+    tracked = following(None, point(1.7e308, 1, 2), 0.0)
+    assert following(tracked, point(1.7e308, 2, 3), 0.0) is None

@@ -96,11 +96,11 @@ def test_the_page_shows_both_and_lets_no_name_become_markup() -> None:
 def test_the_page_shows_a_few_of_many_audits_and_findings_and_says_how_many_more_there_are() -> None:
     findings = tuple(Finding("gap", "orders", at) for at in range(1396))
     clean = [replace(FOUND, audit=f"a{at}", verdict=AuditVerdict.CLEAN, findings=()) for at in range(500)]
-    made = status(AuditResults((*clean, replace(FOUND, findings=findings))))
+    made = status(AuditResults((*clean, replace(FOUND, audit="with-findings", findings=findings))))
     text = page(made)
     assert "and 1,391 more: <a" in text
     assert "and 451 more: <a" in text
-    assert FOUND.audit in text  # what has findings is not among those that are left out
+    assert "with-findings" in text  # what has findings is not among those that are left out
     assert len(text) < 100_000
     assert len(made["clusters"][0]["audits"][0]["findings"]) == 1396
 

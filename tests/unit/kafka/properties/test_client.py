@@ -491,3 +491,11 @@ def test_javas_cipher_names_are_refused() -> None:
 )
 def test_addresses_are_split(text: str, address: tuple[str, int]) -> None:
     assert split_address(text) == address
+
+
+def test_credentials_in_addresses_are_neither_shown_nor_repeated() -> None:
+    with pytest.raises(PropertiesError) as raised:
+        Properties.parse({"bootstrap.servers": "user:s3cret@kafka:none"})
+    assert "s3cret" not in str(raised.value)
+    shown = dict(Properties({"sasl.oauthbearer.token.endpoint.url": "https://user:s3cret@idp/token"}).items())
+    assert shown == {"sasl.oauthbearer.token.endpoint.url": "https://[hidden]@idp/token"}
