@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 WHAT_TO_SET = {
+    "known_faults": "a version that has the fix",
     "internal_topic_replication": (
         "transaction.state.log.replication.factor=3, offsets.topic.replication.factor=3; reassign existing partitions"
     ),

@@ -12,7 +12,7 @@ from exporter.words import (
     CanaryOutcome,
     CanaryPhase,
     FailureCause,
-    Held,
+    HeldBytes,
     ObservedOutcome,
     QueryState,
     TerminationReason,
@@ -169,7 +169,7 @@ EXPORTER_SHARDS = Metric(
     Kind.GAUGE,
     "Number of shards, as given to each of them by --shard; absent without it.",
 )
-HELD_KINDS = tuple(Held)
+HELD_KINDS = tuple(HeldBytes)
 EXPORTER_HELD_BYTES = Metric(
     "kafka_eos_exporter_held_bytes",
     Kind.GAUGE,

@@ -286,7 +286,7 @@ class LoggedTransactions(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class LogEnds(Fact):
+class KnownLogEnds(Fact):
     """The ends of all partitions of the transaction log: what is below them was there at ``at``, monotonic."""
 
     at: float

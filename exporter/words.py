@@ -89,7 +89,7 @@ class ObservedOutcome(Word):
     UNKNOWN = "unknown"  # it ended between two looks
 
 
-class Held(Word):
+class HeldBytes(Word):
     """Kinds of memory whose size others choose. Each is kept below its limit by the part that holds it."""
 
     POSTED = "posted"

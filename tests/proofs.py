@@ -14,7 +14,7 @@ from exporter.lso.proof import (
     OpenInLog,
     OpenStart,
     Round,
-    Writer,
+    WriterState,
 )
 from exporter.model import Blocker, Stall, TopicPartition
 from exporter.transactions.fate import DecidedTransaction, Fate, Judgement
@@ -32,7 +32,7 @@ def whole_round(held: OpenStart, at: float, wall: float = 1_795_255_000.0) -> Ro
     """A round without a gap, from ``at`` to five seconds later on the monotonic clock."""
     log = log_read(at + 1, at + 3)
     loaded = Loaded(at + 1, frozenset(range(log.partitions)), {})
-    return Round(held, at, log, loaded, at + 4, held, wall + at + 5, Writer(0), Judgement(Fate.NEVER))
+    return Round(held, at, log, loaded, at + 4, held, wall + at + 5, WriterState(0), Judgement(Fate.NEVER))
 
 
 def proof_of(partition: TopicPartition = PLACE, producer_id: int = 4711, start_offset: int = 100) -> HangingProof:

@@ -27,7 +27,7 @@ from exporter.web.app import App, PostHandler
 from exporter.web.authentication import Guard
 from exporter.web.config_file import WebFile
 from exporter.web.server import ListenError, Server
-from exporter.words import Held
+from exporter.words import HeldBytes
 
 if TYPE_CHECKING:
     from exporter.agent.clusters import Clusters
@@ -194,8 +194,8 @@ class Agent:
 
     def _held(self) -> Iterator[Sample]:
         """What others make this process hold."""
-        held = {**self._ledger.held, Held.READ: MEMORY.size}
-        for kind in Held:
+        held = {**self._ledger.held, HeldBytes.READ: MEMORY.size}
+        for kind in HeldBytes:
             yield EXPORTER_HELD_BYTES(float(held[kind]), kind)
             yield EXPORTER_HELD_LIMIT_BYTES(float(self._ledger.limits[kind]), kind)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.words import Held
+from exporter.words import HeldBytes
 
 MB = 1024 * 1024
 
 
-LIMITS: Mapping[Held, int] = {Held.REQUESTS: 4 * MB, Held.ANSWERS: 16 * MB, Held.READ: 32 * MB}
+LIMITS: Mapping[HeldBytes, int] = {HeldBytes.REQUESTS: 4 * MB, HeldBytes.ANSWERS: 16 * MB, HeldBytes.READ: 32 * MB}
 """Most bytes of each kind but ``POSTED``, whose limit is a setting."""
 
 
@@ -18,5 +18,5 @@ class Ledger:
 
     def __init__(self, posted: int = 0) -> None:
         """``posted`` is the limit of posted data, 0 where nothing may be posted."""
-        self.limits: Mapping[Held, int] = {Held.POSTED: posted, **LIMITS}
-        self.held: dict[Held, int] = dict.fromkeys(Held, 0)
+        self.limits: Mapping[HeldBytes, int] = {HeldBytes.POSTED: posted, **LIMITS}
+        self.held: dict[HeldBytes, int] = dict.fromkeys(HeldBytes, 0)

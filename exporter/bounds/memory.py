@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from exporter.bounds.ledger import LIMITS
 from exporter.model import Deadline
-from exporter.words import Held
+from exporter.words import HeldBytes
 
 UNCOUNTED_BYTES = 64 * 1024
 """Bytes of each answer that are not counted: small answers never wait."""
@@ -42,7 +42,7 @@ class MemoryBudget:
     it is larger than the waiting one, so that a few endless answers do not block the others.
     """
 
-    def __init__(self, most: int = LIMITS[Held.READ], patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, most: int = LIMITS[HeldBytes.READ], patience: float = PATIENCE_SECONDS) -> None:
         self._most = most
         self._patience = patience
         self._changed = threading.Condition()

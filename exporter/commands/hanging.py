@@ -21,7 +21,7 @@ from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import PARTITIONS_PER_REQUEST
 from exporter.lso.next_step import next_step
-from exporter.lso.proof import Committed, HangingProof, OpenStart, Writer
+from exporter.lso.proof import Committed, HangingProof, OpenStart, WriterState
 from exporter.model import Blocker, BlockerKind, Deadline, Fault, Stall, TopicPartition
 from exporter.sources.cluster import Cluster
 from exporter.sources.holders import as_unmarked
@@ -146,10 +146,10 @@ def search(
 
 def _opened(
     cluster: Cluster, metadata: Metadata, partitions: Sequence[TopicPartition], patience: float, faults: list[Fault]
-) -> tuple[dict[OpenStart, Writer], float]:
+) -> tuple[dict[OpenStart, WriterState], float]:
     """The open transactions, and the monotonic instant after the last answer."""
     step = PARTITIONS_PER_REQUEST * max(1, len(metadata.brokers))
-    opened: dict[OpenStart, Writer] = {}
+    opened: dict[OpenStart, WriterState] = {}
     described = cluster.clock.monotonic()
     with progress(f"searching {len(partitions)} partitions of {cluster.target}", len(partitions)) as advance:
         for start in range(0, len(partitions), step):
@@ -176,7 +176,7 @@ def _offsets(
 
 def _stall(
     held: OpenStart,
-    writer: Writer,
+    writer: WriterState,
     found: HangingProof | Committed | None,
     missing: tuple[str, ...],
     offsets: Mapping[TopicPartition, tuple[int, int]],

@@ -24,7 +24,7 @@ from exporter.bounds.ledger import LIMITS
 from exporter.bounds.memory import MemoryShare, NoRoomError
 from exporter.http.endpoint import Endpoint, HttpError, Reply, causes
 from exporter.model import Deadline, Fault, Reason
-from exporter.words import Held
+from exporter.words import HeldBytes
 
 CHUNK_BYTES = 16 * 1024
 """Bytes of one read. Decompression makes up to a thousand times as much of them before the size is checked."""
@@ -192,7 +192,7 @@ def _content(reply: requests.Response, max_bytes: int, hold: MemoryShare, deadli
 
 
 def _no_room(url: str, hold: MemoryShare) -> HttpError:
-    size, most = hold.size // 1024 // 1024, LIMITS[Held.READ] // 1024 // 1024
+    size, most = hold.size // 1024 // 1024, LIMITS[HeldBytes.READ] // 1024 // 1024
     text = f"{url}: reading its answer was given up after {size} MB: all answers together may take {most} MB"
     return HttpError(Fault(Reason.TIMEOUT, text))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple
 
 from exporter.bounds.ledger import Ledger
-from exporter.words import Held
+from exporter.words import HeldBytes
 
 DEFAULT_BYTES = 64 * 1024 * 1024
 """An eighth of the memory limit of the chart."""
@@ -68,14 +68,14 @@ class Budget:
             oldest.drop()
         self._charges[key] = _Charge(size, senders, drop)
         self._kept += size
-        self._ledger.held[Held.POSTED] = self._kept
+        self._ledger.held[HeldBytes.POSTED] = self._kept
 
     def release(self, key: Hashable) -> None:
         """Remove a value that is no longer kept."""
         charge = self._charges.pop(key, None)
         if charge is not None:
             self._kept -= charge.size
-            self._ledger.held[Held.POSTED] = self._kept
+            self._ledger.held[HeldBytes.POSTED] = self._kept
 
 
 def text_bytes(*texts: str) -> int:

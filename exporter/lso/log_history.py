@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from exporter.model import LogEnds
+from exporter.model import KnownLogEnds
 
 MOST = 150
 """Ends that are kept: some more than two hours of one a minute."""
@@ -20,9 +20,9 @@ class LogHistory:
     """The ends by their instants."""
 
     def __init__(self) -> None:
-        self._known: deque[LogEnds] = deque(maxlen=MOST)
+        self._known: deque[KnownLogEnds] = deque(maxlen=MOST)
 
-    def note(self, ends: LogEnds | None) -> None:
+    def note(self, ends: KnownLogEnds | None) -> None:
         """Store the ends, if they are new."""
         if ends is not None and (not self._known or self._known[-1].at < ends.at):
             self._known.append(ends)

@@ -42,7 +42,7 @@ CONFIRM_SECONDS = 30.0
 _SHOWN = 3
 
 
-class Writer(NamedTuple):
+class WriterState(NamedTuple):
     """The producer of an open transaction, as DescribeProducers shows it: these change with every record it writes.
 
     ``last_write`` is Unix seconds by the producer's clock.
@@ -131,7 +131,7 @@ class Round:
     asked_again: float
     again: OpenStart | None
     wall: float
-    writer: Writer | None
+    writer: WriterState | None
     judgement: Judgement
 
     def gaps(self) -> Iterator[str]:

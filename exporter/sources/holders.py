@@ -24,7 +24,7 @@ from exporter.model import (
     BlockerKind,
     Deadline,
     Fault,
-    LogEnds,
+    KnownLogEnds,
     OpenTransaction,
     OpenTransactions,
     Reason,
@@ -76,7 +76,7 @@ class StallHolders:
         hot: AbstractSet[TopicPartition],
         opened: OpenTransactions | None,
         deadline: Deadline,
-        ends: LogEnds | None = None,
+        ends: KnownLogEnds | None = None,
     ) -> tuple[Coordinators, Mapping[TopicPartition, Replication], list[Fault]]:
         """Ask partition leaders and coordinators for the transactions in stalled partitions, and continue the proofs.
 

@@ -26,7 +26,7 @@ from exporter.model import (
     Fact,
     Facts,
     Fault,
-    LogEnds,
+    KnownLogEnds,
     OpenTransactions,
     ReleaseTimes,
     Sample,
@@ -147,7 +147,7 @@ class LsoSource(KafkaSource):
             yield error.fault
             return
         yield from faults
-        coordinators, replication, more = self._holders.read(metadata, hot, opened, deadline, facts.get(LogEnds))
+        coordinators, replication, more = self._holders.read(metadata, hot, opened, deadline, facts.get(KnownLogEnds))
         yield from more
         flink = facts.get(FlinkTransactions) or FlinkTransactions({})
         found = self._holders.stalls(coordinators, replication, facts.get(ReleaseTimes), opened, flink)

@@ -18,7 +18,7 @@ from exporter.kafka.requests.leader_epochs import epoch_ends
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import describe_producers
-from exporter.lso.proof import Committed, Loaded, LogRead, OpenStart, Round, Writer
+from exporter.lso.proof import Committed, Loaded, LogRead, OpenStart, Round, WriterState
 from exporter.model import Deadline, Fault, OpenTransactions, Reason, TopicPartition
 from exporter.sources.cluster import Cluster
 from exporter.transactions.fate import Fate, Judgement, OpenRecords, judge
@@ -182,7 +182,7 @@ class Rounds:
     def _judged(
         self,
         held: OpenStart,
-        writer: Writer,
+        writer: WriterState,
         leaders: Metadata,
         epochs: Mapping[int, int],
         passed: Mapping[int, int],
@@ -246,7 +246,7 @@ class Open:
     ``described`` is the monotonic instant after the answers.
     """
 
-    held: Mapping[OpenStart, Writer]
+    held: Mapping[OpenStart, WriterState]
     described: float
     unanswered: Mapping[TopicPartition, Fault]
     faults: tuple[Fault, ...]
@@ -256,7 +256,7 @@ def held_in(cluster: Cluster, metadata: Metadata, places: Iterable[TopicPartitio
     """Ask the leaders which transactions are open in these partitions."""
     answers = describe_producers(cluster.client, metadata, places, deadline)
     found = {
-        OpenStart(place, each.producer_id, each.start_offset): Writer(
+        OpenStart(place, each.producer_id, each.start_offset): WriterState(
             each.producer_epoch, each.last_timestamp, each.last_sequence
         )
         for place, producers in answers.values.items()

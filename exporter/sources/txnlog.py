@@ -25,8 +25,8 @@ from exporter.model import (
     Facts,
     Fault,
     IgnoredSource,
+    KnownLogEnds,
     LateBatch,
-    LogEnds,
     LoggedTransactions,
     LogRefused,
     Notes,
@@ -121,7 +121,7 @@ class TxnlogSource(KafkaSource):
         self._recent = SampleBatch(())
         self._opened: tuple[OpenTransaction, ...] = ()
         self._opened_of = -1
-        self._ends: LogEnds | None = None
+        self._ends: KnownLogEnds | None = None
         self._places = PrecommitPlaces()
         self._stalls: Stalls | None = None
         self._reconnected_at = -math.inf
@@ -443,12 +443,12 @@ class TxnlogSource(KafkaSource):
         if (releases := self._census.releases(self._log)) is not None:
             yield releases
 
-    def _log_ends_now(self) -> LogEnds | None:
+    def _log_ends_now(self) -> KnownLogEnds | None:
         """The ends of the log, once a minute; None while that of a partition is not known."""
         now = self._cluster.clock.monotonic()
         if self._ends is None or now - self._ends.at >= ENDS_INTERVAL:
             ends = {number: each.end for number, each in self._progress.items() if each.end is not None}
-            self._ends = LogEnds(now, ends) if ends and len(ends) == self._seen else None
+            self._ends = KnownLogEnds(now, ends) if ends and len(ends) == self._seen else None
         return self._ends
 
     @staticmethod

@@ -27,7 +27,7 @@ from exporter.bounds.ledger import Ledger
 from exporter.web.connection import DEFAULT_LIMITS, Connection, Limits
 from exporter.web.hosts import is_loopback
 from exporter.web.tls import Tls
-from exporter.words import Held
+from exporter.words import HeldBytes
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class ListenError(Exception):
     """The address cannot be listened on; the text names it and says why."""
 
 
-class _Reader:
+class _BodyReader:
     """How much a client has taken of a large body, and since when (monotonic)."""
 
     __slots__ = ("body", "sent", "since")
@@ -104,7 +104,7 @@ class Server:
         self._open: dict[str, Crowd] = {}  # by client's address
         self._pending: dict[Connection, int] = {}  # bytes, last changed at the end
         self._pending_bytes = 0
-        self._readers: dict[Connection, _Reader] = {}
+        self._readers: dict[Connection, _BodyReader] = {}
         self._all_left: asyncio.Event | None = None
         self._state = ServerState()
         self._state.default_headers = [(b"server", b"kafka-eos-exporter")]
@@ -286,13 +286,13 @@ class Server:
         self._pending_bytes += size - self._pending.pop(connection, 0)
         if size:
             self._pending[connection] = size
-        while self._pending_bytes > self._ledger.limits[Held.REQUESTS]:
+        while self._pending_bytes > self._ledger.limits[HeldBytes.REQUESTS]:
             of_clients: Counter[str] = Counter()
             for each, held in self._pending.items():
                 of_clients[each.address] += held
             most = max(of_clients, key=of_clients.__getitem__)
             next(each for each in self._pending if each.address == most).cut()
-        self._ledger.held[Held.REQUESTS] = self._pending_bytes
+        self._ledger.held[HeldBytes.REQUESTS] = self._pending_bytes
 
     def takes(self, connection: Connection, body: bytes, sent: int) -> None:
         """Note how many bytes of a large body were sent to it, b"" after the last one.
@@ -306,12 +306,12 @@ class Server:
             return
         self._readers.pop(connection, None)
         if body:
-            self._readers[connection] = _Reader(body)
-            most = max(self._ledger.limits[Held.ANSWERS], TWO_BODIES * len(body))
+            self._readers[connection] = _BodyReader(body)
+            most = max(self._ledger.limits[HeldBytes.ANSWERS], TWO_BODIES * len(body))
             while self._taken_bytes() > most:
                 older = (each for each in self._readers.items() if each[1].body is not body)
                 min(older, key=lambda each: each[1].rate)[0].cut()
-        self._ledger.held[Held.ANSWERS] = self._taken_bytes()
+        self._ledger.held[HeldBytes.ANSWERS] = self._taken_bytes()
 
     def _taken_bytes(self) -> int:
         return sum({id(each.body): len(each.body) for each in self._readers.values()}.values())

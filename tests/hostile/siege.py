@@ -40,7 +40,7 @@ GAPS = {"/metrics": 0.2, "/": 2.0, "/api/v1/status": 5.0, "/ingest/librdkafka": 
 Connect = Callable[[int, str], ssl.SSLSocket]
 
 
-class Figures(NamedTuple):
+class SiegeFigures(NamedTuple):
     """The requests of honest users for one path: seconds of those that were answered, and how the others failed."""
 
     path: str
@@ -245,8 +245,8 @@ class Honest(threading.Thread):
         return answer.status
 
     @property
-    def figures(self) -> Figures:
-        return Figures(self._path, tuple(self._seconds), tuple(self._failed))
+    def figures(self) -> SiegeFigures:
+        return SiegeFigures(self._path, tuple(self._seconds), tuple(self._failed))
 
 
 # --- The siege --------------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def prepared(root: Path, jvms: int, memory: str = "32MiB") -> Path:
     return config
 
 
-def besiege(agent: ConfinedAgent, seconds: float, names: Sequence[str]) -> tuple[list[Figures], dict[str, int]]:
+def besiege(agent: ConfinedAgent, seconds: float, names: Sequence[str]) -> tuple[list[SiegeFigures], dict[str, int]]:
     """Attack for so long; the figures of honest users, and how often each attack struck."""
     words = [sys.executable, "-m", "tests.hostile.siege", "--port", str(agent.port), "--seconds", str(seconds)]
     attackers = {
@@ -295,7 +295,7 @@ def besiege(agent: ConfinedAgent, seconds: float, names: Sequence[str]) -> tuple
     return [user.figures for user in users], struck
 
 
-def _row(each: Figures) -> str:
+def _row(each: SiegeFigures) -> str:
     p50, p99, longest = (f"{each.quantile(share) * 1000:.0f} ms" for share in (0.5, 0.99, 1.0))
     return f"| {each.path} | {len(each.seconds)} | {len(each.failed)} | {p50} | {p99} | {longest} |"
 

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from typing import NamedTuple
 
 from exporter.transactions.fate import Fate
-from tests.model.kafka import COMMITTED, Bounds, State, initial, open_records, steps
+from tests.model.kafka import COMMITTED, Bounds, ModelState, initial, open_records, steps
 from tests.model.observer import judgements
 
 
@@ -25,15 +25,15 @@ class Explored(NamedTuple):
 
 
 class _Claim(NamedTuple):
-    state: State
+    state: ModelState
     transactions: frozenset[int]
 
 
 def explore(bounds: Bounds, most: int = 10_000_000) -> Explored:
     """Explore all states within the bounds. Raises RuntimeError beyond ``most``."""
     first = initial(bounds)
-    came: dict[State, tuple[State | None, str]] = {first: (None, "")}
-    backwards: dict[State, list[State]] = {}
+    came: dict[ModelState, tuple[ModelState | None, str]] = {first: (None, "")}
+    backwards: dict[ModelState, list[ModelState]] = {}
     fates: Counter[tuple[str, str]] = Counter()
     claims: list[_Claim] = []
     wrong: list[str] = []
@@ -67,7 +67,7 @@ def explore(bounds: Bounds, most: int = 10_000_000) -> Explored:
     return Explored(len(came), edges, fates, wrong)
 
 
-def kind_of(state: State, own: frozenset[int]) -> str:
+def kind_of(state: ModelState, own: frozenset[int]) -> str:
     """What the open records are, by what their clients were told."""
     if any(state.clients[each].state == COMMITTED for each in own):
         return "committed"
@@ -75,8 +75,8 @@ def kind_of(state: State, own: frozenset[int]) -> str:
 
 
 def _leads_to(
-    number: int, came: dict[State, tuple[State | None, str]], backwards: dict[State, list[State]]
-) -> set[State]:
+    number: int, came: dict[ModelState, tuple[ModelState | None, str]], backwards: dict[ModelState, list[ModelState]]
+) -> set[ModelState]:
     """The states from which the client of a transaction can still be told that it is committed, or was."""
     found = {state for state in came if state.clients[number].state == COMMITTED}
     queue = deque(found)
@@ -88,9 +88,9 @@ def _leads_to(
     return found
 
 
-def _way(came: dict[State, tuple[State | None, str]], state: State) -> str:
+def _way(came: dict[ModelState, tuple[ModelState | None, str]], state: ModelState) -> str:
     names = []
-    at: State | None = state
+    at: ModelState | None = state
     while at is not None:
         at, name = came[at]
         names.append(name)

@@ -17,7 +17,7 @@ NOT_BEGUN, OPEN, COMMITTED, ENDED = range(4)
 PLACES = (0, 1)
 
 
-class Record(NamedTuple):
+class ModelRecord(NamedTuple):
     """One record of the transaction log."""
 
     offset: int
@@ -50,7 +50,7 @@ class EndMarker(NamedTuple):
     coordinator_epoch: int
 
 
-class Client(NamedTuple):
+class ModelClient(NamedTuple):
     """A transaction as its client sees it: the epoch that it writes with, and the partitions that were added."""
 
     state: int = NOT_BEGUN
@@ -85,28 +85,28 @@ class Spent(NamedTuple):
     timeouts: int = 0
 
 
-class State(NamedTuple):
+class ModelState(NamedTuple):
     """The cluster and its clients. ``unsent``: for each producer, the partitions whose marker its coordinator owes."""
 
-    log: tuple[Record, ...] = ()
+    log: tuple[ModelRecord, ...] = ()
     next: int = 0
     leader_epoch: int = 0
     unsent: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
     partitions: tuple[tuple[Data | EndMarker, ...], ...] = ((), ())
-    clients: tuple[Client, ...] = ()
+    clients: tuple[ModelClient, ...] = ()
     spent: Spent = Spent()
     time: int = 0
 
 
-def initial(bounds: Bounds) -> State:
+def initial(bounds: Bounds) -> ModelState:
     """Each id has its first Empty record (TransactionCoordinator.handleInitProducerId)."""
-    state = State(clients=tuple(Client() for _ in bounds.owners))
+    state = ModelState(clients=tuple(ModelClient() for _ in bounds.owners))
     for producer in sorted(set(bounds.owners)):
         state = _append(state, producer, EMPTY, 0)
     return canonical(state)
 
 
-def steps(state: State, bounds: Bounds) -> Iterator[tuple[str, State]]:
+def steps(state: ModelState, bounds: Bounds) -> Iterator[tuple[str, ModelState]]:
     """Every step from a state: its name, and the state after it."""
     for number, client in enumerate(state.clients):
         for name, after in _client(state, number, client, bounds):
@@ -121,7 +121,7 @@ def steps(state: State, bounds: Bounds) -> Iterator[tuple[str, State]]:
 # --- What a coordinator has ------------------------------------------------------------------------------------
 
 
-def newest(state: State, producer: int) -> Record | None:
+def newest(state: ModelState, producer: int) -> ModelRecord | None:
     """The state of an id at its coordinator: its newest record (TransactionStateManager.loadTransactionMetadata)."""
     return next((each for each in reversed(state.log) if each.producer == producer), None)
 
@@ -141,7 +141,7 @@ def open_records(entries: tuple[Data | EndMarker, ...], producer: int) -> tuple[
 
 
 def _append(
-    state: State,
+    state: ModelState,
     producer: int,
     status: int,
     epoch: int,
@@ -150,17 +150,17 @@ def _append(
     *,
     first: bool = False,
     tagged: bool = False,
-) -> State:
+) -> ModelState:
     time = state.time + 1
     begun = time if first else begun
-    record = Record(state.next, state.leader_epoch, producer, status, epoch, places, begun, first, tagged, time)
+    record = ModelRecord(state.next, state.leader_epoch, producer, status, epoch, places, begun, first, tagged, time)
     return state._replace(log=(*state.log, record), next=state.next + 1, time=time)
 
 
 # --- Clients ---------------------------------------------------------------------------------------------------
 
 
-def _client(state: State, number: int, client: Client, bounds: Bounds) -> Iterator[tuple[str, State]]:
+def _client(state: ModelState, number: int, client: ModelClient, bounds: Bounds) -> Iterator[tuple[str, ModelState]]:
     producer = bounds.owners[number]
     v2 = bounds.v2[producer]
     if client.state == NOT_BEGUN:
@@ -183,7 +183,9 @@ def _client(state: State, number: int, client: Client, bounds: Bounds) -> Iterat
                 yield f"late {name}", after
 
 
-def _begin(state: State, number: int, producer: int, before: list[Client]) -> Iterator[tuple[str, State]]:
+def _begin(
+    state: ModelState, number: int, producer: int, before: list[ModelClient]
+) -> Iterator[tuple[str, ModelState]]:
     """The client goes on with its epoch. A producer that was refused is made again: InitProducerId raises the epoch
     (TransactionMetadata.prepareIncrementProducerEpoch).
     """
@@ -193,20 +195,20 @@ def _begin(state: State, number: int, producer: int, before: list[Client]) -> It
     own = before[-1].epoch if before else 0
     if before and before[-1].state == COMMITTED:
         # Transactions V2: EndTxn answered with the next epoch. Older clients keep theirs.
-        yield "begin", _tell(state, number, Client(OPEN, own))
+        yield "begin", _tell(state, number, ModelClient(OPEN, own))
     elif before:
         if found.status != ONGOING:
             after = _append(state, producer, EMPTY, found.epoch + 1)
-            yield "init", _tell(after, number, Client(OPEN, found.epoch + 1))
+            yield "init", _tell(after, number, ModelClient(OPEN, found.epoch + 1))
             if found.epoch == own:  # it ended by its own abort, and goes on
-                yield "begin", _tell(state, number, Client(OPEN, own))
+                yield "begin", _tell(state, number, ModelClient(OPEN, own))
     else:
-        yield "begin", _tell(state, number, Client(OPEN, 0))
+        yield "begin", _tell(state, number, ModelClient(OPEN, 0))
 
 
 def _add(
-    state: State, number: int, client: Client, place: int, producer: int, *, v2: bool
-) -> Iterator[tuple[str, State]]:
+    state: ModelState, number: int, client: ModelClient, place: int, producer: int, *, v2: bool
+) -> Iterator[tuple[str, ModelState]]:
     """TransactionCoordinator.handleAddPartitionsToTransaction: the partition is in the log before it takes a record."""
     found = newest(state, producer)
     if found is None or found.epoch != client.epoch or found.status in {PREPARE_COMMIT, PREPARE_ABORT}:
@@ -220,7 +222,9 @@ def _add(
     yield f"add {place}", _tell(after, number, client)
 
 
-def _produce(state: State, number: int, client: Client, place: int, producer: int) -> Iterator[tuple[str, State]]:
+def _produce(
+    state: ModelState, number: int, client: ModelClient, place: int, producer: int
+) -> Iterator[tuple[str, ModelState]]:
     """ProducerAppendInfo.checkProducerEpoch: a record with an epoch below the newest of its producer is refused."""
     entries = state.partitions[place]
     written = sum(isinstance(each, Data) and each.transaction == number for each in entries)
@@ -231,8 +235,8 @@ def _produce(state: State, number: int, client: Client, place: int, producer: in
 
 
 def _end(
-    state: State, number: int, client: Client, producer: int, *, commit: bool, v2: bool
-) -> Iterator[tuple[str, State]]:
+    state: ModelState, number: int, client: ModelClient, producer: int, *, commit: bool, v2: bool
+) -> Iterator[tuple[str, ModelState]]:
     """TransactionCoordinator.endTransaction. The client commits once its records are written.
 
     An older client whose Ongoing record was lost is told what became of its transaction before: "CompleteCommit if
@@ -267,7 +271,7 @@ def _end(
 # --- Coordinators ----------------------------------------------------------------------------------------------
 
 
-def _coordinator(state: State, producer: int, bounds: Bounds) -> Iterator[tuple[str, State]]:
+def _coordinator(state: ModelState, producer: int, bounds: Bounds) -> Iterator[tuple[str, ModelState]]:
     found = newest(state, producer)
     if found is None:
         return
@@ -301,7 +305,7 @@ def _coordinator(state: State, producer: int, bounds: Bounds) -> Iterator[tuple[
 # --- Faults ----------------------------------------------------------------------------------------------------
 
 
-def _faults(state: State, bounds: Bounds) -> Iterator[tuple[str, State]]:
+def _faults(state: ModelState, bounds: Bounds) -> Iterator[tuple[str, ModelState]]:
     spent = state.spent
     if spent.elections < bounds.elections:
         more = spent._replace(elections=spent.elections + 1)
@@ -332,7 +336,7 @@ def _faults(state: State, bounds: Bounds) -> Iterator[tuple[str, State]]:
                 yield f"expiry of {producer}", state._replace(log=left, next=state.next + 1, spent=more)
 
 
-def _load(state: State) -> State:
+def _load(state: ModelState) -> ModelState:
     """A new coordinator sends all markers of a decided transaction (TransactionCoordinator.onElection)."""
     for producer in PLACES:
         found = newest(state, producer)
@@ -344,22 +348,22 @@ def _load(state: State) -> State:
 # --- Changes ---------------------------------------------------------------------------------------------------
 
 
-def _tell(state: State, number: int, client: Client) -> State:
+def _tell(state: ModelState, number: int, client: ModelClient) -> ModelState:
     clients = state.clients
     return state._replace(clients=(*clients[:number], client, *clients[number + 1 :]))
 
 
-def _owe(state: State, producer: int, places: frozenset[int]) -> State:
+def _owe(state: ModelState, producer: int, places: frozenset[int]) -> ModelState:
     first, second = state.unsent
     return state._replace(unsent=(places, second) if producer == 0 else (first, places))
 
 
-def _put(state: State, place: int, entries: tuple[Data | EndMarker, ...]) -> State:
+def _put(state: ModelState, place: int, entries: tuple[Data | EndMarker, ...]) -> ModelState:
     partitions = state.partitions
     return state._replace(partitions=(*partitions[:place], entries, *partitions[place + 1 :]))
 
 
-def canonical(state: State) -> State:
+def canonical(state: ModelState) -> ModelState:
     """The state with its instants numbered from 1 on: only their order counts."""
     times = {each.time for each in state.log} | {each.begun for each in state.log}
     times |= {each.time for entries in state.partitions for each in entries if isinstance(each, EndMarker)}

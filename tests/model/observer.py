@@ -9,7 +9,7 @@ from exporter.model import TopicPartition
 from exporter.transactions.decisions import LogRecord, LogRun, decisions_of
 from exporter.transactions.fate import Judgement, OpenRecords, ProducerLog, judge
 from exporter.transactions.records import LogValue, Status, Tags
-from tests.model.kafka import ONGOING, PREPARE_ABORT, EndMarker, Record, State, newest, open_records
+from tests.model.kafka import ONGOING, PREPARE_ABORT, EndMarker, ModelRecord, ModelState, newest, open_records
 
 SECONDS = 60
 """Between two instants of the model: more than the clocks of brokers differ."""
@@ -21,7 +21,7 @@ def place_of(number: int) -> TopicPartition:
     return TopicPartition("t", number)
 
 
-def log_record(record: Record) -> LogRecord:
+def log_record(record: ModelRecord) -> LogRecord:
     """A record of the model's log as one of Kafka's."""
     begun_ms = record.begun * SECONDS * 1000 if record.begun >= 0 else -1
     time_ms = record.time * SECONDS * 1000
@@ -33,7 +33,7 @@ def log_record(record: Record) -> LogRecord:
     return LogRecord(record.offset, record.leader_epoch, time_ms, f"id-{record.producer}", value)
 
 
-def log_by_a_read(state: State, producer: int) -> ProducerLog:
+def log_by_a_read(state: ModelState, producer: int) -> ProducerLog:
     """What one read of the log, from its start to its end, shows of a producer."""
     run = LogRun()
     for each in state.log:
@@ -43,7 +43,7 @@ def log_by_a_read(state: State, producer: int) -> ProducerLog:
     return ProducerLog(decisions_of(PRODUCER_IDS[producer], records), run.whole_from(state.leader_epoch))
 
 
-def suspects(state: State) -> Iterator[tuple[int, int, int]]:
+def suspects(state: ModelState) -> Iterator[tuple[int, int, int]]:
     """Partition, producer and start of what is open and no coordinator has."""
     for place, entries in enumerate(state.partitions):
         for producer in {each.producer for each in entries}:
@@ -53,7 +53,7 @@ def suspects(state: State) -> Iterator[tuple[int, int, int]]:
                 yield place, producer, start
 
 
-def records_by_a_read(state: State, place: int, producer: int, start: int, *, traced: bool) -> OpenRecords:
+def records_by_a_read(state: ModelState, place: int, producer: int, start: int, *, traced: bool) -> OpenRecords:
     """What DescribeProducers shows, and with ``traced`` the partition's log from its start."""
     entries = state.partitions[place]
     last = max(each.epoch for each in entries if each.producer == producer)
@@ -73,7 +73,7 @@ def records_by_a_read(state: State, place: int, producer: int, start: int, *, tr
     return shown._replace(first_epoch=entries[start].epoch, marker=marker, unmarked=marker is None)
 
 
-def judgements(state: State) -> Iterator[tuple[int, int, int, Judgement]]:
+def judgements(state: ModelState) -> Iterator[tuple[int, int, int, Judgement]]:
     """Partition, producer, start and what the function says of it, by what may be read of the partition."""
     for place, producer, start in suspects(state):
         log = log_by_a_read(state, producer)

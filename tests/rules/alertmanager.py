@@ -52,7 +52,7 @@ def running(config: str, folder: Path) -> Iterator[Alertmanager]:
     """Run an Alertmanager with this configuration, whose groups wait for a second and whose receivers are recorded."""
     notified: queue.Queue[Notification] = queue.Queue()
 
-    class Receiver(BaseHTTPRequestHandler):
+    class AlertReceiver(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             labels = tuple(alert["labels"] for alert in json.loads(body)["alerts"])
@@ -63,7 +63,7 @@ def running(config: str, folder: Path) -> Iterator[Alertmanager]:
         def log_message(self, *_: object) -> None:
             """Be quiet."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), AlertReceiver)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     made = yaml.safe_load(config)
     for route in made["route"]["routes"]:

@@ -18,7 +18,7 @@ CONFIG = {"connector.class": "Mirror", "consumer.isolation.level": "read_committ
 NO = "The connector does not support exactly-once semantics with the provided configuration."
 
 
-class Worker(BaseHTTPRequestHandler):
+class ConnectWorker(BaseHTTPRequestHandler):
     """A worker with one source connector, whose plugin supports exactly-once where it reads committed records."""
 
     validated: list[bytes]
@@ -53,8 +53,8 @@ class Worker(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def worker() -> Iterator[tuple[type[Worker], Endpoint]]:
-    handler = type("OneWorker", (Worker,), {"validated": []})
+def worker() -> Iterator[tuple[type[ConnectWorker], Endpoint]]:
+    handler = type("OneWorker", (ConnectWorker,), {"validated": []})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield handler, Endpoint(f"http://127.0.0.1:{server.server_port}")
@@ -62,7 +62,7 @@ def worker() -> Iterator[tuple[type[Worker], Endpoint]]:
 
 
 def test_an_unsupported_plugin_is_asked_again_with_the_settings_of_its_connector_and_they_go_nowhere_else(
-    worker: tuple[type[Worker], Endpoint], caplog: pytest.LogCaptureFixture
+    worker: tuple[type[ConnectWorker], Endpoint], caplog: pytest.LogCaptureFixture
 ) -> None:
     handler, endpoint = worker
     with caplog.at_level("DEBUG"):
@@ -75,7 +75,7 @@ def test_an_unsupported_plugin_is_asked_again_with_the_settings_of_its_connector
 
 
 def test_a_refusal_that_quotes_settings_is_told_nowhere(
-    worker: tuple[type[Worker], Endpoint], caplog: pytest.LogCaptureFixture
+    worker: tuple[type[ConnectWorker], Endpoint], caplog: pytest.LogCaptureFixture
 ) -> None:
     handler, endpoint = worker
     handler.refuses = True

@@ -20,6 +20,7 @@ WALL = {
     "canary/canary.py": "kafka_eos_canary_last_success_timestamp_seconds",
     "core/reading.py": "kafka_eos_source_last_success_timestamp_seconds",
     "ingest/librdkafka.py": "dates a client's states",
+    "ingest/telemetry.py": "refuses points that are dated later than now; what is kept goes by the monotonic clock",
     "ingest/spark.py": "dates a query's progress",
     "kafka/auth/msk.py": "the life of a token, which its signer dates; it is kept by the monotonic clock",
     "kafka/auth/oauth.py": "the end of a token's life as librdkafka takes it; it is kept by the monotonic clock",
@@ -31,6 +32,7 @@ WALL = {
     "sources/rounds.py": "dates a proof that is shown",
     "sources/spark.py": "compares with Spark's timestamps, of its own clock; nothing is forgotten for good by it",
     "sources/transactions.py": "the distance of the clocks; dates a broken partition",
+    "transactions/tail.py": "the distance of the clocks of coordinators",
     "sources/txnlog.py": "from when on the log is read at the start; the distance of the clocks",
 }
 """Modules of the agent that read the wall clock, and what for."""

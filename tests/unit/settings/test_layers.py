@@ -23,7 +23,7 @@ def problems(environ: dict[str, str]) -> str:
     return str(raised.value)
 
 
-SECTIONS = {"audits", "brokers", "connect", "producers", "spark", "streams", "thresholds"}
+SECTIONS = {"audits", "brokers", "connect", "owners", "producers", "spark", "streams", "thresholds"}
 """Lists of sections that are empty by default: they have no variable of their own."""
 
 

@@ -20,7 +20,7 @@ from exporter.model import Clock, Snapshot
 from exporter.web.app import App
 from exporter.web.connection import Limits
 from exporter.web.server import Server
-from exporter.words import Held
+from exporter.words import HeldBytes
 
 REQUEST = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 SCRAPE = REQUEST.replace(b"/-/healthy", b"/metrics")
@@ -196,12 +196,12 @@ def test_the_bodies_that_slow_readers_hold_are_bounded_in_bytes_and_those_who_re
             crowd.append(slow_reader(server, f"127.0.0.{66 + number}"))
             assert crowd[-1].recv(1) == b"H"
             assert len(exchange(server, SCRAPE)) > 3_000_000
-        assert 3_000_000 < ledger.held[Held.ANSWERS] <= LIMITS[Held.ANSWERS]
+        assert 3_000_000 < ledger.held[HeldBytes.ANSWERS] <= LIMITS[HeldBytes.ANSWERS]
         assert not is_open(crowd[0])
         assert is_open(crowd[-1])
         for each in crowd:
             each.close()
-        while ledger.held[Held.ANSWERS]:  # the test's own time limit ends this
+        while ledger.held[HeldBytes.ANSWERS]:  # the test's own time limit ends this
             time.sleep(0.01)
     finally:
         server.close()
@@ -247,10 +247,10 @@ def test_requests_that_have_not_come_in_full_take_a_bounded_piece_of_memory(
         crowd.append(connect(patient, f"127.0.0.{66 + number % 20}"))
         with contextlib.suppress(OSError):
             crowd[-1].sendall(head + b"x" * 64_000)
-    while sum(map(is_open, crowd)) > LIMITS[Held.REQUESTS] // 64_000:  # the test's own time limit ends this
+    while sum(map(is_open, crowd)) > LIMITS[HeldBytes.REQUESTS] // 64_000:  # the test's own time limit ends this
         time.sleep(0.01)
     assert is_open(honest)
-    assert pending_bytes(patient) <= LIMITS[Held.REQUESTS]
+    assert pending_bytes(patient) <= LIMITS[HeldBytes.REQUESTS]
     small = connect(patient)
     crowd.append(small)
     small.sendall(REQUEST[:20])
@@ -282,9 +282,9 @@ def test_requests_that_wait_for_an_answer_take_a_bounded_piece_of_memory(
             crowd[-1].setblocking(False)
             with contextlib.suppress(OSError):
                 crowd[-1].send(whole * 3)
-        while sum(map(is_open, crowd)) > LIMITS[Held.REQUESTS] // 64_000:  # the test's own time limit ends this
+        while sum(map(is_open, crowd)) > LIMITS[HeldBytes.REQUESTS] // 64_000:  # the test's own time limit ends this
             time.sleep(0.01)
-        assert pending_bytes(server) <= LIMITS[Held.REQUESTS]
+        assert pending_bytes(server) <= LIMITS[HeldBytes.REQUESTS]
         go.set()
         while server._pending_bytes:  # as above
             time.sleep(0.01)
