@@ -21,6 +21,8 @@ from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline
 from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 
+SOURCES = 6
+"""Sources of a cluster without engines and JVMs."""
 OPTIONS = ("--cluster.name", "weather", "--lso.stall-after", "4s")
 OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "5s", "KAFKA_EOS_CLUSTERS__0__GROUPS__INTERVAL": "5s"}
 
@@ -271,7 +273,7 @@ def test_a_deleted_topic_leaves_no_series_and_no_fault(
 def test_an_empty_cluster_is_no_fault_and_stays_empty(start_agent: StartAgent) -> None:
     with KafkaCluster("4.3.1") as kafka:
         agent = start_agent("--bootstrap-server", kafka.bootstrap, *OPTIONS, environment=OFTEN)
-        metrics = agent.wait_until(lambda seen: len(seen.samples(catalogue.SOURCE_UP)) == 5)
+        metrics = agent.wait_until(lambda seen: len(seen.samples(catalogue.SOURCE_UP)) == SOURCES)
         assert all(sample.value == 1 for sample in metrics.samples(catalogue.SOURCE_UP))
         assert metrics.value(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS) == 0
         assert set(kafka.admin().list_topics(timeout=10).topics) == set()
@@ -290,15 +292,15 @@ def test_starting_before_kafka_and_with_a_dead_cluster_beside_it(
             f"  - {{name: dead, kafka: {{bootstrap.servers: '127.0.0.1:{nobody}'}}}}\n"
         )
         agent = start_agent("--config", str(config))
-        metrics = agent.wait_until(lambda seen: len(seen.samples(catalogue.SOURCE_UP)) == 10)
+        metrics = agent.wait_until(lambda seen: len(seen.samples(catalogue.SOURCE_UP)) == 2 * SOURCES)
         assert all(sample.value == 0 for sample in metrics.samples(catalogue.SOURCE_UP))
         assert metrics.total(catalogue.SOURCE_FAULTS_TOTAL, reason="unreachable") > 0
         kafka.brokers[0].start()
         kafka.wait_ready()
         metrics = agent.wait_until(
-            lambda seen: [s.value for s in seen.samples(catalogue.SOURCE_UP, kafka_cluster="late")] == [1] * 5,
+            lambda seen: [s.value for s in seen.samples(catalogue.SOURCE_UP, kafka_cluster="late")] == [1] * SOURCES,
         )
-        assert [sample.value for sample in metrics.samples(catalogue.SOURCE_UP, kafka_cluster="dead")] == [0] * 5
+        assert [sample.value for sample in metrics.samples(catalogue.SOURCE_UP, kafka_cluster="dead")] == [0] * SOURCES
         assert agent.get("/-/ready").status == 200
         # A hung peer does not delay the end.
         kafka.brokers[0].pause()

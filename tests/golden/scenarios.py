@@ -40,6 +40,7 @@ def lso(cluster: str) -> Iterator[Sample]:
         yield c.TOPIC_LSO_LAG_OFFSETS(lag, cluster, topic)
         yield c.STALLED_PARTITIONS(float(lag > 0), cluster, topic)
         yield c.HANGING_TRANSACTIONS(0, cluster, topic)
+        yield c.TOPIC_WITHHELD_RECORD_AGE_SECONDS(412.25 * (lag > 0), cluster, topic)
 
 
 def torn(cluster: str) -> Iterator[Sample]:
