@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import resource
 import socket
@@ -52,6 +53,8 @@ ACCEPTS_AT_ONCE = 16
 STOP_SECONDS = 1.0
 TLS_READ_BYTES = 16 * 1024
 
+RATE_SECONDS = 1.0
+"""How long a client reads a large body before its rate is known."""
 _HELLO_BYTES = 6
 _LONGEST_RECORD = 1 << 14
 _PLAIN_ON_TLS = (
@@ -74,8 +77,9 @@ class _BodyReader:
 
     @property
     def rate(self) -> float:
-        """Bytes a second so far."""
-        return self.sent / (time.monotonic() - self.since + 0.1)
+        """Bytes a second so far; infinite for a reader that has just begun, whose rate is not known yet."""
+        seconds = time.monotonic() - self.since
+        return math.inf if seconds < RATE_SECONDS else self.sent / seconds
 
 
 class Server:
