@@ -31,8 +31,8 @@ OLDEST_JAVA = 17
 JAVA_SECONDS = 20.0
 STOP_SECONDS = 10.0
 POSTGRESQL = "org.postgresql:postgresql:42.7.4"
-TRIED_PYSPARK = ("3.5.7", "4.0.0", "4.1.1", "4.2.0")
-"""Versions of pyspark that `make spark-versions` runs the audit and the history on."""
+NEWEST_PYSPARK = "4.2.0"
+"""The newest pyspark of the extra: its connector resolves, which that of every later version may not."""
 EXCLUDED_JARS = ("com.google.code.findbugs:jsr305", "org.scala-lang.modules:scala-parallel-collections_2.13")
 """Transitive jars that the Kafka connector names and does not need here; some mirrors lack them."""
 # Names of options whose values Spark must never show: beside its own secret, password, token and access key, Kafka's.
@@ -276,7 +276,7 @@ def _why_not(master: str, chosen: Mapping[str, str], log: IO[str] | None, error:
         names = ", ".join(each.replace("#", ":").replace(";", ":") for each in missing)
         return (
             f"Spark could not resolve {names} (asked for: {chosen.get('spark.jars.packages', '')})."
-            f" If the repository lacks that version: pip install 'pyspark=={TRIED_PYSPARK[-1]}'."
+            f" If the repository lacks that version: pip install 'pyspark=={NEWEST_PYSPARK}'."
             " Behind a mirror give --conf spark.jars.repositories=URL or --conf spark.jars.ivySettings=FILE;"
             " without a network --conf spark.jars.packages= --conf spark.jars=FILE,FILE with the jars themselves."
         )
