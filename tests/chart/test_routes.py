@@ -12,7 +12,11 @@ VALUES = {"bootstrapServers": "kafka:9092"}
 
 
 def test_routes_and_inhibition_are_those_that_generate_prints(charts: Charts) -> None:
-    receivers = [{"name": "kafka-eos-pages", "webhookConfigs": [{"url": "https://p"}]}, {"name": "kafka-eos-tickets"}]
+    receivers = [
+        {"name": "kafka-eos-pages", "webhookConfigs": [{"url": "https://p"}]},
+        {"name": "kafka-eos-tickets"},
+        {"name": "kafka-eos-watchdog"},
+    ]
     given = {**VALUES, "alertmanagerConfig": {"enabled": True, "receivers": receivers}}
     [found] = of_kind(charts.objects(given), "AlertmanagerConfig")
     assert found["spec"] == yaml.safe_load(alertmanager_config())["spec"] | {"receivers": receivers}
@@ -20,7 +24,8 @@ def test_routes_and_inhibition_are_those_that_generate_prints(charts: Charts) ->
 
 
 def test_a_receiver_that_a_route_needs_is_missed(charts: Charts) -> None:
-    given = {**VALUES, "alertmanagerConfig": {"enabled": True, "receivers": [{"name": "kafka-eos-pages"}]}}
+    receivers = [{"name": "kafka-eos-pages"}, {"name": "kafka-eos-watchdog"}]
+    given = {**VALUES, "alertmanagerConfig": {"enabled": True, "receivers": receivers}}
     with pytest.raises(ToolRefusedError, match="needs one with the name kafka-eos-tickets"):
         charts.text(given)
 
