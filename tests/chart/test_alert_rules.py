@@ -66,11 +66,11 @@ def test_no_mark_is_left(charts: Charts) -> None:
 
 
 def test_labels_for_every_alert_do_not_replace_its_own(charts: Charts) -> None:
-    rule = {"enabled": True, "alertLabels": {"team": "streaming", "severity": "none"}}
+    rule = {"enabled": True, "alertLabels": {"team": "streaming", "severity": "info"}}
     [found] = of_kind(charts.objects({"bootstrapServers": "kafka:9092", "prometheusRule": rule}), "PrometheusRule")
     alerts = [each for group in found["spec"]["groups"] for each in group["rules"] if "alert" in each]
     assert {each["labels"]["team"] for each in alerts} == {"streaming"}
-    assert {each["labels"]["severity"] for each in alerts} == {"critical", "warning"}
+    assert {each["labels"]["severity"] for each in alerts} == {"critical", "warning", "none"}
     records = [each for group in found["spec"]["groups"] for each in group["rules"] if "record" in each]
     assert not [each for each in records if "labels" in each]
 

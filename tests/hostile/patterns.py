@@ -25,6 +25,7 @@ Use = tuple[str, str, Sequence[str]]
 FOREIGN: dict[str, Use] = {
     "exporter.bounds.json_text:_ESCAPE": ("sub", "", ("\\u", "\\ud800", "\\udbff\\u")),
     "exporter.bounds.json_text:_LONG_NUMBER": ("search", "", ("0" * 40 + "a", "e+", "e99")),
+    "exporter.bounds.text:_LOOKS_ESCAPED": ("sub", "", ("\\x", "\\u202e", "\\")),
     "exporter.bounds.text:_SURROGATE": ("sub", "", ("\ud800",)),
     "exporter.client_settings.client_rules:_PLACEHOLDER": ("search", "", ("<", "$", "%")),
     "exporter.client_settings.client_rules:_RANDOM": ("search", "", ("pod", "pod.", " pi")),
@@ -44,7 +45,6 @@ FOREIGN: dict[str, Use] = {
     "exporter.core.logs:_PLAIN": ("fullmatch", "", ("[",)),
     "exporter.core.shard:_FORM": ("fullmatch", "", ("1/",)),
     "exporter.core.target_files:_ADDRESS": ("fullmatch", "[", ("a:1",)),
-    "exporter.exposition.text_format:_SURROGATE": ("sub", "", ("\ud800",)),
     "exporter.ingest.telemetry:_OF_PROCESS": (
         "search",
         "",
@@ -66,6 +66,7 @@ FOREIGN: dict[str, Use] = {
     "exporter.kafka.auth.jaas:_OPTION": ("match", "a=", ("a=", 'a="', "a = ", '\\"')),
     "exporter.kafka.auth.oauth:_ERROR_CODE": ("fullmatch", "", ()),
     "exporter.lso.saved_stalls:_PARTITION": ("fullmatch", "", ()),
+    "exporter.posture.known_faults:_NUMBERS": ("match", "", ("1.", "1", "v1.1")),
     "exporter.posture.stable_ids:_SHORT_NUMBER": ("sub", "", ("12345", "1-")),
     "exporter.settings.layers:_PLAIN_KEY": ("match", "", ()),
     "exporter.settings.environment:_SERVICE_LINK": ("search", "", ("_PORT", "_SERVICE_PORT_", "_PORT_1_TCP")),
