@@ -166,13 +166,13 @@ test: quick ## all that a change can break
 	@$(MAKE) real
 
 # How many minutes a proof takes, and the files that it rests on.
-BROKERS := exporter/kafka exporter/sources exporter/transactions exporter/lso exporter/model.py demo
+BROKERS := exporter/kafka exporter/cluster exporter/connect exporter/groups exporter/lso exporter/spark exporter/streams exporter/transactions exporter/model.py demo
 PROOFS := container site lowest mutants hostile e2e-proof chaos-short
 container.rests_on := 2 Dockerfile .dockerignore docker pyproject.toml constraints.txt demo/compose.yaml demo/compose tests/container
 site.rests_on := 2 docs mkdocs.yml scripts/build-site scripts/check_site.py scripts/site_hooks.py
 lowest.rests_on := 4 pyproject.toml scripts/check-lowest scripts/lowest.py
 mutants.rests_on := 10 alerts tests/rules
-hostile.rests_on := 6 exporter/bounds exporter/http exporter/web exporter/kafka exporter/spark exporter/jvm exporter/telemetry exporter/settings tests/fuzz tests/hostile
+hostile.rests_on := 6 exporter/bounds exporter/http_client exporter/ingest exporter/status exporter/web_server exporter/kafka exporter/spark exporter/jvm exporter/telemetry exporter/settings tests/fuzz tests/hostile
 e2e-proof.rests_on := 12 $(BROKERS) tests/e2e
 chaos-short.rests_on := 8 $(BROKERS) tests/chaos
 

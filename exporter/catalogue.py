@@ -6,16 +6,19 @@ added with the source that emits it; a row that no source emits or no test asser
 
 from __future__ import annotations
 
-from exporter.model import BlockerKind, Kind, Metric, Outcome, TransactionState
+from exporter.model import Kind, Metric
 from exporter.words import (
     AuditVerdict,
+    BlockerKind,
     CanaryOutcome,
     CanaryPhase,
     FailureCause,
     HeldBytes,
     ObservedOutcome,
+    Outcome,
     QueryState,
     TerminationReason,
+    TransactionState,
 )
 
 PREFIX = "kafka_eos_"

@@ -30,7 +30,7 @@ from exporter.settings.targets import Audits, Connect, Spark, Streams
 from exporter.settings.thresholds import ThresholdConfig
 from exporter.settings.values import DEFAULT_PORT, Section, Sharding, split_address
 from exporter.settings.yaml_layer import from_yaml
-from exporter.web.config import read_web_config
+from exporter.web_server.config import read_web_config
 
 # --- The settings -----------------------------------------------------------------------------------------------------
 

@@ -1,11 +1,64 @@
-"""Closed lists of words: label values that are decided outside of Kafka's own rooms. The catalogue lists them.
+"""Closed lists of words: label values that are closed. The catalogue lists them.
 
-Those of transactions are in ``exporter.model``, beside the facts that hold them.
+The facts that hold them are in the ``facts`` of the rooms.
 """
 
 from __future__ import annotations
 
 from exporter.model import Word
+
+
+class TransactionState(Word):
+    """State of an open transaction: the label values of ``transactions_open{state}``."""
+
+    ONGOING = "ongoing"
+    PREPARE_COMMIT = "prepare_commit"
+    PREPARE_ABORT = "prepare_abort"
+
+
+class Outcome(Word):
+    """How a transaction ended: the label values of ``transactions_total{outcome}``."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    TIMED_OUT = "timed_out"
+    FENCED = "fenced"
+
+
+class BlockerKind(Word):
+    """State of the holder of an LSO at its coordinator: the label values of ``lso_blocker_info{kind}``."""
+
+    OPEN = "open"
+    COMPLETING = "completing"
+    HANGING = "hanging"
+    UNMARKED = "unmarked"
+    UNKNOWN = "unknown"
+
+
+class MarkerWait(Word):
+    """Why the marker of a decided transaction has not released a partition."""
+
+    LEADER_AWAY = "leader_away"  # the partition has no leader that could write it
+    NOT_WRITTEN = "not_written"  # the leader's log lacks it
+    NOT_REPLICATED = "not_replicated"  # the leader's log has it, the high watermark is still below it
+
+
+class Precommit(Word):
+    """Whether a transaction of a job belongs to a checkpoint that began, and waits for its commit."""
+
+    NO = "no"
+    LIKELY = "likely"  # open past a checkpoint of its job, or longer than the job's checkpoints are apart
+    PROVEN = "proven"  # the next id of its subtask was initialised, or is in use, while this one is open
+
+
+class GroupKind(Word):
+    """The protocol of a group: the label values of ``group_members{kind}``. Share groups keep no committed offsets."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"  # KIP-848
+    SHARE = "share"  # KIP-932
+    STREAMS = "streams"  # KIP-1071
+    UNKNOWN = "unknown"
 
 
 class FailureCause(Word):

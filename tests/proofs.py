@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from exporter.lso.proof import (
+from exporter.lso.facts import Blocker, Stall
+from exporter.lso.proof.evidence import (
     CONFIRM_SECONDS,
     Committed,
     HangingProof,
@@ -16,8 +17,8 @@ from exporter.lso.proof import (
     Round,
     WriterState,
 )
-from exporter.model import Blocker, Stall, TopicPartition
-from exporter.transactions.fate import DecidedTransaction, Fate, Judgement
+from exporter.model import TopicPartition
+from exporter.transactions.decided.fate import DecidedTransaction, Fate, Judgement
 
 LOG_PARTITIONS = 3
 PLACE = TopicPartition("orders", 7)

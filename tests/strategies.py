@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from hypothesis import strategies as st
 
 from exporter.model import TopicPartition
-from exporter.transactions.records import LogValue, Status, Tags
+from exporter.transactions.machine.records import LogValue, Status, Tags
 
 INT16 = (-(2**15), 2**15 - 1)
 INT32 = (-(2**31), 2**31 - 1)

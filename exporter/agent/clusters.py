@@ -11,31 +11,31 @@ from exporter import __version__
 from exporter.agent.client_sources import Clients
 from exporter.agent.engines import Engines, engines_of
 from exporter.agent.with_thresholds import WithThresholds
+from exporter.applications.applications import Grouping
+from exporter.cluster.cluster import Cluster
 from exporter.config import ClusterConfig, Config
-from exporter.core.facts import Key
+from exporter.core.fact_store import Key
 from exporter.core.runner import Group, Runner
 from exporter.core.state import StateDir
 from exporter.core.worker import SnapshotSink
+from exporter.groups.source.groups import GroupsSettings, GroupsSource
+from exporter.groups.source.offsets import OffsetsSource
 from exporter.kafka.client import ClusterClient
+from exporter.lso.proof.prover import Prover
+from exporter.lso.source.lso import LsoSettings, LsoSource
 from exporter.model import Clock, Deadline, Source
+from exporter.posture.source import PostureSettings, PostureSource
 from exporter.settings.sections import TransactionsConfig
-from exporter.sources.cluster import Cluster
-from exporter.sources.groups import GroupsSettings, GroupsSource
-from exporter.sources.lso import LsoSettings, LsoSource
-from exporter.sources.markers import MarkersSource
-from exporter.sources.offsets import OffsetsSource
-from exporter.sources.posture import PostureSettings, PostureSource
-from exporter.sources.prover import Prover
-from exporter.sources.transactions import TransactionsSettings, TransactionsSource
-from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
-from exporter.transactions.aggregates import Caps
-from exporter.transactions.applications import Grouping
-from exporter.web.status import ClusterSettings, document
+from exporter.status.status import ClusterSettings, document
+from exporter.transactions.counting.aggregates import Caps
+from exporter.transactions.source.markers import MarkersSource
+from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
+from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
 
 if TYPE_CHECKING:
-    from exporter.documents.status import StatusDocument
-    from exporter.ingest.receivers import Receivers
-    from exporter.sources.audits import Names
+    from exporter.agent.receivers import Receivers
+    from exporter.audits.source import Names
+    from exporter.status.documents import StatusDocument
 
 
 class _Watched(NamedTuple):

@@ -23,16 +23,16 @@ from exporter.exposition.process_metrics import ProcessMetrics, build_info
 from exporter.exposition.render import Exposition
 from exporter.model import Clock, Deadline, Sample, Snapshot
 from exporter.settings.layers import ConfigError
-from exporter.web.app import App, PostHandler
-from exporter.web.authentication import Guard
-from exporter.web.config_file import WebFile
-from exporter.web.server import ListenError, Server
+from exporter.status.app import App, PostHandler
+from exporter.web_server.authentication import Guard
+from exporter.web_server.config_file import WebFile
+from exporter.web_server.server import ListenError, Server
 from exporter.words import HeldBytes
 
 if TYPE_CHECKING:
     from exporter.agent.clusters import Clusters
-    from exporter.documents.status import StatusDocument
-    from exporter.ingest.receivers import Receivers
+    from exporter.agent.receivers import Receivers
+    from exporter.status.documents import StatusDocument
 
 log = logging.getLogger(__name__)
 
@@ -186,8 +186,8 @@ class Agent:
         if not (config.ingest.enabled and self._shard.first):
             return None, {}
         # What is not posted need not be read: these take time at the start, and memory.
-        from exporter.ingest.apps import ingest_apps  # noqa: PLC0415
-        from exporter.ingest.receivers import receivers_of  # noqa: PLC0415
+        from exporter.agent.ingest_apps import ingest_apps  # noqa: PLC0415
+        from exporter.agent.receivers import receivers_of  # noqa: PLC0415
 
         receivers = receivers_of(config, self._clock, self._ledger)
         return receivers, ingest_apps(receivers, config.ingest.read_token)

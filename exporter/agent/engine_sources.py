@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from exporter.agent.engines import Engines
 from exporter.agent.jvm_targets import JvmReaders
-from exporter.audit_result.files import AuditFiles
+from exporter.agent.receivers import Receivers
+from exporter.audits.result_files import AuditFiles
+from exporter.audits.source import AuditsSource, Names
+from exporter.cluster.cluster import Cluster
 from exporter.connect.rest import ConnectRest
-from exporter.ingest.receivers import Receivers
+from exporter.connect.source import ConnectSettings, ConnectSource
 from exporter.model import Source
 from exporter.settings.targets import Connect, Spark
-from exporter.sources.audits import AuditsSource, Names
-from exporter.sources.cluster import Cluster
-from exporter.sources.connect import ConnectSettings, ConnectSource
-from exporter.sources.spark import FolderSettings, SparkFolderSource, SparkSource
 from exporter.spark.checkpoint import CheckpointFolder
 from exporter.spark.event_log import EventLogFolder
 from exporter.spark.queries import StreamingQuery
+from exporter.spark.source import FolderSettings, SparkFolderSource, SparkSource
 
 
 def engine_sources(

@@ -6,12 +6,12 @@ Imported where there is one to read only: what reads them takes time at the star
 from __future__ import annotations
 
 from exporter.agent.jvm_targets import WatchedJvm
+from exporter.brokers.source import BrokerSettings, BrokersSource
+from exporter.cluster.cluster import Cluster
 from exporter.jvm.reader import reader_for
 from exporter.model import Source
-from exporter.sources.brokers import BrokerSettings, BrokersSource
-from exporter.sources.cluster import Cluster
-from exporter.sources.producers import ProducerSettings, ProducersSource
-from exporter.sources.streams import StreamsSettings, StreamsSource
+from exporter.producers.source.producers import ProducerSettings, ProducersSource
+from exporter.streams.source import StreamsSettings, StreamsSource
 
 MOST_SECONDS = 10.0
 """Longest wait in seconds for a JVM; never longer than its interval."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from exporter.ingest.receivers import Receivers
+from exporter.agent.receivers import Receivers
 from exporter.model import Source
-from exporter.sources.librdkafka import IngestSource
-from exporter.sources.telemetry import TelemetrySource
+from exporter.producers.source.librdkafka import IngestSource
+from exporter.telemetry.source import TelemetrySource
 
 
 def posted_sources(receivers: Receivers, only_cluster: Callable[[], str]) -> tuple[Source, ...]:

@@ -10,9 +10,11 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from exporter import catalogue
+from exporter.applications.applications import Grouping
 from exporter.core.kept import KeptValue
 from exporter.core.thresholds import OPTIONAL, RATIOS, Thresholds
-from exporter.lso.holders import holder_samples
+from exporter.lso.facts import Stalls
+from exporter.lso.holder_series import holder_samples
 from exporter.model import (
     Clock,
     Deadline,
@@ -22,14 +24,12 @@ from exporter.model import (
     IgnoredSource,
     IgnoredSubject,
     IgnoredSubjects,
-    LoggedTransactions,
     Metric,
     Sample,
     SampleBatch,
     Source,
-    Stalls,
 )
-from exporter.transactions.applications import Grouping
+from exporter.transactions.facts import LoggedTransactions
 
 SUBJECTS: Mapping[Metric, tuple[str, tuple[int, ...]]] = MappingProxyType(
     {

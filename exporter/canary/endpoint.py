@@ -9,10 +9,10 @@ from exporter.config import Config, split_address
 from exporter.exposition.process_metrics import ProcessMetrics, build_info
 from exporter.exposition.render import Exposition
 from exporter.model import Clock, Snapshot
-from exporter.web.app import App
-from exporter.web.authentication import Guard
-from exporter.web.config_file import WebFile
-from exporter.web.server import Server
+from exporter.status.app import App
+from exporter.web_server.authentication import Guard
+from exporter.web_server.config_file import WebFile
+from exporter.web_server.server import Server
 
 
 class CanaryEndpoint:

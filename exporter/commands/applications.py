@@ -8,18 +8,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from exporter.applications.applications import FIXED_RULES, Grouping
+from exporter.applications.proposed_patterns import Proposal, propose
 from exporter.bounds.text import printable
+from exporter.cluster.cluster import Cluster
 from exporter.commands.clusters import duration, read_all
 from exporter.commands.output import print_json, print_not_asked, print_table
 from exporter.commands.report import ClusterReport
 from exporter.commands.settings import add_cluster_flags
 from exporter.config import ClusterConfig
-from exporter.documents.commands import ApplicationsDocument
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.model import Deadline
-from exporter.sources.cluster import Cluster
-from exporter.transactions.applications import FIXED_RULES, Grouping
-from exporter.transactions.patterns import Proposal, propose
+from exporter.status.command_documents import ApplicationsDocument
 
 _MOST_MERGED = 5
 _EXAMPLES = """\

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from exporter.cluster.cluster import Cluster
 from exporter.commands import audit_markers
 from exporter.commands.audit_output import post, print_report, spark_progress
 from exporter.commands.audit_settings import AgentAddress, agent_of, audit_of, following_of, settings_of
@@ -18,7 +19,6 @@ from exporter.commands.settings import UsageError, add_cluster_flags
 from exporter.commands.spark import add_spark_flags, spark_conf
 from exporter.jobs.session import SessionError, is_local, kafka_connector, spark_module, spark_session
 from exporter.kafka.client import AskError
-from exporter.sources.cluster import Cluster
 
 if TYPE_CHECKING:
     from exporter.jobs.audit.definition import Audit

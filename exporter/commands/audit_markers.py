@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from exporter.bounds.text import printable
+from exporter.cluster.cluster import Cluster
 from exporter.commands.clusters import duration, opened
 from exporter.commands.output import print_json, print_table, progress, say
 from exporter.commands.settings import add_cluster_flags
-from exporter.documents.commands import MarkersDocument, TornDocument
 from exporter.kafka.client import AskError
 from exporter.kafka.log.control import OffsetRange, read_markers
 from exporter.kafka.log.tail import Polled
@@ -21,10 +21,8 @@ from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets, log_end_offsets, start_offsets
 from exporter.model import Clock, Deadline, Fault, Reason, TopicPartition
-from exporter.sources.cluster import Cluster
-from exporter.transactions.log_range import Range, RangeConsumer, read_ranges
-from exporter.transactions.records import UndecodableRecord
-from exporter.transactions.torn import (
+from exporter.status.command_documents import MarkersDocument, TornDocument
+from exporter.transactions.decided.torn import (
     CLOCK_SLACK_MS,
     ComparisonStopped,
     Decision,
@@ -33,6 +31,8 @@ from exporter.transactions.torn import (
     Torn,
     judge,
 )
+from exporter.transactions.machine.records import UndecodableRecord
+from exporter.transactions.source.log_range import Range, RangeConsumer, read_ranges
 
 BEFORE_MS = 3_600_000
 """The log is read from so long before the window: a transaction may have begun before it."""

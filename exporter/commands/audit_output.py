@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from exporter.audit_result.result import AuditResult, dump_result
+from exporter.audits.result import AuditResult, dump_result
 from exporter.bounds.text import printable
 from exporter.commands.audit_settings import AgentAddress
 from exporter.commands.output import print_table, say
-from exporter.http import Endpoint, HttpError, ask
+from exporter.http_client import Endpoint, HttpError, ask
 from exporter.model import Deadline
 from exporter.words import AuditVerdict
 
@@ -41,7 +41,7 @@ def print_report(report: AuditReport, form: str) -> None:
 
 
 def _print_text(report: AuditReport) -> None:
-    from exporter.jobs.audit.page import MEANING, aborted, cell, columns_of, counted, sentence  # noqa: PLC0415 -- an extra
+    from exporter.jobs.audit.report_page import MEANING, aborted, cell, columns_of, counted, sentence  # noqa: PLC0415 -- an extra
 
     result = report.result
     print(printable(sentence(result)))

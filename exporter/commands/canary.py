@@ -9,12 +9,12 @@ import threading
 from typing import Any
 
 from exporter import catalogue
+from exporter.cluster.cluster import Cluster
 from exporter.commands.clusters import duration, opened
 from exporter.commands.output import print_table, say
 from exporter.commands.settings import RUN, UsageError, add_cluster_flags, add_flags, config_source
 from exporter.config import Config
 from exporter.core import logs
-from exporter.sources.cluster import Cluster
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ def _once(cluster: Cluster, options: argparse.Namespace) -> int:
 def _serve(cluster: Cluster, config: Config, options: argparse.Namespace) -> int:
     from exporter.canary.canary import Canary, CanarySettings  # noqa: PLC0415 -- as above
     from exporter.canary.endpoint import CanaryEndpoint  # noqa: PLC0415 -- as above
-    from exporter.web.server import ListenError  # noqa: PLC0415 -- the server is loaded by what serves
+    from exporter.web_server.server import ListenError  # noqa: PLC0415 -- the server is loaded by what serves
 
     logs.configure(config.log.level, config.log.format)
     logs.catch_all()

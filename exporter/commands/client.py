@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 
 from exporter import __version__
 from exporter.bounds.text import printable
-from exporter.client_settings.files import FileError, read
-from exporter.client_settings.rule import Goal, Level
-from exporter.client_settings.rules import ClientFinding, Misspelt, findings, misspelt
-from exporter.client_settings.sarif import sarif
-from exporter.client_settings.views import Client, Version, file_of, kind_of
 from exporter.commands.clusters import duration, opened
 from exporter.commands.output import print_json, say
 from exporter.commands.settings import add_cluster_flags
-from exporter.documents.commands import ClientFileDocument
 from exporter.kafka.client import AskError
+from exporter.linter.all_rules import ClientFinding, Misspelt, findings, misspelt
+from exporter.linter.files import FileError, read
+from exporter.linter.rule import Goal, Level
+from exporter.linter.sarif import sarif
+from exporter.linter.views import Client, Version, file_of, kind_of
 from exporter.model import Deadline, Fault
+from exporter.status.command_documents import ClientFileDocument
 
 _MAX_TIMEOUT = "transaction.max.timeout.ms"
 _EXAMPLES = """\

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from exporter.cluster.cluster import Cluster
 from exporter.commands.output import say
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.kafka.requests.offsets import newest_timestamps
 from exporter.lso.next_step import clock_time
-from exporter.model import NOTICEABLE_SECONDS, ClockBounds, CoordinatorTime, Deadline, TopicPartition
-from exporter.sources.cluster import Cluster
+from exporter.model import Deadline, TopicPartition
 from exporter.transactions.clock import coordinator_time
+from exporter.transactions.facts import NOTICEABLE_SECONDS, ClockBounds, CoordinatorTime
 
 
 def coordinators_clock(cluster: Cluster, starts: Iterable[float | None], deadline: Deadline) -> CoordinatorTime:

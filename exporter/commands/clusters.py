@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+from exporter.applications.applications import Grouping
+from exporter.cluster.cluster import Cluster
 from exporter.commands.report import ClusterReport
 from exporter.commands.settings import UsageError, config_source
 from exporter.config import ClusterConfig, Config
@@ -15,8 +17,6 @@ from exporter.core.durations import parse_duration
 from exporter.core.state import StateDir
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.model import Deadline
-from exporter.sources.cluster import Cluster
-from exporter.transactions.applications import Grouping
 
 T = TypeVar("T")
 

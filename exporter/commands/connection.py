@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from exporter.bounds.text import printable
+from exporter.cluster.cluster import Cluster
 from exporter.commands.clusters import duration, opened
 from exporter.commands.connection_connect import documents as grant_documents
 from exporter.commands.connection_connect import grants_of, print_grants, worker_of
@@ -16,7 +17,6 @@ from exporter.commands.output import print_json, print_table, say
 from exporter.commands.settings import add_cluster_flags
 from exporter.commands.works import Feature, features
 from exporter.connect.grants import GrantVerdict, WorkerSettings
-from exporter.documents.commands import CapabilityDocument, ConnectionDocument
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Tail
 from exporter.kafka.properties.client import Properties
@@ -25,7 +25,7 @@ from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import describe_grant, describe_producers, list_transactions
 from exporter.model import Deadline, Fault, Reason, TopicPartition
-from exporter.sources.cluster import Cluster
+from exporter.status.command_documents import CapabilityDocument, ConnectionDocument
 
 MIN_ISR = "min.insync.replicas"
 MOST_PARTITIONS = 500

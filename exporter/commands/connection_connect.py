@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from exporter.bounds.text import printable
-from exporter.client_settings.files import FileError, read
+from exporter.cluster.cluster import Cluster
 from exporter.commands.output import print_table
 from exporter.connect.grants import Answer, Grant, GrantVerdict, Need, WorkerSettings, judge, needs, worker_settings
-from exporter.documents.commands import GrantDocument
 from exporter.kafka.requests.grants import (
     Allowed,
     Operation,
@@ -17,8 +16,9 @@ from exporter.kafka.requests.grants import (
     topics_and_cluster,
     transactional_id_operations,
 )
+from exporter.linter.files import FileError, read
 from exporter.model import Deadline, Fault, Reason
-from exporter.sources.cluster import Cluster
+from exporter.status.command_documents import GrantDocument
 
 MOST_TASKS = 1000
 """Greatest number of tasks of all connectors: each is asked for by itself."""

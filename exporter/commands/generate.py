@@ -15,7 +15,6 @@ from typing import Any
 from exporter import catalogue
 from exporter.alerts import reference as alert_tables
 from exporter.alerts.files import generated
-from exporter.client_settings.reference import page as client_settings_page
 from exporter.commands import (
     generate_alerts,
     generate_dashboards,
@@ -24,6 +23,7 @@ from exporter.commands import (
     generate_schemas,
     generate_shell,
 )
+from exporter.linter.reference import page as client_settings_page
 
 Tables = Sequence[tuple[str, Callable[[], str]]]
 

@@ -1,4 +1,4 @@
-"""The JSON Schemas of docs/schemas, from the types of ``exporter.documents``."""
+"""The JSON Schemas of docs/schemas, from the types of ``exporter.status``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from exporter.documents import commands, status
+from exporter.status import command_documents as commands
+from exporter.status import documents as status
 
 FOLDER = Path("docs/schemas")
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -1,7 +1,7 @@
 """``transactions hanging``: search partitions for hanging transactions, with a proof for each.
 
 As Kafka's TransactionsCommand find-hanging, but compared with the transaction log in place of the coordinators' caches,
-and with a second read after 30 s in place of a minimum age of 15 minutes. ``lso.proof`` has the rule.
+and with a second read after 30 s in place of a minimum age of 15 minutes. ``lso.proof.evidence`` has the rule.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from exporter.cluster.cluster import Cluster
 from exporter.commands.clusters import duration, read_all
 from exporter.commands.log_rounds import Sleep, take_rounds
 from exporter.commands.output import progress
@@ -20,15 +21,16 @@ from exporter.core.durations import format_age
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import PARTITIONS_PER_REQUEST
+from exporter.lso.facts import Blocker, Stall
 from exporter.lso.next_step import next_step
-from exporter.lso.proof import Committed, HangingProof, OpenStart, WriterState
-from exporter.model import Blocker, BlockerKind, Deadline, Fault, Stall, TopicPartition
-from exporter.sources.cluster import Cluster
-from exporter.sources.holders import as_unmarked
-from exporter.sources.rounds import Open, held_in
-from exporter.transactions.log_range import RangeConsumer
-from exporter.transactions.log_scan import OpenRangeReader
-from exporter.web.transaction_documents import stall_document
+from exporter.lso.proof.evidence import Committed, HangingProof, OpenStart, WriterState
+from exporter.lso.proof.log_scan import OpenRangeReader
+from exporter.lso.proof.rounds import Open, held_in
+from exporter.lso.source.stall_holders import as_unmarked
+from exporter.model import Deadline, Fault, TopicPartition
+from exporter.status.transaction_documents import stall_document
+from exporter.transactions.source.log_range import RangeConsumer
+from exporter.words import BlockerKind
 
 _EXAMPLES = """\
 examples:

@@ -16,9 +16,9 @@ from exporter.kafka.client import AskError
 from exporter.model import Deadline
 
 if TYPE_CHECKING:
+    from exporter.cluster.cluster import Cluster
     from exporter.jobs.history.torn import MarkerRecord, TornPlace
-    from exporter.sources.cluster import Cluster
-    from exporter.transactions.torn import Torn
+    from exporter.transactions.decided.torn import Torn
 
 LEAST_SECONDS = 60.0
 """Shortest time from one comparison to the next: each reads the transaction log an hour back."""
@@ -94,7 +94,7 @@ class MarkerSearch:
 
 
 def _gap(known: MarkerRecord, from_ms: int) -> str:
-    from exporter.jobs.history.page import instant  # noqa: PLC0415 -- as above
+    from exporter.jobs.history.report_page import instant  # noqa: PLC0415 -- as above
 
     return f"{instant(known.until_ms)} to {instant(from_ms)} was not compared: the job did not run"
 

@@ -86,8 +86,8 @@ def _command(options: argparse.Namespace) -> int:
     if options.output == "json":
         print_json(document(found))
     elif options.output == "html":
-        from exporter.jobs.history.page import page_of  # noqa: PLC0415
-        from exporter.jobs.report.page import render  # noqa: PLC0415
+        from exporter.jobs.history.report_page import page_of  # noqa: PLC0415
+        from exporter.jobs.report.html_page import render  # noqa: PLC0415
 
         print(render(page_of(found, exporter.__version__)))
     else:
@@ -98,7 +98,7 @@ def _command(options: argparse.Namespace) -> int:
 
 
 def _print(found: HistoryReport) -> None:
-    from exporter.jobs.history import page as shown  # noqa: PLC0415 -- as above
+    from exporter.jobs.history import report_page as shown  # noqa: PLC0415 -- as above
 
     _, text = shown.verdict(found)
     print(f"{found.cluster}, {shown.instant(found.begin_ms)} to {shown.instant(found.end_ms)} UTC: {text}")

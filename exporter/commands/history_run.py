@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from exporter.cluster.cluster import Cluster
 from exporter.commands.clusters import duration, opened
 from exporter.commands.history_markers import MarkerSearch
 from exporter.commands.output import say
@@ -23,7 +24,6 @@ from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import describe_producers
 from exporter.model import Deadline, Reason, TopicPartition
-from exporter.sources.cluster import Cluster
 
 if TYPE_CHECKING:
     from exporter.jobs.history.store import Index

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 
-from exporter.model import Deadline, Fact, Facts, Fault, LoggedTransactions, Sample, SampleBatch
-from exporter.sources.cluster import Cluster
-from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
-from exporter.transactions.aggregates import Caps
+from exporter.cluster.cluster import Cluster
+from exporter.model import Deadline, Fact, Facts, Fault, Sample, SampleBatch
+from exporter.transactions.counting.aggregates import Caps
+from exporter.transactions.facts import LoggedTransactions
+from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
 
 _SLICE_SECONDS = 5.0
 

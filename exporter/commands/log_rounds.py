@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from exporter.cluster.cluster import Cluster
 from exporter.commands.output import progress, say
 from exporter.core.durations import format_duration
 from exporter.kafka.client import AskError
-from exporter.lso.proof import CONFIRM_SECONDS, Committed, HangingProof, OpenStart, Round, lacking
-from exporter.model import Deadline, OpenTransactions
-from exporter.sources.cluster import Cluster
-from exporter.sources.rounds import Rounds, committed_in, held_in
-from exporter.transactions.log_scan import Cost, OpenRangeReader
+from exporter.lso.proof.evidence import CONFIRM_SECONDS, Committed, HangingProof, OpenStart, Round, lacking
+from exporter.lso.proof.log_scan import Cost, OpenRangeReader
+from exporter.lso.proof.rounds import Rounds, committed_in, held_in
+from exporter.model import Deadline
+from exporter.transactions.facts import OpenTransactions
 
 Sleep = Callable[[float], object]
 

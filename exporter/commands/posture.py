@@ -10,20 +10,21 @@ from typing import Any
 from exporter.agent.engine_sources import engine_sources
 from exporter.agent.engines import Engines, engines_of
 from exporter.bounds.text import printable
+from exporter.cluster.cluster import Cluster
 from exporter.commands.clusters import duration, opened
 from exporter.commands.output import print_json, print_table, say
 from exporter.commands.settings import add_cluster_flags, config_source
 from exporter.config import ClusterConfig
-from exporter.documents.commands import CheckDocument, ClusterPostureDocument
-from exporter.model import Deadline, Fact, Facts, Fault, LoggedTransactions, Source
+from exporter.groups.source.groups import GroupsSettings, GroupsSource
+from exporter.groups.source.offsets import OffsetsSource
+from exporter.model import Deadline, Fact, Facts, Fault, Source
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
-from exporter.sources.cluster import Cluster
-from exporter.sources.groups import GroupsSettings, GroupsSource
-from exporter.sources.offsets import OffsetsSource
-from exporter.sources.posture import PostureSettings, PostureSource
-from exporter.sources.transactions import TransactionsSettings, TransactionsSource
-from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
+from exporter.posture.source import PostureSettings, PostureSource
+from exporter.status.command_documents import CheckDocument, ClusterPostureDocument
+from exporter.transactions.facts import LoggedTransactions
+from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
+from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
 
 _SLICE_SECONDS = 5.0
 _COMMIT_SECONDS = 6.0

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from exporter.catalogue import UNCLEAN_OUTCOMES
+from exporter.cluster.cluster import Cluster
 from exporter.commands.clock import say_clock, shown_now
 from exporter.commands.clusters import read_all
 from exporter.commands.log_hour import read_hour
@@ -17,11 +18,11 @@ from exporter.commands.report import ClusterReport, ReportFormat, exit_code, sho
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.lso.next_step import clock_time
-from exporter.model import ClockBounds, Deadline, Fault, LoggedTransactions, UncleanEnd, UncleanEnds
-from exporter.sources.cluster import Cluster
-from exporter.transactions.aggregates import Caps
+from exporter.model import Deadline, Fault
+from exporter.status.transaction_documents import unclean_end_document
 from exporter.transactions.clock import coordinator_time
-from exporter.web.transaction_documents import unclean_end_document
+from exporter.transactions.counting.aggregates import Caps
+from exporter.transactions.facts import ClockBounds, LoggedTransactions, UncleanEnd, UncleanEnds
 
 _MOST = 10_000
 MOST_ROWS = 50

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from exporter.cluster.cluster import Cluster
 from exporter.commands.output import print_advice, print_json, print_next_step, print_not_asked, print_table, say
 from exporter.kafka.faults import some
 from exporter.lso.next_step import NextStep
-from exporter.model import CoordinatorTime
-from exporter.sources.cluster import Cluster
+from exporter.transactions.facts import CoordinatorTime
 
 T = TypeVar("T")
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from exporter import catalogue
+from exporter.cluster.cluster import Cluster
 from exporter.commands.clock import coordinators_clock, say_clock
 from exporter.commands.clusters import duration, read_all
 from exporter.commands.log_hour import read_hour
@@ -17,28 +18,18 @@ from exporter.commands.report import ClusterReport, ReportFormat, show, time_of
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age, format_duration
 from exporter.flink.facts import FlinkTransactions
+from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.lso.next_step import NextStep, next_step
-from exporter.lso.proof import OpenInLog, OpenStart
-from exporter.model import (
-    Blocker,
-    BlockerKind,
-    CoordinatorTime,
-    Deadline,
-    Facts,
-    Fault,
-    LoggedTransactions,
-    Sample,
-    Stall,
-    Stalls,
-    TransactionState,
-)
-from exporter.sources.cluster import Cluster
-from exporter.sources.holders import as_unmarked, with_checkpoints
-from exporter.sources.lso import LsoSettings, LsoSource
-from exporter.sources.rounds import held_in
-from exporter.transactions.log_range import RangeConsumer
-from exporter.transactions.log_scan import OpenRangeReader
-from exporter.web.transaction_documents import stall_document
+from exporter.lso.proof.evidence import OpenInLog, OpenStart
+from exporter.lso.proof.log_scan import OpenRangeReader
+from exporter.lso.proof.rounds import held_in
+from exporter.lso.source.lso import LsoSettings, LsoSource
+from exporter.lso.source.stall_holders import as_unmarked, with_checkpoints
+from exporter.model import Deadline, Facts, Fault, Sample
+from exporter.status.transaction_documents import stall_document
+from exporter.transactions.facts import CoordinatorTime, LoggedTransactions
+from exporter.transactions.source.log_range import RangeConsumer
+from exporter.words import BlockerKind, TransactionState
 
 _EXAMPLES = """\
 examples:

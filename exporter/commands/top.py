@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from exporter.commands.clusters import duration
 from exporter.commands.output import say
 from exporter.commands.settings import UsageError
-from exporter.http import Endpoint, HttpError, ask
+from exporter.http_client import Endpoint, HttpError, ask
 from exporter.model import Deadline, Fault, Reason
 
 ANSWER_SECONDS = 3.0

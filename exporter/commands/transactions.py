@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, NamedTuple
 
+from exporter.cluster.cluster import Cluster
 from exporter.commands import hanging, recent, stalled
 from exporter.commands.clock import coordinators_clock, say_clock, shown_now
 from exporter.commands.clusters import duration, read_all
@@ -15,14 +16,16 @@ from exporter.commands.report import ClusterReport, ReportFormat, show
 from exporter.commands.settings import add_cluster_flags
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age, format_duration
-from exporter.documents.commands import SeenTransactionDocument
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.metadata import Metadata
+from exporter.lso.facts import Blocker, Stall
 from exporter.lso.next_step import NextStep, next_step
-from exporter.model import Blocker, BlockerKind, Deadline, OpenTransaction, Stall, TransactionState
-from exporter.sources.cluster import Cluster
+from exporter.model import Deadline
+from exporter.status.command_documents import SeenTransactionDocument
+from exporter.status.transaction_documents import open_transaction_document, step_document
+from exporter.transactions.facts import OpenTransaction
 from exporter.transactions.outcome import OVERDUE_SLACK_SECONDS, is_overdue
-from exporter.web.transaction_documents import open_transaction_document, step_document
+from exporter.words import BlockerKind, TransactionState
 
 _ADVICE = "An open transaction is normal until its timeout. `transactions stalled` shows which ones hold readers back."
 _EXAMPLES = """\

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
-from exporter.model import ConnectTaskId, Word
+from exporter.model import Word
+from exporter.transactions.facts import ConnectTaskId
 
 
 class Guarantee(Word):

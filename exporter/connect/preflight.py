@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from exporter.bounds.json_text import JsonError, parse_json
-from exporter.http import Endpoint, HttpError, ask
+from exporter.http_client import Endpoint, HttpError, ask
 from exporter.model import Deadline, Word
 
 NAME = "kafka-eos-exporter-preflight"

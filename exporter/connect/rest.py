@@ -17,7 +17,7 @@ from exporter.bounds.memory import MEMORY, one_heavy_at_a_time
 from exporter.bounds.text import cut
 from exporter.connect.preflight import PluginSupport, Preflight, preflight, with_settings
 from exporter.connect.trace import cause_of, last_line, secrets_of
-from exporter.http import Endpoint, HttpError, ask
+from exporter.http_client import Endpoint, HttpError, ask
 from exporter.model import Deadline, Fault, Reason
 from exporter.words import FailureCause
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from exporter.core.facts import FactStore, Key
+from exporter.core.fact_store import FactStore, Key
 from exporter.core.worker import SnapshotSink, SourceState, Worker
 from exporter.model import Clock, Deadline, Facts, Source
 

@@ -17,7 +17,7 @@ from exporter.catalogue import (
     SOURCE_READ_DURATION_SECONDS,
     SOURCE_UP,
 )
-from exporter.core.facts import FactStore, Key
+from exporter.core.fact_store import FactStore, Key
 from exporter.core.reading import is_blind, log_traceback, next_start, only_lasting, raised_at, read_source
 from exporter.model import Clock, Deadline, Fault, IgnoredSource, Notes, Reason, Snapshot, Source
 

@@ -7,7 +7,40 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from exporter.model import Fact, FlinkId, FlinkTransaction, TopicPartition
+from exporter.model import Fact, TopicPartition
+from exporter.words import Precommit
+
+
+class FlinkId(NamedTuple):
+    """A transactional.id of KafkaSink: ``<prefix>-<subtask>-<number>``.
+
+    ``number`` is the checkpoint with INCREMENTING names (TransactionalIdFactory), and counts the ids of the pool with
+    POOLING.
+    """
+
+    prefix: str
+    subtask: int
+    number: int
+
+
+class FlinkTransaction(NamedTuple):
+    """An open transaction of a job that is known by its behaviour to be Flink's.
+
+    ``interval`` is how far apart the job's checkpoints are, in seconds, None while not learned. ``waiting``: it waits
+    for a checkpoint within the job's rhythm. ``at_risk``: it is, or may be, precommitted, and its job does not go on;
+    at ``deadline`` (Unix seconds by the coordinators' clock, None where it has none) it is lost. ``committing`` says
+    that another subtask has committed the same checkpoint, so that it was completed. ``last_commit`` is the job's.
+    """
+
+    id: FlinkId
+    interval: float | None
+    precommit: Precommit
+    since: float | None
+    waiting: bool
+    at_risk: bool
+    deadline: float | None
+    committing: bool
+    last_commit: float | None
 
 
 class Loss(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.model import FlinkId
+from exporter.flink.facts import FlinkId
 
 MOST_DIGITS = 18
 

@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from exporter.flink.facts import JobTimes, Loss
+from exporter.flink.facts import FlinkId, FlinkTransaction, JobTimes, Loss
 from exporter.flink.ids import parse
 from exporter.flink.kafka_sink_job import SLACK_SECONDS, UNLEARNED_SECONDS, KafkaSinkJob, Subtask
-from exporter.model import FlinkId, FlinkTransaction, OpenTransaction, Outcome, Precommit, TransactionState
+from exporter.transactions.facts import OpenTransaction
+from exporter.words import Outcome, Precommit, TransactionState
 
 MOST_JOBS = 500
 """Largest number of jobs of a cluster; the one that was idle for longest is dropped."""

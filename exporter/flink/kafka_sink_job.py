@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, NamedTuple, TypeVar
 
-from exporter.model import FlinkId
+from exporter.flink.facts import FlinkId
 
 T = TypeVar("T", bound=tuple[Any, ...])
 

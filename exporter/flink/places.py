@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from exporter.flink.jobs import Jobs
-from exporter.model import Stall, TopicPartition
+from exporter.lso.facts import Stall
+from exporter.model import TopicPartition
 
 MOST_PLACES = 1000
 """Largest number of precommitted transactions whose record offsets are kept."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from exporter import catalogue
-from exporter.flink.facts import Loss
+from exporter.flink.facts import FlinkTransaction, Loss
 from exporter.flink.jobs import Jobs
-from exporter.model import FlinkTransaction, OpenTransaction, Sample
+from exporter.model import Sample
+from exporter.transactions.facts import OpenTransaction
 
 MOST_AT_RISK = 50
 MOST_LOSSES = 20

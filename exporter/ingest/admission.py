@@ -6,7 +6,7 @@ import hmac
 from collections.abc import Callable, Mapping, Sequence
 
 from exporter.ingest.latest import RefusedError
-from exporter.web.messages import Request
+from exporter.web_server.messages import Request
 
 MAX_BYTES = 64 * 1024
 

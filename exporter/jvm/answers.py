@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from exporter.http import Endpoint
+from exporter.http_client import Endpoint
 from exporter.jvm.mbeans import MBean, MBeanQuery, parse_object_name
 from exporter.model import Deadline, Fault
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from exporter.bounds.memory import MEMORY, one_heavy_at_a_time
 from exporter.bounds.text import cut, decoded
-from exporter.http import Endpoint, HttpError, ask
+from exporter.http_client import Endpoint, HttpError, ask
 from exporter.jvm.answers import MOST_VALUES, JvmAnswer, MBeanValue, Missing
 from exporter.jvm.mbeans import MBean, MBeanQuery, matches, parse_object_name, unquoted
 from exporter.jvm.rule_files import PROFILES, Spelt, plain, rule_for, spelt, squashed

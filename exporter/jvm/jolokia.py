@@ -14,7 +14,7 @@ from typing import Any
 from exporter.bounds.json_text import NO_JSON, JsonError, parse_json, weight
 from exporter.bounds.memory import MEMORY, one_heavy_at_a_time
 from exporter.bounds.text import cut
-from exporter.http import Endpoint, HttpError, ask
+from exporter.http_client import Endpoint, HttpError, ask
 from exporter.jvm.answers import MOST_VALUES, JvmAnswer, MBeanValue
 from exporter.jvm.mbeans import MBeanQuery, is_pattern, parse_object_name
 from exporter.model import Deadline, Fault, Reason

@@ -12,8 +12,8 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from exporter.kafka.answers import Answers
 from exporter.kafka.faults import BROKEN, AskError, refusal
 from exporter.kafka.identity import ClusterIdentityCheck
+from exporter.kafka.properties.accepted import split_address
 from exporter.kafka.properties.client import Properties
-from exporter.kafka.properties.rules import split_address
 from exporter.kafka.requests.configs import AT_ONCE, Resource, configs_request, read_configs
 from exporter.kafka.requests.metadata import (
     TRANSACTION_STATE,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from exporter.model import CoordinatorTime
+from exporter.transactions.facts import CoordinatorTime
 
 STEP_SECONDS = 1.0
 """Seconds by which a clock must have been set before a shown instant changes."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from exporter.lso.proof import HangingProof, Overdue
+from exporter.lso.proof.evidence import HangingProof, Overdue
 from exporter.lso.shell import quoted, transactions_tool
 
 OURS = "kafka-eos-exporter"

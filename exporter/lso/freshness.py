@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from exporter.lso.rules import Coordinators, LogProducer, Standing, holder
-from exporter.model import OpenTransaction, TopicPartition
+from exporter.model import TopicPartition
+from exporter.transactions.facts import OpenTransaction
 
 Earliest = Mapping[TopicPartition, float]
 

@@ -11,20 +11,13 @@ from datetime import UTC, datetime
 from typing import NamedTuple, assert_never
 
 from exporter.core.durations import format_age
+from exporter.flink.facts import FlinkTransaction
 from exporter.lso.ending import Ending, abort_marker, force_terminate
-from exporter.lso.proof import Committed, HangingProof, OpenInLog, Overdue
+from exporter.lso.facts import Blocker, Completion, Stall
+from exporter.lso.proof.evidence import Committed, HangingProof, OpenInLog, Overdue
 from exporter.lso.shell import shown
-from exporter.model import (
-    Blocker,
-    BlockerKind,
-    Completion,
-    FlinkTransaction,
-    MarkerWait,
-    Precommit,
-    Stall,
-    TopicPartition,
-    TransactionState,
-)
+from exporter.model import TopicPartition
+from exporter.words import BlockerKind, MarkerWait, Precommit, TransactionState
 
 TIMEOUT_SCAN_SECONDS = 10.0
 """transaction.abort.timed.out.transaction.cleanup.interval.ms: how often a coordinator looks for timed-out ones."""

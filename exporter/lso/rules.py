@@ -1,5 +1,5 @@
-"""The rules of stalls: whether an LSO is stalled, and which transaction holds it. ``lso.proof`` has the rule for
-hanging.
+"""The rules of stalls: whether an LSO is stalled, and which transaction holds it. The rule for hanging is in
+``lso.proof.evidence``.
 
 Pure functions over data, with the present as an argument. A rule without enough input returns unknown, never a guess.
 """
@@ -11,15 +11,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from exporter.lso.dating import Anchor, Dated
-from exporter.model import (
-    Blocker,
-    BlockerKind,
-    Completion,
-    MarkerWait,
-    OpenTransaction,
-    TopicPartition,
-    TransactionState,
-)
+from exporter.lso.facts import Blocker, Completion
+from exporter.model import TopicPartition
+from exporter.transactions.facts import OpenTransaction
+from exporter.words import BlockerKind, MarkerWait, TransactionState
 
 # --- Whether an LSO is stalled ------------------------------------------------------------------------------------
 
@@ -95,7 +90,7 @@ class Coordinators(NamedTuple):
     """The answers of the coordinators: open transactions by producer id, and messages about missing answers.
 
     An absent producer id proves nothing: a coordinator that is not loaded yet, or a DENY on one id, hides it and
-    returns no error. Only ``lso.proof`` shows that no coordinator has it. ``pending`` are the partitions whose
+    returns no error. Only ``lso.proof.evidence`` shows that no coordinator has it. ``pending`` are the partitions whose
     markers the coordinators of decided transactions still wait for, by producer id, as far as they were asked; none for
     a transaction that has completed since.
     """

@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from exporter.lso.open_producers import OpenProducers
 from exporter.lso.rules import Coordinators, LogProducer, Standing, holder
-from exporter.model import OpenTransaction, TopicPartition, TransactionState
+from exporter.model import TopicPartition
+from exporter.transactions.facts import OpenTransaction
+from exporter.words import TransactionState
 
 
 class Settled(NamedTuple):

@@ -8,8 +8,9 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Self
 
 from exporter import catalogue
-from exporter.lso.holders import shown
-from exporter.model import Sample, SampleBatch, Stall, Stalls, TopicPartition
+from exporter.lso.facts import Stall, Stalls
+from exporter.lso.holder_series import shown
+from exporter.model import Sample, SampleBatch, TopicPartition
 
 
 class ShownStalls(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from exporter.core.kept import KeptValue
+from exporter.lso.facts import Stall
 from exporter.lso.readings import Reading
 from exporter.lso.rules import (
     Coordinators,
@@ -18,7 +19,9 @@ from exporter.lso.rules import (
     stall_start,
 )
 from exporter.lso.tracker import StallTracker
-from exporter.model import OpenTransaction, ReleaseTimes, Stall, TopicPartition, TransactionState
+from exporter.model import TopicPartition
+from exporter.transactions.facts import OpenTransaction, ReleaseTimes
+from exporter.words import TransactionState
 
 
 class _Named(NamedTuple):

@@ -1,6 +1,6 @@
 """Which LSOs do not move, since when, and their holders: the state between two reads. No I/O.
 
-``sources/lso.py`` reads and feeds it; ``rules`` has the rules.
+``lso/source/lso.py`` reads and feeds it; ``rules`` has the rules.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from exporter.lso.rules import (
 )
 from exporter.lso.saved_stalls import SavedStall, read_stalls, stalls_document
 from exporter.lso.settled import SettledPartitions
-from exporter.model import TopicPartition, TransactionState
+from exporter.model import TopicPartition
+from exporter.words import TransactionState
 
 
 class Held(NamedTuple):

@@ -1,4 +1,4 @@
-"""Checks of the settings that exactly-once depends on. Pure, over what ``sources/posture.py`` reads.
+"""Checks of the settings that exactly-once depends on. Pure, over what ``posture/source.py`` reads.
 
 Each check has what was found, why it matters and what to set. It is passed or failed, or unknown with the error that
 prevented a result; an unknown check is never reported as passed. A finding that an operator may be unable to mend is
@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
+from exporter.applications.proposed_patterns import propose
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.posture.check import CheckResult, PostureCheck, Rule
+from exporter.posture.client_telemetry import telemetry_checks
 from exporter.posture.connect import connect_checks
 from exporter.posture.evidence import PostureEvidence, broker_error, broker_numbers, broker_settings
 from exporter.posture.flink import flink_checks
@@ -20,8 +22,6 @@ from exporter.posture.known_faults import brokers_of, fault_checks, plugins_of
 from exporter.posture.offsets import offset_checks
 from exporter.posture.share_groups import share_checks
 from exporter.posture.stable_ids import id_checks
-from exporter.posture.telemetry import telemetry_checks
-from exporter.transactions.patterns import propose
 
 DAY_MS = 86_400_000
 LONG_TIMEOUT_MS = 900_000

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.flink.facts import JobTimes
+from exporter.groups.facts import GroupCommits, ShareGroup
 from exporter.kafka.requests.metadata import PartitionMetadata
-from exporter.model import Fact, GroupCommits, IdChanges, OffsetPartitions, OpenTransaction, ShareGroup
+from exporter.model import Fact
 from exporter.posture.check import PostureCheck, Settings
-from exporter.posture.telemetry import PushTelemetry
+from exporter.posture.client_telemetry import PushTelemetry
+from exporter.transactions.facts import IdChanges, OffsetPartitions, OpenTransaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from exporter.groups.facts import GroupCommits
 from exporter.kafka.requests.transactions import coordinator_partition
-from exporter.model import GroupCommits, OffsetPartitions
 from exporter.posture.check import PostureCheck, Rule
+from exporter.transactions.facts import OffsetPartitions
 
 LEAST_TIMES = 3
 LEAST_SPAN = 50.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
-from exporter.model import ShareGroup
+from exporter.groups.facts import ShareGroup
 from exporter.posture.check import PostureCheck, Rule
 
 READ_COMMITTED = "read_committed"

@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from exporter.model import IdChanges, IdLife, OffsetPartitions
+from exporter.applications.naming import HOST_ID, UUID_ID
 from exporter.posture.check import PostureCheck, Rule
-from exporter.transactions.naming import HOST_ID, UUID_ID
+from exporter.transactions.facts import IdChanges, IdLife, OffsetPartitions
 
 LEAST_STARTS = 3
 """Fewest starts with a new id, and fewest former ids that were not used again."""

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, SecretStr, model_validator
 
-from exporter.http import Endpoint
+from exporter.http_client import Endpoint
 from exporter.jvm.reader import AgentKind, JvmTarget
 from exporter.settings.values import Duration, Lower, Section, local_path, one_or_more, wrong
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from exporter.jvm import producer_samples, streams_samples
+from exporter.producers import producer_samples
+from exporter.streams import streams_samples
 
 MOST_PARTS = 20_000
 """Resources, scopes, metrics and data points of one body, together."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import deque
 
-from exporter.model import ClockBounds, CoordinatorTime
+from exporter.transactions.facts import ClockBounds, CoordinatorTime
 
 LIVE_WINDOW = 600.0
 """Seconds for which a new record is used for the estimate: clocks are set at times, and drift."""

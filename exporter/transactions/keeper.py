@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from exporter.core.state import StateDir
-from exporter.transactions.aggregates import Aggregates
+from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.saved import FORMAT, Saved, SavedPartition, UnusableState, kept_document, read
 from exporter.transactions.tail import LogTail
 

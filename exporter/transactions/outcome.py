@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from exporter.model import OpenTransaction, Outcome, TransactionState
+from exporter.transactions.facts import OpenTransaction
+from exporter.words import Outcome, TransactionState
 
 FENCE_WINDOW_MS = 5000
 """An abort was a fence when the next incarnation's Empty record follows the Complete record within this log time."""

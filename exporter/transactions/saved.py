@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from exporter.model import Outcome
-from exporter.transactions.entries import Ended, Entry
-from exporter.transactions.log_changes import NO_CHANGES, PartitionChanges, read_changes, write_changes
-from exporter.transactions.progress import CONTEXT_RECORDS, NO_EPOCH, PartitionProgress
-from exporter.transactions.state_machine import StateMachine
+from exporter.transactions.machine.entries import Ended, Entry
+from exporter.transactions.machine.log_changes import NO_CHANGES, PartitionChanges, read_changes, write_changes
+from exporter.transactions.machine.progress import CONTEXT_RECORDS, NO_EPOCH, PartitionProgress
+from exporter.transactions.machine.state_machine import StateMachine
+from exporter.words import Outcome
 
 FORMAT = 2
 _ENTRY = (

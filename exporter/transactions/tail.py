@@ -1,6 +1,6 @@
 """The tail of the transaction log: it feeds the state machines, and tracks positions and undecodable records.
 
-``sources/txnlog.py`` decides where to begin and makes the samples.
+``transactions/source/txnlog.py`` decides where to begin and makes the samples.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from operator import methodcaller
 from typing import Any, NamedTuple
 
 from exporter.kafka.log.tail import Polled, TailReader, fault_of, is_end, is_gone
-from exporter.model import Clock, ClockBounds, Deadline, Fault, Reason
-from exporter.transactions.aggregates import Aggregates
+from exporter.model import Clock, Deadline, Fault, Reason
 from exporter.transactions.clock import CoordinatorClocks
-from exporter.transactions.entries import Ended, Entry, Event, Initialised
-from exporter.transactions.finished import NEVER_MS
-from exporter.transactions.progress import NO_EPOCH, PartitionProgress
-from exporter.transactions.records import TOPIC, UndecodableRecord
+from exporter.transactions.counting.aggregates import Aggregates
+from exporter.transactions.facts import ClockBounds
+from exporter.transactions.machine.entries import Ended, Entry, Event, Initialised
+from exporter.transactions.machine.finished import NEVER_MS
+from exporter.transactions.machine.progress import NO_EPOCH, PartitionProgress
+from exporter.transactions.machine.records import TOPIC, UndecodableRecord
+from exporter.transactions.machine.state_machine import StateMachine
 from exporter.transactions.saved import SavedPartition, kept_document, partition_document, partition_position
-from exporter.transactions.state_machine import StateMachine
 
 log = logging.getLogger(__name__)
 

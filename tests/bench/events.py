@@ -19,7 +19,7 @@ from demo.cluster import KafkaCluster
 from demo.orphan import make_orphan
 from exporter.catalogue import LSO_BLOCKER_INFO, TRANSACTIONS_TOTAL
 from exporter.model import Deadline
-from exporter.transactions.records import TOPIC, Status, decode_key, decode_value
+from exporter.transactions.machine.records import TOPIC, Status, decode_key, decode_value
 from tests.bench.log_tail import partitions_of_log
 from tests.bench.scale import OPEN_TIMEOUT_MS, Scale, spare_partition
 from tests.bench.scrapes import scrape, value

@@ -29,9 +29,11 @@ from exporter.alerts.files import generated
 from exporter.alerts.settings import Settings
 from exporter.core.thresholds import DEFAULTS
 from exporter.exposition.process_metrics import build_info
-from exporter.lso.holders import holder_samples, shown
+from exporter.lso.facts import Blocker, Stall
+from exporter.lso.holder_series import holder_samples, shown
 from exporter.lso.stall_series import stall_samples
-from exporter.model import Blocker, BlockerKind, Sample, Stall, TopicPartition, TransactionState
+from exporter.model import Sample, TopicPartition
+from exporter.words import BlockerKind, TransactionState
 from tests.bench.machine import cpu_seconds
 
 PARTITIONS, PRODUCERS, TOPICS, GROUPS = 5000, 20, 200, 40

@@ -10,11 +10,11 @@ from demo import jars
 from demo.cluster import KafkaCluster
 from demo.jars import require
 from demo.settings import free_ports
-from exporter.http import Endpoint
+from exporter.brokers.source import BrokerSettings, BrokersSource
+from exporter.http_client import Endpoint
 from exporter.jvm.reader import AgentKind, JvmTarget, reader_for
 from exporter.kafka.client import AskError, Metadata
 from exporter.model import Deadline, Facts, Fault, Reason, Sample
-from exporter.sources.brokers import BrokerSettings, BrokersSource
 from tests.bench.jmx import SCRAPE_SECONDS, TOOL_SECONDS
 from tests.bench.machine import cpu_seconds, run
 

@@ -12,15 +12,15 @@ import time
 from typing import NamedTuple
 
 from exporter.agent.allocator import share_one_arena
-from exporter.core.facts import FactStore
+from exporter.applications.applications import Grouping
+from exporter.cluster.cluster import Cluster
+from exporter.core.fact_store import FactStore
 from exporter.core.reading import read_source
 from exporter.core.state import StateDir
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
+from exporter.lso.source.lso import LsoSettings, LsoSource
 from exporter.model import Clock, Deadline, Snapshot
-from exporter.sources.cluster import Cluster
-from exporter.sources.lso import LsoSettings, LsoSource
-from exporter.transactions.applications import Grouping
 from tests.bench.sizes import opened_transactions, stand_ins
 
 BROKERS, PARTITIONS, OPEN = 50, 10_000, 2_000

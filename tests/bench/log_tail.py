@@ -12,13 +12,13 @@ from confluent_kafka.admin import OffsetSpec
 
 from demo.cluster import KafkaCluster
 from demo.jars import library
+from exporter.applications.applications import Grouping
 from exporter.kafka.log.tail import Tail, is_end
 from exporter.kafka.properties.client import Properties
 from exporter.model import Clock, Deadline
-from exporter.transactions.aggregates import Aggregates, Caps
-from exporter.transactions.applications import Grouping
-from exporter.transactions.progress import PartitionProgress
-from exporter.transactions.records import TOPIC
+from exporter.transactions.counting.aggregates import Aggregates, Caps
+from exporter.transactions.machine.progress import PartitionProgress
+from exporter.transactions.machine.records import TOPIC
 from exporter.transactions.tail import BATCH, LogTail
 from tests.bench.machine import CommandCost, ToolError, run
 

@@ -15,13 +15,13 @@ from itertools import islice
 from typing import NamedTuple
 
 from exporter.agent.allocator import share_one_arena
+from exporter.applications.applications import Grouping
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import TopicPartition
-from exporter.transactions.aggregates import Aggregates, Caps
-from exporter.transactions.applications import Grouping
-from exporter.transactions.entries import encode_key, encode_section
-from exporter.transactions.records import HEAD, PREVIOUS_ID_TAGS, TIMES, Status
-from exporter.transactions.state_machine import StateMachine
+from exporter.transactions.counting.aggregates import Aggregates, Caps
+from exporter.transactions.machine.entries import encode_key, encode_section
+from exporter.transactions.machine.records import HEAD, PREVIOUS_ID_TAGS, TIMES, Status
+from exporter.transactions.machine.state_machine import StateMachine
 from exporter.transactions.tail import BATCH
 from tests.bench.machine import rss_mb
 

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 
 from exporter.kafka.log.control import FETCH_BYTES, PartitionMarkers, take_batches
 from exporter.model import TopicPartition
-from exporter.transactions.entries import Ended
-from exporter.transactions.marker_watch import MarkerWatch
-from exporter.transactions.recent_decisions import DecisionTail
-from exporter.transactions.records import Status
-from exporter.transactions.state_machine import StateMachine
-from exporter.transactions.torn import DecisionLog, judge
+from exporter.transactions.decided.marker_watch import MarkerWatch
+from exporter.transactions.decided.recent_decisions import DecisionTail
+from exporter.transactions.decided.torn import DecisionLog, judge
+from exporter.transactions.machine.entries import Ended
+from exporter.transactions.machine.records import Status
+from exporter.transactions.machine.state_machine import StateMachine
 from tests.strategies import encode_key, encode_value, kafka_tags
 
 PARTITIONS = 10

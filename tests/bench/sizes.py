@@ -19,7 +19,9 @@ from typing import NamedTuple
 
 from exporter.agent.allocator import share_one_arena
 from exporter.agent.with_thresholds import WithThresholds
-from exporter.core.facts import FactStore
+from exporter.applications.applications import Grouping
+from exporter.cluster.cluster import Cluster
+from exporter.core.fact_store import FactStore
 from exporter.core.reading import read_source
 from exporter.core.state import StateDir
 from exporter.core.thresholds import Thresholds
@@ -27,19 +29,10 @@ from exporter.exposition.render import Exposition
 from exporter.exposition.text_format import Format
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
-from exporter.model import (
-    Clock,
-    Deadline,
-    Fault,
-    OpenTransaction,
-    OpenTransactions,
-    Snapshot,
-    TopicPartition,
-    TransactionState,
-)
-from exporter.sources.cluster import Cluster
-from exporter.sources.lso import LsoSettings, LsoSource
-from exporter.transactions.applications import Grouping
+from exporter.lso.source.lso import LsoSettings, LsoSource
+from exporter.model import Clock, Deadline, Fault, Snapshot, TopicPartition
+from exporter.transactions.facts import OpenTransaction, OpenTransactions
+from exporter.words import TransactionState
 from tests.bench.machine import load, rss_mb
 from tests.bench.stand_in import PER_TOPIC
 

@@ -20,7 +20,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from demo.cluster import KafkaCluster
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline, TopicPartition
-from exporter.transactions.records import TOPIC
+from exporter.transactions.machine.records import TOPIC
 
 CONNECTIONS = 12
 """To all brokers together."""

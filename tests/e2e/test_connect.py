@@ -16,8 +16,8 @@ from demo.connect import ConnectCluster
 from demo.jvm_agents import JvmAgents
 from demo.workloads.producers import JavaProducer
 from exporter import catalogue
+from exporter.connect.source import WITHOUT_REST, WITHOUT_WORKERS
 from exporter.connect.trace import REDACTED
-from exporter.sources.connect import WITHOUT_REST, WITHOUT_WORKERS
 from tests.e2e.conftest import EnterContext, StartAgent
 
 GROUP = "etl"

@@ -21,12 +21,13 @@ from demo.jvm_agents import RULES, SPELLINGS, JvmAgents
 from demo.processes import poll
 from demo.workloads.producers import EndedError, JavaProducer, RdkafkaProducer
 from exporter import catalogue
-from exporter.http import Endpoint
+from exporter.brokers import source as brokers
+from exporter.http_client import Endpoint
 from exporter.jvm.answers import AgentKind, JvmAnswer, JvmTarget
 from exporter.jvm.mbeans import MBeanQuery
 from exporter.jvm.reader import reader_for
 from exporter.model import Deadline, Reason
-from exporter.sources import brokers, producers
+from exporter.producers.source import producers
 from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 
 BROKER = "broker-1"

@@ -18,7 +18,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from demo.cluster import KafkaCluster
 from demo.workloads.producers import RdkafkaProducer
-from exporter.kafka.properties.rules import split_address
+from exporter.kafka.properties.accepted import split_address
 from tests.bench.stand_in import END, HELD, PER_TOPIC, StandIn
 from tests.e2e.conftest import EnterContext
 

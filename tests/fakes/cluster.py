@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, cast
 
 from confluent_kafka import KafkaError
 
+from exporter.applications.applications import Grouping
+from exporter.cluster.cluster import Cluster
 from exporter.core.shard import WHOLE, Shard
 from exporter.core.state import StateDir
 from exporter.kafka.client import AskError, ClusterClient
@@ -31,8 +33,6 @@ from exporter.model import (
     Source,
     TopicPartition,
 )
-from exporter.sources.cluster import Cluster
-from exporter.transactions.applications import Grouping
 from tests.fakes.coordinator import CoordinatorRecord
 
 LOG = "__transaction_state"

@@ -14,8 +14,9 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from exporter.kafka.requests.transactions import coordinator_partition
-from exporter.model import Outcome, TopicPartition
-from exporter.transactions.records import Status
+from exporter.model import TopicPartition
+from exporter.transactions.machine.records import Status
+from exporter.words import Outcome
 from tests.strategies import encode_key, encode_value, kafka_tags
 
 BEGIN_MS = 1_790_000_000_000

@@ -1,6 +1,6 @@
 """Markers compared with decisions in the plainest form: every decision with every marker and every other decision.
 
-The oracle of ``exporter.transactions.torn.judge``, which finds the same with indexes.
+The oracle of ``exporter.transactions.decided.torn.judge``, which finds the same with indexes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from exporter.kafka.log.control import Marker, PartitionMarkers
 from exporter.model import TopicPartition
-from exporter.transactions.torn import CLOCK_SLACK_MS, Decision, MarkerComparison, Torn
+from exporter.transactions.decided.torn import CLOCK_SLACK_MS, Decision, MarkerComparison, Torn
 
 
 def compare_all(

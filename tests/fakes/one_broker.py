@@ -18,6 +18,8 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import FetchRequest, ListOffsetsResponse
 
+from exporter.applications.applications import Grouping
+from exporter.cluster.cluster import Cluster
 from exporter.core.state import StateDir
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.log.tail import Polled
@@ -26,8 +28,6 @@ from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.kafka.requests.offsets import NEWEST
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Clock, Deadline, Fault, TopicPartition
-from exporter.sources.cluster import Cluster
-from exporter.transactions.applications import Grouping
 from tests.fakes.cluster import FakeMessage
 from tests.strategies import encode_key, encode_value, kafka_tags
 

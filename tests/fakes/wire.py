@@ -12,8 +12,8 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from exporter.exposition.render import Exposition
-from exporter.web.app import App
-from exporter.web.connection import Connection, Limits
+from exporter.status.app import App
+from exporter.web_server.connection import Connection, Limits
 
 ROUNDS = 6
 """Of the event loop, that an answer takes which needs no worker."""

@@ -16,10 +16,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from exporter import catalogue
-from exporter.audit_result.result import AuditResultError, dump_result, parse_result, weight
+from exporter.applications.applications import Grouping
+from exporter.audits.posts import AuditReceiver
+from exporter.audits.result import AuditResultError, dump_result, parse_result, weight
+from exporter.audits.source import audit_samples
 from exporter.bounds.yaml_text import YamlError, parse_yaml
-from exporter.client_settings.files import FileError
-from exporter.client_settings.files import parse as parse_settings
 from exporter.config import ConfigError, ConfigSource
 from exporter.connect import rest, trace
 from exporter.core.durations import parse_duration, parse_go_duration
@@ -27,12 +28,7 @@ from exporter.core.shard import Shard
 from exporter.core.state import StateDir
 from exporter.core.target_files import LeftOut, TargetFileError, parse_targets
 from exporter.exposition.text_format import block
-from exporter.ingest.audit import AuditReceiver
 from exporter.ingest.latest import RefusedError
-from exporter.ingest.librdkafka import LibrdkafkaReceiver
-from exporter.ingest.otlp import OtlpApp
-from exporter.ingest.spark import SparkReceiver
-from exporter.ingest.telemetry import TelemetryReceiver
 from exporter.jvm.jmx_exporter import read_page
 from exporter.jvm.jolokia import read_answer
 from exporter.jvm.mbeans import MBean, MBeanQuery, parse_object_name
@@ -41,23 +37,27 @@ from exporter.kafka.log.control import OffsetRange, read_markers
 from exporter.kafka.log.offset_commits import CommitReader
 from exporter.kafka.log.unread_records import count_records
 from exporter.kafka.properties.client import Properties, PropertiesError
+from exporter.linter.files import FileError
+from exporter.linter.files import parse as parse_settings
 from exporter.lso.tracker import StallTracker
 from exporter.model import Clock, Deadline, Facts, Fault, Metric, Sample, TopicPartition
+from exporter.producers.librdkafka_posts import LibrdkafkaReceiver
+from exporter.producers.source.librdkafka import IngestSource
 from exporter.settings.values import split_address
-from exporter.sources.audits import audit_samples
-from exporter.sources.librdkafka import IngestSource
-from exporter.sources.spark import query_samples
-from exporter.sources.telemetry import TelemetrySource
 from exporter.spark.checkpoint import CheckpointFolder
 from exporter.spark.event_log import EventLogFolder
+from exporter.spark.posts import SparkReceiver
 from exporter.spark.queries import StreamingQuery
-from exporter.transactions import records
-from exporter.transactions.aggregates import Aggregates, Caps
-from exporter.transactions.applications import Grouping
+from exporter.spark.source import query_samples
+from exporter.telemetry.clients import TelemetryReceiver
+from exporter.telemetry.otlp import OtlpApp
+from exporter.telemetry.source import TelemetrySource
+from exporter.transactions.counting.aggregates import Aggregates, Caps
 from exporter.transactions.keeper import Keeper
+from exporter.transactions.machine import records
 from exporter.transactions.saved import begin
-from exporter.web.config import read_web_config
-from exporter.web.messages import Request
+from exporter.web_server.config import read_web_config
+from exporter.web_server.messages import Request
 from tests.fakes.wire import exchange, final
 
 Target = Callable[[bytes], None]

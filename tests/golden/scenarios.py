@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from exporter import catalogue as c
 from exporter.core.runner import Group
 from exporter.model import Deadline, Distribution, Fact, Facts, Fault, IgnoredSource, Reason, Sample
-from exporter.sources.txnlog import POLLED_INSTEAD
+from exporter.transactions.source.txnlog import POLLED_INSTEAD
 
 WALL = 1_795_255_200.0  # 2026-11-21 10:00:00 UTC
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from exporter import catalogue
-from exporter.model import Notes, Stalls
-from exporter.sources.lso import LsoSettings, LsoSource
-from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
+from exporter.lso.facts import Stalls
+from exporter.lso.source.lso import LsoSettings, LsoSource
+from exporter.model import Notes
+from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
 from tests.fakes.cluster import LOG, FakeKafka, OpenWriter, SourceRead, partitions, read
 from tests.fakes.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord
 

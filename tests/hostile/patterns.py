@@ -27,10 +27,10 @@ FOREIGN: dict[str, Use] = {
     "exporter.bounds.json_text:_LONG_NUMBER": ("search", "", ("0" * 40 + "a", "e+", "e99")),
     "exporter.bounds.text:_LOOKS_ESCAPED": ("sub", "", ("\\x", "\\u202e", "\\")),
     "exporter.bounds.text:_SURROGATE": ("sub", "", ("\ud800",)),
-    "exporter.client_settings.client_rules:_PLACEHOLDER": ("search", "", ("<", "$", "%")),
-    "exporter.client_settings.client_rules:_RANDOM": ("search", "", ("pod", "pod.", " pi")),
-    "exporter.client_settings.files:_LINE_END": ("sub", "", ("\r", "\n")),
-    "exporter.client_settings.files:_SECRET": ("search", "", ("api", ".ke")),
+    "exporter.linter.client_rules:_PLACEHOLDER": ("search", "", ("<", "$", "%")),
+    "exporter.linter.client_rules:_RANDOM": ("search", "", ("pod", "pod.", " pi")),
+    "exporter.linter.files:_LINE_END": ("sub", "", ("\r", "\n")),
+    "exporter.linter.files:_SECRET": ("search", "", ("api", ".ke")),
     "exporter.connect.trace:_ASSIGNED": (
         "sub",
         "",
@@ -45,7 +45,7 @@ FOREIGN: dict[str, Use] = {
     "exporter.core.logs:_PLAIN": ("fullmatch", "", ("[",)),
     "exporter.core.shard:_FORM": ("fullmatch", "", ("1/",)),
     "exporter.core.target_files:_ADDRESS": ("fullmatch", "[", ("a:1",)),
-    "exporter.ingest.telemetry:_OF_PROCESS": (
+    "exporter.telemetry.clients:_OF_PROCESS": (
         "search",
         "",
         ("01234567-89ab-cdef-0123-456789abcdef", "0123abcd-", "-StreamThread-1"),
@@ -55,12 +55,12 @@ FOREIGN: dict[str, Use] = {
     "exporter.jvm.jmx_exporter:_NAME": ("fullmatch", "", ()),
     "exporter.jvm.mbeans:_ESCAPE": ("sub", "", ()),
     "exporter.jvm.mbeans:_PROPERTY": ("match", "", ("a=", 'a="', '\\"', "a=b,", " =")),
-    "exporter.jvm.streams_samples:_THREADS_CONSUMER": (
+    "exporter.streams.streams_samples:_THREADS_CONSUMER": (
         "fullmatch",
         "",
         ("-StreamThread-1", "-StreamThread-1-consumer"),
     ),
-    "exporter.jvm.streams_samples:_THREADS_PRODUCER": ("fullmatch", "", ("-StreamThread-1", "-0_1-producer")),
+    "exporter.streams.streams_samples:_THREADS_PRODUCER": ("fullmatch", "", ("-StreamThread-1", "-0_1-producer")),
     "exporter.kafka.auth.jaas:_ENTRY": ("match", "a required ", ("a required ", "a ", "; ")),
     "exporter.kafka.auth.jaas:_ESCAPED": ("sub", "", ()),
     "exporter.kafka.auth.jaas:_OPTION": ("match", "a=", ("a=", 'a="', "a = ", '\\"')),
@@ -72,7 +72,7 @@ FOREIGN: dict[str, Use] = {
     "exporter.settings.environment:_SERVICE_LINK": ("search", "", ("_PORT", "_SERVICE_PORT_", "_PORT_1_TCP")),
     "exporter.settings.thresholds:_WINDOW": ("fullmatch", "", ("01:00-", "1")),
     "exporter.settings.values:_SIZE": ("fullmatch", "1", ("Mi",)),
-    "exporter.sources.streams:_CLIENT_ID": ("fullmatch", "", ("-01234567-89ab-cdef-0123-456789abcdef", "0123abcd-")),
+    "exporter.streams.source:_CLIENT_ID": ("fullmatch", "", ("-01234567-89ab-cdef-0123-456789abcdef", "0123abcd-")),
     "exporter.spark.application_log:_ROLLED": ("fullmatch", "events_1_", (".compact", "events_1_")),
     "exporter.spark.checkpoint:_NUMBER": ("fullmatch", "", ()),
     "exporter.spark.events:_KAFKA": ("match", "KafkaSource", ()),
@@ -92,14 +92,14 @@ FOREIGN: dict[str, Use] = {
         )
         for at in range(5)
     },
-    "exporter.transactions.applications:_CONNECT_LEADER": ("fullmatch", "connect-cluster-", ()),
-    "exporter.transactions.applications:_MAY_BE_FLINK": ("fullmatch", "a", ("-1", "-1-", "1-11", "-0a")),
-    "exporter.transactions.applications:_TASK": ("fullmatch", "", ("-1", "1-")),
-    "exporter.transactions.naming:_BARE_UUID": ("fullmatch", "", ()),
-    "exporter.transactions.naming:_FLINK": ("fullmatch", "", ("-1", "-1-", "1-11")),
-    "exporter.transactions.naming:_GLUED": ("fullmatch", "", ("aaa1", "a1")),
+    "exporter.applications.applications:_CONNECT_LEADER": ("fullmatch", "connect-cluster-", ()),
+    "exporter.applications.applications:_MAY_BE_FLINK": ("fullmatch", "a", ("-1", "-1-", "1-11", "-0a")),
+    "exporter.applications.applications:_TASK": ("fullmatch", "", ("-1", "1-")),
+    "exporter.applications.naming:_BARE_UUID": ("fullmatch", "", ()),
+    "exporter.applications.naming:_FLINK": ("fullmatch", "", ("-1", "-1-", "1-11")),
+    "exporter.applications.naming:_GLUED": ("fullmatch", "", ("aaa1", "a1")),
     **{
-        f"exporter.transactions.naming:_INSTANCES.{at}.2": (
+        f"exporter.applications.naming:_INSTANCES.{at}.2": (
             "sub",
             "",
             (
@@ -123,19 +123,22 @@ FOREIGN: dict[str, Use] = {
         )
         for at in range(6)
     },
-    "exporter.transactions.naming:_KSQL": ("fullmatch", "_confluent-ksql-", ("transient", "transient-")),
-    "exporter.transactions.naming:_MIRROR_MAKER": ("fullmatch", "a-mm2", ("-mm2", "-mm2-MirrorSourceConnector-", "-1")),
-    "exporter.transactions.naming:_NUMBERED": ("fullmatch", "", ("-1", "1-", "-01234567-89ab-cdef-0123-456789abcdef")),
-    "exporter.transactions.naming:_SPRING": ("fullmatch", "", (".1", "1.", "a.1")),
-    "exporter.transactions.naming:_STREAMS_V1": ("fullmatch", "", ("-0_0", "-0")),
-    "exporter.transactions.naming:_STREAMS_V2": (
+    "exporter.applications.naming:_KSQL": ("fullmatch", "_confluent-ksql-", ("transient", "transient-")),
+    "exporter.applications.naming:_MIRROR_MAKER": ("fullmatch", "a-mm2", ("-mm2", "-mm2-MirrorSourceConnector-", "-1")),
+    "exporter.applications.naming:_NUMBERED": ("fullmatch", "", ("-1", "1-", "-01234567-89ab-cdef-0123-456789abcdef")),
+    "exporter.applications.naming:_SPRING": ("fullmatch", "", (".1", "1.", "a.1")),
+    "exporter.applications.naming:_STREAMS_V1": ("fullmatch", "", ("-0_0", "-0")),
+    "exporter.applications.naming:_STREAMS_V2": (
         "fullmatch",
         "",
         ("-0_0", "-01234567-89ab-cdef-0123-456789abcdef-1"),
     ),
-    "exporter.transactions.naming:_TOKENS": ("search", "", ()),
-    "exporter.transactions.patterns:_PARTS": ("search", "", ()),
-    **{f"exporter.transactions.patterns:_CLASSES.{at}.1": ("fullmatch", "", ("a1", "x2x4z", "0a")) for at in range(4)},
+    "exporter.applications.naming:_TOKENS": ("search", "", ()),
+    "exporter.applications.proposed_patterns:_PARTS": ("search", "", ()),
+    **{
+        f"exporter.applications.proposed_patterns:_CLASSES.{at}.1": ("fullmatch", "", ("a1", "x2x4z", "0a"))
+        for at in range(4)
+    },
 }
 
 ELSEWHERE = {
@@ -146,7 +149,14 @@ ELSEWHERE = {
 """Patterns that meet no text of others, or are tried under another name."""
 
 # Requests are bounded before a pattern of web meets them; the others read what the agent or its operator wrote.
-OF_OTHER_ROOMS = ("exporter.jobs.", "exporter.web.", "exporter.commands.", "exporter.alerts.", "exporter.dashboards.")
+OF_OTHER_ROOMS = (
+    "exporter.jobs.",
+    "exporter.web_server.",
+    "exporter.status.",
+    "exporter.commands.",
+    "exporter.alerts.",
+    "exporter.dashboards.",
+)
 
 
 METHODS = ("match", "search", "fullmatch", "sub", "finditer")

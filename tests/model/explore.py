@@ -10,7 +10,7 @@ import time
 from collections import Counter, deque
 from typing import NamedTuple
 
-from exporter.transactions.fate import Fate
+from exporter.transactions.decided.fate import Fate
 from tests.model.kafka import COMMITTED, Bounds, ModelState, initial, open_records, steps
 from tests.model.observer import judgements
 

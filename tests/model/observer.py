@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from exporter.kafka.log.control import Marker
 from exporter.model import TopicPartition
-from exporter.transactions.decisions import LogRecord, LogRun, decisions_of
-from exporter.transactions.fate import Judgement, OpenRecords, ProducerLog, judge
-from exporter.transactions.records import LogValue, Status, Tags
+from exporter.transactions.decided.decisions import LogRecord, LogRun, decisions_of
+from exporter.transactions.decided.fate import Judgement, OpenRecords, ProducerLog, judge
+from exporter.transactions.machine.records import LogValue, Status, Tags
 from tests.model.kafka import ONGOING, PREPARE_ABORT, EndMarker, ModelRecord, ModelState, newest, open_records
 
 SECONDS = 60

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 from demo.certificates import Authority
 from exporter import __version__
 from exporter.config import ConfigSource
-from exporter.web.config import read_web_config
+from exporter.web_server.config import read_web_config
 from scripts.lowest import EXTRAS, lowest
 
 ROOT = Path(__file__).parents[2]

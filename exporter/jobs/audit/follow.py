@@ -19,7 +19,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no 
 from pyspark.errors import PySparkException
 
 from exporter import __version__
-from exporter.audit_result.result import Finding
+from exporter.audits.result import Finding
 from exporter.core.files import replace_file
 from exporter.jobs.audit.definition import Audit, AuditOutcome, Portion
 from exporter.jobs.audit.findings import Findings, merged

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exporter import __version__
-from exporter.audit_result.result import AuditResult, Finding, TopicResult, dump_result
+from exporter.audits.result import AuditResult, Finding, TopicResult, dump_result
 from exporter.jobs.audit.definition import Audit, AuditOutcome, NullId
 from exporter.jobs.audit.findings import Findings, WhoWrote
 from exporter.jobs.audit.job import Say, run
-from exporter.jobs.audit.page import page_of
 from exporter.jobs.audit.read import TopicAccess
-from exporter.jobs.report.page import render
+from exporter.jobs.audit.report_page import page_of
+from exporter.jobs.report.html_page import render
 from exporter.jobs.session import SessionError
 from exporter.kafka.client import AskError
 from exporter.kafka.log.record_places import Writer, writers_at

@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from exporter.model import TopicPartition
-from exporter.transactions.entries import Appeared, Ended, Entry, Event, decode_section
-from exporter.transactions.records import NO_TIMEOUT_MS, UndecodableRecord
-from exporter.transactions.state_machine import StateMachine
+from exporter.transactions.machine.entries import Appeared, Ended, Entry, Event, decode_section
+from exporter.transactions.machine.records import NO_TIMEOUT_MS, UndecodableRecord
+from exporter.transactions.machine.state_machine import StateMachine
 
 KEEP_MS = 3_600_000
 """An id that is idle for this long in log time is dropped: its transactions are in the rows. It is kept in case its

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
+from exporter.applications.applications import Grouping
 from exporter.jobs.checkpoint import Checkpoint, CheckpointError, read_checkpoint
 from exporter.jobs.history.fold import FoldState, PartitionFold
 from exporter.jobs.history.log_offsets import SETTLED_MS
@@ -21,7 +22,6 @@ from exporter.jobs.history.merged import merge_batches
 from exporter.jobs.history.store import ROWS, HistoryError, HistoryStore, Index, TaskResult
 from exporter.jobs.history.table import RowFiles, read_kept, write_kept
 from exporter.jobs.history.transaction_source import BEGIN, NAME, RECORD, LogAccess, transaction_log
-from exporter.transactions.applications import Grouping
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

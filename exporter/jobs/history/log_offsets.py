@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from exporter.transactions.log_range import Range
 from exporter.transactions.outcome import DELIVERY_SLACK_MS, FENCE_WINDOW_MS
+from exporter.transactions.source.log_range import Range
 
 SETTLED_MS = FENCE_WINDOW_MS + DELIVERY_SLACK_MS + 1
 """Milliseconds without new records of a partition after which another read settles every abort in it."""

@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from exporter.jobs.history.files import HistoryFiles, ReportRange, counted
-from exporter.jobs.history.holders import Hold, Lasting, holds_of
+from exporter.jobs.history.holds import Hold, Lasting, holds_of
 from exporter.jobs.history.store import HistoryError, identity
 from exporter.jobs.history.tally import LEAST_HOLD_MS, MOST, MOST_LASTING, Cell, HistoryTally
 from exporter.jobs.history.torn import MarkerRecord, read_torn
 from exporter.jobs.report.plots import bucket_ms
-from exporter.model import Outcome, TopicPartition
+from exporter.model import TopicPartition
+from exporter.words import Outcome
 
 MOST_HOLDS = 2_000
 _WHO = ("transactional_id", "application", "producer_id", "producer_epoch", "outcome")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from exporter.documents.commands import HistoryCounts, HistoryMarkers, HistoryOutput, HistoryTransaction
 from exporter.jobs.history.report import Counts, HistoryReport, TransactionSummary
 from exporter.jobs.history.torn import MarkerRecord
+from exporter.status.command_documents import HistoryCounts, HistoryMarkers, HistoryOutput, HistoryTransaction
 
 
 def document(found: HistoryReport) -> HistoryOutput:

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from exporter.core.files import sync
 from exporter.jobs.history.fold import Kept, Row, day_of
-from exporter.model import Outcome
-from exporter.transactions.entries import Ended, Entry
+from exporter.transactions.machine.entries import Ended, Entry
+from exporter.words import Outcome
 
 ROWS_AT_ONCE = 50_000
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from exporter.jobs.history.table import SCHEMA
-from exporter.model import Outcome
+from exporter.words import Outcome
 
 MOST = 50
 """Rows of a list in a report; the others are counted."""

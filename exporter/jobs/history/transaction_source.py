@@ -22,8 +22,8 @@ from exporter.kafka.log.tail import Polled
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.offsets import Isolation, end_offsets, log_end_offsets
 from exporter.model import Clock, Deadline, Reason, TopicPartition
-from exporter.transactions.log_range import RangeConsumer, read_ranges
-from exporter.transactions.records import TOPIC
+from exporter.transactions.machine.records import TOPIC
+from exporter.transactions.source.log_range import RangeConsumer, read_ranges
 
 NAME = "kafka_eos_transaction_log"
 RECORD, BEGIN, END = 0, 1, 2

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from exporter.http import Endpoint, HttpError, Reply, ask, causes
+from exporter.http_client import Endpoint, HttpError, Reply, ask, causes
 from exporter.model import Deadline, Reason
 
 TIMEOUT = 5.0

@@ -16,7 +16,7 @@ from exporter.kafka.auth.jaas import parse_jaas
 from exporter.kafka.auth.oauth import TokenProvider, client_credentials
 from exporter.kafka.auth.stores import TlsError, open_stores
 from exporter.kafka.auth.tls import tls_context
-from exporter.kafka.properties.rules import ADDRESSES, SECRETS, check, read_secret, without_credentials
+from exporter.kafka.properties.accepted import ADDRESSES, SECRETS, check, read_secret, without_credentials
 
 HIDDEN = "[hidden]"
 

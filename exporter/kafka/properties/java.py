@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from exporter.kafka.properties.accepted import NUMBERS
 from exporter.kafka.properties.client import Properties, PropertiesError
-from exporter.kafka.properties.rules import NUMBERS
 
 _OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _OAUTH_HANDLER = "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler"

@@ -25,7 +25,9 @@ from exporter.kafka.requests.transactions import (
     describe_transactions,
     list_transactions,
 )
-from exporter.model import Deadline, Fault, OpenTransaction, Reason, TopicPartition, TransactionState
+from exporter.model import Deadline, Fault, Reason, TopicPartition
+from exporter.transactions.facts import OpenTransaction
+from exporter.words import TransactionState
 
 STATES = {
     "Ongoing": TransactionState.ONGOING,

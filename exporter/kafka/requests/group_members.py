@@ -13,7 +13,8 @@ from exporter.kafka.requests.groups import GROUPS_PER_REQUEST
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.kafka.requests.routing import BrokerAccess, Item, Question, ask_everyone, ask_leaders
 from exporter.kafka.requests.transactions import coordinator_partition
-from exporter.model import Deadline, Fault, GroupKind, TopicPartition
+from exporter.model import Deadline, Fault, TopicPartition
+from exporter.words import GroupKind
 
 
 class GroupMembers(NamedTuple):

@@ -33,7 +33,8 @@ from exporter.kafka.requests.routing import (
     where,
 )
 from exporter.kafka.requests.transactions import PROBES, coordinator_partition
-from exporter.model import Deadline, Fault, GroupKind, TopicPartition
+from exporter.model import Deadline, Fault, TopicPartition
+from exporter.words import GroupKind
 
 T = TypeVar("T")
 

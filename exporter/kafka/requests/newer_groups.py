@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka.protocol.api_message import ApiMessage
 
-from exporter.model import GroupKind
+from exporter.words import GroupKind
 
 _LAYOUTS = "exporter.kafka.messages"
 

@@ -11,12 +11,12 @@ import yaml
 
 from exporter.agent.client_sources import Clients
 from exporter.agent.jvm_targets import JvmReaders
+from exporter.agent.receivers import receivers_of
+from exporter.cluster.cluster import Cluster
 from exporter.config import Config, ConfigSource
 from exporter.core.runner import Runner
-from exporter.ingest.receivers import receivers_of
 from exporter.model import Clock, Snapshot
 from exporter.settings.layers import ConfigError
-from exporter.sources.cluster import Cluster
 
 
 class DroppingSink:

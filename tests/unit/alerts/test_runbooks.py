@@ -14,7 +14,7 @@ from exporter.alerts.table import alerts as all_alerts
 from exporter.alerts.table import names
 from exporter.cli import parser
 from exporter.lso.next_step import MEANING
-from exporter.model import BlockerKind
+from exporter.words import BlockerKind
 
 OURS = "kafka-eos-exporter"
 TEXTS = {path.stem: path.read_text() for path in sorted((Path(alerts.__file__).parent / "runbooks").glob("*.md"))}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from exporter.applications.applications import Grouping
 from exporter.commands.applications import GroupedIds, proposals_of, rows
-from exporter.transactions.applications import Grouping
 
 IDS = ["pay-1", "pay-2", "agent-x2x4z-0", "agent-b9k7c-0", "agent-tmw4q-0", "etl-a-0", "connect-cluster-etl"]
 

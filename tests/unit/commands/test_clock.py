@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from exporter.commands.clock import coordinators_clock, say_clock, shown_now
-from exporter.model import CoordinatorTime, Deadline, TopicPartition
+from exporter.model import Deadline, TopicPartition
+from exporter.transactions.facts import CoordinatorTime
 from tests.fakes.one_broker import NOW, OneBroker
 
 

@@ -5,9 +5,11 @@ import pytest
 from exporter.commands.hanging import EVERYWHERE, Where, search
 from exporter.commands.log_rounds import MARGIN_SECONDS
 from exporter.commands.report import ClusterReport
+from exporter.lso.facts import Stall
 from exporter.lso.next_step import next_step
-from exporter.lso.proof import CONFIRM_SECONDS
-from exporter.model import BlockerKind, Deadline, Stall, TopicPartition
+from exporter.lso.proof.evidence import CONFIRM_SECONDS
+from exporter.model import Deadline, TopicPartition
+from exporter.words import BlockerKind
 from tests.fakes.one_broker import OneBroker
 
 LEDGER = TopicPartition("ledger", 0)

@@ -9,7 +9,7 @@ import pytest
 
 from exporter.commands import recent
 from exporter.commands.report import ClusterReport
-from exporter.model import UncleanEnd
+from exporter.transactions.facts import UncleanEnd
 from tests.fakes.one_broker import OneBroker
 
 NOW = 1_795_255_200.0

@@ -10,7 +10,8 @@ from exporter.commands.output import print_advice, print_next_step, print_table
 from exporter.commands.report import ClusterReport, ReportFormat, exit_code, show
 from exporter.commands.transactions import Seen, _look
 from exporter.lso.next_step import NextStep, next_step
-from exporter.model import BlockerKind, Deadline, TopicPartition
+from exporter.model import Deadline, TopicPartition
+from exporter.words import BlockerKind
 from tests.fakes.one_broker import OneBroker
 
 LONG = "kafka-transactions.sh " + "x" * 500

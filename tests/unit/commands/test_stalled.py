@@ -6,9 +6,11 @@ from exporter.commands.report import ClusterReport
 from exporter.commands.stalled import look_twice
 from exporter.config import ConfigSource
 from exporter.flink.facts import FlinkTransactions
+from exporter.lso.facts import Stall
 from exporter.lso.next_step import next_step
-from exporter.model import BlockerKind, Deadline, Stall, TopicPartition
-from exporter.web.transaction_documents import stall_document
+from exporter.model import Deadline, TopicPartition
+from exporter.status.transaction_documents import stall_document
+from exporter.words import BlockerKind
 from tests.fakes.one_broker import NOW, OneBroker
 
 ORDERS = TopicPartition("orders", 0)

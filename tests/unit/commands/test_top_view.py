@@ -9,8 +9,10 @@ import pytest
 from rich.console import Console
 
 from exporter.commands.top_view import spark, view
-from exporter.model import Outcome, Stalls, TopicPartition
-from tests.unit.web.test_status import FINE, IDENTITY, STALL, evil_facts, hour, status
+from exporter.lso.facts import Stalls
+from exporter.model import TopicPartition
+from exporter.words import Outcome
+from tests.unit.status.test_status import FINE, IDENTITY, STALL, evil_facts, hour, status
 
 
 def screen(*facts: Any, height: int = 60, width: int = 100) -> str:

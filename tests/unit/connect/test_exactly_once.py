@@ -17,7 +17,7 @@ from exporter.connect.rest import Connector, Task
 from exporter.connect.workers import QUERIES, SOURCE_TASK, leader_is_transactional, transactional_tasks
 from exporter.jvm.answers import JvmAnswer, MBeanValue
 from exporter.jvm.mbeans import MBean
-from exporter.model import ConnectTaskId
+from exporter.transactions.facts import ConnectTaskId
 from tests.fakes.recordings import RECORDINGS, jolokia_answer
 
 GROUPS = frozenset({"etl", "etl-eu"})

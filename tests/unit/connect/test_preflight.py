@@ -10,7 +10,7 @@ import pytest
 
 from exporter.connect.preflight import PluginSupport
 from exporter.connect.rest import ConnectRest
-from exporter.http import Endpoint
+from exporter.http_client import Endpoint
 from exporter.model import Deadline
 
 SECRET = "hunter2"

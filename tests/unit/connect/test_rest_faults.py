@@ -11,7 +11,7 @@ import pytest
 
 from exporter.connect.concurrently import run_concurrently
 from exporter.connect.rest import ConnectRest
-from exporter.http import MAX_BYTES, Endpoint
+from exporter.http_client import MAX_BYTES, Endpoint
 from exporter.model import Deadline, Reason
 from tests.fakes.recordings import RECORDINGS
 

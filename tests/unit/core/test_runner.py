@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.core.facts import FactStore
+from exporter.cluster.facts import ClusterIdentity
+from exporter.core.fact_store import FactStore
 from exporter.core.reading import next_start, read_source
 from exporter.core.runner import Group, Runner
 from exporter.core.worker import STOOD_GRACE
 from exporter.model import (
     Clock,
-    ClusterIdentity,
     Deadline,
     Distribution,
     Fact,
@@ -25,12 +25,12 @@ from exporter.model import (
     Fault,
     Kind,
     Metric,
-    OpenTransactions,
     Reason,
     Sample,
     Snapshot,
     Source,
 )
+from exporter.transactions.facts import OpenTransactions
 
 AGE = Metric("test_age_seconds", Kind.GAUGE, "An age.", ("who",))
 OPEN = Metric("test_open_seconds", Kind.HISTOGRAM, "How long.", ("who",))

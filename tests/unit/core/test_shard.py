@@ -16,20 +16,20 @@ from hypothesis import strategies as st
 
 from exporter import catalogue
 from exporter.agent.composition import Agent as WholeAgent
+from exporter.applications.applications import Grouping
 from exporter.config import ConfigSource
 from exporter.core.shard import WHOLE, Shard
 from exporter.exposition.render import Exposition
 from exporter.exposition.text_format import Format
+from exporter.groups.source.groups import GroupsSettings, GroupsSource
+from exporter.lso.source.lso import LsoSettings, LsoSource
 from exporter.model import Fact, Sample, Snapshot, Source
+from exporter.posture.source import PostureSettings, PostureSource
 from exporter.settings.layers import ConfigError
-from exporter.sources.groups import GroupsSettings, GroupsSource
-from exporter.sources.lso import LsoSettings, LsoSource
-from exporter.sources.posture import PostureSettings, PostureSource
-from exporter.sources.transactions import TransactionsSettings, TransactionsSource
-from exporter.sources.txnlog import TxnlogSettings, TxnlogSource
-from exporter.transactions.aggregates import Aggregates, Caps
-from exporter.transactions.applications import Grouping
-from exporter.transactions.records import Status, decode_key, decode_value
+from exporter.transactions.counting.aggregates import Aggregates, Caps
+from exporter.transactions.machine.records import Status, decode_key, decode_value
+from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
+from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
 from tests.fakes.cluster import LOG, OFFSETS, FakeKafka, FakeTransaction, OpenWriter, Partition, partitions, read
 from tests.fakes.coordinator import BEGIN_MS, GeneratedLog, histories
 

@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from exporter.brokers import source as brokers
 from exporter.jvm.mbeans import MBeanQuery
-from exporter.sources import brokers, producers, streams
+from exporter.producers.source import producers
+from exporter.streams import source as streams
 from tests.fakes.recordings import RECORDINGS, jolokia_answer
 
 ONE = {"request": {"mbean": "k:name=n,type=One", "attribute": ["a", "b"]}, "status": 200, "value": {"a": 1, "b": 2}}

@@ -9,18 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.flink.facts import FlinkId, FlinkTransaction
 from exporter.flink.ids import parse
 from exporter.flink.jobs import COMPLETION_SECONDS, MOST_JOBS, Jobs
 from exporter.flink.kafka_sink_job import MOST_SUBTASKS
-from exporter.model import (
-    FlinkId,
-    FlinkTransaction,
-    OpenTransaction,
-    Outcome,
-    Precommit,
-    TopicPartition,
-    TransactionState,
-)
+from exporter.model import TopicPartition
+from exporter.transactions.facts import OpenTransaction
+from exporter.words import Outcome, Precommit, TransactionState
 from tests.calls import calls_of
 
 T0 = 1_790_000_000.0

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from exporter import catalogue
-from exporter.flink.facts import FlinkTransactions, Loss
+from exporter.flink.facts import FlinkId, FlinkTransaction, FlinkTransactions, Loss
 from exporter.flink.jobs import Jobs
 from exporter.flink.samples import MOST_AT_RISK, flink_samples
-from exporter.lso.holders import due
-from exporter.model import (
-    Blocker,
-    BlockerKind,
-    FlinkId,
-    FlinkTransaction,
-    OpenTransaction,
-    Precommit,
-    Sample,
-    Stall,
-    TopicPartition,
-    TransactionState,
-)
-from exporter.sources.holders import with_checkpoints
+from exporter.lso.facts import Blocker, Stall
+from exporter.lso.holder_series import due
+from exporter.lso.source.stall_holders import with_checkpoints
+from exporter.model import Sample, TopicPartition
+from exporter.transactions.facts import OpenTransaction
+from exporter.words import BlockerKind, Precommit, TransactionState
 
 NOW = 1_790_000_000.0
 OUT = TopicPartition("out", 0)

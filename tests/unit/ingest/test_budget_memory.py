@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from exporter import catalogue
-from exporter.ingest.audit import AuditReceiver
+from exporter.audits.posts import AuditReceiver
 from exporter.ingest.budget import Budget
 from exporter.ingest.latest import RefusedError
-from exporter.ingest.librdkafka import LibrdkafkaReceiver
-from exporter.ingest.spark import SparkReceiver
 from exporter.model import Clock, Deadline, Facts, Sample
-from exporter.sources.librdkafka import IngestSource
+from exporter.producers.librdkafka_posts import LibrdkafkaReceiver
+from exporter.producers.source.librdkafka import IngestSource
+from exporter.spark.posts import SparkReceiver
 
 MOST_BYTES = 64 * 1024
 """What the endpoint lets in at once."""

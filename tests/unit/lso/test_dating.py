@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.lso.dating import Anchor, Dated, anchor_document, anchored, read_anchor, restored
-from exporter.model import NOTICEABLE_SECONDS
+from exporter.transactions.facts import NOTICEABLE_SECONDS
 
 TRUE = 1_790_000_000.0
 """The coordinators' Unix time when the monotonic clock of the first boot shows 0."""

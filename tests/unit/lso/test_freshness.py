@@ -7,7 +7,9 @@ import pytest
 from exporter.lso.dating import Dated
 from exporter.lso.freshness import earliest_starts, withheld_ages
 from exporter.lso.rules import Coordinators, LogProducer, Standing
-from exporter.model import OpenTransaction, TopicPartition, TransactionState
+from exporter.model import TopicPartition
+from exporter.transactions.facts import OpenTransaction
+from exporter.words import TransactionState
 
 ORDERS, REFUNDS = TopicPartition("orders", 0), TopicPartition("refunds", 0)
 NOW = 1000.0

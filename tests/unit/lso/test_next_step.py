@@ -11,20 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.flink.facts import FlinkId, FlinkTransaction
+from exporter.lso.facts import Blocker, Completion, Stall
 from exporter.lso.next_step import MEANING, clock_time, next_step
 from exporter.lso.shell import quoted, shown
-from exporter.model import (
-    Blocker,
-    BlockerKind,
-    Completion,
-    FlinkId,
-    FlinkTransaction,
-    MarkerWait,
-    Precommit,
-    Stall,
-    TopicPartition,
-    TransactionState,
-)
+from exporter.model import TopicPartition
+from exporter.words import BlockerKind, MarkerWait, Precommit, TransactionState
 from tests.proofs import committed, logged, proof_of, proven
 
 ROOT = Path(__file__).parents[3]

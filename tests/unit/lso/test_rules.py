@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.lso.dating import Dated
+from exporter.lso.facts import Completion
 from exporter.lso.rules import (
     Coordinators,
     LogProducer,
@@ -18,14 +19,9 @@ from exporter.lso.rules import (
     name_blocker,
     standing,
 )
-from exporter.model import (
-    BlockerKind,
-    Completion,
-    MarkerWait,
-    OpenTransaction,
-    TopicPartition,
-    TransactionState,
-)
+from exporter.model import TopicPartition
+from exporter.transactions.facts import OpenTransaction
+from exporter.words import BlockerKind, MarkerWait, TransactionState
 
 PLACE = TopicPartition("orders", 3)
 

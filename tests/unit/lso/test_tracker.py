@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.lso.facts import Stall
 from exporter.lso.rules import Coordinators, LogProducer, Replication
 from exporter.lso.stalled import StalledPartitions
 from exporter.lso.tracker import StallTracker
-from exporter.model import BlockerKind, OpenTransaction, Stall, TopicPartition, TransactionState
+from exporter.model import TopicPartition
+from exporter.transactions.facts import OpenTransaction
+from exporter.words import BlockerKind, TransactionState
 
 PLACE = TopicPartition("orders", 3)
 NOBODY = Coordinators({})

@@ -10,11 +10,14 @@ from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
 from exporter.flink.facts import JobTimes
+from exporter.groups.facts import ShareGroup
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
-from exporter.model import ConnectTaskId, OpenTransaction, ShareGroup, TopicPartition, TransactionState
+from exporter.model import TopicPartition
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.checks import checks_of
 from exporter.posture.evidence import PostureEvidence
+from exporter.transactions.facts import ConnectTaskId, OpenTransaction
+from exporter.words import TransactionState
 
 SOUND_PARTITION = PartitionMetadata(1, (1, 2, 3), (1, 2, 3), offline=False)
 SOUND_TOPIC = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}

@@ -10,9 +10,9 @@ from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.connect.preflight import PluginSupport
 from exporter.connect.rest import Connector, Task
-from exporter.model import ConnectTaskId
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.connect import connect_checks, interval_hint
+from exporter.transactions.facts import ConnectTaskId
 
 RECENT, OLD = ConnectTaskId(recent=True, timeout=15.0), ConnectTaskId(recent=False, timeout=15.0)
 WORKER, OFFSETS, SINK, BOUNDARY, COLLISION = (

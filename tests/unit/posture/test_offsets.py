@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from exporter.groups.facts import CommitTimes, GroupCommits
 from exporter.kafka.requests.transactions import coordinator_partition
-from exporter.model import CommitTimes, GroupCommits, OffsetPartitions
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.offsets import offset_checks
+from exporter.transactions.facts import OffsetPartitions
 
 HABIT = (0.0, 30.0, 90.0)
 PLACE = coordinator_partition("copier", 50)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.model import IdChanges, IdLife, OffsetPartitions
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.stable_ids import LEAST_STARTS, id_checks
+from exporter.transactions.facts import IdChanges, IdLife, OffsetPartitions
 
 NOW = 100_000.0
 PODS = ("pay-5d9c8f7b64-kxq2z", "pay-5d9c8f7b64-bw7fd", "pay-6f4b5c9d78-m4zzp", "pay-6f4b5c9d78-tn8rl")

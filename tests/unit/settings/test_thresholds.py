@@ -12,15 +12,14 @@ import pytest
 
 from exporter import catalogue
 from exporter.agent.with_thresholds import WithThresholds
+from exporter.applications.applications import Grouping
 from exporter.bounds.patterns import BoundedPattern
 from exporter.config import ConfigError, ConfigSource
 from exporter.core.reading import read_source
 from exporter.core.thresholds import DEFAULTS, Override, Thresholds
+from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.model import (
-    Blocker,
-    BlockerKind,
     Clock,
-    ClockBounds,
     Deadline,
     Fact,
     Facts,
@@ -28,16 +27,13 @@ from exporter.model import (
     IgnoredSource,
     IgnoredSubject,
     IgnoredSubjects,
-    LoggedTransactions,
-    OpenTransactions,
     Reason,
     Sample,
     SampleBatch,
-    Stall,
-    Stalls,
     TopicPartition,
 )
-from exporter.transactions.applications import Grouping
+from exporter.transactions.facts import ClockBounds, LoggedTransactions, OpenTransactions
+from exporter.words import BlockerKind
 
 NEVER_LATE = {"fresh_within": math.inf}
 NOON, NIGHT = 12 * 3600.0, 26 * 3600.0

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from exporter.ingest.admission import MAX_BYTES
-from exporter.ingest.spark import SparkReceiver
 from exporter.model import Clock, TopicPartition
+from exporter.spark.posts import SparkReceiver
 from exporter.spark.terminations import MOST_CLASSES
 from exporter.standalone import listener
 from exporter.standalone.listener import MOST_QUERIES, EosListener

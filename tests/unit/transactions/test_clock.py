@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.model import CoordinatorTime
 from exporter.transactions.clock import (
     ENOUGH,
     LIVE_WINDOW,
@@ -15,6 +14,7 @@ from exporter.transactions.clock import (
     CoordinatorClocks,
     coordinator_time,
 )
+from exporter.transactions.facts import CoordinatorTime
 
 THEIRS = 1_790_000_000.0  # the coordinators' clock at monotonic 0
 

@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.applications.applications import Grouping
 from exporter.core.state import StateDir
-from exporter.transactions.aggregates import Aggregates, Caps
-from exporter.transactions.applications import Grouping
+from exporter.transactions.counting.aggregates import Aggregates, Caps
 from exporter.transactions.keeper import RETRY_SECONDS, SNAPSHOT_SECONDS, Keeper
 from exporter.transactions.saved import SavedPartition
 

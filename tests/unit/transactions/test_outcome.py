@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.model import OpenTransaction, Outcome, TopicPartition, TransactionState
+from exporter.model import TopicPartition
+from exporter.transactions.facts import OpenTransaction
 from exporter.transactions.outcome import (
     FENCE_WINDOW_MS,
     LATE_FENCE_WINDOW_MS,
@@ -13,6 +14,7 @@ from exporter.transactions.outcome import (
     displaced,
     is_overdue,
 )
+from exporter.words import Outcome, TransactionState
 
 
 def open_since(started: float | None, timeout: float | None = 60.0) -> OpenTransaction:

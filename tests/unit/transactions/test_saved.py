@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.transactions.entries import Entry
-from exporter.transactions.progress import CONTEXT_RECORDS, PartitionProgress
+from exporter.transactions.machine.entries import Entry
+from exporter.transactions.machine.progress import CONTEXT_RECORDS, PartitionProgress
+from exporter.transactions.machine.state_machine import StateMachine
 from exporter.transactions.saved import (
     FORMAT,
     Saved,
@@ -22,7 +23,6 @@ from exporter.transactions.saved import (
     partition_position,
     read,
 )
-from exporter.transactions.state_machine import StateMachine
 from tests.fakes.coordinator import GeneratedLog, histories
 
 

@@ -14,15 +14,15 @@ from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.applications.applications import Grouping
 from exporter.kafka.log.tail import Polled
 from exporter.model import Clock
-from exporter.transactions import record_fields
-from exporter.transactions.aggregates import Aggregates, Caps
-from exporter.transactions.applications import Grouping
-from exporter.transactions.entries import Entry
-from exporter.transactions.progress import PartitionProgress
-from exporter.transactions.record_fields import fields_of
-from exporter.transactions.records import TOPIC, Status, UndecodableRecord
+from exporter.transactions.counting.aggregates import Aggregates, Caps
+from exporter.transactions.machine import record_fields
+from exporter.transactions.machine.entries import Entry
+from exporter.transactions.machine.progress import PartitionProgress
+from exporter.transactions.machine.record_fields import fields_of
+from exporter.transactions.machine.records import TOPIC, Status, UndecodableRecord
 from exporter.transactions.tail import LogTail
 from tests.calls import calls_of
 from tests.fakes.cluster import FakeKafka

@@ -19,7 +19,7 @@ from demo.cluster import KafkaCluster
 from demo.jvm_agents import JvmAgents
 from demo.streams import StreamsApp
 from demo.workloads.producers import RdkafkaProducer
-from exporter.sources import streams
+from exporter.streams import source as streams
 from tests.golden.captures.recording import JOLOKIA, Recording, jolokia_answer, wait_for
 
 WORDS = 250_000

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from exporter.audit_result.result import Finding, dump_result, parse_result
+from exporter.audits.result import Finding, dump_result, parse_result
 from exporter.cli import main
 from exporter.commands.audit import add_to
 from exporter.commands.audit_settings import AgentAddress, agent_of, audit_of

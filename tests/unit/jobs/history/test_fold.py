@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exporter.applications.applications import Grouping
 from exporter.jobs.history.fold import KEEP_MS, FoldState, Kept, PartitionFold, Row, day_of
 from exporter.jobs.history.table import COLUMNS, KEPT_FIELDS, SCHEMA, RowFiles, read_kept, table_of, write_kept
 from exporter.model import TopicPartition
-from exporter.transactions.aggregates import Aggregates, Caps
-from exporter.transactions.application_counters import counter_samples
-from exporter.transactions.applications import Grouping
-from exporter.transactions.entries import Entry
-from exporter.transactions.state_machine import StateMachine
+from exporter.transactions.counting.aggregates import Aggregates, Caps
+from exporter.transactions.counting.application_counters import counter_samples
+from exporter.transactions.machine.entries import Entry
+from exporter.transactions.machine.state_machine import StateMachine
 from tests.fakes.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord, GeneratedLog, histories, merge
 from tests.fakes.recorded_log import JAVA_ON_4_3_1, RDKAFKA_ON_3_9_2, RDKAFKA_ON_4_3_1
 

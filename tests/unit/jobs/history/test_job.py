@@ -17,7 +17,7 @@ from exporter.jobs.history.log_offsets import BatchRange, planned
 from exporter.jobs.history.store import ROWS, HistoryError, TaskResult
 from exporter.jobs.history.transaction_source import ARROW, BEGIN, END, RECORD, LogAccess, TaskPlan, read_pieces
 from exporter.kafka.properties.client import Properties
-from exporter.transactions.log_range import Range
+from exporter.transactions.source.log_range import Range
 from tests.fakes.coordinator import BEGIN_MS, CoordinatorId, merge
 
 Marked = tuple[int, int, int, int, bytes | None, bytes | None]

@@ -24,7 +24,7 @@ from exporter.jobs.history.log_offsets import (
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Polled
 from exporter.model import Clock, Fault, Reason
-from exporter.transactions.log_range import BATCH, Range, read_ranges
+from exporter.transactions.source.log_range import BATCH, Range, read_ranges
 
 NOW = 1_790_000_000_000
 ends = st.dictionaries(st.integers(0, 8), st.integers(0, 1000), max_size=6)

@@ -17,7 +17,8 @@ from exporter.jobs.history.merged import FOLDER, NOTABLE, copies_of, merge_batch
 from exporter.jobs.history.report import HistoryReport, report
 from exporter.jobs.history.store import ROWS, HistoryError, TaskResult, opened
 from exporter.jobs.history.table import RowFiles, write_kept
-from exporter.model import Outcome, TopicPartition
+from exporter.model import TopicPartition
+from exporter.words import Outcome
 
 NOON = 1_790_078_400_000  # 2026-09-22T12:00:00Z
 MINUTE = 60_000

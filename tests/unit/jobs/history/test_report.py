@@ -16,15 +16,16 @@ from exporter.cli import main
 from exporter.commands.history_report import instant
 from exporter.jobs.history.files import ReportRange
 from exporter.jobs.history.fold import FoldState, Row
-from exporter.jobs.history.holders import Lasting, holds_of
-from exporter.jobs.history.page import page_of, partitions, ratio, seconds
+from exporter.jobs.history.holds import Lasting, holds_of
 from exporter.jobs.history.report import Counts, report
+from exporter.jobs.history.report_page import page_of, partitions, ratio, seconds
 from exporter.jobs.history.store import ROWS, HistoryError, TaskResult, opened
 from exporter.jobs.history.table import COLUMNS, RowFiles, write_kept
-from exporter.jobs.report.page import render
+from exporter.jobs.report.html_page import render
 from exporter.jobs.report.plots import PlotSpan as Drawn
 from exporter.jobs.report.plots import bars, bucket_ms, lanes
-from exporter.model import Outcome, TopicPartition
+from exporter.model import TopicPartition
+from exporter.words import Outcome
 
 NOON = 1_790_078_400_000  # 2026-09-22T12:00:00Z
 ORDERS = TopicPartition("orders", 0)

@@ -17,7 +17,7 @@ from exporter.jobs.history.torn import FILE, MOST_QUESTIONS, MarkerRecord, TornP
 from exporter.kafka.client import AskError
 from exporter.kafka.log.control import Marker
 from exporter.model import Deadline, Fault, Reason, TopicPartition
-from exporter.transactions.torn import Decision, MarkerComparison, Torn
+from exporter.transactions.decided.torn import Decision, MarkerComparison, Torn
 
 PLACE = TornPlace("pay-1", 7, "COMMIT", 1_000, "orders", 0, "ABORT at offset 12")
 NOW = 1_795_255_200.0

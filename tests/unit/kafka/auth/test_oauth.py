@@ -7,7 +7,7 @@ import pytest
 
 from demo.certificates import Authority
 from demo.oidc import IdentityProvider
-from exporter.http import Endpoint, HttpError, Reply
+from exporter.http_client import Endpoint, HttpError, Reply
 from exporter.kafka.auth.oauth import TokenError, client_credentials
 from exporter.model import Deadline, Fault, Reason
 

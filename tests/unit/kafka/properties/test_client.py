@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Consumer
 
 from demo.certificates import Authority
+from exporter.kafka.properties.accepted import split_address
 from exporter.kafka.properties.client import HIDDEN, Properties, PropertiesError
-from exporter.kafka.properties.rules import split_address
 
 SERVERS = {"bootstrap.servers": "k1:9092"}
 SCRAM = SERVERS | {

@@ -7,7 +7,8 @@ from kafka.protocol.consumer import OffsetFetchResponse
 
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups, unstable_offsets
 from exporter.kafka.requests.transactions import coordinator_partition
-from exporter.model import Deadline, Fault, GroupKind, Reason
+from exporter.model import Deadline, Fault, Reason
+from exporter.words import GroupKind
 from tests.fakes.kafka import FakeCluster, cluster_of
 
 DOWN = Fault(Reason.TIMEOUT, "broker 2 at k2:9092 did not answer OffsetFetch in time")

@@ -1,0 +1,55 @@
+"""The paths that documents are posted to: ``/ingest/...`` and ``/v1/metrics``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from exporter.agent.receivers import Receivers
+from exporter.ingest.admission import ADVICE, MAX_BYTES, check_request
+from exporter.ingest.latest import RefusedError
+from exporter.status.app import PostHandler
+from exporter.web_server.messages import Answer, Request, plain
+
+log = logging.getLogger(__name__)
+
+
+class Receiver(Protocol):
+    """Accepts one document. Raises RefusedError."""
+
+    def take(self, body: bytes) -> None: ...
+
+
+class IngestApp:
+    """One of the paths. Any thread may call it.
+
+    ``token`` returns the required token, "" for none, at each request; it may raise ValueError.
+    """
+
+    def __init__(self, inbox: Receiver, token: Callable[[], str]) -> None:
+        self._inbox = inbox
+        self._token = token
+
+    def __call__(self, request: Request, body: bytes) -> Answer:
+        """204, or why the body is refused. May read the file of the token."""
+        try:
+            check_request(request, self._token, ("application/json",), MAX_BYTES)
+            self._inbox.take(body)
+        except RefusedError as error:
+            where = {"path": request.path, "client": request.client}
+            log.debug("refused: %d %s", error.status, error, extra=where)
+            return plain(str(error), error.status, ADVICE.get(error.status, {}))
+        return Answer(204)
+
+
+def ingest_apps(inboxes: Receivers, token: Callable[[], str]) -> Mapping[str, PostHandler]:
+    """The receivers of posted documents, by their path."""
+    from exporter.telemetry.otlp import PATH, OtlpApp  # noqa: PLC0415 -- protobuf takes 5 MB, only where it is received
+
+    return {
+        "/ingest/librdkafka": IngestApp(inboxes.clients, token),
+        "/ingest/spark": IngestApp(inboxes.spark, token),
+        "/ingest/audit": IngestApp(inboxes.audits, token),
+        PATH: OtlpApp(inboxes.telemetry, token),
+    }

@@ -1,0 +1,38 @@
+"""Receivers of documents posted over HTTP: clients' statistics, streaming queries, results of audits."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from exporter.audits.posts import AuditReceiver
+from exporter.bounds.ledger import Ledger
+from exporter.config import Config
+from exporter.ingest.budget import Budget
+from exporter.model import Clock
+from exporter.producers.librdkafka_posts import LibrdkafkaReceiver
+from exporter.spark.posts import SparkReceiver
+from exporter.telemetry.clients import TelemetryReceiver
+
+
+class Receivers(NamedTuple):
+    """One for each kind of sender."""
+
+    clients: LibrdkafkaReceiver
+    spark: SparkReceiver
+    audits: AuditReceiver
+    telemetry: TelemetryReceiver
+    budget: Budget
+
+
+def receivers_of(config: Config, clock: Clock, ledger: Ledger | None = None) -> Receivers:
+    """The receivers that the settings ask for, where ``ingest`` is enabled."""
+    ingest = config.ingest
+    names = [cluster.name for cluster in config.clusters if cluster.name]
+    budget = Budget(ingest.memory, ledger)
+    return Receivers(
+        LibrdkafkaReceiver(names, ingest.clients, ingest.expire_after, clock, budget),
+        SparkReceiver(names, ingest.clients, clock, budget),
+        AuditReceiver(names, ingest.clients, clock, budget),
+        TelemetryReceiver(names, ingest.clients, clock, budget),
+        budget,
+    )

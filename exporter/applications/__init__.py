@@ -1,0 +1,1 @@
+"""Which application a transactional.id belongs to."""

@@ -1,1 +1,0 @@
-"""The result of an audit, and the files that hold it."""

@@ -1,0 +1,66 @@
+"""Results of audits posted by ``audit --agent URL``: the latest of each audit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from exporter.audits.result import AuditResult, AuditResultError, parse_result, weight
+from exporter.ingest.budget import Budget, series_bytes
+from exporter.ingest.latest import LatestBySender, RefusedError
+from exporter.model import Clock
+
+KEEP_SECONDS = 31 * 86_400.0
+"""A result is valid until the next one: the last result of an audit that runs once a month is exposed all the time."""
+
+SERIES_OF_A_TOPIC = 3
+LINE_BYTES = 120
+"""Bytes of a finding in the status document."""
+
+
+class AuditKey(NamedTuple):
+    """Key of an audit: its name and the cluster that it names, "" for the only one."""
+
+    cluster: str
+    audit: str
+
+
+class AuditReceiver:
+    """The posted results, the latest run of each audit. Any thread may call any method."""
+
+    def __init__(self, clusters: Collection[str], audits: int, clock: Clock, budget: Budget | None = None) -> None:
+        """``clusters`` are the names that a result may give; at most ``audits`` are kept."""
+        self._clusters = frozenset(clusters)
+        self._mail: LatestBySender[AuditKey, AuditResult] = LatestBySender(
+            audits, KEEP_SECONDS, clock, _weight, senders="audits", budget=budget
+        )
+
+    def take(self, body: bytes) -> None:
+        """Accept one result. One that ended before the kept one changes nothing. Raises RefusedError."""
+        self._mail.admit()
+        try:
+            result = parse_result(body)
+        except AuditResultError as error:
+            raise RefusedError(400, str(error)) from None
+        if result.kafka_cluster and result.kafka_cluster not in self._clusters:
+            raise RefusedError(400, "kafka_cluster names no cluster that this agent watches")
+        self._mail.put(
+            AuditKey(result.kafka_cluster, result.audit),
+            lambda before: before if before is not None and before.finished_at > result.finished_at else result,
+        )
+
+    def results(self) -> tuple[AuditResult, ...]:
+        """The latest result of each audit."""
+        return tuple(self._mail.latest().values())
+
+    def left_out(self) -> int:
+        """Number of audits that posted recently and are not kept."""
+        return self._mail.left_out()
+
+
+def _weight(key: AuditKey, result: AuditResult) -> int:
+    """Most bytes of memory that a result takes, with its series in /metrics and its lines in the status document."""
+    labels = (*key, max(result.topics, key=len))
+    series = len(result.topics) * SERIES_OF_A_TOPIC + len(result.findings)
+    lines = sum(LINE_BYTES + 4 * len(finding.topic) for finding in result.findings)
+    return weight(result) + series * series_bytes(*labels) + lines

@@ -1,0 +1,1 @@
+"""The JVMs of brokers: requests of the transaction protocol."""

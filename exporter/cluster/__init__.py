@@ -1,0 +1,1 @@
+"""One Kafka cluster, as all sources on it share it."""

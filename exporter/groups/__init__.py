@@ -1,0 +1,1 @@
+"""Consumer groups: lag of read_committed readers, and offset commits."""

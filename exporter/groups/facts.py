@@ -1,0 +1,61 @@
+"""Groups and their offset commits: values that other rooms take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from exporter.model import Fact, TopicPartition
+
+
+class CommitTimes(NamedTuple):
+    """Instants of a group's latest commits, in transactions and outside of any: Unix seconds, some seconds apart."""
+
+    transactional: tuple[float, ...]
+    plain: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCommits(Fact):
+    """Offset commits of the last hour by group, as the batches of ``__consumer_offsets`` have them."""
+
+    groups: Mapping[str, CommitTimes]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsBeyondLso(Fact):
+    """Groups, with the topic, whose running members committed on beyond a last stable offset that was read later.
+
+    That is proof that they read uncommitted records: a reset of the group's offsets needs a group without members.
+    """
+
+    pairs: frozenset[tuple[str, str]]
+
+
+class ShareGroup(NamedTuple):
+    """A share group: its ``share.isolation.level``, None with the ``error`` where it could not be read, the number of
+    its members, and the topics that they subscribe to.
+    """
+
+    isolation: str | None
+    members: int
+    topics: frozenset[str]
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroups(Fact):
+    """The share groups of the cluster, by name."""
+
+    groups: Mapping[str, ShareGroup]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsHeld(Fact):
+    """Groups that wait for an open transaction over their own offsets, by partition of ``__consumer_offsets``.
+
+    A consumer of such a group that starts, or takes over a partition, gets no offset until the transaction ends.
+    """
+
+    by_partition: Mapping[TopicPartition, tuple[str, ...]]

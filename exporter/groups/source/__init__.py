@@ -1,0 +1,1 @@
+"""Reads groups and their offset commits."""

@@ -1,0 +1,291 @@
+"""Consumer groups: how far a read_committed reader is behind, and how much of that an open transaction causes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from exporter import catalogue
+from exporter.bounds.patterns import BoundedPattern, given_up
+from exporter.cluster.cluster import Cluster, KafkaSource
+from exporter.groups.facts import GroupsBeyondLso, GroupsHeld, ShareGroup, ShareGroups
+from exporter.kafka.client import AskError
+from exporter.kafka.log.unread_records import UnreadSpan, count_unread
+from exporter.kafka.requests.group_members import group_members
+from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups, unstable_offsets
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
+from exporter.kafka.requests.offsets import both_ends
+from exporter.kafka.requests.transactions import coordinator_partition
+from exporter.lso.facts import Stalls
+from exporter.model import Deadline, Fact, Facts, Fault, Notes, Sample, TopicPartition
+from exporter.words import GroupKind
+
+MOST_NAMED = 3
+NEWER = frozenset({GroupKind.CONSUMER, GroupKind.SHARE, GroupKind.STREAMS})
+"""Kinds of groups whose members are counted: few clusters have them in numbers, and each has a request of its own."""
+SHARE_ISOLATION = "share.isolation.level"
+REFUSALS_KEPT = 20
+"""Number of reads after which topics that could not be read are tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsSettings:
+    """All groups while there are at most ``limit``; above that only those that ``include`` matches."""
+
+    interval: float = 30.0
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    limit: int = 500
+    timeout: float = 20.0
+
+
+class Progress(NamedTuple):
+    """The members of a group, and its commits while they were members."""
+
+    members: frozenset[str]
+    committed: Mapping[TopicPartition, int]
+
+
+class GroupsSource(KafkaSource):
+    """Source ``groups`` of one cluster."""
+
+    name = "groups"
+
+    def __init__(self, cluster: Cluster, settings: GroupsSettings) -> None:
+        super().__init__(cluster)
+        self._settings = settings
+        self._include = tuple(BoundedPattern(each, "groups.include") for each in settings.include)
+        self._exclude = tuple(BoundedPattern(each, "groups.exclude") for each in settings.exclude)
+        self.pace = self.interval = settings.interval
+        self.timeout = settings.timeout
+        self._progress: dict[str, Progress] = {}
+        self._proven: dict[str, set[str]] = {}
+        self._counted: dict[UnreadSpan, int] = {}
+        self._unreadable: frozenset[str] = frozenset()
+        self._reads = 0
+
+    @property
+    def suspects(self) -> frozenset[str]:
+        """Groups with members that were beyond a last stable offset at the last read, and are not proven to read it."""
+        return frozenset(self._progress.keys() - self._proven.keys())
+
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        client = self._cluster.client
+        try:
+            metadata = self._cluster.metadata(deadline, max_age=self.interval)
+        except AskError as error:
+            yield error.fault
+            return
+        listed = list_groups(client, metadata, deadline)
+        yield from listed.faults
+        # Brokers leave out groups without DESCRIBE and report no error.
+        if (refused := describe_group_grant(client, metadata, deadline)) is not None:
+            yield refused
+        shard = self._cluster.shard
+        kinds = {group: kind for groups in listed.values.values() for group, kind in groups if shard.holds(group)}
+        names = sorted(group for group, kind in kinds.items() if kind is not GroupKind.SHARE)
+        chosen, dropped = choose(names, self._settings.limit, self._include, self._exclude)
+        yield from given_up((*self._include, *self._exclude))
+        committed = committed_offsets(client, metadata, chosen, deadline)
+        yield from committed.faults
+        wanted = {partition for offsets in committed.values.values() for partition in offsets}
+        # Commits first, then the ends: changes in between can only overstate a lag. Groups keep offsets of deleted
+        # topics.
+        ends = both_ends(client, metadata, wanted, deadline)
+        yield from ends.faults
+        for group, offsets in committed.values.items():
+            yield from group_samples(self.cluster, group, offsets, ends.stable, ends.high)
+        yield from self._records(metadata, committed.values, ends.stable, deadline)
+        yield GroupsBeyondLso(self._beyond(metadata, committed.values, ends.stable, kinds, deadline))
+        yield from self._members(metadata, kinds, chosen, deadline)
+        yield from self._held(metadata, chosen, facts.get(Stalls), deadline)
+        if dropped:
+            yield catalogue.SERIES_DROPPED(float(dropped), catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS.name)
+
+    def _records(
+        self,
+        metadata: Metadata,
+        committed: Mapping[str, Mapping[TopicPartition, int]],
+        stable: Mapping[TopicPartition, int],
+        deadline: Deadline,
+    ) -> Iterator[Sample | Fact]:
+        """The lag in records, where it is known. The count between two offsets does not change, so it is cached."""
+        pieces = {
+            UnreadSpan(partition, offset, stable[partition])
+            for offsets in committed.values()
+            for partition, offset in offsets.items()
+            if offset < stable.get(partition, offset)
+        }
+        self._counted = {piece: count for piece, count in self._counted.items() if piece in pieces}
+        asked = {each for each in pieces - self._counted.keys() if each.partition.topic not in self._unreadable}
+        found = count_unread(self._cluster.client, metadata, asked, deadline)
+        self._counted.update(found.counts)
+        self._unreadable = (self._unreadable | found.refused) if self._reads % REFUSALS_KEPT else found.refused
+        self._reads += 1
+        for group, offsets in committed.items():
+            yield from record_samples(self.cluster, group, offsets, stable, self._counted)
+        if self._unreadable:
+            topics = ", ".join(sorted(self._unreadable)[:MOST_NAMED])
+            yield Notes((f"the lag in records is not known of {topics}: grant READ on Topic:{topics.split(',')[0]}",))
+
+    def _members(
+        self, metadata: Metadata, kinds: Mapping[str, GroupKind], chosen: Sequence[str], deadline: Deadline
+    ) -> Iterator[Sample | Fault | Fact]:
+        """The members of groups of the newer protocols, and how share groups read."""
+        client = self._cluster.client
+        shares, dropped = choose(
+            sorted(group for group, kind in kinds.items() if kind is GroupKind.SHARE),
+            self._settings.limit,
+            self._include,
+            self._exclude,
+        )
+        newer = {group: kinds[group] for group in (*chosen, *shares) if kinds[group] in NEWER}
+        described = group_members(client, metadata, newer, deadline)
+        yield from described.faults
+        for group, each in described.values.items():
+            yield catalogue.GROUP_MEMBERS(float(len(each.ids)), self.cluster, group, kinds[group])
+        if dropped:
+            yield catalogue.SERIES_DROPPED(float(dropped), catalogue.GROUP_MEMBERS.name)
+        settings = client.configs("group", shares, (SHARE_ISOLATION,), deadline)
+        found = {}
+        for group in shares:
+            its, about = settings[group], described.values.get(group)
+            found[group] = ShareGroup(
+                None if isinstance(its, Fault) else its.get(SHARE_ISOLATION),
+                len(about.ids) if about is not None else 0,
+                about.topics if about is not None else frozenset(),
+                its.detail if isinstance(its, Fault) else "",
+            )
+        yield ShareGroups(found)
+
+    def _held(
+        self, metadata: Metadata, names: Sequence[str], stalls: Stalls | None, deadline: Deadline
+    ) -> Iterator[Sample | Fault | Fact]:
+        """The groups that wait for the transaction which holds their partition of ``__consumer_offsets``.
+
+        Only groups of such partitions are read, and the coordinator says which of them wait: others of the same
+        partition do not.
+        """
+        held = {
+            each.partition for each in (stalls.stalls if stalls else ()) if each.partition.topic == CONSUMER_OFFSETS
+        }
+        count = len(metadata.topics.get(CONSUMER_OFFSETS, ()))
+        asked = names if held and count else ()
+        places = {group: TopicPartition(CONSUMER_OFFSETS, coordinator_partition(group, count)) for group in asked}
+        unstable = unstable_offsets(
+            self._cluster.client, metadata, [group for group, place in places.items() if place in held], deadline
+        )
+        yield from unstable.faults
+        waiting: dict[TopicPartition, list[str]] = {}
+        for group, partitions in sorted(unstable.values.items()):
+            if partitions:
+                waiting.setdefault(places[group], []).append(group)
+            for topic, number in sorted(Counter(each.topic for each in partitions).items()):
+                yield catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS(float(number), self.cluster, group, topic)
+        yield GroupsHeld({place: tuple(groups) for place, groups in waiting.items()})
+
+    def _beyond(
+        self,
+        metadata: Metadata,
+        committed: Mapping[str, Mapping[TopicPartition, int]],
+        stable: Mapping[TopicPartition, int],
+        kinds: Mapping[str, GroupKind],
+        deadline: Deadline,
+    ) -> frozenset[tuple[str, str]]:
+        """Groups whose running members are proven to have read beyond a last stable offset, with the topic.
+
+        Members are read after the commits of this read and before those of the next, so the same members in both reads
+        made the commits in between.
+        """
+        suspects = beyond(committed, stable)
+        asked = sorted(suspects.keys() | self._progress.keys())
+        described = group_members(
+            self._cluster.client, metadata, {each: kinds.get(each, GroupKind.CLASSIC) for each in asked}, deadline
+        )
+        members = {group: each.ids for group, each in described.values.items()}
+        for group, offsets in suspects.items():
+            before = self._progress.get(group)
+            if before is not None and (ran := members.get(group)) and ran == before.members:
+                topics = {each.topic for each, at in offsets.items() if at > before.committed.get(each, at)}
+                self._proven.setdefault(group, set()).update(topics)
+        self._proven = {
+            group: topics
+            for group, topics in self._proven.items()
+            if topics and group in members and members[group] == self._progress[group].members
+        }
+        running = [group for group in asked if members.get(group) and (group in suspects or group in self._proven)]
+        again = committed_offsets(self._cluster.client, metadata, running, deadline).values
+        self._progress = {group: Progress(members[group], offsets) for group, offsets in again.items()}
+        self._proven = {group: topics for group, topics in self._proven.items() if group in self._progress}
+        return frozenset((group, topic) for group, topics in self._proven.items() for topic in topics)
+
+
+def record_samples(
+    cluster: str,
+    group: str,
+    committed: Mapping[TopicPartition, int],
+    stable: Mapping[TopicPartition, int],
+    counted: Mapping[UnreadSpan, int],
+) -> Iterator[Sample]:
+    """Sums over the group's partitions of each topic; absent for a topic with an unknown partition."""
+    lag: dict[str, int | None] = {}
+    for partition, offset in committed.items():
+        end = stable.get(partition)
+        known = 0 if end is not None and offset >= end else None
+        if end is not None and known is None:
+            known = counted.get(UnreadSpan(partition, offset, end))
+        before = lag.get(partition.topic, 0)
+        lag[partition.topic] = None if known is None or before is None else before + known
+    for topic, records in lag.items():
+        if records is not None:
+            yield catalogue.GROUP_READ_COMMITTED_LAG_RECORDS(float(records), cluster, group, topic)
+
+
+def beyond(
+    committed: Mapping[str, Mapping[TopicPartition, int]], stable: Mapping[TopicPartition, int]
+) -> dict[str, dict[TopicPartition, int]]:
+    """The offsets committed beyond a last stable offset that was read later, by group.
+
+    That proves nothing about the group's isolation: Kafka's own reset to the latest offset commits the high watermark.
+    """
+    found: dict[str, dict[TopicPartition, int]] = {}
+    for group, offsets in committed.items():
+        for partition, offset in offsets.items():
+            if offset > stable.get(partition, offset):
+                found.setdefault(group, {})[partition] = offset
+    return found
+
+
+def choose(
+    groups: Iterable[str], limit: int, include: Sequence[BoundedPattern], exclude: Sequence[BoundedPattern]
+) -> tuple[list[str], int]:
+    """The groups to measure, and how many the limit leaves out. Groups that ``exclude`` matches are never measured."""
+    meant = [group for group in groups if not any(each.matches(group) for each in exclude)]
+    if len(meant) <= limit:
+        return meant, 0
+    chosen = [group for group in meant if any(each.matches(group) for each in include)]
+    return chosen, len(meant) - len(chosen)
+
+
+def group_samples(
+    cluster: str,
+    group: str,
+    committed: Mapping[TopicPartition, int],
+    stable: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> Iterator[Sample]:
+    """Sums over the group's partitions of each topic; absent for a topic of which a partition did not answer."""
+    lag: dict[str, int] = {}
+    blocked: dict[str, int] = {}
+    unknown = {partition.topic for partition in committed if partition not in ends}
+    for partition, offset in committed.items():
+        topic = partition.topic
+        if topic in unknown:
+            continue
+        lag[topic] = lag.get(topic, 0) + max(0, stable[partition] - offset)
+        blocked[topic] = blocked.get(topic, 0) + max(0, ends[partition] - stable[partition])
+    for topic, offsets in lag.items():
+        yield catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS(float(offsets), cluster, group, topic)
+        yield catalogue.GROUP_BLOCKED_OFFSETS(float(blocked[topic]), cluster, group, topic)

@@ -1,0 +1,298 @@
+"""A history's report as an HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from exporter.core.durations import format_age
+from exporter.jobs.history.holds import Hold
+from exporter.jobs.history.report import (
+    ApplicationSummary,
+    Counts,
+    Fenced,
+    HistoryReport,
+    TransactionSummary,
+)
+from exporter.jobs.history.tally import MOST
+from exporter.jobs.history.torn import MarkerRecord, TornPlace
+from exporter.jobs.report.html_page import Block, Note, PageSection, Plot, ReportPage, Table
+from exporter.jobs.report.plots import PlotSpan, bars, lanes
+from exporter.model import TopicPartition
+from exporter.words import Outcome
+
+MOST_PLOTTED = 12
+MOST_LANES = 20
+MOST_NAMED = 3
+_NUMBERS = frozenset({
+    "transactions", "committed", "aborted", "timed out", "fenced", "by the server", "abort ratio", "timeout ratio",
+    "median", "p99", "longest", "open", "markers", "timeout", "pid", "epoch", "times", "held at most", "completed",
+})  # fmt: skip
+
+
+def verdict(found: HistoryReport) -> tuple[str, str]:
+    """Level and first line: what did not end by its own client's will."""
+    if not found.counts.total:
+        return "blind", "No transactions in this time"
+    if not found.unclean_found:
+        return "good", f"{found.counts.total:,} transactions, all ended by their own clients"
+    parts = (
+        (found.counts.fenced, "fenced"),
+        (found.counts.timed_out, "timed out"),
+        (found.by_server, "aborted by the server"),
+        (len(found.markers.torn) if found.markers else 0, "torn"),
+    )
+    return "bad", ", ".join(f"{count:,} {what}" for count, what in parts if count)
+
+
+def page_of(found: HistoryReport, version: str) -> ReportPage:
+    """The whole report."""
+    level, text = verdict(found)
+    counts = found.counts
+    details = [
+        f"{counts.total:,} transactions of {len(found.applications):,} applications on {found.cluster}.",
+        f"Completed from {instant(found.begin_ms)} to {instant(found.end_ms)} (UTC).",
+        *(f"Beware: {caveat}." for caveat in found.caveats),
+    ]
+    facts = [(name.replace("_", " "), f"{getattr(counts, name):,}") for name in Outcome]
+    facts += [
+        (f"{name} ratio", ratio(counts.ratio(key))) for name, key in (("abort", "aborted"), ("timeout", "timed_out"))
+    ]
+    facts.append(("last batch written", "never" if found.until_ms is None else instant(found.until_ms)))
+    return ReportPage(
+        f"kafka-eos-exporter · history · {found.cluster}",
+        level,
+        text,
+        details,
+        facts,
+        list(_sections(found)) if counts.total else [],
+        f"kafka-eos-exporter {version} · instants are UTC, by the coordinators' clocks",
+    )
+
+
+def _sections(found: HistoryReport) -> Sequence[PageSection]:
+    return [
+        PageSection("Transactions over time", _over_time(found)),
+        PageSection("Applications", _applications(found)),
+        PageSection("Who held the last stable offset", _holds(found)),
+        PageSection("Ends that no client asked for, newest first", [_transactions(found.unclean, "none")]),
+        PageSection("Ids that were fenced", [_fenced(found)]),
+        PageSection("Longest transactions", [_transactions(found.longest, "none whose begin is known")]),
+        *([] if found.markers is None else [PageSection("Torn transactions", _torn(found.markers))]),
+    ]
+
+
+TORN_COLUMNS = ("transactional.id", "pid", "decided", "topic", "partition", "found", "completed")
+
+
+def torn_row(each: TornPlace) -> tuple[object, ...]:
+    """A partition whose marker is not that of the transaction's decision."""
+    return (
+        each.transactional_id,
+        each.producer_id,
+        each.decided,
+        each.topic,
+        each.partition,
+        each.found,
+        instant(each.completed_ms),
+    )
+
+
+def compared(record: MarkerRecord) -> str:
+    """What was compared, in one sentence."""
+    span = f"from {instant(record.from_ms)} to {instant(record.until_ms)}"
+    return f"The markers of {record.compared:,} transactions were compared, {span}."
+
+
+def _torn(record: MarkerRecord) -> list[Block]:
+    blocks: list[Block] = [Note(compared(record))]
+    if record.torn:
+        rows = [torn_row(each) for each in record.torn]
+        blocks.append(Table(TORN_COLUMNS, rows, frozenset({"pid", "partition"}), ["bad"] * len(rows)))
+    blocks += [Note(f"Not compared: {each}.") for each in record.questions]
+    return blocks
+
+
+def _plot(
+    timeline: Sequence[Counts], found: HistoryReport, kinds: Sequence[str], caption: str, height: int = 220
+) -> Plot:
+    stacks = {kind: [getattr(each, kind) for each in timeline] for kind in kinds}
+    return Plot(bars(found.starts, found.width_ms, stacks, height=height), f"{caption} {_step(found)}")
+
+
+def _step(found: HistoryReport) -> str:
+    step = f"{found.width_ms} ms" if found.width_ms < 1000 else format_age(found.width_ms / 1000)
+    return f"One bar is {step}."
+
+
+# The rare outcomes are at the bottom, on the line, where a pixel is visible.
+_OTHERS = ("fenced", "timed_out", "aborted")
+_ALL = (*_OTHERS, "committed")
+
+
+def _over_time(found: HistoryReport) -> list[Block]:
+    blocks: list[Block] = [_plot(found.timeline, found, _ALL, "All applications, by outcome.")]
+    if found.counts.total > found.counts.committed:
+        blocks.append(_plot(found.timeline, found, _OTHERS, "The same without those that were committed.", 150))
+    return blocks
+
+
+def _applications(found: HistoryReport) -> list[Block]:
+    rows = [application_row(each) for each in found.applications]
+    marks = [
+        "bad" if each.counts.fenced or each.counts.timed_out or each.by_server else "" for each in found.applications
+    ]
+    blocks: list[Block] = [Table(APPLICATION_COLUMNS, rows, _NUMBERS, marks)]
+    shown = [each for each in found.applications if each.counts.total > each.counts.committed][:MOST_PLOTTED]
+    if len(found.applications) > 1:
+        blocks += [_plot(each.timeline, found, _OTHERS, f"{each.name}: what was not committed.", 130) for each in shown]
+    return blocks
+
+
+def _holds(found: HistoryReport) -> list[Block]:
+    if not found.holds:
+        return [Note("No transaction held a partition's last stable offset for a second or longer.")]
+    worst = [partition for partition, _ in found.held_seconds[:MOST_LANES]]
+    rows = [
+        (
+            str(partition),
+            [
+                PlotSpan(
+                    hold.begin_ms,
+                    hold.end_ms,
+                    hold.holder.outcome,
+                    f"{hold.holder.transactional_id}, {seconds(hold.seconds)}, {hold.holder.outcome.replace('_', ' ')}",
+                )
+                for hold in found.holds
+                if hold.partition == partition
+            ],
+        )
+        for partition in worst
+    ]
+    begin = min(found.begin_ms, *(hold.begin_ms for hold in found.holds))
+    plot = Plot(
+        lanes(rows, begin, found.end_ms),
+        "One lane for each partition: where a transaction holds its last stable offset, read_committed consumers wait.",
+    )
+    table = Table(
+        HOLD_COLUMNS,
+        [hold_row(hold) for hold in found.holds[:MOST]],
+        _NUMBERS,
+        ["" if hold.holder.outcome == "committed" else "bad" for hold in found.holds[:MOST]],
+        more(min(len(found.holds), MOST), found.holds_found),
+    )
+    note = (
+        "By begin and end of the transactions in the transaction log, which has no markers: one that came to a "
+        "partition later held it for less, and so did one that somebody aborted there by hand. For the markers: "
+        "kafka-eos-exporter audit markers."
+    )
+    return [plot, table, Note(note)]
+
+
+def _fenced(found: HistoryReport) -> Block:
+    if not found.fenced:
+        return Note("None.")
+    return Table(FENCED_COLUMNS, [fenced_row(each) for each in found.fenced], _NUMBERS)
+
+
+def _transactions(rows: Sequence[TransactionSummary], nothing: str) -> Block:
+    if not rows:
+        return Note(nothing.capitalize() + ".")
+    marks = ["" if each.outcome in {"committed", "aborted"} else "bad" for each in rows]
+    return Table(TRANSACTION_COLUMNS, [transaction_row(each) for each in rows], _NUMBERS, marks)
+
+
+# --- Rows, for the page and for the terminal ---
+
+APPLICATION_COLUMNS = (
+    "application", "transactions", "committed", "aborted", "timed out", "fenced", "by the server", "abort ratio",
+    "timeout ratio", "median", "p99", "longest",
+)  # fmt: skip
+TRANSACTION_COLUMNS = (
+    "transactional.id", "pid", "epoch", "outcome", "begin", "completed", "open", "markers", "timeout", "partitions",
+)  # fmt: skip
+HOLD_COLUMNS = ("partition", "transactional.id", "pid", "epoch", "outcome", "from", "to", "held at most")
+FENCED_COLUMNS = ("transactional.id", "application", "times", "last")
+
+
+def application_row(each: ApplicationSummary) -> tuple[object, ...]:
+    """Cells of ``APPLICATION_COLUMNS``."""
+    counts = each.counts
+    shown = (counts.total, counts.committed, counts.aborted, counts.timed_out, counts.fenced, each.by_server)
+    return (
+        each.name,
+        *(f"{count:,}" for count in shown),
+        ratio(counts.ratio("aborted")),
+        ratio(counts.ratio("timed_out")),
+        *(seconds(value) for value in (each.median, each.p99, each.longest)),
+    )
+
+
+def transaction_row(each: TransactionSummary) -> tuple[object, ...]:
+    """Cells of ``TRANSACTION_COLUMNS``."""
+    return (
+        each.transactional_id,
+        each.producer_id,
+        each.producer_epoch,
+        each.outcome.replace("_", " "),
+        "unknown" if each.begin_ms is None else instant(each.begin_ms),
+        instant(each.complete_ms),
+        seconds(each.open_seconds),
+        seconds(each.completion_seconds),
+        "none" if each.timeout_ms is None else seconds(each.timeout_ms / 1000),
+        partitions(each.partitions),
+    )
+
+
+def hold_row(hold: Hold) -> tuple[object, ...]:
+    """Cells of ``HOLD_COLUMNS``."""
+    who = hold.holder
+    return (
+        str(hold.partition),
+        who.transactional_id,
+        who.producer_id,
+        who.producer_epoch,
+        who.outcome.replace("_", " "),
+        instant(hold.begin_ms),
+        instant(hold.end_ms),
+        seconds(hold.seconds),
+    )
+
+
+def fenced_row(each: Fenced) -> tuple[object, ...]:
+    """Cells of ``FENCED_COLUMNS``."""
+    return each.transactional_id, each.application, each.times, instant(each.last_ms)
+
+
+def partitions(named: Sequence[TopicPartition] | None) -> str:
+    """The first few by name, and how many more."""
+    if named is None:
+        return "unknown"
+    more_of_them = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    return ", ".join(map(str, sorted(named)[:MOST_NAMED])) + more_of_them
+
+
+def instant(ms: int) -> str:
+    """An instant in UTC, to the second."""
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def seconds(value: float | None) -> str:
+    """A duration, with fewer digits the longer it is."""
+    if value is None:
+        return "unknown"
+    if value >= 60:
+        return format_age(value)
+    return f"{value:.1f} s" if value >= 1 else f"{value * 1000:.0f} ms"
+
+
+def ratio(value: float) -> str:
+    """A share in percent; a value above 0 is never shown as 0 %."""
+    if 0 < value < 0.0001:
+        return "< 0.01 %"
+    return f"{value:.2%}".replace("%", " %")
+
+
+def more(shown: int, found: int) -> str:
+    """The number of rows of a list that are not shown."""
+    return f"{found - shown:,} shorter ones are not shown." if found > shown else ""

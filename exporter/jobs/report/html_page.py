@@ -1,0 +1,92 @@
+"""The HTML page of a report: one file, no script, no other host, for screen and print.
+
+A report is data (``ReportPage``), which is escaped here and nowhere else. Plots are SVG from ``plots.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from exporter.bounds.text import printable_value
+
+_HERE = Path(__file__).parent
+_STYLES = (_HERE.parents[1] / "status" / "templates" / "status.css", _HERE / "report.css")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """``numbers`` are the columns that are aligned right; ``marks`` gives a row a level: good, bad, blind or ""."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[object]]
+    numbers: frozenset[str] = frozenset()
+    marks: Sequence[str] = ()
+    more: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A drawing of ``plots.py``, with a sentence that describes it."""
+
+    svg: Markup
+    caption: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A paragraph, and a ``command`` below it on its own line."""
+
+    text: str
+    command: str = ""
+
+
+Block = Table | Plot | Note
+
+
+@dataclass(frozen=True, slots=True)
+class PageSection:
+    """A heading and its content."""
+
+    heading: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPage:
+    """A whole report. ``level`` of the verdict is good, bad or blind (unknown)."""
+
+    title: str
+    level: str
+    verdict: str
+    details: Sequence[str]
+    facts: Sequence[tuple[str, str]]
+    sections: Sequence[PageSection]
+    footer: str
+
+
+def render(page: ReportPage) -> str:
+    """The page as one HTML document."""
+    return _ENVIRONMENT.get_template("report.html").render(page=page, style=Markup(_STYLE))  # noqa: S704 -- our own CSS
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=printable_value,
+    )
+    environment.tests["a_table"] = lambda block: isinstance(block, Table)
+    environment.tests["a_plot"] = lambda block: isinstance(block, Plot)
+    return environment
+
+
+_STYLE = "\n".join(file.read_text(encoding="utf-8") for file in _STYLES)
+_ENVIRONMENT = _environment()

@@ -1,0 +1,86 @@
+"""Every rule, and what the rules find in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from exporter.linter.client_rules import CLIENT_RULES
+from exporter.linter.engine_rules import ENGINE_RULES
+from exporter.linter.files import Setting
+from exporter.linter.rule import ClientRule, Context, Goal, Level, Scope
+from exporter.linter.views import File, View
+
+BROKER_MAX_TIMEOUT_MS = 900_000
+"""The default of transaction.max.timeout.ms (TransactionStateManagerConfig)."""
+RULES: tuple[ClientRule, ...] = (*CLIENT_RULES, *ENGINE_RULES)
+KNOWN_NAMES: frozenset[str] = frozenset({
+    "acks", "retries", "enable.idempotence", "transactional.id", "transaction.timeout.ms", "delivery.timeout.ms",
+    "max.in.flight.requests.per.connection", "linger.ms", "request.timeout.ms", "isolation.level",
+    "enable.auto.commit", "auto.offset.reset", "processing.guarantee", "commit.interval.ms", "replication.factor",
+    "exactly.once.source.support", "exactly.once.support", "transaction.boundary", "transaction.boundary.interval.ms",
+    "errors.tolerance", "insert.mode", "sink.delivery-guarantee", "sink.transactional-id-prefix",
+    "execution.checkpointing.interval", "execution.checkpointing.mode", "message.timeout.ms",
+    "connector.client.config.override.policy", "errors.deadletterqueue.topic.name",
+})  # fmt: skip
+"""Names that rules read. A name close to one of these is reported as misspelt."""
+_CLOSE = 0.92
+_KNOWN_SPELLED = {name.replace("-", "."): name for name in sorted(KNOWN_NAMES)}
+
+
+class ClientFinding(NamedTuple):
+    """One finding: ``line`` is 0 where a setting is missing."""
+
+    rule: ClientRule
+    severity: Level
+    setting: str
+    value: str
+    line: int
+    text: str
+
+
+def findings(file: File, goal: Goal, max_timeout_ms: int | None = None) -> tuple[ClientFinding, ...]:
+    """Everything the rules find. ``max_timeout_ms`` is the brokers' transaction.max.timeout.ms, None where unknown."""
+    limit = BROKER_MAX_TIMEOUT_MS if max_timeout_ms is None else max_timeout_ms
+    context = Context(file, goal, limit, max_timeout_ms is not None)
+    views: Mapping[Scope, tuple[View, ...]] = {
+        Scope.MAIN: (file.main,),
+        Scope.PRODUCER: file.producers,
+        Scope.CONSUMER: file.consumers,
+    }
+    found: list[ClientFinding] = []
+    for rule in RULES:
+        if goal not in rule.goals or file.kind not in rule.kinds:
+            continue
+        for view in views[rule.scope]:
+            for each in rule.look(view, context):
+                setting = each.setting
+                name, value, line = ("", "", 0) if setting is None else (setting.name, setting.shown, setting.line)
+                found.append(ClientFinding(rule, each.severity or rule.severity, name, value, line, each.text))
+    unique = dict.fromkeys(found)
+    return tuple(sorted(unique, key=lambda each: (each.line == 0, each.line)))
+
+
+class Misspelt(NamedTuple):
+    """A setting whose name is close to one that a rule reads."""
+
+    setting: Setting
+    meant: str
+
+
+def misspelt(settings: Iterable[Setting]) -> tuple[Misspelt, ...]:
+    """The settings that are probably misspelt: a client ignores an unknown name with at most a log line."""
+    found = []
+    for setting in settings:
+        plain = setting.name.lower()
+        tails = [plain, *(plain[at + 1 :] for at, sign in enumerate(plain) if sign == ".")]
+        spelled = [tail.replace("-", ".").replace("_", ".") for tail in tails]
+        if any(tail in _KNOWN_SPELLED for tail in spelled):
+            continue
+        for tail in spelled:
+            near = get_close_matches(tail[:80], _KNOWN_SPELLED, n=1, cutoff=_CLOSE)
+            if near:
+                found.append(Misspelt(setting, _KNOWN_SPELLED[near[0]]))
+                break
+    return tuple(found)

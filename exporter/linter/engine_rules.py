@@ -1,0 +1,278 @@
+"""Rules for Streams and ksqlDB, Connect workers and connectors, and Flink jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.linter.client_rules import DEFAULT_TRANSACTION_TIMEOUT_MS, isolation
+from exporter.linter.rule import (
+    BOTH,
+    EXACTLY,
+    ClientRule,
+    Context,
+    Found,
+    Level,
+    Scope,
+    chosen,
+    flink_guarantee,
+    is_transactional,
+)
+from exporter.linter.views import Client, View
+
+STREAMS_TRANSACTION_TIMEOUT_MS = 10_000
+"""StreamsConfig.DEFAULT_TRANSACTION_TIMEOUT."""
+FLINK_TRANSACTION_TIMEOUT_MS = 3_600_000
+"""KafkaSinkBuilder.DEFAULT_KAFKA_TRANSACTION_TIMEOUT."""
+
+# --- Streams and ksqlDB -----------------------------------------------------------------------------------------------
+
+_STREAMS = (Client.STREAMS, Client.KSQLDB)
+
+
+def _streams_guarantee(view: View, _: Context) -> Iterator[Found]:
+    value = view.lower("processing.guarantee")
+    if value is None:
+        yield Found(None, "processing.guarantee is not set, and its default is at_least_once")
+    elif value == "at_least_once":
+        yield Found(chosen(view, "processing.guarantee"), "is at_least_once")
+
+
+def _streams_removed(view: View, _: Context) -> Iterator[Found]:
+    value = view.lower("processing.guarantee")
+    if value in {"exactly_once", "exactly_once_beta"}:
+        gone = view.version >= (4, 0)
+        text = "was removed in 4.0: the application does not start" if gone else "is deprecated since 3.0"
+        step = (
+            "; from exactly_once: upgrade to 3.x with exactly_once first, then a second rolling bounce to "
+            "exactly_once_v2"
+            if value == "exactly_once"
+            else "; from exactly_once_beta the value can change in the same rolling bounce"
+        )
+        yield Found(
+            chosen(view, "processing.guarantee"),
+            text + step,
+            Level.ERROR if gone else Level.WARNING,
+        )
+
+
+def _streams_commit_interval(view: View, context: Context) -> Iterator[Found]:
+    interval = view.milliseconds("commit.interval.ms")
+    producer = context.file.producers[0]
+    timeout = producer.milliseconds("transaction.timeout.ms") or STREAMS_TRANSACTION_TIMEOUT_MS
+    if interval is not None and interval > timeout and is_transactional(view, context):
+        yield Found(
+            chosen(view, "commit.interval.ms"),
+            f"is above producer.transaction.timeout.ms ({timeout}): the application refuses to start",
+        )
+
+
+def _replication(view: View, _: Context) -> Iterator[Found]:
+    for name in ("replication.factor", "ksql.internal.topic.replicas", "config.storage.replication.factor",
+                 "offset.storage.replication.factor", "status.storage.replication.factor"):  # fmt: skip
+        factor = view.milliseconds(name)
+        if factor is not None and 0 < factor < 3:
+            yield Found(chosen(view, name), f"is {factor}: the loss of a broker loses this state")
+
+
+def _handlers(view: View, _: Context) -> Iterator[Found]:
+    for name in (
+        "default.production.exception.handler", "production.exception.handler",
+        "default.deserialization.exception.handler", "deserialization.exception.handler",
+    ):  # fmt: skip
+        text = view.text(name)
+        if text and "continue" in text.lower():
+            yield Found(chosen(view, name), "drops the records that fail and goes on")
+
+
+# --- Connect ----------------------------------------------------------------------------------------------------------
+
+
+def _worker_exactly_once(view: View, _: Context) -> Iterator[Found]:
+    value = view.lower("exactly.once.source.support")
+    if value is None:
+        yield Found(None, "exactly.once.source.support is not set, and its default is disabled")
+    elif value == "disabled":
+        yield Found(chosen(view, "exactly.once.source.support"), "is disabled")
+    elif value == "preparing":
+        yield Found(
+            chosen(view, "exactly.once.source.support"),
+            "is the first of two rolling restarts; exactly-once begins with `enabled` on every worker",
+            Level.WARNING,
+        )
+
+
+def _override_policy(view: View, _: Context) -> Iterator[Found]:
+    value = view.lower("connector.client.config.override.policy")
+    if value == "none" or (value is None and view.version < (3, 0)):
+        setting = view.settings.get("connector.client.config.override.policy")
+        yield Found(setting, "connectors cannot set producer.override.* and consumer.override.*")
+
+
+def _connector_name(view: View) -> str:
+    return view.text("connector.class") or ""
+
+
+def _is_sink(view: View) -> bool:
+    return "sink" in _connector_name(view).lower() or "topics" in view.settings or "topics.regex" in view.settings
+
+
+def _source_required(view: View, _: Context) -> Iterator[Found]:
+    if _is_sink(view):
+        return
+    value = view.lower("exactly.once.support")
+    if value != "required":
+        setting = view.settings.get("exactly.once.support")
+        yield Found(setting, "on a worker without exactly-once support this source runs at-least-once, silently")
+
+
+def _boundary_interval(view: View, context: Context) -> Iterator[Found]:
+    if view.lower("transaction.boundary") != "interval":
+        return
+    interval = view.milliseconds("transaction.boundary.interval.ms")
+    timeout = context.file.producers[0].milliseconds("transaction.timeout.ms") or DEFAULT_TRANSACTION_TIMEOUT_MS
+    if interval is not None and interval >= timeout:
+        yield Found(
+            chosen(view, "transaction.boundary.interval.ms"),
+            f"is not below the transaction timeout ({timeout}): each transaction times out, the task stays RUNNING "
+            "until the interval ends and fails then",
+        )
+
+
+def _override_transactional_id(view: View, _: Context) -> Iterator[Found]:
+    if "transactional.id" in view.settings:
+        yield Found(chosen(view, "transactional.id"), "Connect names its transactions itself and refuses this override")
+
+
+def _tolerance(view: View, _: Context) -> Iterator[Found]:
+    if view.lower("errors.tolerance") == "all" and not view.text("errors.deadletterqueue.topic.name"):
+        yield Found(
+            chosen(view, "errors.tolerance"), "records that fail are dropped, and no dead letter queue keeps them"
+        )
+
+
+def _insert_mode(view: View, _: Context) -> Iterator[Found]:
+    if "jdbcsink" in _connector_name(view).lower().replace("_", ""):
+        mode = view.lower("insert.mode")
+        if mode != "upsert":
+            setting = view.settings.get("insert.mode")
+            yield Found(setting, "a batch that is written again after a failure inserts its rows twice")
+
+
+# --- Flink ------------------------------------------------------------------------------------------------------------
+
+_FLINK = (Client.FLINK,)
+
+
+def _flink_sink(view: View, _: Context) -> Iterator[Found]:
+    value = flink_guarantee(view)
+    if value != "exactly-once":
+        name = next((each for each in ("sink.delivery-guarantee", "delivery-guarantee") if each in view.settings), None)
+        text = "the Kafka sink's default is at-least-once" if value is None else f"the Kafka sink is {value}"
+        yield Found(view.settings.get(name) if name else None, text)
+
+
+def _flink_prefix(view: View, _: Context) -> Iterator[Found]:
+    if flink_guarantee(view) == "exactly-once" and not view.text("sink.transactional-id-prefix"):
+        yield Found(None, "sink.transactional-id-prefix is not set: the sink cannot be built, or two jobs share ids")
+
+
+def _flink_timeout(view: View, context: Context) -> Iterator[Found]:
+    if flink_guarantee(view) != "exactly-once":
+        return
+    producer = context.file.producers[0]
+    timeout = producer.milliseconds("transaction.timeout.ms")
+    setting = producer.settings.get("transaction.timeout.ms")
+    if timeout is None and context.max_timeout_ms < FLINK_TRANSACTION_TIMEOUT_MS:
+        yield Found(
+            None,
+            f"transaction.timeout.ms is not set: Flink takes 1 h, above the brokers' transaction.max.timeout.ms of "
+            f"{context.max_timeout_ms} ms, and the job fails at its start",
+        )
+    interval = view.milliseconds("execution.checkpointing.interval")
+    if interval is not None and timeout is not None and timeout < 2 * interval:
+        yield Found(
+            setting,
+            f"is below two checkpoint intervals ({interval} ms): a checkpoint that fails once loses what was "
+            "precommitted",
+            Level.WARNING,
+        )
+
+
+def _flink_checkpoints(view: View, _: Context) -> Iterator[Found]:
+    if flink_guarantee(view) != "exactly-once":
+        return
+    if "execution.checkpointing.interval" not in view.settings:
+        yield Found(
+            None,
+            "execution.checkpointing.interval is not in this file: without checkpoints nothing is ever committed",
+            Level.WARNING,
+        )
+    if (view.lower("execution.checkpointing.mode") or "exactly_once").replace("-", "_") != "exactly_once":
+        yield Found(chosen(view, "execution.checkpointing.mode"), "contradicts the sink's exactly-once")
+
+
+ENGINE_RULES: tuple[ClientRule, ...] = (
+    ClientRule("streams-at-least-once", Scope.MAIN, Level.ERROR, _streams_guarantee,
+         "Without exactly_once_v2 a restart repeats outputs and state updates since the last commit.",
+         "processing.guarantee=exactly_once_v2", "KIP-129, KIP-447; StreamsConfig", EXACTLY, _STREAMS),
+    ClientRule("streams-guarantee-removed", Scope.MAIN, Level.ERROR, _streams_removed,
+         "exactly_once and exactly_once_beta are names of older protocols.",
+         "processing.guarantee=exactly_once_v2 (brokers 2.5 or later)", "KIP-732; Streams upgrade guide", BOTH,
+         _STREAMS),
+    ClientRule("streams-commit-interval", Scope.MAIN, Level.ERROR, _streams_commit_interval,
+         "A transaction is open for a commit interval, and must end before its timeout.",
+         "lower commit.interval.ms or raise producer.transaction.timeout.ms",
+         "StreamsConfig.verifyEOSTransactionTimeoutCompatibility", BOTH, _STREAMS),
+    ClientRule("handler-continues", Scope.MAIN, Level.WARNING, _handlers,
+         "A record that cannot be read or written is lost with a log line.",
+         "fail, or write such records to a dead letter topic", "KIP-161, KIP-210", BOTH, _STREAMS),
+    ClientRule("replication-factor", Scope.MAIN, Level.WARNING, _replication,
+         "Changelogs, offsets and configurations are what exactly-once resumes from.",
+         "3, with min.insync.replicas 2 on the topics", "StreamsConfig, DistributedConfig", BOTH,
+         (*_STREAMS, Client.CONNECT_WORKER)),
+    ClientRule("worker-exactly-once", Scope.MAIN, Level.ERROR, _worker_exactly_once,
+         "Source connectors get transactions only on workers that have it enabled, all of them.",
+         "exactly.once.source.support=preparing on every worker, then =enabled on every worker", "KIP-618", EXACTLY,
+         (Client.CONNECT_WORKER,)),
+    ClientRule("override-policy", Scope.MAIN, Level.INFO, _override_policy,
+         "A sink's isolation level and a source's transaction timeout are set by such overrides.",
+         "connector.client.config.override.policy=All", "KIP-458, KIP-722", EXACTLY, (Client.CONNECT_WORKER,)),
+    ClientRule("worker-sinks-read-uncommitted", Scope.CONSUMER, Level.WARNING, isolation,
+         "Sink tasks read with the worker's consumer settings.",
+         "consumer.isolation.level=read_committed", "ConsumerConfig", EXACTLY, (Client.CONNECT_WORKER,)),
+    ClientRule("source-not-required", Scope.MAIN, Level.WARNING, _source_required,
+         "The default `requested` accepts a worker and a connector that cannot do it.",
+         "exactly.once.support=required", "KIP-618; SourceConnectorConfig", EXACTLY, (Client.CONNECTOR,)),
+    ClientRule("boundary-interval", Scope.MAIN, Level.ERROR, _boundary_interval,
+         "A transaction by interval must end before its timeout.",
+         "transaction.boundary.interval.ms well below producer.override.transaction.timeout.ms",
+         "KIP-618; seen on Connect 4.3.1", BOTH, (Client.CONNECTOR,)),
+    ClientRule("override-transactional-id", Scope.PRODUCER, Level.ERROR, _override_transactional_id,
+         "The ids <group.id>-<connector>-<task> are what fences zombie tasks.",
+         "remove producer.override.transactional.id", "KIP-618; Worker", BOTH, (Client.CONNECTOR,)),
+    ClientRule("sink-read-uncommitted", Scope.CONSUMER, Level.WARNING,
+         lambda view, context: isolation(view, context) if _is_sink(context.file.main) else iter(()),
+         "A sink that reads uncommitted records writes what is aborted later.",
+         "consumer.override.isolation.level=read_committed, or consumer.isolation.level at the worker",
+         "ConsumerConfig", EXACTLY, (Client.CONNECTOR,)),
+    ClientRule("errors-dropped", Scope.MAIN, Level.WARNING, _tolerance,
+         "errors.tolerance=all goes on without the record.",
+         "errors.tolerance=none, or errors.deadletterqueue.topic.name (sinks)", "KIP-298", BOTH, (Client.CONNECTOR,)),
+    ClientRule("sink-inserts", Scope.MAIN, Level.WARNING, _insert_mode,
+         "Sinks are at-least-once: only an idempotent write makes the result exactly-once.",
+         "insert.mode=upsert with a primary key", "the JDBC sinks' documentation", EXACTLY, (Client.CONNECTOR,)),
+    ClientRule("flink-guarantee", Scope.MAIN, Level.ERROR, _flink_sink,
+         "Only exactly-once writes in transactions that end with the checkpoint.",
+         "sink.delivery-guarantee=exactly-once", "flink-connector-kafka KafkaSink", EXACTLY, _FLINK),
+    ClientRule("flink-prefix", Scope.MAIN, Level.ERROR, _flink_prefix,
+         "The prefix names the job's transactions; two jobs with one prefix fence each other.",
+         "sink.transactional-id-prefix, one for each job", "flink-connector-kafka KafkaSinkBuilder", EXACTLY, _FLINK),
+    ClientRule("flink-timeout", Scope.MAIN, Level.ERROR, _flink_timeout,
+         "A transaction that times out before its checkpoint's commit is lost data, also while the job is down.",
+         "properties.transaction.timeout.ms above checkpoint interval plus the longest restart, at most the brokers' "
+         "transaction.max.timeout.ms", "seen with Flink 2.0.0 and connector 4.0.0-2.0", EXACTLY, _FLINK),
+    ClientRule("flink-checkpoints", Scope.MAIN, Level.ERROR, _flink_checkpoints,
+         "The sink commits its transactions when a checkpoint completes.",
+         "execution.checkpointing.interval, and mode EXACTLY_ONCE", "flink-connector-kafka KafkaSink", EXACTLY, _FLINK),
+)  # fmt: skip
+"""The rows of engines."""

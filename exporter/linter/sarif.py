@@ -1,0 +1,47 @@
+"""Findings as SARIF 2.1.0 (OASIS), the form that code review tools take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from exporter.linter.all_rules import RULES, ClientFinding
+from exporter.linter.rule import Level
+
+_LEVELS = {Level.ERROR: "error", Level.WARNING: "warning", Level.INFO: "note"}
+
+
+def sarif(version: str, found: Mapping[str, Iterable[ClientFinding]]) -> dict[str, Any]:
+    """One run. ``found`` has the findings by the file's name; a finding without a line is placed at line 1."""
+    rules = [
+        {
+            "id": rule.name,
+            "shortDescription": {"text": rule.why},
+            "help": {"text": f"Set: {rule.fix}. Source: {rule.sources}."},
+            "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+        }
+        for rule in RULES
+    ]
+    results = [
+        {
+            "ruleId": each.rule.name,
+            "level": _LEVELS[each.severity],
+            "message": {"text": f"{each.setting or each.rule.name}: {each.text}. Set: {each.rule.fix}."},
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": name},
+                        "region": {"startLine": max(1, each.line)},
+                    }
+                }
+            ],
+        }
+        for name, findings in found.items()
+        for each in findings
+    ]
+    driver = {"name": "kafka-eos-exporter", "version": version, "rules": rules}
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }

@@ -1,0 +1,284 @@
+"""One round of the proof that transactions hang, read from the cluster: step (a) is given, steps (b) to (e) are made
+here.
+
+A round for many transactions costs the same as for one: the log's ends and its coordinators are requested once, and the
+log is read once, from its start in the first round, from the last position in the next ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from exporter.cluster.cluster import Cluster
+from exporter.kafka.client import AskError
+from exporter.kafka.log.open_records import OpenTrace, read_trace
+from exporter.kafka.requests.coordinators import Probes, probe_coordinators
+from exporter.kafka.requests.leader_epochs import epoch_ends
+from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
+from exporter.kafka.requests.offsets import Isolation, end_offsets
+from exporter.kafka.requests.transactions import describe_producers
+from exporter.lso.proof.evidence import Committed, Loaded, LogRead, OpenStart, Round, WriterState
+from exporter.lso.proof.log_scan import Cost, LogScan, OpenRangeReader
+from exporter.model import Deadline, Fault, Reason, TopicPartition
+from exporter.transactions.decided.fate import Fate, Judgement, OpenRecords, judge
+from exporter.transactions.facts import OpenTransactions
+from exporter.transactions.machine.records import UndecodableRecord
+
+TRACE_SECONDS = 5.0
+"""Seconds of one round in which the partitions of its transactions may be read."""
+NOT_AGAIN = Judgement(Fate.UNKNOWN, None, ("it is not open in the partition any more",))
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """Answers of the current round; instants are monotonic."""
+
+    held: Mapping[OpenStart, float]
+    asked: float
+    partitions: int
+    ends: Mapping[int, int]
+    probes: Probes
+    passed: Mapping[OpenStart, Mapping[int, int]]
+
+
+class Rounds:
+    """Makes rounds, one at a time. Not thread-safe. ``connect`` makes a reader of the transaction log."""
+
+    def __init__(self, cluster: Cluster, connect: Callable[[], OpenRangeReader]) -> None:
+        self._cluster = cluster
+        self._connect = connect
+        self._scan = LogScan(connect, cluster.clock)
+        self._begun: _Begun | None = None
+        self._lost: tuple[str, ...] = ()  # messages about what the last round could not read any more
+        # By the leader epoch of the partition: without an election nothing below an open record changes.
+        self._traces: dict[OpenStart, tuple[int, OpenTrace]] = {}
+
+    @property
+    def under_way(self) -> bool:
+        return self._begun is not None
+
+    @property
+    def about(self) -> tuple[OpenStart, ...]:
+        """The transactions of the current round."""
+        return tuple(self._begun.held) if self._begun is not None else ()
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Messages about what the current round already lacks. Reading the log would not complete it."""
+        if self._begun is None:
+            return ()
+        return tuple(_loaded(self._begun).gaps(self._begun.partitions))
+
+    @property
+    def cost(self) -> Cost:
+        """Records and bytes of the log read so far."""
+        return self._scan.cost
+
+    @property
+    def left(self) -> int:
+        """Offsets of the log that the current round still has to read."""
+        ends = self._begun.ends if self._begun is not None else {}
+        return sum(max(0, end - self._scan.reached.get(number, 0)) for number, end in ends.items())
+
+    def close(self) -> None:
+        """Give up the current round and close the connection. Records read so far are kept."""
+        self._begun = None
+        self._scan.close()
+
+    def forget(self) -> None:
+        """Drop the records read of the log: the next round reads it from its start."""
+        self.close()
+        self._scan = LogScan(self._connect, self._cluster.clock)
+        self._traces.clear()
+
+    def begin(
+        self,
+        held: Mapping[OpenStart, float],
+        deadline: Deadline,
+        passed: Mapping[OpenStart, Mapping[int, int]] = MappingProxyType({}),
+    ) -> None:
+        """Begin a round about transactions that DescribeProducers has shown open, each with the monotonic instant of
+        that answer. ``passed`` are the ends of the log before their first record, where they are known.
+
+        Raises AskError with what is missing: then there is no round.
+        """
+        self._begun = None
+        asked = self._cluster.clock.monotonic()
+        # From all brokers: one that is cut off from the controller has an old end of the log, and an old coordinator.
+        metadata = self._cluster.client.confirmed(deadline, [TRANSACTION_STATE])
+        partitions = metadata.topics.get(TRANSACTION_STATE, {})
+        if not partitions:
+            raise AskError(metadata.errors.get(TRANSACTION_STATE) or _no_log())
+        self._drop_what_was_lost(metadata, deadline)
+        self._lost = ()
+        places = [TopicPartition(TRANSACTION_STATE, number) for number in partitions]
+        ends = end_offsets(self._cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
+        if ends.faults:
+            raise AskError(ends.faults[0])
+        probes = probe_coordinators(self._cluster.client, metadata, deadline)
+        found = {place.partition: end for place, end in ends.values.items()}
+        self._scan.look_for({each.producer_id for each in held})
+        known = {each: passed.get(each, {}) for each in held}
+        self._begun = _Begun(dict(held), asked, len(partitions), found, probes, known)
+
+    def read_on(self, deadline: Deadline, advance: Callable[[int], object] = lambda _: None) -> bool:
+        """Continue reading the log until the round has all of it, or the deadline. Returns whether it has all.
+
+        Raises AskError when the log may not be read; that ends the round.
+        """
+        if self._begun is None:
+            return False
+        try:
+            return self._scan.read(self._begun.ends, deadline, advance)
+        except AskError:
+            self._begun = None
+            raise
+
+    def finish(self, deadline: Deadline) -> list[Round]:
+        """Read the partitions again, and return the round of each transaction, complete or with its gaps.
+
+        Raises AskError when no broker answers, or none says whether the log still has what was read of it.
+        """
+        begun, self._begun = self._begun, None
+        if begun is None or not begun.held:
+            return []
+        clock = self._cluster.clock
+        ended = clock.monotonic()
+        places = {each.partition for each in begun.held}
+        leaders = self._cluster.client.confirmed(
+            deadline, sorted({each.topic for each in places} | {TRANSACTION_STATE})
+        )
+        self._lost = self._drop_what_was_lost(leaders, deadline)
+        again = held_in(self._cluster, leaders, places, deadline)
+        found = self._scan.found()
+        log = LogRead(
+            begun.asked,
+            ended,
+            begun.partitions,
+            begun.ends,
+            {number: self._scan.reached.get(number, 0) for number in begun.ends},
+            found.undecodable,
+            found.owners(),
+        )
+        loaded = _loaded(begun)
+        wall = clock.wall()
+        epochs = {number: leaders.leader_epoch(TopicPartition(TRANSACTION_STATE, number)) for number in begun.ends}
+        reading = deadline.within(TRACE_SECONDS)
+        rounds = []
+        for held, described in begun.held.items():
+            writer = again.held.get(held)
+            if writer is None:
+                said = NOT_AGAIN
+            elif (owner := log.open_ids.get(held.producer_id)) is not None:
+                said = Judgement(Fate.UNKNOWN, None, (f"transactional.id {owner!r} has this producer id open",))
+            else:
+                said = self._judged(held, writer, leaders, epochs, begun.passed[held], reading)
+            again_held = held if writer is not None else None
+            rounds.append(Round(held, described, log, loaded, ended, again_held, wall, writer, said))
+        self._traces = {held: trace for held, trace in self._traces.items() if held in begun.held}
+        return rounds
+
+    def _judged(
+        self,
+        held: OpenStart,
+        writer: WriterState,
+        leaders: Metadata,
+        epochs: Mapping[int, int],
+        passed: Mapping[int, int],
+        deadline: Deadline,
+    ) -> Judgement:
+        try:
+            log = self._scan.producer_log(held.producer_id, epochs, passed)
+        except UndecodableRecord as problem:
+            return Judgement(Fate.UNKNOWN, None, (f"a record of {TRANSACTION_STATE} has {problem}",))
+        shown = OpenRecords(held.partition, held.producer_id, writer.epoch)
+        said = judge(shown, log)
+        if said.fate is not Fate.UNKNOWN or not log.decisions:
+            return said
+        return judge(OpenRecords(*shown[:3], *self._trace(held, leaders, deadline)), log)
+
+    def _trace(self, held: OpenStart, leaders: Metadata, deadline: Deadline) -> OpenTrace:
+        epoch = leaders.leader_epoch(held.partition)
+        known = self._traces.get(held)
+        if known is not None and known[0] == epoch:
+            return known[1]
+        found = read_trace(self._cluster.client, leaders, held.partition, held.producer_id, held.start_offset, deadline)
+        if not deadline.over:
+            self._traces[held] = epoch, found
+        return found
+
+    def _drop_what_was_lost(self, metadata: Metadata, deadline: Deadline) -> tuple[str, ...]:
+        """Drop what was read of partitions whose log was truncated since (an unclean election): it may have grown
+        beyond the old end with other records. They are read from their start again. Returns a message for each.
+
+        A log is not truncated while the epoch of its last record lasts. Two logs with one record of an epoch are the
+        same up to it, so that the last one that was read stands for all. Raises AskError without an answer.
+        """
+        read = {TopicPartition(TRANSACTION_STATE, number): epoch for number, epoch in self._scan.epochs.items()}
+        doubtful = {place: epoch for place, epoch in read.items() if metadata.leader_epoch(place) != epoch}
+        if not doubtful:
+            return ()
+        ends = epoch_ends(self._cluster.client, metadata, doubtful, deadline)
+        lost = [
+            place
+            for place, end in ends.values.items()
+            if end.epoch != doubtful[place] or end.offset < self._scan.reached.get(place.partition, 0)
+        ]
+        for place in lost:
+            self._scan.start_again(place.partition)
+        if ends.unanswered:
+            raise AskError(next(iter(ends.unanswered.values())))
+        return tuple(f"{place} lost records that were read" for place in lost)
+
+    def opened(self) -> OpenTransactions:
+        """The open transactions of the log, as far as it was read: complete after a finished round."""
+        grouping = self._cluster.grouping
+        found = self._scan.found()
+        transactions = found.transactions(lambda each: grouping.of(each).name)
+        missing = (*found.undecodable, *self._lost)
+        return OpenTransactions("txnlog", transactions, not missing, missing)
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Open transactions by DescribeProducers, each with its producer, and the partitions without an answer.
+    ``described`` is the monotonic instant after the answers.
+    """
+
+    held: Mapping[OpenStart, WriterState]
+    described: float
+    unanswered: Mapping[TopicPartition, Fault]
+    faults: tuple[Fault, ...]
+
+
+def held_in(cluster: Cluster, metadata: Metadata, places: Iterable[TopicPartition], deadline: Deadline) -> Open:
+    """Ask the leaders which transactions are open in these partitions."""
+    answers = describe_producers(cluster.client, metadata, places, deadline)
+    found = {
+        OpenStart(place, each.producer_id, each.start_offset): WriterState(
+            each.producer_epoch, each.last_timestamp, each.last_sequence
+        )
+        for place, producers in answers.values.items()
+        for each in producers
+        if each.start_offset is not None
+    }
+    return Open(found, cluster.clock.monotonic(), answers.unanswered, answers.faults)
+
+
+def committed_in(each: Round, cluster: Cluster) -> Committed | None:
+    """The evidence of a round that a transaction, which no coordinator has open, was committed; None without it."""
+    decision = each.judgement.decision
+    if each.judgement.fate is not Fate.COMMITTED or decision is None or any(each.open_gaps()):
+        return None
+    return Committed(each.held, decision, cluster.grouping.of(decision.transactional_id).name, each.wall)
+
+
+def _loaded(begun: _Begun) -> Loaded:
+    return Loaded(begun.asked, begun.probes.proven, begun.probes.unproven)
+
+
+def _no_log() -> Fault:
+    text = f"the cluster shows no topic {TRANSACTION_STATE}: without the log there is no proof that a transaction hangs"
+    return Fault(Reason.UNKNOWN_TOPIC, text)

@@ -1,0 +1,1 @@
+"""Reads last stable offsets, and the transactions that hold them."""

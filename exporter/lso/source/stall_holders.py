@@ -1,0 +1,303 @@
+"""The transactions that hold stalled partitions: read from leaders and coordinators, with the evidence about each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from exporter.cluster.cluster import Cluster
+from exporter.core.kept import KeptValue
+from exporter.flink.facts import FlinkTransactions
+from exporter.kafka.client import AskError
+from exporter.kafka.requests.coordinators import ask_coordinators
+from exporter.kafka.requests.metadata import Metadata
+from exporter.kafka.requests.transactions import describe_producers
+from exporter.lso.facts import Blocker, Stall
+from exporter.lso.proof.evidence import Committed, HangingProof, OpenInLog, OpenStart, Overdue
+from exporter.lso.proof.log_history import LogHistory
+from exporter.lso.proof.prover import WAITING, Prover
+from exporter.lso.rules import Coordinators, LogProducer, Replication
+from exporter.lso.source.marker_waits import Markers
+from exporter.lso.stalled import StalledPartitions
+from exporter.lso.tracker import StallTracker
+from exporter.model import Deadline, Fault, KnownLogEnds, Reason, TopicPartition
+from exporter.transactions.facts import OpenTransaction, OpenTransactions, ReleaseTimes
+from exporter.words import BlockerKind
+
+_DECIDABLE = frozenset({BlockerKind.OPEN, BlockerKind.COMPLETING})
+"""Kinds of holders that a Flink job may be about to end, or has decided."""
+
+
+class _Evident(NamedTuple):
+    """A stall with its evidence, and what that was made of. From the monotonic instant ``until`` it proves more."""
+
+    made_of: tuple[object, ...]
+    until: float
+    stall: Stall
+
+
+class StallHolders:
+    """Reads the holders of the stalled partitions of ``watch``. Not thread-safe: for the worker of source ``lso``."""
+
+    def __init__(self, cluster: Cluster, watch: StallTracker, prover: Prover | None) -> None:
+        """Without a prover, a holder that no coordinator has stays of kind unknown."""
+        self._cluster = cluster
+        self._watch = watch
+        self._stalled = StalledPartitions(watch)
+        self._markers = Markers(cluster.client, cluster.clock)
+        self._prover = prover
+        self._evident: dict[TopicPartition, _Evident] = {}
+        self._known = KeptValue(Coordinators.of(()))
+        self._found: list[Stall] = []  # by the last read
+        self._found_of: tuple[object, ...] = ()
+        self._until = -math.inf  # monotonic
+        self._history = LogHistory()
+        self._holders: dict[OpenStart, float] = {}  # holders of stalled partitions, and since when they were seen
+
+    def close(self) -> None:
+        """Close the prover's connections."""
+        if self._prover is not None:
+            self._prover.close()
+
+    def read(
+        self,
+        metadata: Metadata,
+        hot: AbstractSet[TopicPartition],
+        opened: OpenTransactions | None,
+        deadline: Deadline,
+        ends: KnownLogEnds | None = None,
+    ) -> tuple[Coordinators, Mapping[TopicPartition, Replication], list[Fault]]:
+        """Ask partition leaders and coordinators for the transactions in stalled partitions, and continue the proofs.
+
+        ``hot`` are the partitions of open transactions, ``ends`` those of the transaction log. Returns what the
+        coordinators know, what decided transactions wait for, and faults.
+        """
+        known = self._of_log(opened)
+        self._history.note(ends)
+        # Partitions first, then coordinators: a transaction that ends in between is unknown to its coordinator in this
+        # read only; the next read clears it.
+        wanted = self._watch.to_describe(hot, known)
+        faults: list[Fault] = []
+        fresh: Mapping[TopicPartition, object] = {}
+        if wanted:
+            answers = describe_producers(self._cluster.client, metadata, wanted, deadline)
+            fresh = answers.values
+            for partition in wanted:
+                producers = answers.values.get(partition)
+                if producers is not None:
+                    self._watch.described(
+                        partition,
+                        tuple(
+                            LogProducer(each.producer_id, each.producer_epoch, each.start_offset, each.last_timestamp)
+                            for each in producers
+                            if each.start_offset is not None
+                        ),
+                    )
+                elif (fault := answers.unanswered.get(partition)) is not None:
+                    self._watch.described(partition, None, fault.detail)
+            # A topic that was deleted between two calls is no fault.
+            faults += [each for each in answers.faults if each.reason is not Reason.UNKNOWN_TOPIC]
+        described = self._cluster.clock.monotonic()
+        coordinators = known
+        unknown = self._watch.unknown_to(known)
+        if ids := {each.producer_id for producers in unknown.values() for each in producers}:
+            coordinators, more = self._ask(ids, opened, deadline)
+            faults += more
+        self._prove(fresh, described, coordinators, opened, deadline)
+        coordinators, replication = self._what_completes(metadata, coordinators, deadline)
+        return coordinators, replication, faults
+
+    def stalls(
+        self,
+        coordinators: Coordinators,
+        replication: Mapping[TopicPartition, Replication],
+        releases: ReleaseTimes | None,
+        opened: OpenTransactions | None,
+        flink: FlinkTransactions,
+    ) -> list[Stall]:
+        """The stalled partitions with the evidence about their holders, longest first.
+
+        The same list as in the last read if nothing changed.
+        """
+        complete = opened is not None and opened.complete
+        stalls = self._stalled.of(coordinators, releases, replication, complete=complete)
+        made_of = (stalls, self._of_log(opened), _origin(opened), self._cluster.grouping.learned)
+        if made_of == self._found_of and not flink.any and self._cluster.clock.monotonic() < self._until:
+            return self._found
+        unproven = sorted(stalls, key=lambda each: each.since)
+        logged = self._of_log(opened).by_producer
+        found = [self._proven(each, opened, logged.get(each.blocker.producer_id or 0)) for each in unproven]
+        kept = all(each.blocker.kind is BlockerKind.OPEN for each in unproven) and not flink.any
+        self._found_of = made_of if kept else ()
+        self._until = min((each.until for each in self._evident.values()), default=math.inf)
+        if flink.any:
+            found = list(with_checkpoints(found, flink))
+        if found != self._found:
+            self._found = found
+            holding = {
+                OpenStart(each.partition, each.blocker.producer_id or 0, each.blocker.start_offset) for each in found
+            }
+            places = {each.partition for each in unproven}
+            self._holders = {held: since for held, since in self._holders.items() if held in holding}
+            self._evident = {place: each for place, each in self._evident.items() if place in places}
+        return self._found
+
+    def _of_log(self, opened: OpenTransactions | None) -> Coordinators:
+        """The open transactions by producer id: the same object while they do not change."""
+        transactions = opened.transactions if opened is not None else ()
+        return self._known.of((transactions,), lambda _: Coordinators.of(transactions))
+
+    def _proven(self, stall: Stall, opened: OpenTransactions | None, logged: OpenTransaction | None) -> Stall:
+        """As ``_with_evidence``, made again only where it may have changed."""
+        if stall.blocker.kind is not BlockerKind.OPEN:
+            return self._with_evidence(stall, opened, logged)
+        made_of = (stall, logged, _origin(opened), self._cluster.grouping.learned)
+        now = self._cluster.clock.monotonic()
+        known = self._evident.get(stall.partition)
+        if known is None or now >= known.until or known.made_of != made_of:
+            shown = self._with_evidence(stall, opened, logged)
+            evidence = shown.blocker.evidence
+            left = Overdue.after(evidence) - evidence.watched if isinstance(evidence, OpenInLog) else math.inf
+            known = _Evident(made_of, now + left if left >= 0 else math.inf, shown)
+            self._evident[stall.partition] = known
+        return known.stall
+
+    @property
+    def proving(self) -> bool:
+        """Whether a proof reads the transaction log, and goes on with that in the next read."""
+        return self._prover is not None and self._prover.under_way
+
+    def proof(self, held: OpenStart) -> HangingProof | None:
+        """The proof that this transaction hangs, None without one."""
+        return self._prover.proof(held) if self._prover is not None else None
+
+    def committed(self, held: OpenStart) -> Committed | None:
+        """The evidence that this transaction was committed, None without it."""
+        return self._prover.committed(held) if self._prover is not None else None
+
+    def missing(self, held: OpenStart) -> tuple[str, ...]:
+        """Messages about what the proof of this transaction lacks."""
+        return self._prover.missing(held) if self._prover is not None else ()
+
+    def _prove(
+        self,
+        fresh: Container[TopicPartition],
+        described: float,
+        coordinators: Coordinators,
+        opened: OpenTransactions | None,
+        deadline: Deadline,
+    ) -> None:
+        """Continue the proofs for transactions that no coordinator has, with the answers of this read."""
+        if self._prover is None:
+            return
+        suspects = {
+            OpenStart(partition, each.producer_id, each.start_offset): described
+            for partition, producers in self._watch.unknown_to(coordinators).items()
+            if partition in fresh
+            for each in producers
+        }
+        current = opened is not None and opened.origin == "txnlog" and opened.complete
+        owned = coordinators.by_producer.keys()
+        passed = {
+            held: self._history.before(instant)
+            for held in suspects
+            if (instant := self._watch.closed_at(held.partition)) is not None
+        }
+        self._prover.look(suspects, owned, self._watch.producers.unasked(), deadline, current=current, passed=passed)
+
+    def _ask(
+        self, unknown: set[int], opened: OpenTransactions | None, deadline: Deadline
+    ) -> tuple[Coordinators, list[Fault]]:
+        """Ask the coordinators about producer ids without a known transaction.
+
+        DESCRIBE on all transactional ids may be missing when the tail of the log is current: the log has all ids.
+        """
+        grouping = self._cluster.grouping
+        logged_open = opened.transactions if opened else ()
+        try:
+            asked = ask_coordinators(
+                self._cluster.client, deadline, lambda each: grouping.of(each).name, producer_ids=sorted(unknown)
+            )
+        except AskError as error:
+            return Coordinators.of(logged_open, (error.fault.detail,)), [error.fault]
+        tail_is_current = opened is not None and opened.complete and opened.origin == "txnlog"
+        missing: Sequence[str] = [
+            fault.detail for fault in asked.faults if not (fault.reason is Reason.AUTHORIZATION and tail_is_current)
+        ]
+        return Coordinators.of((*asked.transactions, *logged_open), missing), list(asked.faults)
+
+    def _what_completes(
+        self, metadata: Metadata, coordinators: Coordinators, deadline: Deadline
+    ) -> tuple[Coordinators, Mapping[TopicPartition, Replication]]:
+        """What decided transactions in stalled partitions wait for: markers, and the replicas of partitions."""
+        if found := self._stalled.completing(coordinators):
+            ids = {each.transactional_id for candidates in found.values() for each in candidates}
+            coordinators = coordinators._replace(pending=self._markers.pending(metadata, ids, deadline))
+            metadata = self._markers.in_sync(metadata, {each.topic for each in found}, deadline)
+        return coordinators, self._markers.replication(metadata, self._watch.standing)
+
+    def _watched_for(self, stall: Stall) -> float:
+        """For how long this process has seen this holder hold this partition, in seconds."""
+        blocker = stall.blocker
+        held = OpenStart(stall.partition, blocker.producer_id or 0, blocker.start_offset)
+        now = self._cluster.clock.monotonic()
+        return now - self._holders.setdefault(held, now)
+
+    def _with_evidence(self, stall: Stall, opened: OpenTransactions | None, logged: OpenTransaction | None) -> Stall:
+        """The stall with the evidence about its holder, which a step that ends a transaction needs.
+
+        ``logged`` is the open transaction of the holder's producer id in the log.
+        """
+        blocker = stall.blocker
+        if blocker.kind is BlockerKind.UNKNOWN and blocker.producer_id is not None:
+            held = OpenStart(stall.partition, blocker.producer_id, blocker.start_offset)
+            if (proof := self.proof(held)) is not None:
+                return stall._replace(blocker=blocker._replace(kind=BlockerKind.HANGING, evidence=proof, missing=()))
+            if (committed := self.committed(held)) is not None:
+                return stall._replace(blocker=as_unmarked(blocker, committed))
+            missing = (*blocker.missing, *self.missing(held)) or (WAITING,)
+            return stall._replace(blocker=blocker._replace(missing=tuple(dict.fromkeys(missing))))
+        if blocker.kind is BlockerKind.OPEN and blocker.transactional_id:
+            flink = self._cluster.grouping.may_be_flink(blocker.transactional_id)
+            evidence = None
+            if opened is not None and logged is not None and logged.transactional_id == blocker.transactional_id:
+                evidence = OpenInLog.of(opened, logged, watched=self._watched_for(stall), flink=flink)
+            return stall._replace(blocker=blocker._replace(evidence=evidence, flink=flink))
+        return stall
+
+
+def as_unmarked(blocker: Blocker, found: Committed) -> Blocker:
+    """The holder as a committed transaction whose marker is missing."""
+    return blocker._replace(
+        transactional_id=found.decision.transactional_id,
+        application=found.application,
+        kind=BlockerKind.UNMARKED,
+        started=found.decision.begun,
+        missing=(),
+        evidence=found,
+    )
+
+
+def _origin(opened: OpenTransactions | None) -> tuple[str, bool] | None:
+    """Where the open transactions are from, and whether they are all."""
+    return None if opened is None else (opened.origin, opened.complete)
+
+
+def with_checkpoints(stalls: Iterable[Stall], flink: FlinkTransactions) -> Iterator[Stall]:
+    """The stalls with the Flink job of each holder, without holders whose next checkpoint is not overdue.
+
+    A holder that its job decides while these facts are collected is one of them still: in the open transactions it may
+    be open when the job is known to have decided it.
+    """
+    for stall in stalls:
+        blocker = stall.blocker
+        who = blocker.producer_id if blocker.kind in _DECIDABLE else None
+        found = None if who is None else flink.by_producer.get(who)
+        if who in flink.released or (found is not None and found.waiting):
+            continue
+        if found is not None and blocker.kind is BlockerKind.OPEN:
+            yield stall._replace(blocker=blocker._replace(checkpoint=found, flink=True))
+        else:
+            yield stall

@@ -1,0 +1,167 @@
+"""The EOS posture of one cluster: gathers what the checks of ``exporter.posture.checks`` judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from exporter import catalogue
+from exporter.cluster.cluster import Cluster, KafkaSource
+from exporter.connect.exactly_once import LoggedIds
+from exporter.connect.facts import ConnectState
+from exporter.flink.facts import FlinkJobs
+from exporter.groups.facts import GroupCommits, GroupsBeyondLso, ShareGroups
+from exporter.kafka.client import AskError
+from exporter.kafka.requests.client_metrics import subscriptions
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
+from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
+from exporter.posture.check import CheckResult, PostureCheck, Settings
+from exporter.posture.checks import checks_of, group_checks
+from exporter.posture.client_telemetry import PushTelemetry
+from exporter.posture.evidence import Posture, PostureEvidence
+from exporter.transactions.facts import OpenTransactions, TransactionUse
+
+BROKER_KEYS = (
+    "transaction.state.log.min.isr",
+    "transaction.max.timeout.ms",
+    "transactional.id.expiration.ms",
+    "transaction.partition.verification.enable",
+)
+TOPIC_KEYS = ("min.insync.replicas", "unclean.leader.election.enable")
+MOST_TOPICS = 200
+"""Largest number of transactional topics whose settings are checked. The others are counted as dropped series."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostureSettings:
+    """Seconds, and the checks not to make, as ``check`` or ``check:subject``. ``telemetry``: the agent takes pushed
+    metrics, so that the brokers' subscriptions are checked.
+    """
+
+    interval: float = 300.0
+    ignore: tuple[str, ...] = ()
+    telemetry: bool = False
+    timeout: float = 30.0
+
+
+class PostureSource(KafkaSource):
+    """Source ``posture`` of one cluster. Of several shards the first sends requests; the others check only their own
+    groups.
+    """
+
+    name = "posture"
+
+    def __init__(self, cluster: Cluster, settings: PostureSettings) -> None:
+        super().__init__(cluster)
+        self._settings = settings
+        self.pace = self.interval = settings.interval
+        self.timeout = settings.timeout
+        self._begun = False
+
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        if self._cluster.shard.first:
+            yield from self._read(deadline, facts)
+        else:
+            self.pace = min(self.interval, 15.0)  # no request is sent
+            beyond = facts.get(GroupsBeyondLso)
+            yield from self._say(group_checks(beyond.pairs if beyond is not None else frozenset()))
+
+    def _read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        use = facts.get(TransactionUse)
+        # Soon after the start the facts of other sources are incomplete: read again early.
+        self.pace = self.interval if use is not None and self._begun else min(self.interval, 15.0)
+        self._begun = use is not None
+        try:
+            metadata = self._cluster.metadata(deadline, max_age=60.0)
+        except AskError as error:
+            yield error.fault
+            return
+        used = sorted(use.topics & metadata.topics.keys() if use is not None else ())
+        names = [each for each in (TRANSACTION_STATE, CONSUMER_OFFSETS) if each in metadata.topics]
+        names += [each for each in used[:MOST_TOPICS] if each not in names]
+        if len(used) > MOST_TOPICS:
+            yield catalogue.SERIES_DROPPED(float(len(used) - MOST_TOPICS), catalogue.POSTURE_CHECK.name)
+        brokers, broker_faults = self._broker_settings(metadata, deadline)
+        topics, topic_faults = self._topic_settings(names, deadline)
+        yield from dict.fromkeys((*broker_faults, *topic_faults))
+        features, version_error = self._features(deadline)
+        opened = facts.get(OpenTransactions)
+        beyond = facts.get(GroupsBeyondLso)
+        evidence = PostureEvidence(
+            cluster=self.cluster,
+            brokers=brokers,
+            topics={name: metadata.topics[name] for name in names},
+            topic_settings=topics,
+            transaction_version=features.get("transaction.version"),
+            metadata_version=features.get("metadata.version"),
+            version_error=version_error,
+            opened=opened.transactions if opened is not None else None,
+            opened_error="" if opened is not None else "the open transactions are not known yet, or cannot be asked",
+            clients=use.clients if use is not None else None,
+            clients_error="" if use is not None else f"{TRANSACTION_STATE} is not read: see source txnlog",
+            beyond_lso=beyond.pairs if beyond is not None else frozenset(),
+            connects=facts.all(ConnectState),
+            connect_log=LoggedIds(use.connect_ids, use.connect_groups) if use is not None else None,
+            free_names=use.free_names if use is not None else None,
+            group_commits=facts.get(GroupCommits),
+            offset_partitions=use.offset_partitions if use is not None else {},
+            id_changes=use.id_changes if use is not None else {},
+            share_groups=shares.groups if (shares := facts.get(ShareGroups)) is not None else {},
+            written=use.topics if use is not None else None,
+            telemetry=self._telemetry(metadata, deadline) if self._settings.telemetry else None,
+            flink_jobs=jobs.jobs if (jobs := facts.get(FlinkJobs)) is not None else (),
+        )
+        yield from self._say(checks_of(evidence))
+
+    def _say(self, found: Iterable[PostureCheck]) -> Iterator[Sample | Fact]:
+        checks = tuple(
+            check
+            for check in found
+            if check.name not in self._settings.ignore and f"{check.name}:{check.subject}" not in self._settings.ignore
+        )
+        for check in checks:
+            if check.verdict is CheckResult.INFORMATION:
+                yield catalogue.POSTURE_INFORMATION(1.0, self.cluster, check.name, check.subject)
+            elif check.verdict is not CheckResult.UNKNOWN:
+                passed = float(check.verdict is CheckResult.PASSED)
+                yield catalogue.POSTURE_CHECK(passed, self.cluster, check.name, check.subject)
+        yield Posture(checks)
+
+    def _broker_settings(self, metadata: Metadata, deadline: Deadline) -> tuple[dict[int, Settings | str], list[Fault]]:
+        found: dict[int, Settings | str] = {}
+        faults: list[Fault] = []
+        for node in metadata.brokers:
+            answer = self._cluster.client.config("broker", str(node), BROKER_KEYS, deadline)
+            found[node] = _settings(answer, faults)
+        return found, faults
+
+    def _topic_settings(
+        self, names: Sequence[str], deadline: Deadline
+    ) -> tuple[Mapping[str, Settings | str], list[Fault]]:
+        found: dict[str, Settings | str] = {}
+        faults: list[Fault] = []
+        for name, answer in self._cluster.client.configs("topic", names, TOPIC_KEYS, deadline).items():
+            if not (isinstance(answer, Fault) and answer.reason is Reason.UNKNOWN_TOPIC):
+                found[name] = _settings(answer, faults)
+        return found, faults
+
+    def _telemetry(self, metadata: Metadata, deadline: Deadline) -> PushTelemetry | None:
+        try:
+            if not self._cluster.client.takes_telemetry(deadline):
+                return PushTelemetry(receiver=False, subscriptions={})
+        except AskError:
+            return None  # a fault of the request for features already
+        return PushTelemetry(receiver=True, subscriptions=subscriptions(self._cluster.client, metadata, deadline))
+
+    def _features(self, deadline: Deadline) -> tuple[Mapping[str, int], str]:
+        try:
+            return self._cluster.client.features(deadline), ""
+        except AskError as error:
+            return {}, error.fault.detail
+
+
+def _settings(answer: Settings | Fault, faults: list[Fault]) -> Settings | str:
+    if isinstance(answer, Fault):
+        faults.append(answer)
+        return answer.detail
+    return answer

@@ -1,0 +1,1 @@
+"""Producers, as their JVMs and librdkafka report them."""

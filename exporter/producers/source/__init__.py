@@ -1,0 +1,1 @@
+"""Reads the JVMs of producers, and what librdkafka posts."""

@@ -1,0 +1,315 @@
+"""HTTP: /metrics · / · /api/v1/status · /runbooks/… · /-/healthy · /-/ready · /-/reload · /ingest/….
+
+No request to Kafka is made here: every answer is made from the last reads of the sources. The event loop's thread looks
+up or refuses an answer; rendering, password checks and disk reads are done on workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from email.utils import formatdate
+from typing import Any, NamedTuple, Protocol
+
+from exporter.exposition.text_format import Format
+from exporter.status.filters import EVERYTHING, Filter
+from exporter.status.json_lines import json_pieces
+from exporter.status.page import CONTENT_SECURITY_POLICY, page_pieces
+from exporter.status.renders import BusyError, Renders
+from exporter.status.runbooks import names, runbook
+from exporter.web_server.authentication import Guard
+from exporter.web_server.hosts import foreign, from_browser, name_of, reload_refusal
+from exporter.web_server.messages import Answer, Request, plain, refused
+from exporter.web_server.negotiation import negotiate, takes_gzip
+from exporter.web_server.workers import Workers
+
+log = logging.getLogger(__name__)
+
+CHUNK_BYTES = 64 * 1024
+RELOAD_SECONDS = 1.0
+"""Least seconds between two reloads: requests in between share the next one."""
+PAGE_SECONDS = 1.0
+"""Seconds for which a rendered page or document is reused: many readers cost no more than one."""
+DOCUMENT_LEVELS = 4
+"""The document, its clusters, each of them, and its lists: each transaction is a line."""
+_HEALTH = frozenset({"/-/healthy", "/-/ready"})
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_EMPTY = frozenset({204, 304})
+
+Handler = Callable[[Request], Awaitable[Answer]]
+Taking = Callable[[bytes, int], bool]
+"""Called with a body and how many bytes of it were sent; returns whether the client is still there."""
+
+
+class Bodies(Protocol):
+    """Where ``/metrics`` comes from: the exposition."""
+
+    def ready(self, fmt: Format, gzip: bool = False) -> bytes | None:
+        """Note a request; the body if it is in memory. Never waits."""
+
+    def body(self, fmt: Format, gzip: bool = False) -> bytes:
+        """The body, rendered if necessary; called where it was not ready."""
+
+
+class PostHandler(Protocol):
+    """Accepts documents posted to one path. It is called on workers."""
+
+    def __call__(self, request: Request, body: bytes) -> Answer: ...
+
+
+class _Route(NamedTuple):
+    """The handler of a path and its method; HEAD is allowed with GET."""
+
+    method: str
+    handler: Handler
+
+    @property
+    def allowed(self) -> Collection[str]:
+        return {"GET", "HEAD"} if self.method == "GET" else {self.method}
+
+
+class App:
+    """The application, in ASGI's form.
+
+    ``status`` gives the document of ``/api/v1/status``, ``ready`` whether every source has answered or failed once,
+    and ``reload`` rereads the settings and returns their problems, none when they are in force. ``prefix``
+    is "" or begins with a slash and does not end with one. All three may be called on any thread. Without ``status``
+    there are neither page nor document, without ``reload`` no ``/-/reload``.
+    """
+
+    def __init__(
+        self,
+        bodies: Bodies,
+        status: Callable[[], Mapping[str, Any]] | None,
+        ready: Callable[[], bool],
+        reload: Callable[[], Sequence[str]] | None,
+        prefix: str = "",
+        post_handlers: Mapping[str, PostHandler] | None = None,
+        guard: Guard | None = None,
+        *,
+        posts_have_tokens: bool = False,
+        hosts: Collection[str] = (),
+        page_seconds: float = PAGE_SECONDS,
+    ) -> None:
+        """``post_handlers`` receive posted documents, by path; ``guard`` authenticates; ``hosts`` are the allowed ones.
+
+        Receivers with a token authenticate themselves: a request has one Authorization header, so it cannot have a
+        password as well.
+        """
+        self._guard = guard or Guard()
+        self._posts_have_tokens = posts_have_tokens
+        self._bodies, self._ready, self._prefix = bodies, ready, prefix
+        self._post_handlers = {prefix + path: handler for path, handler in (post_handlers or {}).items()}
+        self._hosts = frozenset(name_of(host) or host for host in hosts)
+        self._reloading: asyncio.Lock | None = None
+        self._next_reload: asyncio.Future[Sequence[str]] | None = None
+        self._reload_at = 0.0  # monotonic: the earliest begin of the next
+        # Scrapes, pages and posts do not wait for each other.
+        self._renderers, self._posts, self._reloaders = Workers("metrics", 1), Workers("posts", 2), Workers("reload", 1)
+        self._pages = Renders(page_seconds)
+        self._health = frozenset(prefix + path for path in _HEALTH)
+        self._routes = {
+            prefix + "/metrics": _Route("GET", self._metrics),
+            prefix + "/-/healthy": _Route("GET", self._healthy),
+            prefix + "/-/ready": _Route("GET", self._readiness),
+        }
+        if reload is not None:
+            self._reload = reload
+            self._routes[prefix + "/-/reload"] = _Route("POST", self._reload_settings)
+        if status is not None:
+            self._status = status
+            self._routes |= {
+                prefix + "/": _Route("GET", self._page),
+                prefix + "/api/v1/status": _Route("GET", self._document),
+                prefix + "/runbooks": _Route("GET", self._runbooks),
+            }
+        if prefix and status is not None:
+            self._routes |= dict.fromkeys(("/", prefix), _Route("GET", self._to_prefix))
+
+    # --- From ASGI to an answer ---------------------------------------------------------------------------------------
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 -- ASGI
+        request = _request(scope)
+        # Nothing is done before the whole request has arrived.
+        body = await _body(receive) if "content-length" in request.headers else b""
+        if body is None:
+            return
+        with contextlib.suppress(asyncio.CancelledError):  # the agent stops
+            try:
+                answer = await self._answer(request, body, receive)
+            except Exception:
+                log.exception("an answer failed", extra={"method": request.method, "path": request.path})
+                answer = refused(500)
+            if answer is not None:
+                log.debug("%s %s %d", request.method, request.path, answer.status, extra={"client": request.client})
+                await _send(answer, {**_HEADERS, **self._guard.headers}, send, scope["state"].get("taking"))
+
+    async def _answer(self, request: Request, body: bytes, receive: Any) -> Answer | None:  # noqa: ANN401 -- ASGI
+        """The answer; None where the client left before it was made."""
+        if request.path not in self._health and (request.path != f"{self._prefix}/metrics" or from_browser(request)):
+            refusal = foreign(request, self._hosts)
+            if refusal is not None:
+                return refusal
+        handler = self._post_handlers.get(request.path)
+        if handler is None or not self._posts_have_tokens:
+            # Before the path is looked up: a refused client does not learn which paths exist.
+            refusal = await self._guard.refusal(request)
+            if refusal is not None:
+                return refusal
+        if handler is not None:
+            return await self._posts.run(handler, request, body)
+        routed = self._routed(request)
+        return await (_while_there(routed, receive) if self._is_page(request) else routed)
+
+    def _is_page(self, request: Request) -> bool:
+        """Whether the answer takes long enough to look whether its reader is still there."""
+        return request.path in {f"{self._prefix}/", f"{self._prefix}/api/v1/status"}
+
+    async def _routed(self, request: Request) -> Answer:
+        path = request.path
+        route = self._routes.get(path) or self._routes.get(path.removesuffix("/"))
+        of_runbooks = f"{self._prefix}/runbooks/"
+        if route is None and path.startswith(of_runbooks):
+            route = _Route("GET", self._runbook)
+        if route is None:
+            return refused(404)
+        if request.method not in route.allowed:
+            return refused(405, headers={"Allow": ", ".join(sorted(route.allowed))})
+        return await route.handler(request)
+
+    # --- The answers --------------------------------------------------------------------------------------------------
+
+    async def _metrics(self, request: Request) -> Answer:
+        fmt, content_type = negotiate(request.headers.get("accept", ""))
+        gzip = takes_gzip(request.headers.get("accept-encoding", ""))
+        body = self._bodies.ready(fmt, gzip)
+        if body is None:
+            body = await self._renderers.run(self._bodies.body, fmt, gzip)
+        headers = {"Vary": "Accept, Accept-Encoding"}
+        if gzip:
+            headers["Content-Encoding"] = "gzip"
+        return Answer(200, body, content_type, headers)
+
+    async def _page(self, request: Request) -> Answer:
+        refresh = "refresh=off" not in request.query.split("&")
+        shown = Filter.parse(request.query)
+        make = lambda: page_pieces(self._status(), self._prefix, refresh=refresh, shown=shown)  # noqa: E731 -- of these
+        try:
+            body = await self._pages.get(("page", refresh, shown), make, request.client, whole=shown == EVERYTHING)
+        except BusyError:
+            return refused(503, "too many pages wait", {"Retry-After": "1"})
+        return Answer(200, body, "text/html; charset=utf-8")
+
+    async def _document(self, request: Request) -> Answer:
+        make = lambda: json_pieces(self._status(), DOCUMENT_LEVELS)  # noqa: E731 -- as above
+        body = await self._pages.get("document", make, request.client, whole=True)
+        return Answer(200, body, "application/json")
+
+    async def _runbooks(self, _: Request) -> Answer:
+        return plain("\n".join(f"{self._prefix}/runbooks/{name}" for name in await self._posts.run(names)))
+
+    async def _runbook(self, request: Request) -> Answer:
+        text = await self._posts.run(runbook, request.path.removeprefix(f"{self._prefix}/runbooks/"))
+        return refused(404) if text is None else plain(text.rstrip())
+
+    async def _healthy(self, _: Request) -> Answer:
+        return plain("Healthy.")
+
+    async def _readiness(self, _: Request) -> Answer:
+        if self._ready():
+            return plain("Ready.")
+        return plain("Not ready: not every source has answered or failed once yet.", 503)
+
+    async def _reload_settings(self, request: Request) -> Answer:
+        refusal = reload_refusal(request)
+        if refusal is not None:
+            return refusal
+        if self._next_reload is None:  # requests before it begins share it
+            self._next_reload = asyncio.ensure_future(self._reload_once())
+        problems = await asyncio.shield(self._next_reload)
+        if problems:
+            return plain("\n".join(("The settings were refused, the old ones stay:", *problems)), 400)
+        return plain("Reloaded.")
+
+    async def _reload_once(self) -> Sequence[str]:
+        """Reread the settings when the last reload has ended and began a second ago or more."""
+        if self._reloading is None:
+            self._reloading = asyncio.Lock()
+        async with self._reloading:
+            await asyncio.sleep(self._reload_at - time.monotonic())
+            self._next_reload, self._reload_at = None, time.monotonic() + RELOAD_SECONDS
+            return await self._reloaders.run(self._reload)
+
+    async def _to_prefix(self, _: Request) -> Answer:
+        return plain(f"The pages are under {self._prefix}/", 302, {"Location": f"{self._prefix}/"})
+
+
+def _request(scope: Any) -> Request:  # noqa: ANN401 -- ASGI
+    raw: bytes = scope["raw_path"]
+    # An encoded slash is part of a name, and no path here has one.
+    path = "" if b"%2f" in raw.lower() else scope["path"]
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key, text = name.decode("latin-1"), value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    client = scope["client"][0] if scope["client"] else ""
+    query = scope["query_string"].decode("latin-1")
+    return Request(scope["method"], path, query, headers, client, loopback=bool(scope["state"].get("loopback")))
+
+
+async def _body(receive: Any) -> bytes | None:  # noqa: ANN401 -- ASGI
+    """The whole body, whose size the connection limits; None when the client disconnects first."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        body += message["body"]
+        if not message["more_body"]:
+            return bytes(body)
+
+
+async def _while_there(answer: Coroutine[Any, Any, Answer], receive: Any) -> Answer | None:  # noqa: ANN401 -- ASGI
+    """The answer, unless the client leaves before; then it is cancelled."""
+    answering, leaving = asyncio.ensure_future(answer), asyncio.ensure_future(_left(receive))
+    try:
+        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+        return answering.result() if answering.done() else None
+    finally:
+        answering.cancel()
+        leaving.cancel()
+
+
+async def _left(receive: Any) -> None:  # noqa: ANN401 -- ASGI
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _send(answer: Answer, common: Mapping[str, str], send: Any, taking: Taking | None) -> None:  # noqa: ANN401
+    """``taking`` hears how much of a large body the client has taken, and says whether it is still there."""
+    headers = {**common, **answer.headers, "Date": formatdate(usegmt=True)}
+    if answer.status not in _EMPTY:
+        headers |= {"Content-Type": answer.content_type, "Content-Length": str(len(answer.body))}
+    written = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": answer.status, "headers": written})
+    if len(answer.body) <= CHUNK_BYTES:
+        taking = None
+    for at in range(0, max(1, len(answer.body)), CHUNK_BYTES):
+        if taking and not taking(answer.body, at):
+            return
+        # No more than one piece waits for a slow client.
+        piece, last = answer.body[at : at + CHUNK_BYTES], at + CHUNK_BYTES >= len(answer.body)
+        await send({"type": "http.response.body", "body": piece, "more_body": not last})
+        await asyncio.sleep(0)  # yields to other tasks, after which a disconnect is known
+    if taking:
+        taking(b"", 0)

@@ -1,0 +1,445 @@
+"""What the commands print with ``--output json``."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from exporter.linter.rule import Level
+from exporter.posture.check import CheckResult
+from exporter.status.documents import (
+    NextStepDocument,
+    OpenTransactionDocument,
+    StallDocument,
+    TopicAndPartition,
+    UncleanEndDocument,
+)
+from exporter.words import AuditVerdict
+
+JsonScalar = str | int | float | bool | None
+
+
+class SeenTransactionDocument(OpenTransactionDocument):
+    """An open transaction, and what to do about it where something is to be done."""
+
+    next_step: NextStepDocument | None
+
+
+class OpenRow(SeenTransactionDocument):
+    """An open transaction of one of the clusters."""
+
+    kafka_cluster: str
+    """"" where it has no name."""
+
+
+class StallRow(StallDocument):
+    """A partition whose last stable offset is held, in one of the clusters."""
+
+    kafka_cluster: str
+
+
+class UncleanEndRow(UncleanEndDocument):
+    """An unclean end in one of the clusters."""
+
+    kafka_cluster: str
+
+
+class OpenTransactionsOutput(TypedDict):
+    """``transactions open``."""
+
+    transactions: list[OpenRow]
+    not_asked: list[str]
+    """What could not be read: an empty list means none only where this is empty."""
+
+
+class StalledOutput(TypedDict):
+    """``transactions stalled``."""
+
+    stalled_partitions: list[StallRow]
+    not_asked: list[str]
+
+
+class HangingOutput(TypedDict):
+    """``transactions hanging``."""
+
+    hanging: list[StallRow]
+    undecided: list[StallRow]
+    """Held partitions for which neither was shown: that the transaction hangs, or that it does not."""
+    not_asked: list[str]
+
+
+class RecentOutput(TypedDict):
+    """``transactions recent``."""
+
+    unclean_ends: list[UncleanEndRow]
+    not_asked: list[str]
+
+
+class CapabilityDocument(TypedDict):
+    """One kind of request, and whether the cluster answers it."""
+
+    name: str
+    without: str
+    """What the agent cannot show without it."""
+    faults: list[str]
+    """Refusals, each with the grant that is missing."""
+    unproven: str
+    """Why it cannot be determined; "" otherwise."""
+    unseen: str
+    """What no answer of a broker can show, whatever the verdict."""
+    verdict: Literal["ok", "missing", "unproven"]
+
+
+class GrantDocument(TypedDict):
+    """A grant that the principal of a Connect worker needs."""
+
+    operation: str
+    resource_type: Literal["Cluster", "Group", "Topic", "TransactionalId"]
+    resource: str
+    why: str
+    """What it is for."""
+    verdict: Literal["granted", "refused", "not known"]
+    note: str
+    """Why it is not known, or what stands in for it; "" otherwise."""
+
+
+class FeatureDocument(TypedDict):
+    """A part of the agent, and whether it works on the cluster."""
+
+    name: str
+    works: Literal["yes", "partly", "no", "unproven"]
+    why: str
+    """What is missing, or how it is done where it works partly; "" otherwise."""
+
+
+class ConnectionDocument(TypedDict):
+    """One cluster."""
+
+    kafka_cluster: str
+    error: str | None
+    """Why no broker answered."""
+    capabilities: list[CapabilityDocument]
+    works: list[FeatureDocument]
+    connect: NotRequired[list[GrantDocument]]
+    """With --connect."""
+
+
+class ConnectionOutput(TypedDict):
+    """``check connection``."""
+
+    clusters: list[ConnectionDocument]
+
+
+class CheckDocument(TypedDict):
+    """One check of one subject."""
+
+    name: str
+    subject: str
+    verdict: CheckResult
+    found: str
+    why: str
+    fix: str
+    error: str
+    """Why the verdict is unknown; "" otherwise."""
+
+
+class ClusterPostureDocument(TypedDict):
+    """One cluster."""
+
+    kafka_cluster: str
+    checks: list[CheckDocument]
+    faults: list[str]
+    """What could not be read."""
+
+
+class PostureOutput(TypedDict):
+    """``check posture``."""
+
+    clusters: list[ClusterPostureDocument]
+
+
+class GroupedIdsDocument(TypedDict):
+    """The ids that one rule assigns to one application."""
+
+    application: str
+    kind: str
+    rule: str
+    ids: int
+    example: str
+
+
+class ProposalDocument(TypedDict):
+    """A pattern for the setting ``applications``, and the applications that it would make one."""
+
+    pattern: str
+    application: str
+    merges: list[str]
+
+
+class ApplicationsDocument(TypedDict):
+    """One cluster."""
+
+    kafka_cluster: str
+    applications: list[GroupedIdsDocument]
+    proposed: list[ProposalDocument]
+    not_asked: list[str]
+
+
+class ApplicationsOutput(TypedDict):
+    """``check applications``."""
+
+    clusters: list[ApplicationsDocument]
+
+
+class ClientFindingDocument(TypedDict):
+    """A finding of ``check client`` in one file."""
+
+    rule: str
+    severity: Level
+    setting: str | None
+    value: str | None
+    line: int | None
+    text: str
+    why: str
+    fix: str
+    source: str
+    """The KIP or the class that it comes from."""
+
+
+class MisspeltDocument(TypedDict):
+    """A setting that clients ignore, and the one that was probably meant."""
+
+    setting: str
+    line: int | None
+    meant: str
+
+
+class ClientFileDocument(TypedDict):
+    """One file."""
+
+    file: str
+    kind: str | None
+    error: str | None
+    """Why it was not judged."""
+    findings: list[ClientFindingDocument]
+    misspelt: list[MisspeltDocument]
+
+
+ClientOutput = TypedDict("ClientOutput", {"for": str, "files": list[ClientFileDocument]})
+"""``check client``; ``for`` is the guarantee that the files are judged by."""
+
+
+class TornDocument(TypedDict):
+    """A place where the marker of a transaction is not what its coordinator decided."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epochs: list[int]
+    decided: Literal["commit", "abort"]
+    begun: str | None
+    completed: str | None
+    partitions: list[str]
+    """All partitions of the transaction."""
+    topic: str
+    partition: int
+    marker: Literal["commit", "abort"] | None
+    """null where there is none."""
+    marker_offset: int | None
+    marker_time: str | None
+
+
+class MarkersDocument(TypedDict):
+    """One cluster."""
+
+    kafka_cluster: str
+    verdict: Literal["findings", "unknown", "clean"]
+    transactions: int
+    """Number of transactions that were compared."""
+    offsets: int
+    """Number of offsets whose batch headers were read."""
+    torn: list[TornDocument]
+    not_compared: list[str]
+
+
+class MarkersOutput(TypedDict):
+    """``audit markers``."""
+
+    clusters: list[MarkersDocument]
+
+
+class HistoryCounts(TypedDict):
+    """Number of transactions by outcome."""
+
+    committed: int
+    aborted: int
+    timed_out: int
+    fenced: int
+
+
+class OpenSeconds(TypedDict):
+    """For how long transactions were open."""
+
+    median: float | None
+    p99: float | None
+    max: float | None
+
+
+class HistoryApplication(TypedDict):
+    """One application."""
+
+    application: str
+    transactions: int
+    outcomes: HistoryCounts
+    aborted_by_server: int
+    abort_ratio: float | None
+    timeout_ratio: float | None
+    open_seconds: OpenSeconds
+    timeline: list[HistoryCounts]
+
+
+class HistoryTimeline(TypedDict):
+    """Counts by time."""
+
+    step_seconds: float
+    starts: list[float]
+    """Begin of each step, in Unix seconds."""
+    outcomes: list[HistoryCounts]
+
+
+class HistoryFences(TypedDict):
+    """Fences of one id."""
+
+    transactional_id: str
+    application: str
+    count: int
+    last: float
+    """In Unix seconds."""
+
+
+class HistoryTransaction(TypedDict):
+    """One transaction."""
+
+    transactional_id: str
+    application: str
+    producer_id: int
+    producer_epoch: int
+    outcome: str
+    open_seconds: float | None
+    completion_seconds: float
+    begin: float | None
+    complete: float
+    timeout_seconds: float | None
+    partitions: list[TopicAndPartition] | None
+
+
+HistoryHold = TypedDict(
+    "HistoryHold",
+    {
+        "topic": str,
+        "partition": int,
+        "from": float,
+        "to": float,
+        "seconds": float,
+        "transactional_id": str,
+        "application": str,
+        "producer_id": int,
+        "producer_epoch": int,
+        "outcome": str,
+    },
+)
+"""For how long one transaction held the last stable offset of one partition; instants are Unix seconds."""
+
+
+class HeldSeconds(TypedDict):
+    """For how long the last stable offset of a partition was held."""
+
+    topic: str
+    partition: int
+    seconds: float
+
+
+class HistoryTorn(TypedDict):
+    """A partition whose marker is not that of the transaction's decision; ``completed`` is in Unix seconds."""
+
+    transactional_id: str
+    producer_id: int
+    decided: str
+    topic: str
+    partition: int
+    found: str
+    completed: float
+
+
+HistoryMarkers = TypedDict(
+    "HistoryMarkers",
+    {"from": float, "until": float, "transactions": int, "torn": list[HistoryTorn], "not_compared": list[str]},
+)
+"""What ``history run --markers`` compared; instants are Unix seconds."""
+
+HistoryOutput = TypedDict(
+    "HistoryOutput",
+    {
+        "kafka_cluster": str,
+        "from": float,
+        "to": float,
+        "written_until": float | None,
+        "transactions": int,
+        "outcomes": HistoryCounts,
+        "aborted_by_server": int,
+        "applications": list[HistoryApplication],
+        "timeline": HistoryTimeline,
+        "fences": list[HistoryFences],
+        "longest": list[HistoryTransaction],
+        "unclean_ends": list[HistoryTransaction],
+        "holds": list[HistoryHold],
+        "holds_found": int,
+        "held": list[HeldSeconds],
+        "caveats": list[str],
+        "markers": HistoryMarkers | None,
+    },
+)
+"""``history report``; instants are Unix seconds."""
+
+
+class AuditTopicDocument(TypedDict):
+    """What was read of one topic."""
+
+    verdict: AuditVerdict
+    records: int | None
+    aborted_records: int | None
+
+
+class AuditFindings(TypedDict):
+    """Findings of one kind in one topic."""
+
+    kind: str
+    topic: str
+    count: int
+    examples: list[dict[str, JsonScalar]]
+    """Places of some of them: their keys depend on the kind."""
+
+
+class AuditOutput(TypedDict):
+    """``audit``: one run of one audit. ``/ingest/audit`` and a results folder take the same document."""
+
+    audit: str
+    kafka_cluster: str
+    finished_at: float
+    """In Unix seconds."""
+    verdict: AuditVerdict
+    records: int | None
+    aborted_records: int | None
+    checked: list[str]
+    """Kinds that were searched for: no finding of one of these means none."""
+    unknown: list[str]
+    """Why the verdict is unknown."""
+    topics: dict[str, AuditTopicDocument]
+    findings: list[AuditFindings]
+    notes: NotRequired[list[str]]
+    settings: NotRequired[dict[str, str]]
+    """What was audited, by flag."""
+    offsets: NotRequired[dict[str, dict[str, list[int]]]]
+    """Begin and end of the offsets read, by topic and partition; the end is exclusive."""
+    seconds: NotRequired[float]
+    """How long the run took."""

@@ -1,0 +1,460 @@
+"""The document of ``/api/v1/status``, and the parts of it that commands print as well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from typing_extensions import TypedDict
+
+from exporter.model import Reason
+from exporter.posture.check import CheckResult
+from exporter.words import (
+    AuditVerdict,
+    BlockerKind,
+    FailureCause,
+    FoundMarker,
+    MarkerWait,
+    Outcome,
+    Precommit,
+    QueryState,
+    TerminationReason,
+    TransactionState,
+)
+
+
+class TopicAndPartition(TypedDict):
+    """One partition."""
+
+    topic: str
+    partition: int
+
+
+class NextStepDocument(TypedDict):
+    """What to do about a stalled partition."""
+
+    text: str
+    """One or more sentences."""
+    command: str | None
+    """One line to copy, with whatever it costs in ``warning``. null where nothing is to be run."""
+    warning: str | None
+    """What the command costs."""
+    check: str | None
+    """A line that only reads, to run right before the command."""
+    expect: str | None
+    """What that line must show before the command is run."""
+
+
+class HangingProofDocument(TypedDict):
+    """The two reads of the transaction log in which no transactional.id has the transaction open."""
+
+    first_round_timestamp: float
+    """When the first read began, in Unix seconds."""
+    second_round_timestamp: float
+    """When the second read began, in Unix seconds."""
+    log_partitions: int
+    """Number of partitions of the transaction log, each read to its end."""
+    log_end_offsets: int
+    """Sum of their end offsets at the second read."""
+    coordinators_loaded: int
+    """Number of partitions whose coordinator was shown to have loaded it."""
+
+
+class CommittedDocument(TypedDict):
+    """The commit of a transaction whose marker is missing in this partition."""
+
+    decided_timestamp: float
+    """When its coordinator decided it, in Unix seconds by the coordinator's clock."""
+    completed_timestamp: float | None
+    """When its coordinator took it for complete; null where the log does not say."""
+    seen_timestamp: float
+    """When the partition was last read without the marker, in Unix seconds."""
+    marked_partitions: list[str]
+    """Its other partitions that have their marker, as far as they were read."""
+    unmarked_partitions: list[str]
+    """Its other partitions that lack their marker, as far as they were read."""
+
+
+class CompletionDocument(TypedDict):
+    """What a transaction waits for whose end is decided."""
+
+    waits_for: MarkerWait
+    """leader_away: the partition has no leader. not_written: the leader's log has no marker. not_replicated: it has."""
+    leader: int | None
+    """Broker id of the partition's leader."""
+    in_sync_replicas: list[int]
+    """Broker ids."""
+    missing_replicas: list[int]
+    """Broker ids of the replicas that are not in sync."""
+    min_insync_replicas: int | None
+    """min.insync.replicas of the topic."""
+
+
+class BlockerDocument(TypedDict):
+    """The transaction that holds a last stable offset."""
+
+    transactional_id: str
+    """"" where it is not known."""
+    application: str
+    """"" where it is not known."""
+    producer_id: int | None
+    producer_epoch: int | None
+    start_offset: int
+    """Offset of the transaction's first record in this partition."""
+    kind: BlockerKind
+    """open: its coordinator has it open. completing: its end is decided. hanging: proven to belong to no coordinator.
+    unmarked: committed, and the partition lacks its marker. unknown: neither could be shown, and ``missing`` says why.
+    """
+    state: TransactionState | None
+    """State at its coordinator."""
+    started: str | None
+    started_timestamp: float | None
+    timeout_seconds: float | None
+    """The producer's transaction.timeout.ms; null where it is not known or there is none."""
+    missing: list[str]
+    """What could not be read, and would show the kind."""
+    proof: HangingProofDocument | None
+    """Of a hanging transaction."""
+    committed: CommittedDocument | None
+    """Of a committed transaction whose marker this partition lacks."""
+    completion: CompletionDocument | None
+    """Of a completing transaction."""
+    unmarked_partitions: list[str] | None
+    """Of a completing transaction: partitions without its marker; null where that is not known."""
+
+
+class StallDocument(TypedDict):
+    """A partition whose last stable offset does not move, and the transaction that holds it."""
+
+    topic: str
+    partition: int
+    since: str | None
+    since_timestamp: float
+    seconds: float
+    """For how long, in seconds of the coordinators' clock."""
+    last_stable_offset: int
+    high_watermark: int
+    lag_offsets: int
+    """Offsets that read_committed consumers cannot read: high watermark less last stable offset."""
+    leader: int | None
+    """Broker id."""
+    blocker: BlockerDocument
+    next_step: NextStepDocument
+
+
+class WatchedStallDocument(StallDocument):
+    """A stalled partition as the running agent has it."""
+
+    ignored: str | None
+    """The reason of the settings where they ignore the topic."""
+    waiting_groups: list[str]
+    """Groups whose committed offsets the transaction holds back (UNSTABLE_OFFSET_COMMIT)."""
+
+
+class FlinkCheckpointDocument(TypedDict):
+    """State of an open transaction in its Flink job."""
+
+    transactional_id_prefix: str
+    subtask: int
+    number: int
+    """The checkpoint (INCREMENTING) or the place in the pool (POOLING)."""
+    checkpoint_interval_seconds: float | None
+    """As learned from the job's commits."""
+    waiting_for_checkpoint: bool
+    """It is within the job's rhythm, and no stall."""
+    precommitted: Precommit
+    precommitted_since: str | None
+    at_risk: bool
+    """Its records are or may be in a completed checkpoint, and are lost at ``lost_at``."""
+    lost_at: str | None
+
+
+class OpenTransactionDocument(TypedDict):
+    """A transaction that is open."""
+
+    transactional_id: str
+    application: str
+    producer_id: int
+    producer_epoch: int
+    state: TransactionState
+    started: str | None
+    started_timestamp: float | None
+    seconds: float | None
+    """For how long, in seconds of the coordinators' clock."""
+    timeout_seconds: float | None
+    times_out_timestamp: float | None
+    prepared: str | None
+    """When its end was decided; of those that are no longer ongoing."""
+    prepared_timestamp: float | None
+    partition_count: int
+    partitions: list[TopicAndPartition]
+    """The first 20."""
+    flink: FlinkCheckpointDocument | None
+
+
+class TornMarkerDocument(TypedDict):
+    """A transaction and a partition whose marker is not that of its decision."""
+
+    transactional_id: str
+    producer_id: int
+    topic: str
+    partition: int
+    decided: Literal["commit", "abort"]
+    found: FoundMarker
+    """nothing: no marker, and nothing else has ended its records there. abort, commit: a marker of that type did."""
+    completed_timestamp: float
+    """When its coordinator completed it, in Unix seconds by the log."""
+    marker_offset: int | None
+    """Of the marker that contradicts the decision; null where that is not known."""
+
+
+class UncleanEndDocument(TypedDict):
+    """A transaction that did not end by its client's own commit or abort."""
+
+    transactional_id: str
+    application: str
+    producer_id: int
+    producer_epoch: int
+    outcome: str
+    """timed_out, fenced or aborted."""
+    ended: str | None
+    ended_timestamp: float
+    seconds_ago: float
+    started: str | None
+    started_timestamp: float | None
+
+
+class UncleanIdDocument(TypedDict):
+    """A transactional.id with fences or timeouts in the last hour of the log."""
+
+    transactional_id: str
+    application: str
+    outcome: str
+    """timed_out or fenced."""
+    ends: int
+    """How many of this outcome there were."""
+    first: str | None
+    """The minute of the first one."""
+    first_timestamp: float
+    newest: UncleanEndDocument
+
+
+class FaultDocument(TypedDict):
+    """What could not be read."""
+
+    reason: Reason
+    detail: str
+
+
+class SourceDocument(TypedDict):
+    """One source of one target, at its last read."""
+
+    source: str
+    target: str
+    up: bool | None
+    """The last read was complete; null before the first one."""
+    last_success: str | None
+    last_success_timestamp: float | None
+    duration_seconds: float | None
+    faults: list[FaultDocument]
+    notes: list[str]
+    """What is not read on purpose, or cannot be."""
+    ignored: str | None
+    """The reason of the settings where they ignore the source."""
+
+
+class KnownDocument(TypedDict):
+    """Whether the lists were read: an empty list means none only where this is true."""
+
+    stalled_partitions: bool
+    open_transactions: bool
+    unclean_ends: bool
+    stalls_watched_seconds: float | None
+    """For how long this agent has read last stable offsets: before stall_after_seconds, a partition that is stalled is
+    known only where its holder shows for how long. null before the first read.
+    """
+    stall_after_seconds: float | None
+
+
+PluginDocument = TypedDict("PluginDocument", {"class": str, "version": str | None, "connectors": int})
+"""A connector plugin in use, and by how many connectors."""
+
+
+class ConnectFailureDocument(TypedDict):
+    """A failed task, or a failed connector where ``task`` is null."""
+
+    connector: str
+    task: str | None
+    worker: str
+    cause: FailureCause | None
+    error: str
+    """The end of its trace, without secrets."""
+    hint: str | None
+    """The setting to change, where the connector's own settings explain the failure."""
+
+
+class ConnectDocument(TypedDict):
+    """A Connect cluster."""
+
+    name: str
+    connectors: int
+    tasks: dict[str, int]
+    """Number of tasks by state."""
+    plugins: list[PluginDocument]
+    failed: Sequence[ConnectFailureDocument]
+    notes: list[str]
+
+
+class QueryDocument(TypedDict):
+    """A streaming query of Spark."""
+
+    application: str
+    query: str
+    state: QueryState | None
+    """null without a recent report."""
+    ended_by: TerminationReason | None
+    last_progress: str | None
+    last_progress_timestamp: float | None
+    seconds: float | None
+    """Since the last progress."""
+    uncommitted_batches: int | None
+    lag_offsets: int | None
+    blocked_offsets: int | None
+    """Offsets above the last stable offset, which the query cannot read yet."""
+
+
+class AuditFindingDocument(TypedDict):
+    """Findings of one kind in one topic, with the place of one of them."""
+
+    kind: str
+    topic: str
+    count: int
+    partition: int | None
+    offset: int | None
+
+
+class AuditDocument(TypedDict):
+    """The last run of an audit."""
+
+    audit: str
+    verdict: AuditVerdict
+    topics: list[str]
+    finished: str | None
+    finished_timestamp: float
+    seconds_ago: float
+    findings: Sequence[AuditFindingDocument]
+    unknown: list[str]
+    """Why the verdict is unknown."""
+
+
+class ApplicationHourDocument(TypedDict):
+    """How the transactions of an application ended in the last hour."""
+
+    application: str
+    outcomes: dict[Outcome, int]
+    committed_per_minute: list[int]
+    """The oldest first; the last minute is not over."""
+    stopped_minutes: int | None
+    """For how long an application that used to commit has not."""
+
+
+class FenceStormDocument(TypedDict):
+    """Fences of one id in ten minutes."""
+
+    application: str
+    transactional_id: str
+    fences: int
+
+
+class LastHourDocument(TypedDict):
+    """How transactions ended in the last hour."""
+
+    minutes: int
+    """Length of the lists by minute."""
+    outcomes_per_minute: dict[Outcome, list[int]]
+    applications: list[ApplicationHourDocument]
+    """Those with most unclean ends first."""
+    applications_left_out: int
+    fence_storms: list[FenceStormDocument]
+
+
+class FailedCheckDocument(TypedDict):
+    """A check of the posture that failed."""
+
+    name: str
+    subject: str
+    found: str
+    why: str
+    fix: str
+
+
+class PostureDocument(TypedDict):
+    """The checks of the posture."""
+
+    verdicts: dict[CheckResult, int]
+    """Number of checks by verdict."""
+    failed: list[FailedCheckDocument]
+
+
+class IgnoredDocument(TypedDict):
+    """What the settings ignore, and why."""
+
+    kind: str
+    subject: str
+    reason: str
+
+
+class ClusterDocument(TypedDict):
+    """One Kafka cluster."""
+
+    name: str
+    """"" where it has none."""
+    cluster_id: str | None
+    bootstrap_servers: str
+    transaction_version: int | None
+    """The finalized level of the feature transaction.version."""
+    brokers: int | None
+    known: KnownDocument
+    missing: list[str]
+    """What ``open_transactions`` lacks."""
+    clock_distance_seconds: float | None
+    """By how much the coordinators' clock is ahead of the agent's."""
+    sources: list[SourceDocument]
+    stalled_partitions: Sequence[WatchedStallDocument]
+    open_transactions: Sequence[OpenTransactionDocument]
+    unclean_ends: list[UncleanEndDocument]
+    """The newest; unclean_ids counts all."""
+    unclean_ids: list[UncleanIdDocument]
+    """By transactional.id and outcome, most ends first: at most 200, those with the newest ends."""
+    unclean_ends_of_other_ids: int
+    """Ends of the last hour that are not in unclean_ids."""
+    """Of the last hour, newest first."""
+    torn_markers: list[TornMarkerDocument] | None
+    """Found by comparing decisions with markers; null where they are not compared."""
+    connect: list[ConnectDocument]
+    spark: Sequence[QueryDocument]
+    audits: Sequence[AuditDocument]
+    last_hour: LastHourDocument | None
+    """null where the transaction log is not read."""
+    posture: PostureDocument | None
+    """null before the checks were made."""
+    ignored: list[IgnoredDocument]
+
+
+class ShardDocument(TypedDict):
+    """The part of the topics and applications that an agent has."""
+
+    index: int
+    count: int
+
+
+class StatusDocument(TypedDict):
+    """The state of the agent and its clusters, in one document."""
+
+    version: str
+    generated_at: str | None
+    generated_at_timestamp: float
+    ready: bool
+    """Every source has answered or failed once."""
+    shard: ShardDocument | None
+    clusters: list[ClusterDocument]

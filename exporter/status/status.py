@@ -1,0 +1,169 @@
+"""The status document: pure functions over the runner's state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from exporter.audits.result import AuditResults
+from exporter.cluster.facts import ClusterIdentity
+from exporter.connect.facts import ConnectState
+from exporter.core.runner import GroupState
+from exporter.core.shard import WHOLE, Shard
+from exporter.core.worker import SourceState
+from exporter.flink.facts import FlinkTransactions
+from exporter.groups.facts import GroupsHeld
+from exporter.lso.facts import Stall, Stalls, StallWatch
+from exporter.model import IgnoredSubject, IgnoredSubjects
+from exporter.posture.evidence import Posture
+from exporter.spark.queries import SparkView
+from exporter.status import documents as docs
+from exporter.status.hour import last_hour_document, posture_document
+from exporter.status.instants import instant
+from exporter.status.late import LateDocuments
+from exporter.status.pipeline_documents import audit_document, connect_document, query_document
+from exporter.status.transaction_documents import (
+    open_transaction_document,
+    stall_document,
+    torn_marker_document,
+    unclean_end_document,
+    unclean_id_document,
+)
+from exporter.transactions.counting.last_hour import LastHour
+from exporter.transactions.decided.marker_watch import TornMarkers
+from exporter.transactions.facts import CoordinatorTime, OpenTransaction, OpenTransactions, UncleanEnds
+from exporter.words import AuditVerdict, QueryState
+
+
+class ClusterSettings(NamedTuple):
+    """Settings of a cluster: its name ("" for none) and its bootstrap servers."""
+
+    name: str
+    bootstrap_servers: str
+
+
+def document(
+    groups: Sequence[GroupState],
+    settings: Mapping[str, ClusterSettings],
+    *,
+    now: float,
+    ready: bool,
+    version: str,
+    shard: Shard = WHOLE,
+) -> docs.StatusDocument:
+    """The document of ``/api/v1/status``. ``settings`` are by group key, ``now`` is Unix seconds.
+
+    Each stalled partition and each open transaction in it is made when it is looked at.
+
+    With shards it is of this shard: the stalled partitions of its topics, and its applications.
+    Instants are RFC 3339 in UTC, and ``*_timestamp`` beside them Unix seconds. An empty list means none only where
+    ``known`` is true.
+    """
+    return {
+        "version": version,
+        "generated_at": instant(now),
+        "generated_at_timestamp": now,
+        "ready": ready,
+        "shard": None if shard.whole else {"index": shard.index, "count": shard.count},
+        "clusters": [_cluster(group, settings.get(group.key, ClusterSettings("", "")), now, shard) for group in groups],
+    }
+
+
+def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Shard) -> docs.ClusterDocument:
+    identity = group.facts.get(ClusterIdentity)
+    stalls = group.facts.get(Stalls)
+    opened = group.facts.get(OpenTransactions)
+    ends = group.facts.get(UncleanEnds)
+    torn = group.facts.get(TornMarkers)
+    watch = group.facts.get(StallWatch)
+    spark = group.facts.get(SparkView) or SparkView({}, {})
+    audits = group.facts.get(AuditResults)
+    named = next((source.cluster for source in group.sources if source.cluster), "")
+    bootstrap_servers = settings.bootstrap_servers or (identity.bootstrap_servers if identity else "")
+    transactions = sorted(opened.transactions if opened else (), key=_age_order)
+    time = group.facts.get(CoordinatorTime) or CoordinatorTime(None, None)
+    theirs = time.now(now)
+    flink = group.facts.get(FlinkTransactions) or FlinkTransactions({})
+    ignored = _ignored(group)
+    reasons = {each.subject: each.reason for each in ignored if each.kind == "topic"}
+    waiting = (group.facts.get(GroupsHeld) or GroupsHeld({})).by_partition
+
+    def stalled(stall: Stall) -> docs.WatchedStallDocument:
+        return {
+            **stall_document(stall, bootstrap_servers, now, time),
+            "ignored": reasons.get(stall.partition.topic),
+            "waiting_groups": list(waiting.get(stall.partition, ())),
+        }
+
+    def open_transaction(transaction: OpenTransaction) -> docs.OpenTransactionDocument:
+        return open_transaction_document(transaction, theirs, flink.by_producer.get(transaction.producer_id))
+
+    return {
+        "name": settings.name or named,
+        "cluster_id": identity.cluster_id if identity else None,
+        "bootstrap_servers": bootstrap_servers,
+        "transaction_version": identity.transaction_version if identity else None,
+        "brokers": identity.brokers if identity else None,
+        "known": {
+            "stalled_partitions": stalls is not None,
+            "open_transactions": opened is not None and opened.complete,
+            "unclean_ends": ends is not None,
+            "stalls_watched_seconds": max(0.0, now - watch.since) if watch is not None else None,
+            "stall_after_seconds": watch.stall_after if watch is not None else None,
+        },
+        "missing": list(opened.missing) if opened else [],
+        "clock_distance_seconds": time.ahead,
+        "sources": [_source(state) for state in group.sources],
+        "stalled_partitions": LateDocuments(stalls.stalls if stalls else (), stalled),
+        "open_transactions": LateDocuments(
+            [each for each in transactions if shard.tells_of(each.application)], open_transaction
+        ),
+        "unclean_ends": [unclean_end_document(end, theirs) for end in (ends.ends if ends else ())],
+        "torn_markers": None if torn is None else [torn_marker_document(each) for each in torn.found],
+        "unclean_ids": [unclean_id_document(each, theirs) for each in (ends.ids if ends else ())],
+        "unclean_ends_of_other_ids": ends.of_other_ids if ends else 0,
+        "connect": [
+            connect_document(state) for state in sorted(group.facts.all(ConnectState), key=lambda each: each.name)
+        ],
+        "spark": LateDocuments(
+            sorted(spark.queries.items(), key=lambda each: each[1].state is not QueryState.FAILED),
+            lambda each: query_document(*each, spark.lags.get(each[0]), now),
+        ),
+        "audits": LateDocuments(
+            sorted(audits.results if audits else (), key=lambda each: each.verdict is not AuditVerdict.FINDINGS),
+            lambda each: audit_document(each, now),
+        ),
+        "last_hour": last_hour_document(group.facts.get(LastHour), shard),
+        "posture": posture_document(group.facts.get(Posture)),
+        "ignored": [{"kind": each.kind, "subject": each.subject, "reason": each.reason} for each in ignored],
+    }
+
+
+def _ignored(group: GroupState) -> list[IgnoredSubject]:
+    """Return the subjects that the settings ignore, and the sources that may be down."""
+    found = {each for fact in group.facts.all(IgnoredSubjects) for each in fact.subjects}
+    sources = (
+        IgnoredSubject("source", f"{state.source}/{state.target}", state.ignored)
+        for state in group.sources
+        if state.ignored is not None
+    )
+    return sorted((*found, *sources))
+
+
+def _source(state: SourceState) -> docs.SourceDocument:
+    return {
+        "source": state.source,
+        "target": state.target,
+        "up": state.up,
+        "last_success": instant(state.last_success),
+        "last_success_timestamp": state.last_success,
+        "duration_seconds": state.duration,
+        "faults": [{"reason": fault.reason, "detail": fault.detail} for fault in state.faults],
+        "notes": list(state.notes),
+        "ignored": state.ignored,
+    }
+
+
+def _age_order(transaction: OpenTransaction) -> tuple[float, str]:
+    """Sort key: oldest first; one without a known start comes last."""
+    return (float("inf") if transaction.started is None else transaction.started), transaction.transactional_id

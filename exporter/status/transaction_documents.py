@@ -1,0 +1,195 @@
+"""Stalls and transactions as parts of the status document and of the commands' JSON. Pure functions."""
+
+from __future__ import annotations
+
+from exporter.flink.facts import FlinkTransaction
+from exporter.lso.facts import Blocker, Completion, Stall
+from exporter.lso.next_step import NextStep, next_step
+from exporter.lso.proof.evidence import Committed, HangingProof
+from exporter.status import documents as docs
+from exporter.status.instants import instant
+from exporter.transactions.decided.marker_watch import TornMarker
+from exporter.transactions.facts import CoordinatorTime, OpenTransaction, UncleanEnd, UncleanId
+
+MOST_PARTITIONS = 20
+"""Largest number of partitions listed for one open transaction; their total is always given."""
+
+
+_OURS = CoordinatorTime(None, None)
+
+
+def stall_document(
+    stall: Stall, bootstrap_servers: str, now: float, time: CoordinatorTime = _OURS
+) -> docs.StallDocument:
+    """A stalled partition, its blocker and the next step. ``now`` is our time.
+
+    ``time`` decides by which of the two clocks the stall is dated and the step is made.
+    """
+    dated = time.shown(now)
+    step = next_step(stall, bootstrap_servers, time.advising(now), or_later=time.at_least)
+    return {
+        "topic": stall.partition.topic,
+        "partition": stall.partition.partition,
+        "since": instant(stall.since),
+        "since_timestamp": stall.since,
+        "seconds": max(0.0, dated - stall.since),
+        "last_stable_offset": stall.last_stable_offset,
+        "high_watermark": stall.high_watermark,
+        "lag_offsets": max(0, stall.high_watermark - stall.last_stable_offset),
+        "leader": stall.leader,
+        "blocker": _blocker(stall.blocker),
+        "next_step": step_document(step),
+    }
+
+
+def step_document(step: NextStep) -> docs.NextStepDocument:
+    """A next step."""
+    return {
+        "text": step.text,
+        "command": step.command,
+        "warning": step.warning,
+        "check": step.check,
+        "expect": step.expect,
+    }
+
+
+def _blocker(blocker: Blocker) -> docs.BlockerDocument:
+    return {
+        "transactional_id": blocker.transactional_id,
+        "application": blocker.application,
+        "producer_id": blocker.producer_id,
+        "producer_epoch": blocker.producer_epoch,
+        "start_offset": blocker.start_offset,
+        "kind": blocker.kind,
+        "state": blocker.state,
+        "started": instant(blocker.started),
+        "started_timestamp": blocker.started,
+        "timeout_seconds": blocker.timeout,
+        "missing": list(blocker.missing),
+        "proof": _proof(blocker.evidence) if isinstance(blocker.evidence, HangingProof) else None,
+        "committed": _committed(blocker.evidence) if isinstance(blocker.evidence, Committed) else None,
+        "completion": _completion(blocker.completion),
+        "unmarked_partitions": None if blocker.unmarked is None else [str(each) for each in sorted(blocker.unmarked)],
+    }
+
+
+def _proof(proof: HangingProof) -> docs.HangingProofDocument:
+    first, second = proof.first, proof.second
+    return {
+        "first_round_timestamp": first.wall,
+        "second_round_timestamp": second.wall,
+        "log_partitions": second.log.partitions,
+        "log_end_offsets": sum(second.log.high_watermarks.values()),
+        "coordinators_loaded": len(second.loaded.proven),
+    }
+
+
+def _committed(evidence: Committed) -> docs.CommittedDocument:
+    return {
+        "decided_timestamp": evidence.decision.decided,
+        "completed_timestamp": evidence.decision.completed,
+        "seen_timestamp": evidence.seen,
+        "marked_partitions": [str(each) for each in sorted(evidence.marked)],
+        "unmarked_partitions": [str(each) for each in sorted(evidence.unmarked)],
+    }
+
+
+def _completion(seen: Completion | None) -> docs.CompletionDocument | None:
+    if seen is None:
+        return None
+    return {
+        "waits_for": seen.wait,
+        "leader": seen.leader,
+        "in_sync_replicas": list(seen.isr),
+        "missing_replicas": list(seen.missing),
+        "min_insync_replicas": seen.min_isr,
+    }
+
+
+def open_transaction_document(
+    transaction: OpenTransaction, now: float, checkpoint: FlinkTransaction | None = None
+) -> docs.OpenTransactionDocument:
+    """An open transaction, with its timeout; ``now`` is the coordinators' time, ``checkpoint`` its state in its Flink
+    job.
+    """
+    started, timeout = transaction.started, transaction.timeout
+    ends = None if started is None or timeout is None else started + timeout
+    return {
+        "transactional_id": transaction.transactional_id,
+        "application": transaction.application,
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
+        "state": transaction.state,
+        "started": instant(started),
+        "started_timestamp": started,
+        "seconds": None if started is None else max(0.0, now - started),
+        "timeout_seconds": timeout,
+        "times_out_timestamp": ends,
+        "prepared": instant(transaction.prepared),
+        "prepared_timestamp": transaction.prepared,
+        "partition_count": len(transaction.partitions),
+        "partitions": [
+            {"topic": each.topic, "partition": each.partition}
+            for each in sorted(transaction.partitions)[:MOST_PARTITIONS]
+        ],
+        "flink": None if checkpoint is None else _checkpoint(checkpoint),
+    }
+
+
+def _checkpoint(found: FlinkTransaction) -> docs.FlinkCheckpointDocument:
+    """The state of an open transaction in its Flink job."""
+    return {
+        "transactional_id_prefix": found.id.prefix,
+        "subtask": found.id.subtask,
+        "number": found.id.number,
+        "checkpoint_interval_seconds": found.interval,
+        "waiting_for_checkpoint": found.waiting,
+        "precommitted": found.precommit,
+        "precommitted_since": instant(found.since),
+        "at_risk": found.at_risk,
+        "lost_at": instant(found.deadline) if found.at_risk else None,
+    }
+
+
+def torn_marker_document(found: TornMarker) -> docs.TornMarkerDocument:
+    """A transaction and a partition whose marker is not that of its decision."""
+    decision, place, marker = found.torn.decision, found.torn.partition, found.torn.marker
+    return {
+        "transactional_id": decision.transactional_id,
+        "producer_id": decision.producer_id,
+        "topic": place.topic,
+        "partition": place.partition,
+        "decided": "commit" if decision.commit else "abort",
+        "found": found.found,
+        "completed_timestamp": (decision.completed_ms or decision.prepared_ms) / 1000,
+        "marker_offset": None if marker is None else marker.offset,
+    }
+
+
+def unclean_end_document(end: UncleanEnd, now: float) -> docs.UncleanEndDocument:
+    """A transaction that did not end by its client's own commit or abort."""
+    return {
+        "transactional_id": end.transactional_id,
+        "application": end.application,
+        "producer_id": end.producer_id,
+        "producer_epoch": end.producer_epoch,
+        "outcome": end.outcome,
+        "ended": instant(end.ended),
+        "ended_timestamp": end.ended,
+        "seconds_ago": max(0.0, now - end.ended),
+        "started": instant(end.started),
+        "started_timestamp": end.started,
+    }
+
+
+def unclean_id_document(found: UncleanId, now: float) -> docs.UncleanIdDocument:
+    """A transactional.id with fences or timeouts in the last hour."""
+    return {
+        "transactional_id": found.newest.transactional_id,
+        "application": found.newest.application,
+        "outcome": found.newest.outcome,
+        "ends": found.ends,
+        "first": instant(found.first),
+        "first_timestamp": found.first,
+        "newest": unclean_end_document(found.newest, now),
+    }

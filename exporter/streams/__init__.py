@@ -1,0 +1,1 @@
+"""Kafka Streams, as its JVMs report it."""

@@ -1,0 +1,145 @@
+"""One JVM with Kafka Streams in it: clients, threads and tasks by MBeans, changelogs by the cluster's offsets."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from exporter import catalogue
+from exporter.cluster.cluster import Cluster, ClusterSource
+from exporter.jvm.reader import JvmAnswer, JvmReader, MBeanQuery, MBeanValue
+from exporter.kafka.client import AskError
+from exporter.kafka.requests.offsets import both_ends
+from exporter.model import Deadline, Fact, Facts, Fault, Sample, TopicPartition
+from exporter.producers import producer_samples
+from exporter.streams.streams_samples import (
+    CONSUMER,
+    NUMBERS,
+    OFFSET_COMMITS,
+    REBALANCES,
+    guarantee_samples,
+    jvm_samples,
+)
+
+log = logging.getLogger(__name__)
+
+CLIENT = "kafka.streams:type=stream-metrics,client-id=*"
+# States as numbers, for KIP-714 (KIP-1091, Kafka 4.0): what remains where a jmx_exporter drops texts.
+CLIENT_NUMBER = "kafka.streams:type=stream-metrics,process-id=*,application-id=*,client-id=*"
+THREAD = "kafka.streams:type=stream-thread-metrics,thread-id=*"
+THREAD_NUMBER = "kafka.streams:type=stream-thread-metrics,process-id=*,thread-id=*"
+UPDATER = "kafka.streams:type=stream-state-updater-metrics,thread-id=*"
+PRODUCER = f"kafka.producer:type={producer_samples.TYPE},client-id=*"
+COORDINATOR = f"kafka.consumer:type={CONSUMER},client-id=*"
+TASK = "kafka.streams:type=stream-task-metrics,thread-id=*,task-id=*"
+
+QUERIES = (
+    MBeanQuery(CLIENT, ("state", "application-id", "failed-stream-threads")),
+    MBeanQuery(CLIENT_NUMBER, ("client-state",)),
+    MBeanQuery(THREAD, ("state", "commit-total", "commit-latency-avg", "commit-latency-max")),
+    MBeanQuery(THREAD_NUMBER, ("thread-state",)),
+    MBeanQuery(UPDATER, NUMBERS["stream-state-updater-metrics"]),
+    MBeanQuery(TASK, NUMBERS["stream-task-metrics"]),
+    MBeanQuery(PRODUCER, (producer_samples.INIT,)),
+    MBeanQuery(COORDINATOR, (OFFSET_COMMITS, *REBALANCES.values())),
+)
+
+_UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+_CLIENT_ID = re.compile(rf"(?P<application>.+)-{_UUID}", re.DOTALL)  # KafkaStreams: <application.id>-<process UUID>
+_CHANGELOG = "-changelog"  # ProcessorStateManager.STATE_CHANGELOG_TOPIC_SUFFIX
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsSettings:
+    """``target`` names the JVM, as ``host:port``."""
+
+    target: str
+    interval: float = 10.0
+    timeout: float = 8.0
+
+
+class StreamsSource(ClusterSource[Cluster]):
+    """Source ``streams`` of one JVM."""
+
+    name = "streams"
+
+    def __init__(self, cluster: Cluster, settings: StreamsSettings, jvm: JvmReader) -> None:
+        super().__init__(cluster)
+        self._jvm = jvm
+        self.target = settings.target
+        self.pace = self.interval = settings.interval
+        self.timeout = settings.timeout
+        self._dropped: frozenset[str] = frozenset()
+
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:  # noqa: ARG002 the protocol's
+        # At most half of the time, so that a JVM that hangs leaves time for the cluster's answers.
+        answer = self._jvm.read(QUERIES, deadline.within(deadline.remaining() / 2))
+        yield from answer.faults
+        self._say_left_out(answer)
+        yield from jvm_samples((self.cluster, self.target), answer.values)
+        applications = applications_by_client(answer.values)
+        yield from guarantee_samples((self.cluster, self.target), answer.values, applications)
+        if applications:
+            yield from self._changelogs(frozenset(applications.values()), deadline)
+
+    def _changelogs(self, applications: Iterable[str], deadline: Deadline) -> Iterator[Sample | Fault]:
+        client = self._cluster.client
+        try:
+            metadata = self._cluster.metadata(deadline, max_age=self.interval)
+        except AskError as error:
+            yield error.fault
+            return
+        owners = changelog_owners(metadata.topics, applications)
+        partitions = [TopicPartition(topic, number) for topic in owners for number in metadata.topics[topic]]
+        ends = both_ends(client, metadata, partitions, deadline)
+        yield from ends.faults
+        for topic, application in owners.items():
+            mine = [partition for partition in partitions if partition.topic == topic]
+            if all(partition in ends.high for partition in mine):
+                lag = sum(max(0, ends.high[each] - ends.stable[each]) for each in mine)
+                yield catalogue.STREAMS_CHANGELOG_LAG_OFFSETS(float(lag), self.cluster, self.target, application, topic)
+
+    def _say_left_out(self, answer: JvmAnswer) -> None:
+        """Log what the rules of a jmx_exporter drop, with the rule that would add it, when it changes."""
+        notes = frozenset(
+            f"the jmx_exporter leaves out {missing.attribute} of {missing.query.pattern}; "
+            f"put first into its rules: {missing.remedy}"
+            for missing in answer.missing
+        )
+        for note in sorted(notes - self._dropped):
+            log.info("streams %s: %s", self.target, note)
+        self._dropped = notes
+
+
+def applications_by_client(readings: Iterable[MBeanValue]) -> Mapping[str, str]:
+    """The application.id of each client in this JVM: as it reports it, otherwise from its client id."""
+    said: dict[str, str] = {}
+    guessed: dict[str, str] = {}
+    for mbean, attribute, value in readings:
+        if mbean.type != "stream-metrics":
+            continue
+        client = mbean.properties.get("client-id", "")
+        if attribute == "application-id" and isinstance(value, str):
+            said[client] = value
+        elif "application-id" in mbean.properties:
+            said[client] = mbean.properties["application-id"]
+        elif match := _CLIENT_ID.fullmatch(client):
+            guessed[client] = match["application"]
+    return {**guessed, **said}
+
+
+def changelog_owners(topics: Iterable[str], applications: Iterable[str]) -> Mapping[str, str]:
+    """The changelog topics of these applications, ``<application.id>-<store>-changelog``, by topic.
+
+    The longest name wins: of ``totals`` and ``totals-eu``, the latter has ``totals-eu-x-changelog``.
+    """
+    longest_first = sorted(applications, key=len, reverse=True)
+    owners = {}
+    for topic in topics:
+        if topic.endswith(_CHANGELOG):
+            owner = next((each for each in longest_first if topic.startswith(each + "-")), None)
+            if owner is not None:
+                owners[topic] = owner
+    return owners

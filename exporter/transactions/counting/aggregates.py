@@ -1,0 +1,396 @@
+"""The state machine's events by application: what is counted, what is recent, and the limits of both, as samples.
+
+No I/O; the present is an argument.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from exporter import catalogue
+from exporter.applications.applications import Application, Grouping
+from exporter.core.kept import KeptValue
+from exporter.core.shard import WHOLE, Shard
+from exporter.flink.jobs import Jobs
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS
+from exporter.model import Sample
+from exporter.transactions.counting.application_counters import ApplicationCounters, ApplicationCounts
+from exporter.transactions.counting.id_changes import NewIds
+from exporter.transactions.counting.unclean_ids import UncleanIds
+from exporter.transactions.facts import OffsetPartitions, TaskCommits, UncleanEnd
+from exporter.transactions.machine.entries import Appeared, Ended, Entry, Event, Initialised, decode_section
+from exporter.words import Outcome
+
+HOUR = 3600.0
+MOST_SECTIONS = 10_000
+MOST_SECTION_BYTES = 4 * 1024 * 1024
+"""Size of the cache of known partition lists; a full cache is cleared. A list may have thousands of partitions."""
+MOST_NEW = 10_000
+"""Largest number of applications remembered for ``recent_applications``."""
+FENCES_WINDOW = 600.0
+"""Window of ``recent_producer_fences``, in seconds of log time."""
+_COMMITTED = Outcome.COMMITTED  # each access to a member of an enum is a call
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """The most series of each kind: applications, ids with recent fences, unclean ends."""
+
+    applications: int = 500
+    fenced_ids: int = 20
+    unclean_ends: int = 20
+
+
+class Aggregates:
+    """Takes the events of every partition of the log.
+
+    Only the applications of ``shard`` are counted; commits of Connect tasks are counted for all, and which
+    applications are new is judged by all of them.
+    """
+
+    def __init__(self, grouping: Grouping, caps: Caps, shard: Shard = WHOLE) -> None:
+        self._grouping = grouping
+        self._caps = caps
+        self._shard = shard
+        self._changes = 0
+        self._by_name: dict[str, ApplicationCounters] = {}
+        self._folded: dict[str, int] = {}  # applications in the overflow with their number of ids
+        self._others: dict[str, int] = {}  # applications of other shards with their number of ids
+        self._fences: dict[str, tuple[str, deque[float]]] = {}
+        self._ends: deque[UncleanEnd] = deque(maxlen=max(200, caps.unclean_ends * 10))
+        self.unclean_ids = UncleanIds()
+        self._seen: dict[str, int] = {}
+        self._sections: set[bytes] = set()
+        self._section_bytes = 0
+        self.flink = Jobs()
+        self.new_ids = NewIds(grouping)
+        self._offset_sections: dict[bytes, frozenset[int]] = {}  # those of them with partitions of __consumer_offsets
+        self.topics: set[str] = set()  # all that finished transactions wrote to
+        self._task_commits: dict[str, int] = {}
+        self._changed_tasks: set[str] = set()
+        self._counted = KeptValue[Mapping[str, ApplicationCounts]]({})
+        self._saved: Mapping[str, ApplicationCounts] = {}
+        self._ids_known = True
+        self._complete_since: float | None = None  # from then on, an application that appears is a new one
+        self.ids = defaultdict[int, Counter[str]](Counter)  # by partition of the log and application, of all shards
+        self.id_changes = 0  # how often ``ids`` changed
+        self._appeared: deque[tuple[float, bool]] = deque(maxlen=MOST_NEW)  # when, and whether it is of this shard
+
+    @property
+    def applications(self) -> tuple[str, ...]:
+        return tuple(self._by_name)
+
+    def take(self, event: Event, *, new: bool) -> None:
+        """Process an event. Only ``new`` events are counted. Others were counted before, or are from before the
+        counters began: only their instants are used.
+        """
+        self._changes += 1
+        if isinstance(event, Ended):
+            self._ended(event, new=new)
+        elif isinstance(event, Initialised):
+            entry = event.entry
+            self.new_ids.initialised(entry)
+            self.flink.initialised(entry.transactional_id, entry.application, entry.record_ms / 1000)
+            own = self._by_name.get(event.entry.application)
+            if own is not None and new:
+                own.initialised()
+        elif isinstance(event, Appeared):
+            self._appears(event.entry)
+        else:
+            self._forgotten(event.entry)
+
+    def _appears(self, entry: Entry) -> None:
+        known, others = self._known, len(self._others)
+        entry.application = self.group(entry.transactional_id)
+        self.flink.appeared(entry.transactional_id, entry.application)
+        self._count_id(entry, 1)
+        instant = entry.record_ms / 1000
+        if self._complete_since is None or instant < self._complete_since:
+            return
+        if entry.application != self._shard.overflow:  # ids of many applications
+            self.new_ids.appeared(entry)
+        if self._known > known:
+            self._appeared.append((instant, len(self._others) == others))
+
+    @property
+    def _known(self) -> int:
+        return len(self._by_name) + len(self._folded) + len(self._others)
+
+    def complete_since(self, instant: float) -> None:
+        """Note that every application with an id by this instant (Unix seconds of log time) is known."""
+        if self._complete_since is None:
+            self._complete_since = instant
+
+    def recent_applications(self, log_now: float, *, of_shard: bool = False) -> int | None:
+        """How many applications appeared in the last hour, in the cluster or of this shard; None while those before are
+        not all known.
+        """
+        while self._appeared and self._appeared[0][0] < log_now - HOUR:
+            self._appeared.popleft()
+        if self._complete_since is None:
+            return None
+        return sum(own or not of_shard for _, own in self._appeared)
+
+    def group(self, transactional_id: str) -> str:
+        """Return the application of a new id: its own, or the overflow when this shard has too many."""
+        if self._grouping.learn(transactional_id):
+            for name, known in self._by_name.items():
+                if self._grouping.may_describe(name, known.example):
+                    better = self._grouping.of(known.example)
+                    if better.name == name:
+                        known.describe(better)
+        if self._grouping.is_connect_task(transactional_id):
+            self._task_commits.setdefault(transactional_id, 0)
+        application = self._grouping.of(transactional_id)
+        if not self._shard.holds(application.name):
+            self._others[application.name] = self._others.get(application.name, 0) + 1
+            return application.name
+        own = self._by_name.get(application.name)
+        if own is None:
+            if len(self._by_name) >= self._caps.applications:
+                self._folded[application.name] = self._folded.get(application.name, 0) + 1
+                application = Application(self._shard.overflow, "other")
+            own = self._by_name.setdefault(application.name, ApplicationCounters(application, transactional_id))
+        own.ids += 1
+        return own.application.name  # the shared object: thousands of ids have it
+
+    def _ended(self, transaction: Ended, *, new: bool) -> None:
+        """Every third record ends a transaction: what most of them do not need is looked up here, and not called."""
+        entry, producer_id, producer_epoch, _, outcome, begun_ms, prepared_ms, completed_ms, _, _, section, _ = (
+            transaction
+        )
+        application = entry.application
+        if application in self.flink.applications:
+            self._ended_of_flink(transaction)
+        if section not in self._sections:
+            self._learn(transaction)
+        if new and outcome is _COMMITTED and entry.transactional_id in self._task_commits:
+            self._task_commits[entry.transactional_id] += 1
+            self._changed_tasks.add(entry.transactional_id)
+        own = self._by_name.get(application)
+        if own is None:  # another shard's
+            return
+        if section:
+            own.named += 1
+            if section in self._offset_sections:
+                own.offset_partitions.update(self._offset_sections[section])
+        if new:
+            own.count(outcome, begun_ms, prepared_ms, completed_ms)
+        own.date(outcome, completed_ms)
+        if outcome is _COMMITTED or application == catalogue.CANARY:  # the canary is fenced on purpose
+            return
+        transactional_id, ended = entry.transactional_id, completed_ms / 1000
+        if outcome in catalogue.UNCLEAN_OUTCOMES:
+            who = (transactional_id, application, producer_id, producer_epoch)
+            end = UncleanEnd(*who, outcome.value, ended, _seconds(begun_ms))
+            self._ends.append(end)
+            self.unclean_ids.note(end)
+        if outcome is Outcome.FENCED:
+            _, instants = self._fences.setdefault(transactional_id, (application, deque(maxlen=10_000)))
+            instants.append(ended)
+
+    def _ended_of_flink(self, transaction: Ended) -> None:
+        entry, begun, ended = transaction.entry, _seconds(transaction.begun_ms), transaction.completed_ms / 1000
+        who = (entry.transactional_id, entry.application)
+        loss = self.flink.ended(*who, transaction.outcome, transaction.producer_id, begun, ended)
+        if loss is not None:
+            partitions = frozenset(decode_section(transaction.section, transaction.layout))
+            self.flink.replace(loss, loss._replace(partitions=partitions))
+
+    def _forgotten(self, entry: Entry) -> None:
+        if self._task_commits.pop(entry.transactional_id, None) is not None:
+            self._changed_tasks.add(entry.transactional_id)
+        self._count_id(entry, -1)
+        own = self._by_name.get(entry.application)
+        if own is None:
+            self._forget_other(entry.application)
+            return
+        own.ids -= 1
+        if entry.application == self._shard.overflow:
+            self._forget_folded(self._grouping.of(entry.transactional_id).name)
+        if own.ids <= 0 and self._ids_known:
+            self._drop(entry.application)
+
+    def _count_id(self, entry: Entry, by: int) -> None:
+        found = self.ids[entry.log_partition]
+        found[entry.application] += by
+        if not found[entry.application]:
+            del found[entry.application]
+        self.id_changes += 1
+
+    def _forget_other(self, name: str) -> None:
+        if name in self._others:
+            self._others[name] -= 1
+            if self._others[name] <= 0 and self._ids_known:
+                del self._others[name]
+                self.flink.applications.discard(name)
+
+    def _forget_folded(self, name: str) -> None:
+        """An id of the overflow expired. Flink makes new names for years: those without an id are no longer counted."""
+        if (left := self._folded.get(name, 0) - 1) > 0:
+            self._folded[name] = left
+        else:
+            self._folded.pop(name, None)
+
+    def _drop(self, name: str) -> None:
+        del self._by_name[name]
+        self._seen.pop(name, None)
+        self.flink.applications.discard(name)
+        if name == self._shard.overflow:
+            self._folded.clear()
+
+    def _learn(self, transaction: Ended) -> None:
+        """Note the topics of a new list of partitions; the same lists recur often."""
+        if len(self._sections) >= MOST_SECTIONS or self._section_bytes >= MOST_SECTION_BYTES:
+            self._sections.clear()
+            self._offset_sections.clear()
+            self._section_bytes = 0
+        self._sections.add(transaction.section)
+        self._section_bytes += len(transaction.section)
+        partitions = decode_section(transaction.section, transaction.layout)
+        self.topics.update(partition.topic for partition in partitions)
+        if offsets := frozenset(each.partition for each in partitions if each.topic == CONSUMER_OFFSETS):
+            self._offset_sections[transaction.section] = offsets
+
+    @property
+    def offset_partitions(self) -> Mapping[str, OffsetPartitions]:
+        """By application, the partitions of ``__consumer_offsets`` that its transactions named since the first read."""
+        return {
+            name: OffsetPartitions(own.named, frozenset(own.offset_partitions)) for name, own in self._by_name.items()
+        }
+
+    # --- Over a restart ---
+
+    def saved(self, *, everything: bool) -> dict[str, Any]:
+        """The counters, or those that changed since the last call; None for an application or a task that is gone."""
+        applications: dict[str, ApplicationCounts | None] = dict(counted := self.counted())
+        if not everything:
+            applications = {name: each for name, each in counted.items() if self._saved.get(name) is not each}
+            applications |= dict.fromkeys(self._saved.keys() - counted.keys())
+        self._saved = counted
+        tasks = self._task_commits if everything else self._changed_tasks
+        found = {
+            "applications": applications,
+            "tasks": {task: self._task_commits.get(task) for task in tasks},
+        }
+        self._changed_tasks.clear()
+        return {kind: each for kind, each in found.items() if each or everything}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Continue from saved counters. Until ``ids_are_known``, an application without ids is kept.
+
+        Raises ValueError or TypeError for a document that ``saved`` did not write, and then restores nothing.
+        """
+        applications = {
+            name: ApplicationCounters.restored(name, each) for name, each in saved.get("applications", {}).items()
+        }
+        tasks = {str(task): int(count) for task, count in saved.get("tasks", {}).items()}
+        self._changes += 1
+        self._by_name |= applications
+        self._task_commits |= tasks
+        self._ids_known = False
+
+    def ids_are_known(self) -> None:
+        """All ids of the log are known: drop applications without one."""
+        self._ids_known = True
+        self._changes += 1
+        for name in [name for name, own in self._by_name.items() if own.ids <= 0]:
+            self._drop(name)
+
+    # --- Samples ---
+
+    def counted(self) -> Mapping[str, ApplicationCounts]:
+        """What is counted now, by application. Nothing in it changes; it is the same object until something happens."""
+        return self._counted.of(
+            (self._changes,), lambda _: {name: own.counted() for name, own in self._by_name.items()}
+        )
+
+    def dated(self) -> Mapping[str, Mapping[Outcome, float]]:
+        """When the last transactions of each application finished. Nothing in it changes."""
+        return {name: own.dated() for name, own in self._by_name.items()}
+
+    @property
+    def known(self) -> tuple[object, ...]:
+        """What ``by_application`` is made of."""
+        return self._seen, [own.application for own in self._by_name.values()]
+
+    def by_application(self, cluster: str) -> Iterator[Sample]:
+        """What the applications are, and how many ids they have."""
+        for name, own in self._by_name.items():
+            app = own.application
+            yield catalogue.APPLICATION_INFO(1.0, cluster, name, app.kind, app.connect, app.connector)
+            if (seen := self._seen.get(name)) is not None:
+                yield catalogue.TRANSACTIONAL_IDS(float(seen), cluster, name)
+
+    def recent(self, cluster: str, log_now: float) -> Iterator[Sample]:
+        """Gauges that change with time, about the last hour, and what caps leave out. ``log_now`` is log time in Unix
+        seconds.
+        """
+        if (recent := self.recent_applications(log_now, of_shard=True)) is not None:
+            yield catalogue.RECENT_APPLICATIONS(float(recent), cluster)
+        for transactional_id, application, fences in self._worst(log_now):
+            yield catalogue.RECENT_PRODUCER_FENCES(float(fences), cluster, application, transactional_id)
+        for end in self.unclean_ends(log_now):
+            labels = (end.transactional_id, str(end.producer_id), str(end.producer_epoch), end.outcome)
+            yield catalogue.LAST_UNCLEAN_END_TIMESTAMP_SECONDS(end.ended, cluster, end.application, *labels)
+        if self._folded:
+            outcomes = len(catalogue.OUTCOMES)
+            yield catalogue.SERIES_DROPPED(float(len(self._folded) * outcomes), catalogue.TRANSACTIONS_TOTAL.name)
+
+    @property
+    def task_commits(self) -> TaskCommits:
+        """What Connect's source tasks committed, whatever application their ids are counted under."""
+        return TaskCommits(dict(self._task_commits), self._grouping.connect_groups)
+
+    def free_names(self) -> tuple[str, ...]:
+        """Applications of all shards that neither a pattern of the settings nor the form of a framework names."""
+        examples = {name: own.example for name, own in self._by_name.items() if name != self._shard.overflow}
+        for name in (*self._folded, *self._others):
+            examples.setdefault(name, name)
+        some = islice(examples.items(), MOST_NEW)
+        return tuple(name for name, example in some if self._grouping.names_freely(example))
+
+    @property
+    def uncounted(self) -> bool:
+        """Whether an application appeared since the last census."""
+        return not self._by_name.keys() <= self._seen.keys()
+
+    def census(self, unseen: Mapping[str, int]) -> None:
+        """Take in the number of ids of each application without a record in the last hour."""
+        self._seen = {name: own.ids - unseen.get(name, 0) for name, own in self._by_name.items()}
+
+    def unclean_ends(self, log_now: float) -> tuple[UncleanEnd, ...]:
+        """The latest unclean ends of the last hour, newest first, one for each id, producer and outcome."""
+        latest: dict[tuple[str, int, int, str], UncleanEnd] = {}
+        for end in sorted(self._ends, key=lambda each: each.ended, reverse=True):
+            if end.ended < log_now - HOUR or len(latest) >= self._caps.unclean_ends:
+                break
+            latest.setdefault((end.transactional_id, end.producer_id, end.producer_epoch, end.outcome), end)
+        return tuple(latest.values())
+
+    def _worst(self, log_now: float) -> list[tuple[str, str, int]]:
+        for transactional_id, (_, instants) in list(self._fences.items()):
+            while instants and instants[0] < log_now - FENCES_WINDOW:
+                instants.popleft()
+            if not instants:
+                del self._fences[transactional_id]
+        found = [
+            (each, application, len(instants))
+            for each, (application, instants) in self._fences.items()
+            if not self.flink.is_job(each)
+        ]
+        # A Flink job that starts fences the ids of its earlier start. It is a storm only when it starts and does not
+        # commit.
+        for job in self.flink:
+            restarts = job.restarts_without_commit(log_now)
+            if restarts and job.application in self._by_name:
+                found.append((f"{job.prefix}-*", job.application, restarts))
+        return sorted(found, key=lambda row: (-row[2], row[0]))[: self._caps.fenced_ids]
+
+
+def _seconds(ms: int) -> float | None:
+    return ms / 1000 if ms >= 0 else None

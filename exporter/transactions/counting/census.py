@@ -1,0 +1,100 @@
+"""Counts over all ids of the transaction log, at longer intervals than the log is read. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from exporter.applications.applications import Grouping
+from exporter.core.kept import KeptValue
+from exporter.model import Clock, Fact, TopicPartition
+from exporter.transactions.counting.aggregates import HOUR, Aggregates
+from exporter.transactions.counting.usage import transaction_use
+from exporter.transactions.facts import KnownIds, ReleaseTimes, TransactionUse
+from exporter.transactions.machine.entries import Entry
+from exporter.transactions.tail import LogTail
+
+CENSUS_INTERVAL = 15.0
+"""Seconds between two counts of the ids of each application."""
+USE_INTERVAL = 60.0
+"""Seconds between two reads of every id for the posture, for each started ``IDS_PER_INTERVAL``: with a million ids they
+are eleven minutes apart.
+"""
+IDS_PER_INTERVAL = 100_000
+
+
+class Census:
+    """The counts of one cluster. A cluster without a transaction log has ``log`` None in every call."""
+
+    def __init__(self, clock: Clock, aggregates: Aggregates, grouping: Grouping, *, first_shard: bool) -> None:
+        self._clock = clock
+        self._aggregates = aggregates
+        self._grouping = grouping
+        self._first_shard = first_shard
+        self._counted_at: float | None = None
+        self._known_ids = KnownIds({})
+        self._counted: tuple[object, ...] = ()  # what they are of
+        self._ids = 0  # at the last count
+        self._in_use = KeptValue(TransactionUse(frozenset(), {}, {}))
+        self._use: TransactionUse | None = None
+        self._used_at = 0.0
+        self._releases: ReleaseTimes | None = None
+
+    def read(self, log: LogTail | None, log_now: float) -> Iterator[Fact]:
+        """The known ids, and the use of transactions; counted again when due. ``log_now`` is log time in Unix seconds.
+
+        Only the first shard has the use of transactions: the posture of the cluster is checked there.
+        """
+        now, hour_ago = self._clock.monotonic(), int((log_now - HOUR) * 1000)
+        if self._counted_at is None or now - self._counted_at >= CENSUS_INTERVAL or self._aggregates.uncounted:
+            self._counted_at = now
+            self._aggregates.census({} if log is None else log.unseen_since(hour_ago))
+            counted = (self._aggregates.id_changes, self._aggregates.applications)
+            if counted != self._counted:
+                self._known_ids, self._counted = self._count_ids(), counted
+        yield self._known_ids
+        if not self._first_shard:
+            return
+        if self._use is None or now - self._used_at >= USE_INTERVAL * (1 + self._ids // IDS_PER_INTERVAL):
+            self._used_at = now
+            self._use = replace(
+                self._transaction_use(log, hour_ago),
+                new_applications=self._aggregates.recent_applications(log_now),
+                offset_partitions=self._aggregates.offset_partitions,
+                free_names=self._aggregates.free_names(),
+                id_changes=self._aggregates.new_ids.changes(_entries(log), log_now),
+            )
+        yield self._use
+
+    def releases(self, log: LogTail | None) -> ReleaseTimes | None:
+        """When each partition was last released by a transaction, for the start of stalls that are older than this
+        process. Made once, when the tail has first caught up; None before.
+        """
+        if self._releases is None and (log is None or log.current):
+            ended: dict[TopicPartition, float] = {}
+            for entry in log.entries() if log is not None else ():
+                if entry.open or not entry.section:
+                    continue
+                for partition in entry.partitions():
+                    ended[partition] = max(ended.get(partition, 0.0), entry.record_ms / 1000)
+            self._releases = ReleaseTimes(ended)
+        return self._releases
+
+    def _transaction_use(self, log: LogTail | None, since_ms: int) -> TransactionUse:
+        """What the records say; made again only when records came, or ids were last used before this instant."""
+        if log is None:
+            return transaction_use((), self._aggregates.topics, self._grouping, since_ms)
+        return self._in_use.of(
+            (log, log.changes, self._grouping.learned, log.unseen_since(since_ms)),
+            lambda _: transaction_use(log.machines.values(), self._aggregates.topics, self._grouping, since_ms),
+        )
+
+    def _count_ids(self) -> KnownIds:
+        own, found = frozenset(self._aggregates.applications), self._aggregates.ids
+        self._ids = sum(each.total() for each in found.values())
+        kept = {number: {name: ids for name, ids in each.items() if name in own} for number, each in found.items()}
+        return KnownIds({number: each for number, each in kept.items() if each})
+
+
+def _entries(log: LogTail | None) -> Iterable[Entry]:
+    return () if log is None else log.entries()

@@ -1,0 +1,106 @@
+"""Ids that were never seen before, by application: evidence of ids that change at every start. No I/O."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from exporter.applications.applications import EMPTY_ID, Grouping
+from exporter.applications.naming import form_of
+from exporter.transactions.facts import IdChanges, IdLife
+from exporter.transactions.machine.entries import Entry
+from exporter.transactions.machine.records import Status
+
+DAY = 86_400.0
+LEAST_NEW = 3
+"""Fewest new ids of an application before its ids are looked at."""
+MOST_NEW = 50
+MOST_APPLICATIONS = 1000
+MOST_IDS = 200
+"""Largest numbers of new ids that are remembered, of applications with such ids, and of ids in a result."""
+_BY_DESIGN = frozenset({"flink", "streams", "connect_leader", "connect_task", "canary"})
+_SPARK = "Spark application id"
+
+
+class NewIds:
+    """When ids appeared that no coordinator had before, and when ids that were known were initialised again.
+
+    Unix seconds of log time. Not saved: a restart of the agent begins anew.
+    """
+
+    def __init__(self, grouping: Grouping) -> None:
+        self._grouping = grouping
+        self._first: dict[str, deque[tuple[str, float]]] = {}
+        self._returned: dict[str, float] = {}
+
+    def appeared(self, entry: Entry) -> None:
+        """Note an id that is new. What an engine makes anew by design is left out."""
+        known = self._first.get(entry.application)
+        if known is None and len(self._first) >= MOST_APPLICATIONS:
+            return
+        if changes_by_design(self._grouping, entry.transactional_id):
+            return
+        if known is None:
+            known = self._first[entry.application] = deque(maxlen=MOST_NEW)
+        known.append((entry.transactional_id, entry.record_ms / 1000))
+
+    def initialised(self, entry: Entry) -> None:
+        """Note an InitProducerId. That of an id that has just appeared is its first, and no return."""
+        known = self._first.get(entry.application)
+        instant = entry.record_ms / 1000
+        if known and (entry.transactional_id, instant) not in known:
+            self._returned[entry.application] = instant
+
+    def changes(self, entries: Iterable[Entry], log_now: float) -> dict[str, IdChanges]:
+        """What is known of the ids of each application with ``LEAST_NEW`` new ones in the last day."""
+        for application, known in list(self._first.items()):
+            while known and known[0][1] < log_now - DAY:
+                known.popleft()
+            if not known:
+                del self._first[application]
+                self._returned.pop(application, None)
+        first = {name: dict(known) for name, known in self._first.items() if len(known) >= LEAST_NEW}
+        lives: dict[str, list[IdLife]] = {name: [] for name in first}
+        for entry in entries if first else ():
+            found = lives.get(entry.application)
+            if found is not None and entry.offset >= 0:
+                found.append(_life(entry, first[entry.application], log_now))
+                if len(found) >= 2 * MOST_IDS:  # an application may have a million
+                    found[:] = _newest(found)
+        return {
+            name: IdChanges(_newest(found), log_now, self._returned.get(name)) for name, found in lives.items() if found
+        }
+
+
+def changes_by_design(grouping: Grouping, transactional_id: str) -> bool:
+    """Whether the engine that made this id makes new ones at its starts, or fences by something else.
+
+    Flink (TransactionalIdFactory), Streams (StreamsProducer: the process id), Spark's application ids, Connect's tasks
+    (new with a new connector), the canary.
+    """
+    application, rule = grouping.explain(transactional_id)
+    form = form_of(transactional_id)
+    return (
+        application.kind in _BY_DESIGN
+        or _SPARK in rule
+        or transactional_id == ""
+        or application.name == EMPTY_ID
+        or grouping.is_connect_task(transactional_id)
+        or grouping.may_be_flink(transactional_id)
+        or form.kind in _BY_DESIGN
+        or _SPARK in form.rule
+    )
+
+
+def _life(entry: Entry, first: Mapping[str, float], log_now: float) -> IdLife:
+    if entry.open:
+        last = log_now
+    elif entry.status == Status.COMPLETE_ABORT and entry.start_ms >= 0:
+        last = entry.start_ms / 1000  # the abort may be the coordinator's, long after the client was gone
+    else:
+        last = entry.record_ms / 1000
+    return IdLife(entry.transactional_id, first.get(entry.transactional_id), last)
+
+
+def _newest(lives: list[IdLife]) -> tuple[IdLife, ...]:
+    return tuple(sorted(lives, key=lambda life: (-life.last, life.transactional_id))[:MOST_IDS])

@@ -1,0 +1,1 @@
+"""What was decided about transactions, and what their markers show: the judgement, torn transactions."""

@@ -1,0 +1,81 @@
+"""The decisions that the tail of the transaction log read lately, as ``torn`` compares them with markers."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from exporter.model import Fact
+from exporter.transactions.decided.torn import Decision, partitions_of_section
+from exporter.transactions.machine.entries import Ended
+from exporter.transactions.machine.record_fields import V2
+from exporter.transactions.machine.records import UndecodableRecord
+from exporter.words import Outcome
+
+KEPT_SECONDS = 60.0
+MOST = 50_000
+"""Largest number of decisions that are handed on at once. The oldest are left out: they are counted by ``first``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecentDecisions(Fact):
+    """The decisions read in the last minute. ``first`` is how many came before them since this process began."""
+
+    first: int
+    decisions: tuple[Decision, ...]
+
+
+class DecisionTail:
+    """Collects decisions from the events of the tail. For one thread."""
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[float, Decision]] = deque(maxlen=MOST)
+        self._taken = 0
+        self._newest: list[Decision] = []
+        self._fact = RecentDecisions(0, ())
+
+    def take(self, event: Ended) -> None:
+        """Take in a transaction that ended. One whose partitions compaction took is left out."""
+        if (decision := _decision(event)) is not None:
+            self._newest.append(decision)
+
+    def read(self, now: float) -> RecentDecisions:
+        """Return the decisions of the last minute; ``now`` is monotonic. The same object while they are the same."""
+        changed = bool(self._newest)
+        self._kept.extend((now, decision) for decision in self._newest)
+        self._taken += len(self._newest)
+        self._newest.clear()
+        while self._kept and self._kept[0][0] < now - KEPT_SECONDS:
+            self._kept.popleft()
+            changed = True
+        if changed:
+            kept = tuple([decision for _, decision in self._kept])
+            self._fact = RecentDecisions(self._taken - len(kept), kept)
+        return self._fact
+
+
+def _decision(event: Ended) -> Decision | None:
+    entry, commit = event.entry, event.outcome is Outcome.COMMITTED
+    if not event.section:
+        return None
+    try:
+        partitions = partitions_of_section(event.layout, event.section)
+    except UndecodableRecord:
+        return None
+    client = event.producer_epoch
+    if commit and entry.producer_id == event.producer_id:
+        epochs = frozenset({entry.epoch})  # that of its Complete record, which was just read
+    else:  # a server's abort raises the epoch, and the record of an exhausted one has the next producer id
+        epochs = frozenset({client, client + 1})
+    return Decision(
+        entry.transactional_id,
+        event.producer_id,
+        commit,
+        epochs,
+        frozenset({client}),
+        event.begun_ms,
+        event.prepared_ms,
+        event.completed_ms,
+        partitions,
+        event.client_version >= V2,
+    )

@@ -1,0 +1,322 @@
+"""Torn transactions: decided one way in the transaction log, and marked another way in a partition. Pure functions.
+
+A transaction is decided by its Prepare record, which names its partitions and the producer epoch of its markers. Every
+partition then gets a marker of that type. A transaction is torn by a partition whose log lacks the marker, or by an
+ABORT of ``kafka-transactions.sh abort`` in the open transaction, after which the client's commit succeeds:
+read_committed consumers then skip its records in that partition.
+
+Clients of Transactions V2 raise the epoch with every transaction, so that each marker belongs to one transaction.
+Transactions of older clients share an epoch: there a marker is compared by time as well, and the difference of the
+brokers' clocks is allowed for wherever that avoids a false finding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
+from typing import NamedTuple
+
+from exporter.kafka.log.control import Marker, PartitionMarkers
+from exporter.model import TopicPartition
+from exporter.transactions.decided.marker_index import AskedMarkers, MarkerIndex, MarkerWindow
+from exporter.transactions.machine.record_fields import V2, fields_of
+from exporter.transactions.machine.records import HEAD_SIZE, LogValue, Status, decode_key, partitions_at
+
+CLOCK_SLACK_MS = 5_000
+"""Allowed difference of two brokers' clocks, in milliseconds."""
+_CHECK_EVERY = 4096
+"""Decisions compared between two calls of ``check``: some milliseconds."""
+
+
+class ComparisonStopped(Exception):  # noqa: N818 -- no error: a deadline or a signal
+    """Raised by ``check`` to end a comparison; what was compared until then is returned."""
+
+
+class Decision(NamedTuple):
+    """A decided transaction. ``epoch`` is that of its markers, ``client_epochs`` those that its client wrote with.
+
+    Times are Unix milliseconds by the log; ``completed_ms`` is None where the log has no Complete record of it.
+    ``prepared`` are the epochs of all its Prepare records: one is written again when its append timed out.
+    """
+
+    transactional_id: str
+    producer_id: int
+    commit: bool
+    epochs: frozenset[int]
+    client_epochs: frozenset[int]
+    begun_ms: int
+    prepared_ms: int
+    completed_ms: int | None
+    partitions: frozenset[TopicPartition]
+    v2: bool
+
+
+class Torn(NamedTuple):
+    """A transaction and one partition whose marker does not match the decision.
+
+    ``marker`` is the marker that contradicts the decision, None where the partition has no marker of the transaction.
+    """
+
+    decision: Decision
+    partition: TopicPartition
+    marker: Marker | None
+
+    @property
+    def found(self) -> str:
+        """The contents of the partition, as a text."""
+        if self.marker is None:
+            return "no marker"
+        return f"{'COMMIT' if self.marker.commit else 'ABORT'} at offset {self.marker.offset}"
+
+
+class MarkerComparison(NamedTuple):
+    """``judged`` transactions were compared in all their partitions. ``open_questions`` are those that could not be."""
+
+    torn: tuple[Torn, ...]
+    judged: int
+    open_questions: tuple[str, ...]
+
+
+_PREPARED = frozenset({int(Status.PREPARE_COMMIT), int(Status.PREPARE_ABORT)})
+_COMPLETED = frozenset({int(Status.COMPLETE_COMMIT), int(Status.COMPLETE_ABORT)})
+
+
+@lru_cache(maxsize=65_536)
+def _one(epoch: int) -> frozenset[int]:
+    """A set of one epoch, shared by all decisions that have it."""
+    return frozenset({epoch})
+
+
+@lru_cache(maxsize=4096)
+def partitions_of_section(layout: int, section: bytes) -> frozenset[TopicPartition]:
+    """The partitions of an encoded list, shared by all decisions that have it. Raises UndecodableRecord."""
+    return frozenset(partitions_at(bytes(HEAD_SIZE) + section, layout)[1] or ())
+
+
+class DecisionLog:
+    """Folds records of the transaction log, each partition's in offset order, into decisions."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, int], Decision] = {}
+        self._done: list[Decision] = []
+        self._ongoing: dict[tuple[str, int], set[int]] = {}
+        self.without_partitions = 0
+        self.undecodable = 0
+
+    def take_record(self, key: bytes, value: bytes, record_ms: int) -> None:
+        """Take in one record as it is in the log. Raises UndecodableRecord."""
+        layout, producer_id, epoch, _, status, _, start_ms, client_version, section = fields_of(value, None)
+        partitions = partitions_of_section(layout, section) if section else frozenset[TopicPartition]()
+        self._take(
+            decode_key(key), producer_id, epoch, status, start_ms, partitions, record_ms, v2=client_version >= V2
+        )
+
+    def take(self, transactional_id: str, value: LogValue, record_ms: int) -> None:
+        """Take in one decoded record."""
+        partitions = frozenset(value.partitions or ())
+        v2 = value.tags.client_version >= V2
+        producer = value.producer_id, value.producer_epoch
+        self._take(transactional_id, *producer, int(value.status), value.start_ms, partitions, record_ms, v2=v2)
+
+    def _take(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        status: int,
+        start_ms: int,
+        partitions: frozenset[TopicPartition],
+        record_ms: int,
+        *,
+        v2: bool,
+    ) -> None:
+        key = (transactional_id, start_ms)
+        if status == Status.ONGOING:
+            self._ongoing.setdefault(key, set()).add(epoch)
+        elif status in _PREPARED:
+            before = self._found.get(key)
+            if before is not None and before.completed_ms is not None:  # two that began in one millisecond
+                self._done.append(before)
+                before = None
+            opened = self._ongoing.get(key) or {epoch - 1 if v2 else epoch}
+            self._found[key] = Decision(
+                transactional_id,
+                producer_id,
+                status == Status.PREPARE_COMMIT,
+                _one(epoch) if before is None else before.epochs | {epoch},
+                _one(next(iter(opened))) if len(opened) == 1 else frozenset(opened),
+                start_ms,
+                record_ms if before is None else before.prepared_ms,
+                None,
+                partitions,
+                v2,
+            )
+        elif status in _COMPLETED and start_ms >= 0:
+            self._ongoing.pop(key, None)
+            known = self._found.get(key)
+            if known is not None:
+                self._found[key] = known._replace(completed_ms=record_ms)
+            else:
+                self.without_partitions += 1
+
+    def decisions(self) -> tuple[Decision, ...]:
+        """All that were decided, in the order of time."""
+        return tuple(sorted((*self._done, *self._found.values()), key=lambda each: each.prepared_ms))
+
+
+def judge(
+    decisions: Iterable[Decision],
+    read: Mapping[TopicPartition, PartitionMarkers],
+    since_ms: int,
+    compacted: frozenset[str] = frozenset(),
+    check: Callable[[], None] = lambda: None,
+) -> MarkerComparison:
+    """Compare every transaction that completed since then with the markers of its partitions.
+
+    ``read`` has the partitions from ``since_ms`` on to an end that was asked for after the transaction log was read.
+    ``compacted`` are topics whose cleaner may have taken markers: there only a contradiction is judged. ``check`` is
+    called often and may raise ComparisonStopped: what was not compared then is in the open questions.
+    """
+    comparison = _Comparison(tuple(decisions), read, since_ms, compacted, check)
+    try:
+        comparison.run()
+    except ComparisonStopped as reason:
+        comparison.stopped = str(reason)
+    return comparison.result()
+
+
+class _Comparison:
+    """One call of ``judge``: partition by partition, and in a partition producer id by producer id."""
+
+    def __init__(
+        self,
+        known: tuple[Decision, ...],
+        read: Mapping[TopicPartition, PartitionMarkers],
+        since_ms: int,
+        compacted: frozenset[str],
+        check: Callable[[], None],
+    ) -> None:
+        self._known = known
+        self._read = read
+        self._since_ms = since_ms
+        self._compacted = compacted
+        self._check = check
+        self._torn: list[tuple[int, TopicPartition, Torn]] = []  # with the place of the decision
+        self._compared: set[TopicPartition] = set()
+        self._steps = 0
+        self.stopped = ""
+
+    def run(self) -> None:
+        """Compare. Raises ComparisonStopped."""
+        places: defaultdict[TopicPartition, defaultdict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for place, decision in enumerate(self._known):
+            self._step()
+            for partition in decision.partitions:
+                places[partition][decision.producer_id].append(place)
+        for partition in sorted(places):
+            own = self._read.get(partition)
+            if own is not None:  # else it is named in the open questions
+                self._compare(partition, own, places[partition])
+                self._compared.add(partition)
+
+    def result(self) -> MarkerComparison:
+        """What was found, and what could not be compared."""
+        judged = 0
+        questions: dict[str, None] = {}
+        if self.stopped:
+            left = {each for known in self._known for each in known.partitions} - self._compared
+            questions[f"{self.stopped}: {len(left)} partitions were not compared"] = None
+        for decision in self._known:
+            if self._is_due(decision):
+                unread = list(self._unread(decision))
+                questions.update(dict.fromkeys(unread))
+                judged += not unread and decision.partitions <= self._compared
+        return MarkerComparison(tuple(torn for *_, torn in sorted(self._torn, key=_place)), judged, tuple(questions))
+
+    def _step(self) -> None:
+        self._steps += 1
+        if self._steps % _CHECK_EVERY == 0:
+            self._check()
+
+    def _is_due(self, decision: Decision) -> bool:
+        return decision.completed_ms is not None and decision.completed_ms >= self._since_ms
+
+    def _unread(self, decision: Decision) -> Iterator[str]:
+        for partition in decision.partitions:
+            own = self._read.get(partition)
+            if own is None:
+                yield f"{partition}: not read"
+            elif own.fault is not None:
+                yield own.fault.detail
+            elif partition.topic in self._compacted:
+                yield f"{partition.topic} is compacted: a missing marker there proves nothing"
+            elif not _reaches(decision, own):
+                yield f"{partition}: retention may have taken markers of the time"
+
+    def _compare(self, partition: TopicPartition, own: PartitionMarkers, producers: Mapping[int, list[int]]) -> None:
+        written: defaultdict[int, list[Marker]] = defaultdict(list)
+        for marker in own.markers:
+            self._step()
+            written[marker.producer_id].append(marker)
+        whole = own.fault is None and partition.topic not in self._compacted
+        for producer_id, places in producers.items():
+            markers = MarkerIndex(written.get(producer_id, ()))
+            asked: AskedMarkers | None = None
+            for place in places:
+                self._step()
+                decision = self._known[place]
+                if not self._is_due(decision):
+                    continue
+                ended = _is_ended(decision, markers)
+                for marker in _opposite(decision, markers, ended=ended):
+                    if asked is None:
+                        asked = AskedMarkers(window for each in places for window in _windows(self._known[each]))
+                    if not asked.asks_for(marker):
+                        self._torn.append((place, partition, Torn(decision, partition, marker)))
+                if not ended and whole and _reaches(decision, own):
+                    self._torn.append((place, partition, Torn(decision, partition, None)))
+
+
+def _place(found: tuple[int, TopicPartition, Torn]) -> tuple[int, TopicPartition]:
+    return found[:2]
+
+
+def _reaches(decision: Decision, own: PartitionMarkers) -> bool:
+    """Whether the marker must be in what was read: where retention cut the partition, it began before the decision."""
+    return not own.cut or 0 <= own.first_ms < decision.prepared_ms - CLOCK_SLACK_MS
+
+
+def _windows(decision: Decision) -> Iterator[MarkerWindow]:
+    """The markers that a decision asks for."""
+    first_ms, last_ms = (-math.inf, math.inf) if decision.v2 else _around(decision)
+    for epoch in decision.epochs:
+        yield MarkerWindow(epoch, decision.commit, first_ms, last_ms)
+
+
+def _around(decision: Decision) -> tuple[float, float]:
+    """The time of the markers of a decision, with the allowed difference of clocks."""
+    completed_ms = math.inf if decision.completed_ms is None else decision.completed_ms
+    return decision.prepared_ms - CLOCK_SLACK_MS, completed_ms + CLOCK_SLACK_MS
+
+
+def _is_ended(decision: Decision, markers: MarkerIndex) -> bool:
+    """Whether there is a marker that the decision asks for."""
+    if decision.v2:
+        return markers.any_of(decision.epochs, commit=decision.commit)
+    return markers.any_between(decision.epochs, *_around(decision), commit=decision.commit)
+
+
+def _opposite(decision: Decision, markers: MarkerIndex, *, ended: bool) -> list[Marker]:
+    """Markers of the other type that are the transaction's own, unless another decision asks for them."""
+    epochs: AbstractSet[int]
+    if decision.v2:
+        # The epoch of a transaction's markers is that of the next one's records: with its own marker there, another
+        # of that epoch belongs to the next one.
+        epochs = decision.client_epochs if ended else decision.client_epochs | decision.epochs
+        return markers.between(epochs, -math.inf, math.inf, commit=not decision.commit)
+    epochs = decision.epochs if decision.epochs == decision.client_epochs else decision.epochs | decision.client_epochs
+    completed_ms = decision.completed_ms or decision.prepared_ms
+    return markers.between(epochs, decision.begun_ms, completed_ms, commit=not decision.commit)

@@ -1,0 +1,239 @@
+"""Transactions, their coordinators' clock, and who uses them: values that other rooms take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from exporter.model import Fact, TopicPartition
+from exporter.words import TransactionState
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that its coordinator has not completed.
+
+    ``started`` and ``prepared`` are Unix seconds by the coordinator's clock (``prepared`` is None while ongoing or
+    when not known); ``timeout`` is seconds, None for a two-phase-commit transaction (KIP-939), which never times out.
+    While it is prepared, ``partitions`` are those still without a marker when polled, and all of them when read from
+    the log. ``clock_behind`` is by how many seconds that clock may be behind that of the coordinator furthest ahead, by
+    which ages are judged; 0 where it is not known.
+    """
+
+    transactional_id: str
+    application: str
+    producer_id: int
+    producer_epoch: int
+    state: TransactionState
+    started: float | None
+    timeout: float | None
+    prepared: float | None
+    partitions: frozenset[TopicPartition]
+    clock_behind: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransactions(Fact):
+    """Every open transaction that the origin has, and whether they are complete.
+
+    ``complete`` is True only when nothing can be missing: the tail of the log is at its end and the state at its start
+    was read in full, or every coordinator answered and DESCRIBE on all transactional ids is proven. ``missing`` says in
+    words what could not be asked. ``origin`` is ``txnlog`` or ``transactions``. ``as_of`` is the monotonic instant at
+    which all of them were known to be open: they may have ended since. It is None while that is not known.
+    """
+
+    origin: str
+    transactions: tuple[OpenTransaction, ...]
+    complete: bool
+    missing: tuple[str, ...] = ()
+    as_of: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedTransactions(Fact):
+    """The open transactions of the tail, for the source that publishes them: see OpenTransactions.
+
+    ``clock`` has the coordinators' clock by the arrival of records; ``applications`` are all counted ones, also those
+    without an open transaction.
+    """
+
+    opened: OpenTransactions
+    clock: ClockBounds
+    applications: frozenset[str] = frozenset()
+
+
+class ClockBounds(NamedTuple):
+    """Bounds of the coordinators' clock: seconds by which it is ahead of our monotonic clock.
+
+    ``at_least`` is a true lower bound. ``live`` is the same from what had just been written when it arrived, so that it
+    is also a good estimate. None where nothing was read.
+    """
+
+    at_least: float | None = None
+    live: float | None = None
+
+
+NOTICEABLE_SECONDS = 5.0
+"""Difference of two clocks, in seconds, from which it is reported: its estimate is late by the delay of a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorTime(Fact):
+    """The coordinators' clock beside ours, in seconds.
+
+    ``ahead`` is by how much ours is ahead of theirs, negative behind: an estimate, too large by the delay of the least
+    delayed record; None while it is not known. ``at_most`` is a true upper bound of it, None where nothing was read.
+    """
+
+    ahead: float | None
+    at_most: float | None
+
+    def now(self, wall: float) -> float:
+        """The coordinators' time when ours is ``wall``, both Unix seconds. Ages are shown by it."""
+        return wall - (self.ahead or 0.0)
+
+    def shown(self, wall: float) -> float:
+        """The time by which stalls are dated: the coordinators' where the difference is noticeable, else ours."""
+        return self.now(wall) if abs(self.ahead or 0.0) >= NOTICEABLE_SECONDS else wall
+
+    def earliest(self, wall: float) -> float | None:
+        """As ``now``, or earlier: the time by which a transaction is late. None without a bound of their clock."""
+        return None if self.at_most is None else wall - self.at_most
+
+    def advising(self, wall: float) -> float:
+        """The time for next steps: ``now`` where the difference is known, else ``earliest`` if there is one."""
+        return wall - self.at_most if self.at_least and self.at_most is not None else self.now(wall)
+
+    @property
+    def at_least(self) -> bool:
+        """Whether ``advising`` is only a lower bound of their clock: its difference is not known."""
+        return self.ahead is None and self.at_most is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseTimes(Fact):
+    """When the last finished transaction in a partition completed: Unix seconds of log time."""
+
+    ended: Mapping[TopicPartition, float]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownIds(Fact):
+    """How many transactional ids are in each partition of ``__transaction_state``, by application."""
+
+    by_partition: Mapping[int, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCommits(Fact):
+    """Committed transactions of exactly-once Connect source tasks, by their transactional ids, counted from the log.
+
+    Ids of the Connect groups that are configured or whose leader is in the log, which are ``groups``; 0 for a task
+    without a commit yet.
+    """
+
+    by_id: Mapping[str, int]
+    groups: frozenset[str] = frozenset()
+
+
+class UncleanEnd(NamedTuple):
+    """A transaction that did not end by its client's own commit or abort; ``ended`` is Unix seconds of log time.
+
+    ``outcome`` is ``fenced`` or ``timed_out``.
+    """
+
+    transactional_id: str
+    application: str
+    producer_id: int
+    producer_epoch: int
+    outcome: str
+    ended: float
+    started: float | None
+
+
+class UncleanId(NamedTuple):
+    """A transactional.id with unclean ends of one outcome in the last hour of the log: the newest, and how many.
+
+    ``first`` is Unix seconds of the minute of the first one.
+    """
+
+    newest: UncleanEnd
+    ends: int
+    first: float
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanEnds(Fact):
+    """The latest unclean ends in the last hour of the log, newest first; all of them by id, most first.
+
+    ``of_other_ids`` is the number of ends of ids that are not in ``ids``, because there are too many.
+    """
+
+    ends: tuple[UncleanEnd, ...]
+    ids: tuple[UncleanId, ...] = ()
+    of_other_ids: int = 0
+
+
+class ConnectTaskId(NamedTuple):
+    """An id of a Connect task in the log: whether it has a record of the last hour, and its timeout in seconds."""
+
+    recent: bool
+    timeout: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogRefused(Fact):
+    """The cluster has refused the transaction log since this process began, so that outcomes are polled."""
+
+    detail: str
+
+
+class OffsetPartitions(NamedTuple):
+    """Partitions of ``__consumer_offsets`` that so many transactions of an application named together."""
+
+    transactions: int
+    partitions: frozenset[int]
+
+
+class IdLife(NamedTuple):
+    """When a transactional.id appeared, None where it was there before, and its last use: Unix seconds of log time.
+
+    The last use of an id whose transaction was aborted is the begin of that transaction.
+    """
+
+    transactional_id: str
+    first: float | None
+    last: float
+
+
+class IdChanges(NamedTuple):
+    """The ids of an application that got several new ones, the latest used first, as they were at ``at``.
+
+    ``returned`` is the latest instant at which an id that was known was initialised again, None without one.
+    """
+
+    ids: tuple[IdLife, ...]
+    at: float
+    returned: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionUse(Fact):
+    """Who uses transactions, from the last hour of the log.
+
+    ``topics`` were written to, ``clients`` counts ids by application and by the transaction version that their client
+    speaks, ``connect_ids`` are the ids of Connect's tasks, ``connect_groups`` the groups of workers that are known.
+    ``new_applications`` appeared in that hour, None while those before are not known. ``offset_partitions`` has by
+    application the partitions of ``__consumer_offsets`` that its transactions named since the log is read.
+    ``id_changes`` has the applications that got new ids again and again in the last day. ``free_names`` are
+    applications that neither a pattern of the settings nor the form of a framework names.
+    """
+
+    topics: frozenset[str]
+    clients: Mapping[str, Mapping[int, int]]
+    connect_ids: Mapping[str, ConnectTaskId]
+    connect_groups: frozenset[str] = frozenset()
+    new_applications: int | None = None
+    offset_partitions: Mapping[str, OffsetPartitions] = field(default_factory=dict)
+    id_changes: Mapping[str, IdChanges] = field(default_factory=dict)
+    free_names: tuple[str, ...] = ()

@@ -1,0 +1,168 @@
+"""The state of one transactional.id in the transaction log, and the events about it.
+
+An event is caused by a record of the log, or by the advance of log time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from exporter.kafka.varint import uvarint
+from exporter.model import TopicPartition
+from exporter.transactions.facts import OpenTransaction
+from exporter.transactions.machine.records import HEAD_SIZE, NO_TAGS, NO_TIMEOUT_MS, Status, partitions_at
+from exporter.words import Outcome, TransactionState
+
+UNKNOWN_EPOCH = -2
+UNKNOWN_VERSION = -1
+OPEN_STATES = {
+    Status.ONGOING: TransactionState.ONGOING,
+    Status.PREPARE_COMMIT: TransactionState.PREPARE_COMMIT,
+    Status.PREPARE_ABORT: TransactionState.PREPARE_ABORT,
+}
+# Numbers: each access to a member of an enum is a call.
+_EMPTY, _ONGOING, _PREPARE_ABORT = int(Status.EMPTY), int(Status.ONGOING), int(Status.PREPARE_ABORT)
+
+
+class Entry:
+    """The state of one transactional.id: its newest record, and what is still needed of the records before it."""
+
+    __slots__ = (
+        "application",
+        "begun_in",
+        "begun_offset",
+        "client_version",
+        "epoch",
+        "layout",
+        "log_partition",
+        "offset",
+        "pending",
+        "prepared_in",
+        "prepared_ms",
+        "previous_epoch",
+        "producer_id",
+        "record_ms",
+        "section",
+        "start_ms",
+        "status",
+        "timeout_ms",
+        "transactional_id",
+        "update_ms",
+        "view",
+    )
+
+    def __init__(self, transactional_id: str, log_partition: int, application: str = "") -> None:
+        self.transactional_id = transactional_id
+        self.application = application  # set by the consumer of the machine's events
+        self.log_partition = log_partition
+        self.status = _EMPTY
+        self.producer_id = -1
+        self.epoch = UNKNOWN_EPOCH
+        self.previous_epoch = UNKNOWN_EPOCH  # the epoch of the Ongoing records of the transaction now prepared
+        self.client_version = 0
+        self.timeout_ms = -1
+        self.start_ms = -1
+        self.update_ms = -1  # the last update that the newest record names, the first of equal Prepare records
+        self.prepared_ms = -1
+        self.record_ms = -1
+        self.offset = -1  # -1: not from the log, but from what the coordinator said at the start
+        self.begun_offset = -1  # the newest Ongoing record
+        self.begun_in = -1  # the leader epoch of the log in which the newest transaction began; -1: not known
+        self.prepared_in = -1  # and that in which it was decided: other epochs are of other clocks
+        self.section = b""  # the encoded partitions of the newest transaction
+        self.layout = 1  # in which ``section`` is encoded
+        self.pending: Ended | None = None
+        self.view: OpenTransaction | None = None
+
+    @property
+    def open(self) -> bool:
+        return _ONGOING <= self.status <= _PREPARE_ABORT
+
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """The partitions of the newest transaction: Complete and Empty records do not name them again."""
+        return decode_section(self.section, self.layout)
+
+    def transaction(self) -> OpenTransaction:
+        """The open transaction of this id; call it only when ``open``."""
+        if self.view is None:
+            self.view = OpenTransaction(
+                self.transactional_id,
+                self.application,
+                self.producer_id,
+                self.epoch,
+                OPEN_STATES[Status(self.status)],
+                self.start_ms / 1000 if self.start_ms >= 0 else None,
+                self.timeout_ms / 1000 if 0 <= self.timeout_ms < NO_TIMEOUT_MS else None,
+                self.prepared_ms / 1000 if self.prepared_ms >= 0 else None,
+                frozenset(self.partitions()),
+            )
+        return self.view
+
+
+def encode_key(transactional_id: str) -> bytes:
+    """The key of an id's records (TransactionLogKey v0)."""
+    text = transactional_id.encode()
+    return b"\x00\x00" + len(text).to_bytes(2, "big") + text
+
+
+def decode_section(section: bytes, layout: int) -> tuple[TopicPartition, ...]:
+    """Partitions from their encoded form, as kept in an entry."""
+    return (partitions_at(bytes(HEAD_SIZE) + section, layout)[1] or ()) if section else ()
+
+
+def encode_section(partitions: frozenset[TopicPartition]) -> bytes:
+    """Partitions in the encoded form of layout 1, to keep a coordinator's answer in the form of the log."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        by_topic.setdefault(topic, []).append(partition)
+    section = uvarint(len(by_topic) + 1)
+    for topic, numbers in by_topic.items():
+        name = topic.encode()
+        section += uvarint(len(name) + 1) + name + uvarint(len(numbers) + 1)
+        section += b"".join(number.to_bytes(4, "big") for number in numbers) + NO_TAGS
+    return section
+
+
+class Ended(NamedTuple):
+    """A transaction finished and its outcome is settled: once for each transaction.
+
+    Times are Unix milliseconds by the log; -1 where the log has none. ``offset`` is that of its Complete record, which
+    with ``entry.log_partition`` identifies the transaction. ``producer_epoch`` is the epoch the client wrote with,
+    where the log showed it; else the coordinator's. ``section`` are its partitions as ``layout`` encodes them, empty
+    where compaction took the records that name them.
+    """
+
+    entry: Entry
+    producer_id: int
+    producer_epoch: int
+    client_version: int
+    outcome: Outcome
+    begun_ms: int
+    prepared_ms: int
+    completed_ms: int
+    timeout_ms: int
+    offset: int
+    section: bytes = b""
+    layout: int = 1
+
+
+class Appeared(NamedTuple):
+    """A new transactional.id. The consumer of the event sets the entry's application."""
+
+    entry: Entry
+
+
+class Initialised(NamedTuple):
+    """A producer got its id and epoch (InitProducerId); ``offset`` is that of the first Empty record that says so."""
+
+    entry: Entry
+    offset: int
+
+
+class Forgotten(NamedTuple):
+    """The coordinator dropped an idle id (a tombstone); the entry is not known any more."""
+
+    entry: Entry
+
+
+Event: TypeAlias = Appeared | Initialised | Ended | Forgotten

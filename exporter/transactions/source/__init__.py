@@ -1,0 +1,1 @@
+"""Reads the transaction log, and the coordinators."""

@@ -1,0 +1,231 @@
+"""The markers of decided transactions: what a partition has where a transaction of the last minutes was decided."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from exporter import catalogue
+from exporter.cluster.cluster import Cluster, KafkaSource
+from exporter.kafka.client import AskError
+from exporter.kafka.faults import refusal
+from exporter.kafka.log.batches import UNREADABLE, fetch_request
+from exporter.kafka.log.control import take_batches
+from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
+from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets, start_offsets
+from exporter.model import Deadline, Fact, Facts, Fault, Notes, Reason, Sample, TopicPartition
+from exporter.transactions.decided.marker_watch import MarkerWatch, TornMarkers
+from exporter.transactions.decided.recent_decisions import RecentDecisions
+from exporter.transactions.decided.torn import CLOCK_SLACK_MS
+
+INTERVAL = 10.0
+FETCH_BYTES = 1 << 20
+"""Read at once of one partition."""
+MOST_PARTITIONS = 200
+"""Partitions of one request."""
+STALE_SECONDS = 60.0
+"""A partition that was not read for so long is read from the time of the next decision on, not from where it was."""
+ASK_AGAIN_SECONDS = 600.0
+"""How long a topic that may not be read is left out, and how long its settings are remembered."""
+MOST_NAMED = 5
+DAY_MS = 86_400_000
+COMPACTED_WITHIN_MS = 600_000
+"""A cleaner that keeps markers for less than this may take them before they are read."""
+
+
+NO_FAULTS = frozenset({Reason.AUTHORIZATION, Reason.NO_LEADER, Reason.UNKNOWN_TOPIC})
+"""Reasons that are no faults of this source: what may not be read is a note, what is away is a fault of ``lso``."""
+
+
+class MarkersSource(KafkaSource):
+    """Source ``markers`` of one cluster. ``bytes_per_minute`` bounds what is read of partitions with records."""
+
+    name = "markers"
+
+    def __init__(self, cluster: Cluster, bytes_per_minute: int, timeout: float = 10.0) -> None:
+        super().__init__(cluster)
+        self.pace = self.interval = INTERVAL
+        self.timeout = timeout
+        self._watch = MarkerWatch()
+        self._bytes_per_minute = bytes_per_minute
+        self._begun = False
+        self._bytes = 0.0  # that may be read now
+        self._filled_at: float | None = None
+        self._refused: dict[str, float] = {}  # topics, and since when
+        self._compacted: dict[str, tuple[float, bool]] = {}
+
+    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
+        now = self._cluster.clock.monotonic()
+        self._fill(now)
+        decided = facts.get(RecentDecisions)
+        if decided is not None:
+            self._begun = True
+            self._watch.note(decided, now, self._is_ours)
+        wanted = self._watch.wanted()
+        try:
+            metadata = self._cluster.metadata(deadline, sorted({each.topic for each in wanted}) or [TRANSACTION_STATE])
+        except AskError as error:
+            yield error.fault
+        else:
+            yield from self._read(metadata, wanted, deadline)
+        if self._begun:
+            yield from self._samples()
+        yield from self._notes(current=decided is not None)
+
+    def _is_ours(self, topic: str) -> bool:
+        return self._cluster.shard.holds(topic) and topic not in self._refused
+
+    def _fill(self, now: float) -> None:
+        """Add the bytes of the time that has passed, a minute's at most."""
+        passed = 60.0 if self._filled_at is None else now - self._filled_at
+        self._filled_at = now
+        self._bytes = min(self._bytes_per_minute, self._bytes + passed * self._bytes_per_minute / 60)
+        self._refused = {topic: at for topic, at in self._refused.items() if now - at < ASK_AGAIN_SECONDS}
+
+    def _read(self, metadata: Metadata, wanted: Mapping[TopicPartition, int], deadline: Deadline) -> Iterator[Fault]:
+        if not wanted:
+            return
+        ends = end_offsets(self._cluster.client, metadata, list(wanted), Isolation.READ_UNCOMMITTED, deadline)
+        self._leave_refused(ends.unanswered)
+        yield from _told(ends.faults)
+        yield from self._begin(metadata, wanted, ends.values, deadline)
+        compacted = self._taken_by_cleaner({each.topic for each in wanted}, deadline)
+        yield from self._follow(metadata, ends.values, deadline)
+        now = self._cluster.clock.monotonic()
+        reached = {
+            each for each, end in ends.values.items() if (own := self._watch.followed.get(each)) and own.reached >= end
+        }
+        self._watch.read_at.update(dict.fromkeys(reached, now))
+        self._watch.leave_out({each for each in wanted if each.topic in self._refused})
+        self._watch.compare(reached, now, compacted)
+
+    def _begin(
+        self,
+        metadata: Metadata,
+        wanted: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+        deadline: Deadline,
+    ) -> Iterator[Fault]:
+        """Give every partition that is not followed the offset of the time from which on it is wanted."""
+        now = self._cluster.clock.monotonic()
+        read_at = self._watch.read_at
+        fresh = {
+            each: begun_ms - CLOCK_SLACK_MS
+            for each, begun_ms in wanted.items()
+            if each in ends and (each not in self._watch.followed or read_at.get(each, now) < now - STALE_SECONDS)
+        }
+        if not fresh:
+            return
+        starts = list_offsets(self._cluster.client, metadata, fresh, deadline)
+        earliest = start_offsets(self._cluster.client, metadata, fresh, deadline)
+        yield from _told(dict.fromkeys((*starts.faults, *earliest.faults)))
+        for place in fresh:
+            start, log_start = starts.values.get(place), earliest.values.get(place)
+            if start is None or log_start is None:
+                self._watch.leave(place)
+                continue
+            begin = ends[place] if start < 0 else start  # nothing was written since
+            self._watch.follow(place, begin, cut=log_start > 0 and begin <= log_start)
+
+    def _taken_by_cleaner(self, topics: set[str], deadline: Deadline) -> frozenset[str]:
+        """The topics whose cleaner may take markers before they are read."""
+        now = self._cluster.clock.monotonic()
+        fresh = [topic for topic in sorted(topics) if self._compacted.get(topic, (-1e9, False))[0] < now - 600.0]
+        if fresh:
+            answers = self._cluster.client.configs("topic", fresh, ("cleanup.policy", "delete.retention.ms"), deadline)
+            for topic in fresh:
+                answer = answers.get(topic)
+                found = False
+                if answer is not None and not isinstance(answer, Fault):
+                    kept = answer.get("delete.retention.ms", str(DAY_MS))
+                    short = not kept.isdigit() or int(kept) < COMPACTED_WITHIN_MS
+                    found = short and "compact" in answer.get("cleanup.policy", "")
+                self._compacted[topic] = now, found
+        return frozenset(topic for topic in topics if self._compacted.get(topic, (0.0, False))[1])
+
+    def _follow(self, metadata: Metadata, ends: Mapping[TopicPartition, int], deadline: Deadline) -> Iterator[Fault]:
+        """Read partitions to their ends, as far as the bytes and the deadline allow."""
+        faults: dict[Fault, None] = {}
+        while self._bytes > 0 and not deadline.over:
+            behind = {
+                place: own.reached
+                for place, end in ends.items()
+                if (own := self._watch.followed.get(place)) is not None and own.reached < end
+            }
+            leaders = metadata.leaders(behind)
+            requests: dict[int, dict[TopicPartition, int]] = {}
+            for place, position in behind.items():
+                if (leader := leaders.get(place)) is not None and len(requests.get(leader, ())) < MOST_PARTITIONS:
+                    requests.setdefault(leader, {})[place] = position
+            if not requests:
+                break
+            most = max(1, min(8 * FETCH_BYTES, int(self._bytes) // len(requests)))
+            asked = {
+                leader: fetch_request(positions, deadline, min(FETCH_BYTES, most), most)
+                for leader, positions in requests.items()
+            }
+            for answer in self._cluster.client.ask(asked, deadline).values():
+                if isinstance(answer, Fault):
+                    faults[answer] = None
+                    continue
+                for topic in answer.responses:
+                    for part in topic.partitions:
+                        self._take(TopicPartition(topic.topic, part.partition_index), part, ends, faults)
+            moved = any(
+                (own := self._watch.followed.get(place)) is None or own.reached > at for place, at in behind.items()
+            )
+            if not moved:
+                break
+        yield from _told(faults)
+
+    def _take(
+        self, place: TopicPartition, part: object, ends: Mapping[TopicPartition, int], faults: dict[Fault, None]
+    ) -> None:
+        """Take in the answer about one partition. An error ends the following of it."""
+        code: int = part.error_code  # type: ignore[attr-defined]  # kafka-python's classes are made at runtime
+        own = self._watch.followed.get(place)
+        if own is None:
+            return
+        if code:
+            self._watch.leave(place)
+            fault = refusal(f"Fetch of {place}", code, f"READ on Topic:{place.topic}")
+            self._leave_refused({place: fault})
+            faults[fault] = None
+            return
+        data = bytes(part.records or b"")  # type: ignore[attr-defined]  # as above
+        self._bytes -= len(data)
+        try:
+            take_batches(own, data, ends[place])
+        except UNREADABLE:
+            self._watch.leave(place)
+            faults[Fault(Reason.MALFORMED, f"{place} at {own.reached}: a batch that cannot be read")] = None
+            return
+
+    def _leave_refused(self, faults: Mapping[TopicPartition, Fault]) -> None:
+        now = self._cluster.clock.monotonic()
+        refused = {place.topic for place, fault in faults.items() if fault.reason is Reason.AUTHORIZATION}
+        self._refused.update(dict.fromkeys(refused, now))
+
+    def _samples(self) -> Iterator[Sample | Fact]:
+        watch, found = self._watch, self._watch.found
+        for result, count in (("compared", watch.compared), ("not_compared", watch.not_compared)):
+            yield catalogue.MARKER_COMPARISONS_TOTAL(float(count), self.cluster, result)
+        counts: Counter[tuple[str, str, str]] = Counter()
+        for each in found:
+            decided = "commit" if each.torn.decision.commit else "abort"
+            counts[each.torn.partition.topic, decided, each.found.value] += 1
+        for labels, count in sorted(counts.items()):
+            yield catalogue.TORN_TRANSACTIONS(float(count), self.cluster, *labels)
+        yield TornMarkers(found)
+
+    def _notes(self, *, current: bool) -> Iterator[Notes]:
+        notes = [] if current else ["no decisions are known: the transaction log is not read"]
+        if self._refused:
+            named = ", ".join(sorted(self._refused)[:MOST_NAMED])
+            notes.append(f"markers of {len(self._refused)} topics are not compared: grant READ on Topic:{named}")
+        if notes:
+            yield Notes(tuple(notes))
+
+
+def _told(faults: Iterable[Fault]) -> Iterator[Fault]:
+    return (fault for fault in faults if fault.reason not in NO_FAULTS)

@@ -1,1 +1,0 @@
-"""The HTTP endpoint: connections and TLS, authentication, the page. ``exporter.web.app`` combines them."""

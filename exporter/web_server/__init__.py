@@ -1,0 +1,1 @@
+"""The HTTP server: connections, TLS, users, limits. It imports no subject."""

@@ -1,0 +1,159 @@
+"""Audits on the metrics: the last run of each, from files and handed in, each cluster its own."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter import catalogue as c
+from exporter.audits.posts import KEEP_SECONDS, AuditReceiver
+from exporter.audits.result import AuditResults, parse_result
+from exporter.audits.result_files import AuditFiles
+from exporter.audits.source import AuditsSource
+from exporter.ingest.latest import RefusedError
+from exporter.model import Reason
+from exporter.words import AuditVerdict
+from tests.fakes.cluster import FakeKafka, ManualClock, SourceRead, read
+from tests.unit.audits.test_result import DOCUMENT
+
+WHO = ("audits", "orders", "orders")
+
+
+def write(path: Path, at: float = 1_795_255_200.0, **fields: Any) -> Path:
+    path.write_text(json.dumps({**DOCUMENT, **fields}))
+    os.utime(path, (at, at))
+    return path
+
+
+def look(*patterns: Path, posted: Sequence[bytes] = (), names: Sequence[str] = ("prod",)) -> SourceRead:
+    world = FakeKafka()
+    results = [parse_result(each) for each in posted]
+    source = AuditsSource(world.cluster(), lambda: frozenset(names), AuditFiles(patterns), lambda: results)
+    return read(world, source)
+
+
+def test_a_result_becomes_every_family_for_each_topic(tmp_path: Path) -> None:
+    topics = {
+        "orders": {"verdict": "findings", "records": 900},
+        "payments": {"verdict": "clean", "records": 100},
+        "refunds": {"verdict": "unknown"},
+    }
+    write(tmp_path / "a.json", topics=topics, checked=["duplicate", "gap"])
+    found = look(tmp_path / "*.json")
+    assert not found.faults
+    assert found.values(c.AUDIT_FINDINGS) == {
+        (*WHO, "duplicate"): 1,
+        (*WHO, "gap"): 0,
+        **{("audits", "orders", topic, kind): 0 for topic in ("payments", "refunds") for kind in ("duplicate", "gap")},
+    }
+    assert found.values(c.AUDIT_RECORDS) == {WHO: 900, ("audits", "orders", "payments"): 100}, "unknown is absent"
+    assert {key[2:] for key in found.values(c.AUDIT_VERDICT)} == {
+        ("orders", "findings"),
+        ("payments", "clean"),
+        ("refunds", "unknown"),
+    }
+    assert set(found.values(c.AUDIT_LAST_RUN_TIMESTAMP_SECONDS).values()) == {1_795_255_200.5}
+
+
+def test_a_kind_that_was_not_looked_for_is_absent(tmp_path: Path) -> None:
+    write(tmp_path / "a.json")
+    assert look(tmp_path / "a.json").values(c.AUDIT_FINDINGS) == {(*WHO, "duplicate"): 1}
+
+
+def test_the_last_run_is_reported_whichever_file_has_it(tmp_path: Path) -> None:
+    write(tmp_path / "2.json", finished_at=20.0, verdict="clean", findings=[], checked=["duplicate"])
+    write(tmp_path / "1.json", finished_at=10.0)
+    found = look(tmp_path / "*.json", tmp_path / "2.json")
+    assert found.values(c.AUDIT_FINDINGS) == {(*WHO, "duplicate"): 0}
+    results = found.facts[AuditResults]
+    assert isinstance(results, AuditResults)
+    assert [each.verdict for each in results.results] == [AuditVerdict.CLEAN]
+
+
+def test_what_is_handed_in_and_what_lies_in_files_is_one_audit(tmp_path: Path) -> None:
+    write(tmp_path / "1.json", finished_at=10.0)
+    newer = json.dumps({**DOCUMENT, "finished_at": 30.0}).encode()
+    assert look(tmp_path / "1.json", posted=[newer]).values(c.AUDIT_LAST_RUN_TIMESTAMP_SECONDS) == {WHO: 30.0}
+    older = json.dumps({**DOCUMENT, "finished_at": 3.0}).encode()
+    assert look(tmp_path / "1.json", posted=[older]).values(c.AUDIT_LAST_RUN_TIMESTAMP_SECONDS) == {WHO: 10.0}
+
+
+def test_a_file_that_is_no_result_is_a_fault_and_the_others_are_reported(tmp_path: Path) -> None:
+    write(tmp_path / "good.json")
+    (tmp_path / "bad.json").write_text('{"audit": "orders"')
+    found = look(tmp_path / "*.json")
+    assert found.reasons == {Reason.MALFORMED}
+    assert "bad.json is no result of an audit: is no JSON" in found.faults[0].detail
+    assert found.values(c.AUDIT_VERDICT)
+
+
+def test_files_are_read_again_when_they_change_and_gone_when_they_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a.json")
+    world = FakeKafka()
+    source = AuditsSource(world.cluster(), frozenset, AuditFiles([tmp_path / "*.json"]))
+    assert read(world, source).value(c.AUDIT_FINDINGS, *WHO, "duplicate") == 1
+    write(path, at=1_795_255_300.0, verdict="unknown", findings=[], topics={"orders": {"verdict": "unknown"}})
+    assert read(world, source).value(c.AUDIT_VERDICT, *WHO, "unknown") == 1
+    with monkeypatch.context() as closed:
+        closed.setattr(Path, "open", lambda *_: pytest.fail("a file that did not change is opened"))
+        assert read(world, source).value(c.AUDIT_VERDICT, *WHO, "unknown") == 1
+    path.unlink()
+    assert not read(world, source).samples
+
+
+def test_a_folder_without_results_yet_is_no_fault_and_one_that_is_not_there_is(tmp_path: Path) -> None:
+    assert not look(tmp_path / "*.json").faults
+    found = look(tmp_path / "none" / "*.json")
+    assert found.reasons == {Reason.UNREACHABLE}
+    assert str(tmp_path / "none") in found.faults[0].detail
+
+
+def test_each_cluster_tells_its_own_audits(tmp_path: Path) -> None:
+    write(tmp_path / "ours.json", audit="ours", kafka_cluster="prod")
+    write(tmp_path / "theirs.json", audit="theirs", kafka_cluster="dr")
+    found = look(tmp_path / "*.json", names=("prod", "dr"))
+    assert not found.faults
+    assert {key[1] for key in found.values(c.AUDIT_VERDICT)} == {"ours"}
+
+
+@pytest.mark.parametrize("cluster", ["", "moon"])
+def test_an_audit_of_no_cluster_that_is_watched_is_a_fault_that_names_it(tmp_path: Path, cluster: str) -> None:
+    write(tmp_path / "a.json", kafka_cluster=cluster)
+    found = look(tmp_path / "*.json", names=("prod", "dr"))
+    assert found.reasons == {Reason.MALFORMED}
+    assert "'orders'" in found.faults[0].detail
+    assert not found.samples
+
+
+def test_the_inbox_keeps_the_last_run_of_each_audit_for_a_month() -> None:
+    time = ManualClock()
+    inbox = AuditReceiver(["prod"], 2, time.clock)
+    inbox.take(json.dumps({**DOCUMENT, "finished_at": 20.0}).encode())
+    inbox.take(json.dumps({**DOCUMENT, "finished_at": 10.0}).encode())
+    assert [each.finished_at for each in inbox.results()] == [20.0]
+    inbox.take(json.dumps({**DOCUMENT, "audit": "other", "kafka_cluster": "prod"}).encode())
+    with pytest.raises(RefusedError, match="more audits report") as caught:
+        inbox.take(json.dumps({**DOCUMENT, "audit": "third"}).encode())
+    assert caught.value.status == 429
+    assert inbox.left_out() == 1
+    time.pass_(KEEP_SECONDS + 1)
+    assert inbox.results() == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(b"{}", "topics must name"), (json.dumps({**DOCUMENT, "kafka_cluster": "moon"}).encode(), "names no cluster")],
+)
+def test_the_inbox_refuses_what_is_no_result_of_ours(content: bytes, why: str) -> None:
+    inbox = AuditReceiver(["prod"], 2, ManualClock().clock)
+    with pytest.raises(RefusedError, match=why) as caught:
+        inbox.take(content)
+    assert caught.value.status == 400
+    assert inbox.results() == ()

@@ -1,0 +1,329 @@
+"""Consumer groups against the last stable offset."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter import catalogue
+from exporter.bounds.patterns import BoundedPattern
+from exporter.groups.facts import GroupsBeyondLso, GroupsHeld, ShareGroup, ShareGroups
+from exporter.groups.source.groups import REFUSALS_KEPT, GroupsSettings, GroupsSource, choose, group_samples
+from exporter.kafka.requests.transactions import PROBES
+from exporter.lso.facts import Blocker, Stall, Stalls
+from exporter.model import Notes, Reason, TopicPartition
+from exporter.words import BlockerKind
+from tests.batches import data, marker
+from tests.fakes.cluster import OFFSETS, FakeKafka, partitions, read
+
+LAG = catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS
+BLOCKED = catalogue.GROUP_BLOCKED_OFFSETS
+RECORDS = catalogue.GROUP_READ_COMMITTED_LAG_RECORDS
+
+
+def world_of(count: int = 2) -> FakeKafka:
+    world = FakeKafka(topics={"orders": partitions(count), OFFSETS: partitions(1)})
+    for each in world.topics["orders"]:
+        each.high_watermark, each.stable = 100, 80
+    return world
+
+
+def source_of(world: FakeKafka, settings: GroupsSettings | None = None) -> GroupsSource:
+    return GroupsSource(world.cluster(), settings or GroupsSettings())
+
+
+def test_lag_is_measured_to_the_last_stable_offset_and_what_is_blocked_behind_it_apart() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 70, ("orders", 1): 80}
+    seen = read(world, source_of(world))
+    assert not seen.faults
+    assert seen.values(LAG) == {("billing", "orders"): 10}
+    assert seen.values(BLOCKED) == {("billing", "orders"): 40}
+
+
+def test_a_topic_that_was_read_to_its_end_has_no_lag_in_records_whatever_ends_it() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 79, ("orders", 1): 80}
+    world.topics["orders"][0].batches = marker(79, 7)
+    source = source_of(world)
+    seen = read(world, source)
+    assert seen.values(LAG) == {("billing", "orders"): 1}
+    assert seen.values(RECORDS) == {("billing", "orders"): 0}
+    asked = sum(name == "Fetch" for _, name, _ in world.asked)
+    assert read(world, source).values(RECORDS) == {("billing", "orders"): 0}
+    assert sum(name == "Fetch" for _, name, _ in world.asked) == asked == 1
+
+
+def test_the_lag_in_records_is_absent_where_one_partition_does_not_show_it() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 70, ("orders", 1): 80}
+    world.groups["far"] = {("orders", 1): -30}
+    world.topics["orders"][0].batches = data(70, 4, 7) + data(74, 5, 8) + marker(79, 8)
+    world.topics["orders"][0].aborted = [(8, 74)]
+    seen = read(world, source_of(world))
+    assert seen.values(RECORDS) == {("billing", "orders"): 4}
+    world.topics["orders"][0].batches = b""
+    assert read(world, source_of(world)).values(RECORDS) == {}
+
+
+def test_a_topic_that_may_not_be_read_is_no_fault_and_the_grant_is_named() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 79}
+    world.refuse["Fetch"] = 29
+    source = source_of(world)
+    for _ in range(2):
+        seen = read(world, source)
+        assert not seen.faults
+        assert seen.values(RECORDS) == {}
+        note = seen.facts[Notes]
+        assert isinstance(note, Notes)
+        assert "grant READ on Topic:orders" in note.notes[0]
+    assert sum(name == "Fetch" for _, name, _ in world.asked) == 1
+    world.refuse.clear()
+    world.topics["orders"][0].batches = marker(79, 7)
+    for _ in range(REFUSALS_KEPT):
+        read(world, source)
+    assert read(world, source).values(RECORDS) == {("billing", "orders"): 0}
+
+
+def test_a_commit_beyond_the_last_stable_offset_is_no_negative_lag() -> None:
+    world = world_of()
+    world.groups["reader"] = {("orders", 0): 95, ("orders", 1): 70}
+    assert read(world, source_of(world)).values(LAG) == {("reader", "orders"): 10}
+
+
+def test_offsets_of_topics_that_are_long_gone_are_no_fault_and_no_sample() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 80, ("gone", 0): 5}
+    seen = read(world, source_of(world))
+    assert not seen.faults
+    assert set(seen.values(LAG)) == {("billing", "orders")}
+
+
+def test_a_topic_of_which_a_partition_did_not_answer_is_absent_not_smaller() -> None:
+    world = world_of()
+    world.topics["orders"][1].leader = None
+    world.groups["billing"] = {("orders", 0): 80, ("orders", 1): 80}
+    seen = read(world, source_of(world))
+    assert seen.reasons == {Reason.NO_LEADER}
+    assert not seen.values(LAG)
+
+
+def test_without_describe_on_groups_what_is_seen_is_given_and_the_grant_is_named() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 80}
+    world.refuse["DescribeGroups"] = 30
+    seen = read(world, source_of(world))
+    assert seen.reasons == {Reason.AUTHORIZATION}
+    assert "DESCRIBE on Group:*" in seen.faults[0].detail
+    assert set(seen.values(LAG)) == {("billing", "orders")}
+
+
+def test_a_coordinator_that_is_loading_is_a_fault_and_it_recovers() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 80}
+    world.refuse["OffsetFetch"] = 14
+    source = source_of(world)
+    seen = read(world, source)
+    assert seen.reasons == {Reason.COORDINATOR}
+    assert not seen.values(LAG)
+    world.refuse.clear()
+    assert set(read(world, source).values(LAG)) == {("billing", "orders")}
+
+
+def test_a_cluster_that_is_down_is_one_fault() -> None:
+    world = world_of()
+    world.down = {1}
+    seen = read(world, source_of(world))
+    assert [fault.reason for fault in seen.faults] == [Reason.UNREACHABLE]
+    assert seen.samples == []
+
+
+def test_an_empty_cluster_has_no_groups_and_no_fault() -> None:
+    assert read(FakeKafka(), source_of(FakeKafka())).faults == []
+
+
+def test_above_the_limit_only_included_groups_are_measured_and_the_others_counted() -> None:
+    world = world_of()
+    for number in range(6):
+        world.groups[f"g-{number}"] = {("orders", 0): 80}
+    seen = read(world, source_of(world, GroupsSettings(include=("^g-1",), limit=5)))
+    assert set(seen.values(LAG)) == {("g-1", "orders")}
+    assert {each.labels: each.value for each in seen.samples if each.metric is catalogue.SERIES_DROPPED} == {
+        (LAG.name,): 5.0
+    }
+
+
+# --- Who reads uncommitted records ---
+
+
+def pairs(world: FakeKafka, source: GroupsSource) -> frozenset[tuple[str, str]]:
+    fact = read(world, source).facts[GroupsBeyondLso]
+    assert isinstance(fact, GroupsBeyondLso)
+    return fact.pairs
+
+
+def test_a_group_that_was_reset_to_the_latest_offset_is_not_accused() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 100}
+    world.members["billing"] = {"m-1"}
+    source = source_of(world)
+    assert [pairs(world, source) for _ in range(5)] == [frozenset()] * 5
+
+
+def test_running_members_that_commit_on_beyond_the_last_stable_offset_are_proven_to_read_uncommitted() -> None:
+    world = world_of()
+    world.groups["reader"] = {("orders", 0): 90}
+    world.members["reader"] = {"m-1", "m-2"}
+    source = source_of(world)
+    assert pairs(world, source) == frozenset()
+    world.groups["reader"] = {("orders", 0): 95}
+    assert pairs(world, source) == {("reader", "orders")}
+    # As long as they run, also when the last stable offset has passed them.
+    world.topics["orders"][0].stable = None
+    assert pairs(world, source) == {("reader", "orders")}
+    world.members["reader"] = {"m-3"}
+    assert pairs(world, source) == frozenset()
+
+
+def test_a_group_that_was_reset_between_two_reads_has_other_members_and_is_not_accused() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 90}
+    world.members["billing"] = {"m-1"}
+    source = source_of(world)
+    pairs(world, source)
+    world.groups["billing"] = {("orders", 0): 100}
+    world.members["billing"] = {"m-2"}
+    assert pairs(world, source) == frozenset()
+    assert pairs(world, source) == frozenset()
+
+
+def test_commits_without_members_and_members_that_cannot_be_asked_for_prove_nothing() -> None:
+    world = world_of()
+    source = source_of(world)
+    for offset in (85, 90, 95):
+        world.groups["assigned"] = {("orders", 0): offset}
+        assert pairs(world, source) == frozenset()
+    world.members["assigned"] = {"m-1"}
+    world.refuse["DescribeGroups"] = 30
+    for offset in (96, 97, 98):
+        world.groups["assigned"] = {("orders", 0): offset}
+        assert pairs(world, source) == frozenset()
+
+
+def test_groups_below_every_last_stable_offset_are_not_described() -> None:
+    world = world_of()
+    world.groups["billing"] = {("orders", 0): 80}
+    source = source_of(world)
+    pairs(world, source)
+    pairs(world, source)
+    assert [each.groups for each in world.requests("DescribeGroups")] == [list(PROBES)] * 2
+
+
+@given(st.sets(st.text("abc-", min_size=1, max_size=4)), st.integers(0, 6))
+def test_every_group_that_is_meant_is_chosen_or_counted(groups: set[str], limit: int) -> None:
+    include, exclude = [BoundedPattern("a", "groups.include")], [BoundedPattern("c", "groups.exclude")]
+    chosen, dropped = choose(sorted(groups), limit, include, exclude)
+    meant = {group for group in groups if "c" not in group}
+    assert set(chosen) <= meant
+    assert len(chosen) + dropped == len(meant)
+    assert len(meant) > limit or set(chosen) == meant
+
+
+places = st.builds(TopicPartition, st.sampled_from(["a", "b"]), st.integers(0, 3))
+offsets = st.dictionaries(places, st.integers(0, 50))
+
+
+@given(offsets, offsets, offsets)
+def test_sums_hold_over_whole_topics_only(
+    committed: dict[TopicPartition, int], stable: dict[TopicPartition, int], ends: dict[TopicPartition, int]
+) -> None:
+    ends = {each: end for each, end in ends.items() if each in stable}
+    given_ = {(each.metric, each.labels[2]): each.value for each in group_samples("c", "g", committed, stable, ends)}
+    whole = {each.topic for each in committed} - {each.topic for each in committed if each not in ends}
+    assert {topic for _, topic in given_} == whole
+    for topic in whole:
+        mine = [each for each in committed if each.topic == topic]
+        assert given_[LAG, topic] == sum(max(0, stable[each] - committed[each]) for each in mine)
+        assert given_[BLOCKED, topic] == sum(max(0, ends[each] - stable[each]) for each in mine)
+
+
+def stalled(topic: str, partition: int) -> Stalls:
+    blocker = Blocker("pay-1", "pay", 7, 0, 5, BlockerKind.OPEN)
+    return Stalls((Stall(TopicPartition(topic, partition), 0.0, 5, 9, 1, blocker),))
+
+
+def test_groups_wait_for_the_transaction_over_their_own_offsets_and_others_of_the_partition_do_not() -> None:
+    world = world_of()
+    world.groups = {"billing": {("orders", 0): 70, ("orders", 1): 80}, "other": {("orders", 0): 70}}
+    world.unstable = {"billing": {("orders", 1)}}
+    seen = read(world, source_of(world), stalled(OFFSETS, 0))
+    assert not seen.faults
+    assert seen.values(catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS) == {("billing", "orders"): 1}
+    assert seen.facts[GroupsHeld] == GroupsHeld({TopicPartition(OFFSETS, 0): ("billing",)})
+
+
+def test_no_group_is_asked_where_no_partition_of_the_offsets_topic_is_stalled() -> None:
+    world = world_of()
+    world.groups, world.unstable = {"billing": {("orders", 0): 70}}, {"billing": {("orders", 0)}}
+    for facts in ((), (stalled("orders", 0),), (stalled(OFFSETS, 1),)):
+        seen = read(world, source_of(world), *facts)
+        assert seen.values(catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS) == {}
+        assert seen.facts[GroupsHeld] == GroupsHeld({})
+    assert not any(request.require_stable for request in world.requests("OffsetFetch"))
+
+
+# --- Kinds of groups ---
+
+
+def world_of_kinds() -> FakeKafka:
+    world = world_of()
+    world.groups = {"billing": {("orders", 0): 70}, "new": {("orders", 0): 80}, "flow": {}, "workers": {}}
+    world.kinds = {"new": "Consumer", "flow": "Streams", "workers": "Share"}
+    world.members = {"billing": {"b"}, "new": {"n1", "n2"}, "flow": {"f"}, "workers": {"w1", "w2", "w3"}}
+    world.subscribed = {"new": ["orders"], "workers": ["orders", "jobs"]}
+    world.settings = {"workers": {"share.isolation.level": "read_uncommitted"}}
+    return world
+
+
+def test_members_of_groups_of_the_newer_protocols_are_counted_by_kind() -> None:
+    world = world_of_kinds()
+    seen = read(world, source_of(world))
+    assert not seen.faults
+    assert seen.values(catalogue.GROUP_MEMBERS) == {
+        ("new", "consumer"): 2,
+        ("flow", "streams"): 1,
+        ("workers", "share"): 3,
+    }
+    asked = [group.group_id for request in world.requests("OffsetFetch") for group in request.groups]
+    assert "workers" not in asked  # a share group keeps no committed offsets
+    assert not world.requests("DescribeGroups")[1:]  # the probe of the grant; classic groups are not described
+
+
+def test_how_a_share_group_reads_is_told_with_the_topics_that_its_members_subscribe_to() -> None:
+    world = world_of_kinds()
+    group = ShareGroup("read_uncommitted", 3, frozenset({"orders", "jobs"}))
+    assert read(world, source_of(world)).facts[ShareGroups] == ShareGroups({"workers": group})
+    world.refuse["DescribeConfigs"] = 29
+    refused = read(world, source_of(world)).facts[ShareGroups]
+    assert isinstance(refused, ShareGroups)
+    assert refused.groups["workers"].isolation is None
+    assert "grant DESCRIBE_CONFIGS" in refused.groups["workers"].error
+
+
+def test_a_kind_of_group_that_cannot_be_described_costs_the_others_nothing() -> None:
+    world = world_of_kinds()
+    world.refuse["ShareGroupDescribe"] = 30
+    seen = read(world, source_of(world))
+    assert seen.reasons == {Reason.AUTHORIZATION}
+    assert set(seen.values(catalogue.GROUP_MEMBERS)) == {("new", "consumer"), ("flow", "streams")}
+
+
+def test_a_group_of_the_consumer_protocol_is_proven_to_read_beyond_the_lso_by_its_own_request() -> None:
+    world = world_of_kinds()
+    world.groups["new"] = {("orders", 0): 90}
+    source = source_of(world)
+    read(world, source)
+    world.groups["new"] = {("orders", 0): 95}
+    beyond = read(world, source).facts[GroupsBeyondLso]
+    assert beyond == GroupsBeyondLso(frozenset({("new", "orders")}))

@@ -1,0 +1,75 @@
+"""Offset commits of a group that commits many times a second: every one is counted, and few instants are kept."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from exporter.groups.facts import GroupCommits
+from exporter.groups.source.offsets import HOUR, MOST_DROPPED, MOST_GROUPS, MOST_SERIES, SPACING, OffsetsSource
+from exporter.kafka.log.offset_commits import OffsetCommits
+from exporter.model import Reason
+from tests.fakes.cluster import OFFSETS, FakeKafka, partitions, read
+
+NOW = 1_000_000.0
+
+
+def source() -> OffsetsSource:
+    holder = SimpleNamespace(name="demo", target="demo", shard=SimpleNamespace(holds=lambda _: True), world=FakeKafka())
+    made = OffsetsSource(cast("Any", holder), 1.0)
+    made._began = NOW
+    return made
+
+
+def commit(at: float, *, transactional: bool = False) -> OffsetCommits:
+    return OffsetCommits("pay", "orders", transactional, 2, round(at * 1000))
+
+
+def last_hour(own: OffsetsSource, wall: float) -> GroupCommits:
+    own._forget_silent(wall)
+    return own._fact()
+
+
+def test_a_group_that_commits_all_the_time_is_counted_in_full_and_remembered_thinly() -> None:
+    own = source()
+    for number in range(20_000):
+        own._take(commit(NOW + number / 10))
+    times = last_hour(own, NOW + 2000).groups["pay"]
+    assert len(times.plain) == 2000 / SPACING
+    assert times.plain[-1] - times.plain[0] >= 1900
+    assert [sample.value for sample in own._counters()] == [40_000.0]
+
+
+def test_what_was_committed_before_the_start_is_known_and_not_counted() -> None:
+    own = source()
+    own._take(commit(NOW - 100, transactional=True))
+    assert last_hour(own, NOW).groups["pay"].transactional == (NOW - 100,)
+    assert list(own._counters()) == []
+
+
+def test_a_group_that_committed_nothing_for_an_hour_is_forgotten() -> None:
+    own = source()
+    own._take(commit(NOW))
+    assert last_hour(own, NOW + HOUR + 1).groups == {}
+
+
+def test_a_partition_that_cannot_be_read_for_hours_keeps_no_older_commits() -> None:
+    world = FakeKafka(topics={OFFSETS: partitions(2)})
+    own = OffsetsSource(world.cluster(), 30.0)
+    read(world, own)
+    world.topics[OFFSETS][1].high_watermark = 7
+    world.refuse["Fetch"] = 29
+    for number in range(5):
+        own._take(OffsetCommits(f"g{number}", "orders", False, 1, round(world.time.wall * 1000)))
+        assert read(world, own).reasons == {Reason.AUTHORIZATION}
+        world.time.pass_(HOUR / 2)
+    assert len(own._times) <= 3
+
+
+def test_names_that_a_client_makes_up_take_a_bounded_number_of_places() -> None:
+    own = source()
+    for number in range(2 * MOST_GROUPS + MOST_SERIES + MOST_DROPPED):
+        own._take(OffsetCommits(f"g{number}", "orders", False, 1, round(NOW * 1000)))
+    own._take(OffsetCommits("g1", "orders", False, 1, round((NOW + SPACING) * 1000)))
+    assert (len(own._times), len(own._counts), len(own._dropped)) == (2 * MOST_GROUPS, MOST_SERIES, MOST_DROPPED)
+    assert len(own._fact().groups["g1"].plain) == 2

@@ -1,0 +1,107 @@
+"""Reading settings files: three forms, with lines, within bounds."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.linter.files import MOST_BYTES, FileError, Setting, parse, read
+
+
+def test_properties_have_continued_lines_escapes_and_the_last_of_two_values() -> None:
+    text = "# comment\nacks = 1\nbootstrap.servers=a:9092,\\\n    b:9092\nna\\=me: x\n! other\nacks all\n"
+    assert parse(text, ".properties") == (
+        Setting("acks", "all", 7),
+        Setting("bootstrap.servers", "a:9092,b:9092", 3),
+        Setting("na=me", "x", 5),
+    )
+
+
+def test_json_is_flattened_with_lines() -> None:
+    text = '{\n "name": "x",\n "config": {\n  "connector.class": "A",\n  "tasks.max": 2,\n  "on": true}\n}'
+    assert parse(text, ".json") == (
+        Setting("name", "x", 2),
+        Setting("config.connector.class", "A", 4),
+        Setting("config.tasks.max", "2", 5),
+        Setting("config.on", "true", 6),
+    )
+
+
+def test_yaml_is_flattened_with_lines_and_scalars_stay_as_written() -> None:
+    text = "spring:\n  kafka:\n    producer:\n      acks: 0123\n      retries: ~\n    topics: [a, b]\n"
+    assert parse(text, ".yml") == (
+        Setting("spring.kafka.producer.acks", "0123", 4),
+        Setting("spring.kafka.producer.retries", "", 5),
+        Setting("spring.kafka.topics", "a,b", 6),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "suffix", "error"),
+    [
+        ("[1, 2]", ".json", "no JSON object"),
+        ('{"a": ', ".json", "line 1: no JSON"),
+        ("- a\n- b\n", ".yml", "no YAML mapping"),
+        ("a: &x [1]\nb: *x\n", ".yml", "line 2: YAML aliases"),
+        ("a: [", ".yml", "no YAML"),
+        ("a: \x00", ".yml", "no YAML"),
+        ("[" * 100_000, ".json", "nested too deeply"),
+        ('{"a":' * 40 + "1" + "}" * 40, ".json", "nested too deeply"),
+        ("a=\0", ".properties", "line 1: holds a NUL byte"),
+    ],
+)
+def test_what_cannot_be_read_is_one_clear_line(text: str, suffix: str, error: str) -> None:
+    with pytest.raises(FileError, match=error):
+        parse(text, suffix)
+
+
+def test_a_file_is_bounded_and_must_be_text(tmp_path: Path) -> None:
+    large = tmp_path / "large.properties"
+    large.write_bytes(b"a" * (MOST_BYTES + 1))
+    binary = tmp_path / "binary.properties"
+    binary.write_bytes(b"\xff\xfe\x00")
+    for path, error in ((large, "larger than"), (binary, "no UTF-8"), (tmp_path / "gone", "cannot be read")):
+        with pytest.raises(FileError, match=error):
+            read(path)
+
+
+def test_a_secret_is_never_shown() -> None:
+    [setting] = parse("sasl.jaas.config=password=hunter2", ".properties")
+    assert setting.shown == "[hidden]"
+
+
+@given(st.text(), st.sampled_from([".properties", ".json", ".yml", ""]))
+def test_any_text_is_settings_or_a_file_error(text: str, suffix: str) -> None:
+    try:
+        settings = parse(text, suffix)
+    except FileError:
+        return
+    assert all(setting.line >= 0 for setting in settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.properties", "a=\\\n" * 240_000),
+        ("x.yml", "[" * 400_000),
+        ("x.yml", "".join(f"k{at}: 1\n" for at in range(90_000))),
+    ],
+)
+def test_a_hostile_file_takes_seconds_at_most(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    before = time.process_time()
+    with suppress(FileError):
+        read(tmp_path / name)
+    assert time.process_time() - before < 10
+
+
+def test_a_pipe_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.properties")
+    with pytest.raises(FileError, match="no regular file"):
+        read(tmp_path / "x.properties")

@@ -1,0 +1,55 @@
+"""What a filter shows, and that it never hides trouble in silence."""
+
+from __future__ import annotations
+
+from exporter.lso.facts import Blocker, Stall, Stalls
+from exporter.model import TopicPartition
+from exporter.status.filters import MOST_NAMES, Filter
+from exporter.status.page import page
+from exporter.words import BlockerKind
+from tests.unit.status.test_status import FINE, NOW, STALL, status
+
+UNNAMED = Stall(TopicPartition("x", 1), NOW - 60, 1, 2, 1, Blocker("", "", None, None, 1, BlockerKind.UNKNOWN))
+
+
+def test_a_query_is_read_back_as_it_is_written() -> None:
+    shown = Filter(frozenset({"prod & test", "b"}), frozenset({"pay/1"}))
+    assert Filter.parse(shown.query(refresh="off").removeprefix("?")) == shown
+    assert Filter().query() == ""
+
+
+def test_what_is_no_filter_is_ignored_and_what_is_too_long_is_bounded() -> None:
+    assert Filter.parse("refresh=off&x=1&cluster=") == Filter()
+    assert len(Filter.parse("&".join(f"cluster=c{number}" for number in range(2 * MOST_NAMES))).clusters) == MOST_NAMES
+    assert Filter.parse("cluster=a&" * 1000) == Filter()
+
+
+def test_a_filter_says_how_many_stalls_it_hides() -> None:
+    whole = status(*FINE[:1], Stalls((STALL,)))
+    shown = Filter(applications=frozenset({"billing"}))
+    assert shown.hidden(whole) == 1
+    text = page(whole, shown=shown)
+    assert "1 stalled partition of others is not shown." in " ".join(text.split())
+    assert "Show all" in text
+    assert "is not shown" not in page(whole, shown=Filter(applications=frozenset({"pay"})))
+
+
+def test_what_a_filter_hides_is_not_said_to_be_fine() -> None:
+    text = " ".join(page(status(*FINE, Stalls((STALL,))), shown=Filter(applications=frozenset({"billing"}))).split())
+    assert "No partition is stalled but 1 partition that the filter hides, and every source answers." in text
+    assert "No partition is stalled, and" in page(status(*FINE), shown=Filter(applications=frozenset({"billing"})))
+    other = page(status(*FINE), shown=Filter(frozenset({"prdo"})))
+    assert "No cluster of this name is watched" in other
+    assert "All fine" not in other
+    assert "All fine" in page(status(*FINE), shown=Filter(frozenset({"prod"})))
+
+
+def test_a_stall_whose_holder_is_not_known_is_shown_with_every_filter() -> None:
+    whole = status(*FINE[:1], Stalls((UNNAMED,)))
+    assert Filter(applications=frozenset({"billing"})).hidden(whole) == 0
+
+
+def test_a_cluster_that_is_not_chosen_is_not_shown() -> None:
+    whole = status(*FINE)
+    assert Filter(frozenset({"other"})).applied(whole)["clusters"] == []
+    assert len(Filter(frozenset({"prod"})).applied(whole)["clusters"]) == 1

@@ -1,0 +1,181 @@
+"""Ids that were never seen before, from the records of coordinators: which are noted, their use, and the bounds."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.applications.applications import Grouping
+from exporter.catalogue import CANARY
+from exporter.transactions.counting.aggregates import Aggregates, Caps
+from exporter.transactions.counting.id_changes import DAY, MOST_IDS, MOST_NEW, changes_by_design
+from exporter.transactions.facts import IdChanges, IdLife
+from exporter.transactions.machine.state_machine import StateMachine
+from tests.fakes.coordinator import CoordinatorId
+
+START_MS = 1_790_000_000_000
+UUIDS = tuple(f"{digit * 8}-1f1f-4111-8b1f-{digit * 11}c" for digit in "23456789")
+
+
+class Log:
+    """One partition of the log, and the aggregates of an agent that knew every id at ``START_MS``."""
+
+    def __init__(self, caps: Caps | None = None) -> None:
+        self.machine = StateMachine(0)
+        self.aggregates = Aggregates(Grouping(), caps or Caps())
+        self._offset = 0
+        self._producer_ids = count(1000)
+        self._ids: dict[str, CoordinatorId] = {}
+
+    def at(self, seconds: float, transactional_id: str, *, transactions: int = 0, aborts: bool = False) -> None:
+        """A start of a producer with this id, and so many transactions of a second each."""
+        known = self._ids.get(transactional_id)
+        if known is None:
+            known = CoordinatorId(transactional_id, 2, False, 0, self._producer_ids)
+            self._ids[transactional_id] = known
+        known.now = START_MS + round(seconds * 1000)
+        known.initialise()
+        for _ in range(transactions):
+            known.add("orders", 0)
+            known.now += 1000
+            if aborts:
+                known.now += 60_000
+                known.end_by_server(10)
+            else:
+                known.end(commit=True, markers_ms=10)
+        self._read(known)
+
+    def _read(self, known: CoordinatorId) -> None:
+        for each in known.written:
+            for event in self.machine.apply(self._offset, each.ms, each.key, each.value):
+                self.aggregates.take(event, new=True)
+            self._offset += 1
+        known.written.clear()
+
+    def changes(self, seconds: float) -> dict[str, IdChanges]:
+        return self.aggregates.new_ids.changes(self.machine.known(), START_MS / 1000 + seconds)
+
+
+@pytest.fixture
+def log() -> Log:
+    log = Log()
+    log.aggregates.complete_since(START_MS / 1000)
+    return log
+
+
+def life(transactional_id: str, first: float | None, last: float) -> IdLife:
+    start = START_MS / 1000
+    return IdLife(transactional_id, None if first is None else start + first, start + last)
+
+
+def test_new_ids_have_their_first_and_their_last_use_and_those_before_have_no_first(log: Log) -> None:
+    old = f"pay-{UUIDS[7]}"
+    log.at(-500, old, transactions=1)
+    for at, uuid in enumerate(UUIDS[:3]):
+        log.at(100 * at, f"pay-{uuid}", transactions=2)
+    found = log.changes(900)["pay"]
+    used = 2.02
+    assert found.ids == (
+        life(f"pay-{UUIDS[2]}", 200, 200 + used),
+        life(f"pay-{UUIDS[1]}", 100, 100 + used),
+        life(f"pay-{UUIDS[0]}", 0, used),
+        life(old, None, -500 + 1.01),
+    )
+    assert (found.at, found.returned) == (START_MS / 1000 + 900, None)
+
+
+def test_the_last_use_of_an_id_whose_transaction_the_coordinator_aborted_is_its_begin(log: Log) -> None:
+    for at, uuid in enumerate(UUIDS[:3]):
+        log.at(100 * at, f"pay-{uuid}", transactions=1, aborts=True)
+    assert [each.last for each in log.changes(900)["pay"].ids] == [START_MS / 1000 + each for each in (200, 100, 0)]
+
+
+def test_two_new_ids_are_no_evidence_and_nothing_is_noted_before_all_ids_are_known() -> None:
+    log = Log()
+    for at, uuid in enumerate(UUIDS[:4]):
+        log.at(at, f"pay-{uuid}")
+    log.aggregates.complete_since(START_MS / 1000 + 10)
+    for at, uuid in enumerate(UUIDS[4:6]):
+        log.at(20 + at, f"pay-{uuid}")
+    assert log.changes(100) == {}
+
+
+def test_ids_of_the_applications_beyond_the_cap_are_no_evidence() -> None:
+    log = Log(caps=Caps(applications=1))
+    log.aggregates.complete_since(START_MS / 1000)
+    for at, uuid in enumerate(UUIDS[:4]):
+        log.at(at, f"first-{uuid}")
+        log.at(at, f"{'abcd'[at]}-{uuid}")
+    assert set(log.changes(100)) == {"first"}
+
+
+def test_an_id_that_is_initialised_again_returned_and_its_first_initialisation_is_no_return(log: Log) -> None:
+    for at, uuid in enumerate(UUIDS[:3]):
+        log.at(at, f"pay-{uuid}")
+    assert log.changes(100)["pay"].returned is None
+    log.at(50, f"pay-{UUIDS[0]}")
+    assert log.changes(100)["pay"].returned == START_MS / 1000 + 50
+
+
+def test_a_day_later_they_are_no_new_ids(log: Log) -> None:
+    for at, uuid in enumerate(UUIDS[:3]):
+        log.at(at, f"pay-{uuid}")
+    assert set(log.changes(DAY)) == {"pay"}
+    assert log.changes(DAY + 1) == {}
+
+
+def test_what_is_kept_and_what_is_returned_have_limits(log: Log) -> None:
+    for at in range(MOST_IDS + 50):
+        log.at(at, f"pay-{at:08x}-1f1f-4111-8b1f-c{at:011x}")
+    found = log.changes(1000)["pay"].ids
+    assert len(found) == MOST_IDS
+    assert sum(each.first is not None for each in found) == MOST_NEW
+
+
+@pytest.mark.parametrize(
+    "transactional_id",
+    [
+        f"counts-{UUIDS[0]}-1",  # Streams, exactly_once_v2
+        "counts-0_1",  # Streams, exactly_once
+        "sink-0-17",  # Flink
+        f"sink-{'a' * 32}-3",  # Flink, before KafkaSink
+        "job-application_1700000000000_0001",  # Spark on YARN
+        "job-app-20261122101010-0001",
+        "etl-orders-0",
+        f"{CANARY}-3",
+        "_confluent-ksql-default_transient_1234_5",
+        "",
+    ],
+)
+def test_what_an_engine_makes_anew_is_by_design_also_where_a_pattern_of_the_user_names_it(
+    transactional_id: str,
+) -> None:
+    assert changes_by_design(Grouping((), ["etl"]), transactional_id)
+    assert changes_by_design(Grouping(("(?P<application>[^-_]+).*",), ["etl"]), transactional_id)
+
+
+@pytest.mark.parametrize("transactional_id", [f"pay-{UUIDS[0]}", "pay-5d9c8f7b64-kxq2z", UUIDS[0], "pay-1790000000123"])
+def test_what_no_engine_made_is_not_by_design(transactional_id: str) -> None:
+    assert not changes_by_design(Grouping((), ["etl"]), transactional_id)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), max_size=12))
+def test_every_new_id_was_first_used_when_it_appeared_and_is_never_used_before_it(
+    starts: list[tuple[int, int]],
+) -> None:
+    log = Log()
+    log.aggregates.complete_since(START_MS / 1000)
+    first: dict[str, float] = {}
+    for at, (number, transactions) in enumerate(starts):
+        name = f"pay-{UUIDS[number]}"
+        log.at(10 * at, name, transactions=transactions)
+        first.setdefault(name, START_MS / 1000 + 10 * at)
+    found = log.changes(1000)
+    assert set(found) == ({"pay"} if len(first) >= 3 else set())
+    for known in found.values():
+        assert {each.transactional_id: each.first for each in known.ids} == first
+        assert all(each.first is not None and each.first <= each.last <= known.at for each in known.ids)
+        assert (known.returned is not None) == (len(first) < len(starts))

@@ -1,0 +1,268 @@
+"""Torn transactions, by decisions of the log and markers of partitions; none in what a healthy cluster writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.kafka.log.control import Marker, PartitionMarkers
+from exporter.model import Fault, Reason, TopicPartition
+from exporter.transactions.decided.torn import (
+    CLOCK_SLACK_MS,
+    ComparisonStopped,
+    Decision,
+    DecisionLog,
+    MarkerComparison,
+    Torn,
+    judge,
+)
+from exporter.transactions.machine.records import LogValue, Status, Tags
+from tests.fakes.marker_comparison import compare_all
+
+A, B = TopicPartition("orders", 0), TopicPartition("payments", 1)
+START = 1_000_000
+PID = 7
+
+
+@dataclass
+class TornCluster:
+    """What one producer's transactions leave in the log and in the partitions. ``v2``: every one has an epoch."""
+
+    v2: bool = True
+    now: int = START
+    epoch: int = 0
+    skew: int = 0
+    log: DecisionLog = field(default_factory=DecisionLog)
+    markers: dict[TopicPartition, list[Marker]] = field(default_factory=lambda: {A: [], B: []})
+
+    def value(self, status: Status, epoch: int, started: int, partitions: Iterable[TopicPartition] | None) -> LogValue:
+        tags = Tags(client_version=2 if self.v2 else 0)
+        named = None if partitions is None else tuple(partitions)
+        return LogValue(1, PID, epoch, 60_000, status, named, self.now, started, tags)
+
+    def begin(self, *partitions: TopicPartition) -> int:
+        started = self.now
+        self.log.take("pay-1", self.value(Status.ONGOING, self.epoch, started, partitions), self.now)
+        self.now += 100
+        return started
+
+    def end(
+        self,
+        started: int,
+        *partitions: TopicPartition,
+        commit: bool = True,
+        left_out: tuple[TopicPartition, ...] = (),
+    ) -> None:
+        marked = self.epoch + 1 if self.v2 else self.epoch
+        prepare, complete = (
+            (Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT) if commit else (Status.PREPARE_ABORT, Status.COMPLETE_ABORT)
+        )
+        self.log.take("pay-1", self.value(prepare, marked, started, partitions), self.now)
+        for each in partitions:
+            if each not in left_out:
+                self.mark(each, commit=commit, epoch=marked)
+        self.now += 10
+        self.log.take("pay-1", self.value(complete, marked, started, None), self.now)
+        self.epoch = marked
+        self.now += 10
+
+    def mark(self, partition: TopicPartition, *, commit: bool, epoch: int | None = None) -> Marker:
+        own = self.markers[partition]
+        marker = Marker(len(own), self.now + self.skew, PID, self.epoch if epoch is None else epoch, commit, 3)
+        own.append(marker)
+        return marker
+
+    def judged(self, **read: PartitionMarkers) -> MarkerComparison:
+        known = {place: PartitionMarkers(0, markers=found) for place, found in self.markers.items()}
+        return judge(self.log.decisions(), {**known, **{{"a": A, "b": B}[key]: each for key, each in read.items()}}, 0)
+
+
+@pytest.fixture(params=[True, False], ids=["v2", "older"])
+def cluster(request: pytest.FixtureRequest) -> TornCluster:
+    return TornCluster(v2=request.param)
+
+
+def places(judged: MarkerComparison) -> list[tuple[str, TopicPartition, bool | None]]:
+    return [
+        (each.decision.transactional_id, each.partition, each.marker and each.marker.commit) for each in judged.torn
+    ]
+
+
+@given(v2=st.booleans(), skew=st.integers(-2000, 2000), ends=st.lists(st.tuples(st.booleans(), st.integers(1, 3))))
+def test_nothing_is_torn_in_what_a_healthy_cluster_writes(v2: bool, skew: int, ends: list[tuple[bool, int]]) -> None:
+    cluster = TornCluster(v2=v2, skew=skew)
+    for commit, which in ends:
+        partitions = [each for bit, each in ((1, A), (2, B)) if which & bit]
+        cluster.end(cluster.begin(*partitions), *partitions, commit=commit)
+        cluster.now += 5000  # a client of before V2 shares its epoch, and clocks differ by up to two seconds
+    judged = cluster.judged()
+    assert judged == MarkerComparison((), len(ends), ())
+
+
+def test_an_abort_by_hand_into_an_open_transaction_that_commits_is_found_in_its_partition(cluster: TornCluster) -> None:
+    cluster.end(cluster.begin(A, B), A, B)
+    cluster.now += 60_000
+    started = cluster.begin(A, B)
+    by_hand = cluster.mark(A, commit=False)
+    cluster.now += 500
+    cluster.end(started, A, B)
+    cluster.now += 60_000
+    cluster.end(cluster.begin(A, B), A, B, commit=False)
+    (torn,) = cluster.judged().torn
+    assert (torn.partition, torn.marker, torn.decision.commit) == (A, by_hand, True)
+    assert torn.decision.begun_ms == started
+    assert torn.found == f"ABORT at offset {by_hand.offset}"
+
+
+def test_an_abort_by_hand_before_the_clients_own_abort_tears_nothing(cluster: TornCluster) -> None:
+    started = cluster.begin(A, B)
+    cluster.mark(A, commit=False)
+    cluster.now += 10
+    cluster.end(started, A, B, commit=False)
+    assert cluster.judged().torn == ()
+
+
+def test_a_marker_that_was_never_written_is_found(cluster: TornCluster) -> None:
+    cluster.end(cluster.begin(A, B), A, B, left_out=(B,))
+    (torn,) = cluster.judged().torn
+    assert (torn.partition, torn.marker, torn.found) == (B, None, "no marker")
+
+
+def test_a_marker_that_is_written_twice_after_a_failover_is_no_finding(cluster: TornCluster) -> None:
+    cluster.end(cluster.begin(A, B), A, B)
+    cluster.mark(A, commit=True)
+    assert cluster.judged().torn == ()
+
+
+def test_markers_of_another_producer_or_of_a_transaction_the_log_does_not_know_give_no_finding(
+    cluster: TornCluster,
+) -> None:
+    cluster.mark(A, commit=False, epoch=99)
+    cluster.now += 60_000
+    cluster.end(cluster.begin(A), A)
+    assert cluster.judged().torn == ()
+
+
+def test_a_transaction_that_is_not_completed_or_before_the_window_is_not_judged(cluster: TornCluster) -> None:
+    cluster.end(cluster.begin(A), A, left_out=(A,))
+    started = cluster.begin(A)
+    cluster.log.take("pay-1", cluster.value(Status.PREPARE_COMMIT, 1, started, (A,)), cluster.now)
+    assert judge(cluster.log.decisions(), {A: PartitionMarkers(0)}, cluster.now) == MarkerComparison((), 0, ())
+
+
+def test_what_was_not_read_in_full_is_a_question_and_no_missing_marker(cluster: TornCluster) -> None:
+    cluster.end(cluster.begin(A, B), A, B)
+    refused = Fault(Reason.AUTHORIZATION, "grant READ on Topic:payments")
+    judged = cluster.judged(b=PartitionMarkers(0, fault=refused))
+    assert judged == MarkerComparison((), 0, ("grant READ on Topic:payments",))
+    cut = cluster.judged(b=PartitionMarkers(5, cut=True, first_ms=cluster.now - CLOCK_SLACK_MS))
+    assert cut.torn == ()
+    assert "retention" in cut.open_questions[0]
+
+
+def test_a_missing_marker_in_a_compacted_topic_proves_nothing(cluster: TornCluster) -> None:
+    cluster.end(cluster.begin(A), A, left_out=(A,))
+    judged = judge(cluster.log.decisions(), {A: PartitionMarkers(0)}, 0, frozenset({"orders"}))
+    assert judged.torn == ()
+    assert judged.judged == 0
+
+
+def test_a_prepare_that_is_written_twice_with_a_raised_epoch_may_be_marked_with_either() -> None:
+    cluster = TornCluster(v2=False)
+    started = cluster.begin(A)
+    cluster.log.take("pay-1", cluster.value(Status.PREPARE_ABORT, 1, started, (A,)), cluster.now)
+    cluster.end(started, A, commit=False)
+    assert cluster.judged() == MarkerComparison((), 1, ())
+
+
+def test_a_complete_record_whose_prepare_was_compacted_is_counted() -> None:
+    cluster = TornCluster()
+    cluster.log.take("pay-1", cluster.value(Status.COMPLETE_COMMIT, 1, START, None), START)
+    assert cluster.log.decisions() == ()
+    assert cluster.log.without_partitions == 1
+
+
+def test_what_is_found_has_one_row_for_each_place(cluster: TornCluster) -> None:
+    started = cluster.begin(A, B)
+    cluster.mark(A, commit=False)
+    cluster.mark(B, commit=False)
+    cluster.now += 10
+    cluster.end(started, A, B)
+    assert places(cluster.judged()) == [("pay-1", A, False), ("pay-1", B, False)]
+    assert all(isinstance(each, Torn) for each in cluster.judged().torn)
+
+
+# --- The same findings as by comparing everything with everything ---
+
+TIMES = st.integers(0, 30_000)
+EPOCHS = st.frozensets(st.integers(0, 3), min_size=1, max_size=2)
+MARKERS = st.builds(Marker, st.integers(0, 99), TIMES, st.integers(1, 2), st.integers(0, 3), st.booleans(), st.just(1))
+READ = st.builds(
+    PartitionMarkers,
+    st.just(0),
+    st.booleans(),
+    st.lists(MARKERS, max_size=12, unique_by=lambda each: each.offset).map(sorted),
+    st.one_of(st.just(-1), TIMES),
+    st.just(0),
+    st.one_of(st.none(), st.just(Fault(Reason.AUTHORIZATION, "grant READ"))),
+)
+
+
+@st.composite
+def decided(draw: st.DrawFn) -> Decision:
+    begun, prepared, completed = sorted(draw(st.tuples(TIMES, TIMES, TIMES)))
+    return Decision(
+        draw(st.sampled_from(("pay-1", "pay-2"))),
+        draw(st.integers(1, 2)),
+        draw(st.booleans()),
+        draw(EPOCHS),
+        draw(EPOCHS),
+        begun,
+        prepared,
+        draw(st.sampled_from((completed, None))),
+        draw(st.frozensets(st.sampled_from((A, B)))),
+        draw(st.booleans()),
+    )
+
+
+@given(
+    decisions=st.lists(decided(), max_size=12),
+    read=st.dictionaries(st.sampled_from((A, B)), READ),
+    since_ms=st.sampled_from((0, 15_000)),
+    compacted=st.frozensets(st.just("orders")),
+)
+def test_the_findings_are_those_of_comparing_every_marker_with_every_decision(
+    decisions: list[Decision],
+    read: dict[TopicPartition, PartitionMarkers],
+    since_ms: int,
+    compacted: frozenset[str],
+) -> None:
+    assert judge(decisions, read, since_ms, compacted) == compare_all(decisions, read, since_ms, compacted)
+
+
+@pytest.mark.parametrize("v2", [True, False], ids=["v2", "older"])
+def test_the_time_of_a_comparison_grows_with_the_number_of_transactions_not_with_its_square(v2: bool) -> None:
+    decisions, markers = [], []
+    for number in range(20_000):
+        at = START + 10 * number
+        epoch = number % 30_000 if v2 else 0
+        one = frozenset({epoch})
+        decisions.append(Decision("pay-1", PID, True, one, one, at, at + 4, at + 8, frozenset({A}), v2))
+        markers.append(Marker(number, at + 5, PID, epoch, True, 1))
+    judged = judge(decisions, {A: PartitionMarkers(0, markers=markers)}, 0)  # the slow form takes minutes
+    assert judged == MarkerComparison((), 20_000, ())
+
+
+def test_a_comparison_that_is_stopped_says_what_was_not_compared() -> None:
+    one = frozenset({1})
+    decisions = [Decision("pay-1", PID, True, one, one, 0, 1, 2, frozenset({A}), True)] * 10_000
+
+    def over() -> None:
+        raise ComparisonStopped("the time is over")
+
+    judged = judge(decisions, {A: PartitionMarkers(0)}, 0, check=over)
+    assert judged == MarkerComparison((), 0, ("the time is over: 1 partitions were not compared",))

@@ -1,0 +1,84 @@
+"""Ids that are put away take few bytes and come back as they were."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.transactions.machine.entries import Entry, encode_key
+from exporter.transactions.machine.finished import _NUMBERS, _ROW, _USE, NEVER_MS, FinishedIds
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+BITS = {
+    "epoch": 16,
+    "previous_epoch": 16,
+    "client_version": 16,
+    "status": 8,
+    "timeout_ms": 32,
+}
+NAMES = [f"orders-\u00e9-{number}" for number in range(12)]
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> Entry:
+    entry = Entry(draw(st.sampled_from(NAMES)), 7, draw(st.sampled_from(("orders", "pay", "x" * 300))))
+    for name in _NUMBERS:
+        bits = BITS.get(name, 64)
+        setattr(entry, name, draw(st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)))
+    entry.section = draw(st.binary(max_size=40))
+    entry.layout = draw(st.integers(0, 1))
+    return entry
+
+
+def told(entry: Entry) -> dict[str, object]:
+    return {name: getattr(entry, name) for name in Entry.__slots__}
+
+
+@given(st.lists(st.one_of(entries(), st.sampled_from(NAMES)), max_size=120), INT64)
+def test_it_is_a_dictionary_of_ids(steps: list[Entry | str], since: int) -> None:
+    kept = FinishedIds(7)
+    meant: dict[str, Entry] = {}
+    for step in steps:
+        name = step if isinstance(step, str) else step.transactional_id
+        found = kept.take(encode_key(name))
+        expected = meant.pop(name, None)
+        assert (None if found is None else told(found)) == (None if expected is None else told(expected))
+        if isinstance(step, Entry):
+            kept.put(encode_key(name), step)
+            meant[name] = step
+        assert len(kept) == len(meant)
+        assert all((encode_key(each) in kept) == (each in meant) for each in NAMES)
+    assert {each.transactional_id: told(each) for each in kept.entries()} == {
+        name: told(each) for name, each in meant.items()
+    }
+    assert {each.transactional_id for each in kept.entries(NAMES[0].__eq__)} == meant.keys() & {NAMES[0]}
+    unseen = [each.application for each in meant.values() if each.record_ms < since]
+    assert Counter(kept.unseen_since(since)) == Counter(unseen)
+    seen = [each for each in meant.values() if each.record_ms >= since]
+    assert kept.earliest_since(since) == min((each.record_ms for each in seen), default=NEVER_MS)
+    wrote = [(each.application, each.client_version) for each in seen if each.section and each.client_version >= 0]
+    assert Counter(kept.clients_since(since)) == Counter(wrote)
+
+
+def test_numbers_that_no_record_has_are_refused_and_change_nothing() -> None:
+    kept, entry = FinishedIds(0), Entry("orders-1", 0, "orders")
+    entry.epoch = 10**6
+    with pytest.raises(struct.error):
+        kept.put(encode_key("orders-1"), entry)
+    assert not len(kept)
+    assert encode_key("orders-1") not in kept
+
+
+def test_an_id_takes_at_most_150_bytes() -> None:
+    kept = FinishedIds(0)
+    for number in range(20_000):
+        entry = Entry(f"flink-orders-{number % 16}-{number}", 0, "flink-orders")
+        entry.section = b"section of a topic"
+        kept.put(encode_key(entry.transactional_id), entry)
+    held = (kept._rows, kept._keys, kept._slots)
+    assert _USE.size == _ROW.size
+    assert sum(each.__sizeof__() for each in held) <= 150 * 20_000

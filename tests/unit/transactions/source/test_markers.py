@@ -1,0 +1,139 @@
+"""The source that compares decisions with markers: what it reads, within how many bytes, and what it leaves out."""
+
+from __future__ import annotations
+
+import struct
+
+from exporter import catalogue
+from exporter.model import Notes, Reason, TopicPartition
+from exporter.transactions.decided.marker_watch import CONFIRM_SECONDS, TornMarkers
+from exporter.transactions.decided.recent_decisions import RecentDecisions
+from exporter.transactions.decided.torn import Decision
+from exporter.transactions.source.markers import INTERVAL, MarkersSource
+from tests.fakes.cluster import FakeKafka, Partition, SourceRead, read
+
+PLACE = TopicPartition("orders", 0)
+HEADER = struct.Struct(">qiibIhiqqqhii")
+BYTES = 1 << 20
+NOT_AUTHORIZED = 29
+
+
+def marker(offset: int, epoch: int, at_ms: int, *, commit: bool = True) -> bytes:
+    body = b"\x20\x00\x00\x00\x08" + struct.pack(">hhBhi", 0, int(commit), 12, 0, 3) + b"\x00"
+    return HEADER.pack(offset, 49 + len(body), 0, 2, 0, 0x30, 0, at_ms, at_ms, 7, epoch, -1, 1) + body
+
+
+class MarkersWorld:
+    """One partition of a topic, a source that watches it, and the decisions that the log has."""
+
+    def __init__(self, bytes_per_minute: int = BYTES) -> None:
+        self.partition = Partition(high_watermark=3, since=0)
+        self.kafka = FakeKafka(topics={"orders": [self.partition]})
+        self.source = MarkersSource(self.kafka.cluster(), bytes_per_minute)
+        self.decided: tuple[Decision, ...] = ()
+        self.begun_ms = round(self.kafka.time.wall * 1000)
+
+    def decide(self, epoch: int = 3) -> None:
+        times = self.begun_ms, self.begun_ms + 10, self.begun_ms + 20
+        epochs = frozenset({epoch + 1}), frozenset({epoch})
+        self.decided += (Decision("pay-1", 7, True, *epochs, *times, frozenset({PLACE}), v2=True),)
+
+    def write(self, *batches: bytes) -> None:
+        self.partition.batches = b"".join(batches)
+
+    def read(self, later: float = INTERVAL) -> SourceRead:
+        self.kafka.time.pass_(later)
+        return read(self.kafka, self.source, RecentDecisions(0, self.decided))
+
+
+def compared(found: SourceRead) -> tuple[float, float]:
+    """How many were compared, and how many were not."""
+    values = found.values(catalogue.MARKER_COMPARISONS_TOTAL)
+    return values[("compared",)], values[("not_compared",)]
+
+
+def test_a_transaction_whose_partition_has_its_marker_is_compared_once() -> None:
+    world = MarkersWorld()
+    world.decide()
+    world.write(marker(2, 4, world.begun_ms + 15))
+    found = world.read()
+    assert compared(found) == (1, 0)
+    assert found.faults == []
+    assert found.values(catalogue.TORN_TRANSACTIONS) == {}
+    world.read()
+    assert len(world.kafka.requests("Fetch")) == 1
+
+
+def test_a_lost_marker_is_exposed_and_told_until_the_next_commit_of_its_producer() -> None:
+    world = MarkersWorld()
+    world.decide()
+    world.write(marker(2, 3, world.begun_ms - 9_000))
+    assert world.read().values(catalogue.TORN_TRANSACTIONS) == {}
+    found = world.read(CONFIRM_SECONDS)
+    assert found.values(catalogue.TORN_TRANSACTIONS) == {("orders", "commit", "nothing"): 1}
+    fact = found.facts[TornMarkers]
+    assert isinstance(fact, TornMarkers)
+    assert [each.torn.partition for each in fact.found] == [PLACE]
+    world.partition.high_watermark = 4
+    world.write(marker(3, 5, world.begun_ms + 60_000))
+    assert world.read().values(catalogue.TORN_TRANSACTIONS) == {}
+
+
+def test_a_marker_that_is_missing_where_nothing_was_written_since_is_found() -> None:
+    world = MarkersWorld()
+    world.partition.since = -1
+    world.decide()
+    world.read()
+    assert world.read(CONFIRM_SECONDS).values(catalogue.TORN_TRANSACTIONS) == {("orders", "commit", "nothing"): 1}
+    assert world.kafka.requests("Fetch") == []
+
+
+def test_records_that_were_deleted_before_they_were_read_prove_nothing() -> None:
+    world = MarkersWorld()
+    world.partition.since = world.partition.log_start = 3
+    world.decide()
+    world.read()
+    assert world.read(CONFIRM_SECONDS).values(catalogue.TORN_TRANSACTIONS) == {}
+
+
+def test_a_topic_that_may_not_be_read_is_a_note_and_counts_as_not_compared() -> None:
+    world = MarkersWorld()
+    world.kafka.refuse["Fetch"] = NOT_AUTHORIZED
+    world.decide()
+    found = world.read()
+    assert found.faults == []
+    assert found.facts[Notes] == Notes(("markers of 1 topics are not compared: grant READ on Topic:orders",))
+    assert compared(found) == (0, 1)
+    fetches = len(world.kafka.requests("Fetch"))
+    world.decide(4)
+    world.read()
+    assert len(world.kafka.requests("Fetch")) == fetches
+
+
+def test_no_more_is_read_than_the_bytes_of_a_minute() -> None:
+    world = MarkersWorld(bytes_per_minute=600)
+    world.partition.high_watermark = 1_000
+    batches = [marker(offset, 9, world.begun_ms - 9_000) for offset in range(1_000)]
+    world.decide()
+    read_bytes = []
+    for _ in range(8):
+        own = world.source._watch.followed.get(PLACE)
+        start = own.reached if own is not None else 0
+        size = max(1, int(world.source._bytes) + 100)
+        world.write(*batches[start : start + 1 + size // 78])
+        world.read()
+        read_bytes.append(world.source._watch.followed[PLACE].reached)
+    assert read_bytes[-1] * 78 < 3 * 600
+    assert compared(world.read())[1] == 1
+
+
+def test_partitions_without_a_leader_are_a_fault_of_another_source() -> None:
+    world = MarkersWorld()
+    world.partition.leader = None
+    world.decide()
+    assert Reason.NO_LEADER not in world.read().reasons
+
+
+def test_without_the_transaction_log_nothing_is_said() -> None:
+    world = MarkersWorld()
+    assert read(world.kafka, world.source).samples == []

@@ -1,0 +1,270 @@
+"""Source ``transactions`` where the log is not read: outcomes by two reads of the coordinators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from exporter import catalogue
+from exporter.agent.with_thresholds import WithThresholds
+from exporter.applications.applications import Grouping
+from exporter.core.thresholds import Thresholds
+from exporter.kafka.requests.transactions import Description, Listing
+from exporter.model import IgnoredSource, Reason
+from exporter.transactions.counting.observed import CoordinatorLook
+from exporter.transactions.counting.observed_counts import ACTIVE_SECONDS, IDLE_PER_LOOK, MOST_IDS, ObservedTransactions
+from exporter.transactions.facts import ClockBounds, LoggedTransactions, LogRefused, OpenTransactions
+from exporter.transactions.source.polled_outcomes import Where
+from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
+from exporter.transactions.source.txnlog import POLLED_INSTEAD, TxnlogSettings, TxnlogSource
+from exporter.words import ObservedOutcome
+from tests.fakes.cluster import LOG, OFFSETS, FakeKafka, FakeTransaction, SourceRead, partitions, read
+
+COUNTS = catalogue.TRANSACTIONS_OBSERVED_TOTAL
+LAST = catalogue.LAST_TRANSACTION_OBSERVED_TIMESTAMP_SECONDS
+EPOCHS = catalogue.PRODUCER_EPOCHS_OBSERVED_TOTAL
+REFUSED = LogRefused("READ is refused")
+BEGUN = 1_789_999_000_000
+
+
+def world_of() -> FakeKafka:
+    world = FakeKafka(topics={LOG: partitions(2), OFFSETS: partitions(1)})
+    world.transactions["app-1"] = FakeTransaction(7, "Ongoing", [("orders", 0)], 3, 60_000, BEGUN)
+    return world
+
+
+def source_of(world: FakeKafka, where: Where = "polling", applications: int = 500) -> TransactionsSource:
+    return TransactionsSource(world.cluster(), TransactionsSettings(outcomes=where, applications=applications))
+
+
+def counted(seen: SourceRead, application: str = "app") -> dict[str, float]:
+    return {labels[1]: value for labels, value in seen.values(COUNTS).items() if labels[0] == application and value}
+
+
+def test_every_outcome_is_there_at_zero_from_the_first_look() -> None:
+    world = world_of()
+    seen = read(world, source_of(world))
+    assert seen.values(COUNTS) == {("app", outcome): 0 for outcome in catalogue.OBSERVED_OUTCOMES}
+    assert seen.values(EPOCHS) == {("app",): 0}
+    assert not seen.values(LAST)
+    assert not seen.faults
+
+
+def test_a_commit_between_two_looks_is_counted_and_dated() -> None:
+    world, source = world_of(), None
+    source = source_of(world)
+    read(world, source)
+    world.transactions["app-1"].state = "CompleteCommit"
+    world.time.pass_(5.0)
+    seen = read(world, source)
+    assert counted(seen) == {"committed": 1}
+    assert seen.values(LAST) == {("app", "committed"): world.time.wall}
+    world.transactions["app-1"] = FakeTransaction(7, "CompleteCommit", (), 4, 60_000, BEGUN + 9000)
+    world.time.pass_(5.0)
+    seen = read(world, source)
+    assert counted(seen) == {"committed": 2}
+    assert seen.value(EPOCHS, "app") == 1
+
+
+def test_an_id_that_came_between_two_looks_is_counted_and_one_that_was_hidden_is_not() -> None:
+    world = world_of()
+    source = source_of(world)
+    read(world, source)
+    world.transactions["new-1"] = FakeTransaction(9, "CompleteCommit", (), 0, 60_000, BEGUN + 1)
+    world.transactions["old-1"] = FakeTransaction(5, "CompleteCommit", (), 0, 60_000, BEGUN - 1)
+    world.time.pass_(5.0)
+    seen = read(world, source)
+    assert counted(seen, "new") == {"committed": 1}
+    assert counted(seen, "old") == {}
+
+
+def test_an_id_that_comes_after_a_look_that_was_not_complete_is_not_counted() -> None:
+    world = world_of()
+    source = source_of(world)
+    read(world, source)
+    world.refuse["ListTransactions"] = 14
+    world.time.pass_(5.0)
+    assert read(world, source).reasons == {Reason.COORDINATOR}
+    world.refuse.clear()
+    world.transactions["new-1"] = FakeTransaction(9, "CompleteCommit", (), 0, 60_000, BEGUN + 1)
+    world.time.pass_(5.0)
+    assert counted(read(world, source), "new") == {}
+
+
+def test_counts_stay_while_no_coordinator_answers_and_go_on_after_it() -> None:
+    world = world_of()
+    source = source_of(world)
+    read(world, source)
+    world.transactions["app-1"].state = "CompleteCommit"
+    world.time.pass_(5.0)
+    read(world, source)
+    world.down = {1}
+    world.time.pass_(5.0)
+    seen = read(world, source)
+    assert seen.faults
+    assert counted(seen) == {"committed": 1}
+    world.down = set()
+    world.transactions["app-1"] = FakeTransaction(7, "CompleteAbort", (), 4, 60_000, BEGUN + 9000)
+    world.time.pass_(5.0)
+    assert counted(read(world, source)) == {"committed": 1, "aborted": 1}
+
+
+def test_a_transaction_near_its_timeout_is_described_each_second_and_its_timeout_is_seen() -> None:
+    world = world_of()
+    source = source_of(world)
+    read(world, source)
+    for _ in range(12):
+        world.time.pass_(5.0)
+        read(world, source)
+    before = len(world.requests("ListTransactions"))
+    world.time.pass_(1.0)
+    read(world, source)  # open for 61 s of 60, and the next list is due in 4 s
+    world.transactions["app-1"].state, world.transactions["app-1"].epoch = "CompleteAbort", 4
+    seen = None
+    for _ in range(3):
+        world.time.pass_(1.0)
+        seen = read(world, source)
+    assert len(world.requests("ListTransactions")) == before
+    assert seen is not None
+    assert counted(seen) == {}
+    for _ in range(4):
+        world.time.pass_(1.0)
+        seen = read(world, source)
+    assert counted(seen) == {"timed_out": 1}
+
+
+def test_the_log_is_polled_for_where_it_is_refused_and_only_with_auto() -> None:
+    world = world_of()
+    assert not read(world, source_of(world, "log"), REFUSED).values(COUNTS)
+    assert not read(world, source_of(world, "auto")).values(COUNTS)
+    source = source_of(world, "auto")
+    assert read(world, source, REFUSED).values(COUNTS)
+    readable = LoggedTransactions(OpenTransactions("txnlog", (), complete=True), ClockBounds())
+    world.time.pass_(5.0)
+    assert not read(world, source, readable, REFUSED).values(COUNTS)
+
+
+def test_without_polling_only_open_states_are_listed() -> None:
+    world = world_of()
+    read(world, source_of(world, "log"))
+    assert all(request.state_filters for request in world.requests("ListTransactions"))
+
+
+def test_thresholds_of_polled_applications_are_exposed_once() -> None:
+    world = world_of()
+    judged = WithThresholds(source_of(world), Thresholds, world.time.clock)
+    seen = read(world, judged)
+    assert seen.value(catalogue.APPLICATION_THRESHOLD_RATIO, "app", "unclean") == 0.05
+    assert len([each for each in seen.samples if each.metric is catalogue.APPLICATION_THRESHOLD_RATIO]) == 1
+
+
+def test_applications_beyond_the_cap_are_counted_together() -> None:
+    world = world_of()
+    world.transactions["pay-1"] = FakeTransaction(8, "Ongoing", (), 0, 60_000, BEGUN)
+    seen = read(world, source_of(world, applications=1))
+    assert {labels[0] for labels in seen.values(COUNTS)} == {"app", catalogue.OVERFLOW}
+
+
+# --- The log is refused ---
+
+
+def test_a_log_that_is_refused_from_the_start_is_declared_and_no_longer_a_ticket(tmp_path: Path) -> None:
+    world = world_of()
+    world.read_refused = True
+    source = TxnlogSource(world.cluster(tmp_path), TxnlogSettings(or_polling=True), world.tail)
+    seen = read(world, source)
+    for _ in range(3):
+        world.time.pass_(1.0)
+        seen = read(world, source)
+    assert Reason.AUTHORIZATION in seen.reasons
+    assert seen.facts[IgnoredSource] == IgnoredSource(POLLED_INSTEAD)
+    assert LogRefused in seen.facts
+    source.close()
+
+
+def test_a_log_that_is_refused_where_polling_is_off_stays_a_fault(tmp_path: Path) -> None:
+    world = world_of()
+    world.read_refused = True
+    source = TxnlogSource(world.cluster(tmp_path), TxnlogSettings(), world.tail)
+    for _ in range(3):
+        seen = read(world, source)
+        world.time.pass_(1.0)
+        assert IgnoredSource not in seen.facts
+        assert LogRefused not in seen.facts
+    source.close()
+
+
+def test_a_grant_that_is_taken_away_later_stays_a_fault(tmp_path: Path) -> None:
+    world = world_of()
+    source = TxnlogSource(world.cluster(tmp_path), TxnlogSettings(or_polling=True), world.tail)
+    for _ in range(3):
+        read(world, source)
+        world.time.pass_(1.0)
+    world.read_refused = True
+    seen = read(world, source)
+    for _ in range(8):
+        world.time.pass_(1.0)
+        seen = read(world, source)
+    assert Reason.AUTHORIZATION in seen.reasons
+    assert LogRefused not in seen.facts
+    source.close()
+
+
+# --- Which ids are described ---
+
+
+def observed() -> ObservedTransactions:
+    return ObservedTransactions(Grouping(), 500)
+
+
+def rows(count: int, state: str = "CompleteCommit") -> list[Listing]:
+    return [Listing(f"app-{number}", number, state) for number in range(count)]
+
+
+def complete(number: int, started: float = 100.0) -> Description:
+    return Description(f"app-{number}", number, 0, "CompleteCommit", 60.0, started, frozenset())
+
+
+def described(found: ObservedTransactions, count: int, at: float) -> None:
+    found.take({f"app-{number}": complete(number) for number in range(count)}, CoordinatorLook(at, at), at, listed=True)
+
+
+def test_ids_that_were_not_used_for_long_are_described_in_turn() -> None:
+    found, count = observed(), IDLE_PER_LOOK * 2 + 5
+    assert len(found.choose(rows(count), 0.0)) == count
+    described(found, count, 0.0)
+    assert len(found.choose(rows(count), ACTIVE_SECONDS - 1)) == count
+    later = ACTIVE_SECONDS + 1
+    turns = [found.choose(rows(count), later) for _ in range(3)]
+    assert [len(turn) for turn in turns] == [IDLE_PER_LOOK] * 3
+    assert len({each for turn in turns for each in turn}) == count
+
+
+def test_an_idle_id_with_another_state_or_producer_is_described_at_once() -> None:
+    found, count = observed(), IDLE_PER_LOOK * 3
+    found.choose(rows(count), 0.0)
+    described(found, count, 0.0)
+    listed = rows(count)
+    listed[-1] = Listing("app-2999", 2999, "CompleteAbort")
+    listed[-2] = Listing("app-2998", 9999, "CompleteCommit")
+    assert {"app-2999", "app-2998"} <= {*found.choose(listed, ACTIVE_SECONDS + 1)}
+
+
+def test_of_too_many_ids_the_newest_are_looked_at_and_the_others_are_said() -> None:
+    found = observed()
+    chosen = found.choose([*rows(MOST_IDS + 10), Listing("old", -1, "Ongoing")], 0.0)
+    assert len(chosen) == MOST_IDS
+    assert "app-0" not in chosen
+    dropped = [each for each in found.samples("prod") if each.metric is catalogue.SERIES_DROPPED]
+    assert [each.value for each in dropped] == [11.0]
+
+
+def test_ids_that_expired_are_forgotten_and_count_nothing_when_they_come_back_with_an_old_start() -> None:
+    found = observed()
+    described(found, 3, 0.0)
+    found.forget_all_but(["app-0"])
+    described(found, 3, 1.0)
+    assert not any(each.value for each in found.samples("prod") if each.metric is COUNTS)
+    found.take({"app-1": complete(1, 101.0)}, CoordinatorLook(2.0, 2.0), 2.0, listed=True)
+    assert [each.labels[2] for each in found.samples("prod") if each.metric is COUNTS and each.value] == [
+        ObservedOutcome.COMMITTED
+    ]

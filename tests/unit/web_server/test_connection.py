@@ -1,0 +1,86 @@
+"""Whatever bytes come in whatever pieces: the same answers, no error of ours, and no more memory than allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exporter.web_server.connection import MAX_BODY_BYTES, MAX_HEAD_BYTES, PIECE_BYTES
+from tests.fakes.wire import exchange, final
+
+FRAGMENTS = (
+    b"GET /-/healthy HTTP/1.1\r\n",
+    b"GET /-/healthy HTTP/1.0\r\n",
+    b"HEAD /nothing HTTP/1.1\r\n",
+    b"POST /-/healthy HTTP/1.1\r\n",
+    b"GET //x HTTP/1.1\r\n",
+    b"CONNECT x:1 HTTP/1.1\r\n",
+    b"Host: localhost\r\n",
+    b"Host: a b\r\n",
+    b"Content-Length: 5\r\n",
+    b"Content-Length: 00000000005\r\n",
+    b"Content-Length: 70000\r\n",
+    b"Content-Length: 0\r\n",
+    b"Transfer-Encoding: chunked\r\n",
+    b"Connection: close\r\n",
+    b"Connection: Upgrade\r\nUpgrade: h2c\r\n",
+    b"Expect: 100-continue\r\n",
+    b"X: " + b"x" * 900 + b"\r\n",
+    b" folded\r\n",
+    b"\r\n",
+    b"\n",
+    b"\r",
+    b"\x00",
+    b"12345",
+    b"0\r\n\r\n",
+    b"\xff" * 20,
+)
+WELL_FORMED = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n"
+WHOLE = (
+    WELL_FORMED,
+    b"POST /-/healthy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n12345",
+    b"POST /x HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 5\r\n\r\n12345",
+    b"\r\n",
+)
+PARTS = st.lists(st.sampled_from(WHOLE) | st.sampled_from(FRAGMENTS) | st.binary(max_size=8), max_size=16)
+
+
+@settings(max_examples=300)
+@given(PARTS, st.data())
+def test_the_answers_do_not_depend_on_the_pieces_that_requests_come_in(parts: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join((WELL_FORMED, *parts))
+    ends = list(itertools.accumulate(map(len, (WELL_FORMED, *parts))))
+    cuts = sorted(data.draw(st.lists(st.sampled_from(ends) | st.integers(1, len(stream)), max_size=8)))
+    pieces = [stream[at:to] for at, to in zip([0, *cuts], [*cuts, len(stream)], strict=True) if at < to]
+    whole, whole_closed, most = asyncio.run(exchange([stream]))
+    cut, cut_closed, most_cut = asyncio.run(exchange(pieces))
+    assert final(whole) == final(cut)
+    assert whole_closed == cut_closed
+    assert max(most, most_cut) <= MAX_HEAD_BYTES + PIECE_BYTES + 17 * MAX_BODY_BYTES
+    assert whole[0] == cut[0] == 200
+
+
+@settings(max_examples=30)
+@given(st.binary(min_size=1, max_size=2000))
+def test_bytes_one_by_one_are_what_they_are_together(stream: bytes) -> None:
+    whole = asyncio.run(exchange([stream]))
+    single = asyncio.run(exchange([bytes([byte]) for byte in stream]))
+    assert final(whole[0]) == final(single[0])
+    assert whole[1] == single[1]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [WELL_FORMED + b"\r\n" + WELL_FORMED],
+        [WELL_FORMED, b"\r\n" + WELL_FORMED],
+        [WELL_FORMED, b"\r\n", WELL_FORMED],
+        [WELL_FORMED + b"\r", b"\n" + WELL_FORMED],
+    ],
+)
+def test_empty_lines_between_requests_are_skipped_in_whatever_pieces_they_come(pieces: list[bytes]) -> None:
+    assert asyncio.run(exchange(pieces))[0] == [200, 200]
