@@ -57,7 +57,8 @@ def _of_the_canary(series: Series) -> bool:
 
 
 def _elsewhere(labels: Labels, which: str) -> dict[str, str]:
-    return {**labels, "instance": f"{which}-{labels['instance']}", "pod": f"{labels['pod']}-{which}"}
+    pod = {"pod": f"{labels['pod']}-{which}"} if "pod" in labels else {}
+    return {**labels, "instance": f"{which}-{labels['instance']}", **pod}
 
 
 def seen(
@@ -79,7 +80,8 @@ def told_by_each_shard(alert: Labels) -> Iterator[Labels]:
         yield alert
         return
     for shard in SHARDS:
-        yield {**_elsewhere(alert, str(shard.index)), "shard": str(shard.index)}
+        said = {"shard": str(shard.index)} if "pod" in alert else {}  # alerts that keep the labels of a series
+        yield {**_elsewhere(alert, str(shard.index)), **said}
 
 
 @pytest.mark.parametrize("name", [*dict.fromkeys(case.alert for case in CASES if not case.alert.startswith(WATCHERS))])

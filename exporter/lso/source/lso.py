@@ -330,7 +330,10 @@ class LsoSource(KafkaSource):
         standing = {each: state for each, state in watch.standing.items() if each not in self._elsewhere}
         now = self._cluster.clock.monotonic()
         ages = withheld_ages(now, standing, anchor.monotonic, watch.producers.of, coordinators, starts)
-        self._transactional.update(ages, (each.topic for each in starts))
+        # Ends and LSOs are two answers: writes between them look like an open transaction for a moment, on any topic.
+        described = (partition.topic for partition in standing if watch.producers.of(partition))
+        stalled = (topic for topic, age in ages.items() if age >= self._settings.stall_after)
+        self._transactional.update(described, stalled, (partition.topic for partition in starts))
         self._transactional.intersection_update(self._topics())
         for topic in sorted(self._transactional):
             age = max(0.0, ages.get(topic, 0.0))

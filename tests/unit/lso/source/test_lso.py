@@ -137,6 +137,18 @@ def test_the_age_of_a_withheld_record_is_absent_while_its_topic_is_not_read() ->
     assert go_on(world, source, 120, fact).value(AGE, "orders") is None
 
 
+def test_a_write_between_the_answers_with_ends_and_with_lsos_is_no_transaction() -> None:
+    world = world_of(orders=1)
+    source = source_of(world)
+    partition = world.topics["orders"][0]
+    partition.stable, partition.high_watermark = 7, 8
+    assert read(world, source).value(AGE, "orders") is None
+    partition.stable, partition.high_watermark = 8, 8
+    assert go_on(world, source, 60).value(AGE, "orders") is None
+    partition.high_watermark = 9  # no coordinator and no leader says who holds it
+    assert go_on(world, source, 60).value(AGE, "orders") == pytest.approx(60, abs=6)
+
+
 # --- What is a stall ---
 
 
